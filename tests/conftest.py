@@ -1,0 +1,16 @@
+"""What every test shares: where the reference data lies, and the skip where it does not."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(os.environ.get("FAIRMEND_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of reference data; a test that needs it skips where it is absent."""
+    if not (SHARED / "reference").is_dir():
+        pytest.skip(f"no reference data at {SHARED}; point FAIRMEND_SHARED at it")
+    return SHARED
