@@ -1,0 +1,188 @@
+"""Step 1 of ProF: tighten the bounds of the features over each neighbourhood (Alg. 1, Biased Feature Calibration)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fairmend.bounds import Boxes, apply, feature_bounds
+from fairmend.errors import FairmendError
+from fairmend.neighbourhood import Regions
+from fairmend.network import Affine, Network
+
+Progress = Callable[[str, int, int], None]
+"""Called with the stage, the steps done and the steps in all."""
+
+PAPER_STEPS = 200
+PAPER_LEARNING_RATE = 0.001
+
+
+@dataclass(frozen=True)
+class History:
+    """The two losses of Alg. 1 before each step: ``fair`` (mean relative width) and ``task`` (cross-entropy)."""
+
+    fair: tuple[float, ...] = ()
+    task: tuple[float, ...] = ()
+
+    def __len__(self) -> int:
+        """How many steps were taken."""
+        return len(self.fair)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A calibrated network, and how it got there. ``idle`` counts inputs whose features did not vary at the start."""
+
+    network: Network
+    history: History
+    idle: int
+    seconds: float
+
+
+def calibrate(
+    network: Network,
+    regions: Regions,
+    X_cal: np.ndarray,
+    y_cal: np.ndarray,
+    *,
+    steps: int = PAPER_STEPS,
+    learning_rate: float = PAPER_LEARNING_RATE,
+    fairness_weight: float = 1.0,
+    bounds: str = "linear",
+    batch_size: int | None = None,
+    patience: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Calibration:
+    """Minimise mean(width / width at the start) + cross-entropy over all parameters of the network.
+
+    Parameters
+    ----------
+    regions : the neighbourhoods of the repair inputs.
+    X_cal, y_cal : ``(rows, inputs)`` and class numbers ``(rows,)``, to keep what the network knows.
+    steps, learning_rate : the paper's T and the rate of Adam.
+    fairness_weight : factor of the width; 1 is the paper's.
+    bounds : "linear" (the paper's) or "interval" (looser, cheaper on deep networks).
+    batch_size : calibration rows in a step, drawn with ``seed``; all of them by default, as in the paper.
+    patience : stop after so many steps without a better total loss, and keep the best; never by default.
+    """
+    started = time.perf_counter()
+    if steps < 0 or learning_rate <= 0 or fairness_weight < 0:
+        raise FairmendError(
+            f"calibration needs steps >= 0, learning_rate > 0 and fairness_weight >= 0; "
+            f"got {steps}, {learning_rate}, {fairness_weight}"
+        )
+    if patience is not None and batch_size is not None:
+        raise FairmendError("patience compares losses of the same rows; it needs batch_size=None")
+    dtype = torch.float32 if network.dtype == np.float32 else torch.float64
+    parameters = _FlatParameters(network, dtype)
+    boxes = Boxes.from_arrays(regions.lower, regions.upper, dtype)
+    widths = _Widths(regions)
+    with torch.no_grad():
+        initial = widths(*feature_bounds(parameters.extractor(), network.activations, boxes, bounds))
+    varies = initial > 0
+    share = torch.where(varies, 1 / initial, torch.zeros_like(initial)) / varies.sum().clamp(min=1)
+
+    X, y = torch.tensor(X_cal, dtype=dtype), torch.as_tensor(np.asarray(y_cal))
+    batches = _batches(X, y, batch_size, seed)
+    optimizer = torch.optim.Adam([parameters.flat], lr=learning_rate, fused=True)
+    fair: list[float] = []
+    task: list[float] = []
+    best, best_step, best_flat = np.inf, 0, parameters.flat.detach().clone()
+    for step in range(steps):
+        layers = parameters.layers()
+        fair_loss = share @ widths(*feature_bounds(layers[:-1], network.activations, boxes, bounds))
+        task_loss = _task_loss(layers, network, *next(batches))
+        optimizer.zero_grad()
+        loss = fairness_weight * fair_loss + task_loss
+        loss.backward()  # type: ignore[no-untyped-call]
+        fair.append(float(fair_loss))
+        task.append(float(task_loss))
+        total = fairness_weight * fair[-1] + task[-1]
+        if not np.isfinite(total):
+            raise FairmendError(
+                f"calibration diverged at step {step}: the loss is {total}; try a smaller learning_rate than "
+                f"{learning_rate}, or scaled inputs"
+            )
+        if patience is not None:
+            if total < best:
+                best, best_step, best_flat = total, step, parameters.flat.detach().clone()
+            elif step - best_step >= patience:
+                break
+        optimizer.step()
+        if progress is not None:
+            progress("calibrate", step + 1, steps)
+    if patience is not None and steps > 0:
+        with torch.no_grad():
+            parameters.flat.copy_(best_flat)
+    return Calibration(
+        network.with_affines(parameters.affines()),
+        History(tuple(fair), tuple(task)),
+        int((~varies).sum()),
+        time.perf_counter() - started,
+    )
+
+
+class _FlatParameters:
+    """All weights and biases as one leaf, because an optimiser step costs by the tensor."""
+
+    def __init__(self, network: Network, dtype: torch.dtype) -> None:
+        arrays = [array for affine in network.affines for array in (affine.weight, affine.bias)]
+        self.shapes = [array.shape for array in arrays]
+        self.sizes = [array.size for array in arrays]
+        self.flat = torch.cat([torch.tensor(array, dtype=dtype).reshape(-1) for array in arrays])
+        self.flat.requires_grad_()
+
+    def layers(self) -> list[tuple[Tensor, Tensor]]:
+        parts = [part.view(shape) for part, shape in zip(self.flat.split(self.sizes), self.shapes, strict=True)]
+        return list(zip(parts[::2], parts[1::2], strict=True))
+
+    def extractor(self) -> list[tuple[Tensor, Tensor]]:
+        return self.layers()[:-1]
+
+    def affines(self) -> list[Affine]:
+        return [Affine(weight.detach().numpy().copy(), bias.detach().numpy().copy()) for weight, bias in self.layers()]
+
+
+class _Widths:
+    """The l1 width of each input's features: the sum over units of the hull of its pieces."""
+
+    def __init__(self, regions: Regions) -> None:
+        self.owner = None if regions.single else torch.from_numpy(regions.owner)
+        self.count = regions.count
+
+    def __call__(self, lower: Tensor, upper: Tensor) -> Tensor:
+        if self.owner is not None:
+            index = self.owner.unsqueeze(-1).expand_as(lower)
+            empty = lower.new_zeros(self.count, lower.shape[1])
+            lower = empty.scatter_reduce(0, index, lower, "amin", include_self=False)
+            upper = empty.scatter_reduce(0, index, upper, "amax", include_self=False)
+        return (upper - lower).sum(1)
+
+
+def _batches(X: Tensor, y: Tensor, size: int | None, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+    if size is None or size >= len(X):
+        while True:
+            yield X, y
+    generator = torch.Generator().manual_seed(seed)
+    while True:
+        for rows in torch.randperm(len(X), generator=generator).split(size):
+            yield X[rows], y[rows]
+
+
+def _task_loss(layers: list[tuple[Tensor, Tensor]], network: Network, X: Tensor, y: Tensor) -> Tensor:
+    """Cross-entropy of the whole network: binary for one logit."""
+    h = X
+    for (weight, bias), activation in zip(layers, network.activations, strict=False):
+        h = apply(activation, torch.addmm(bias, h, weight.T))
+    weight, bias = layers[-1]
+    logits = torch.addmm(bias, h, weight.T)
+    if network.outputs == 1:
+        return F.binary_cross_entropy_with_logits(logits[:, 0], y.to(logits.dtype))
+    return F.cross_entropy(logits, y.long())
