@@ -1,0 +1,106 @@
+"""HiGHS, the default solver."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fairmend.errors import FairmendError
+from fairmend.milp.interrupt import run_interruptibly
+from fairmend.milp.model import Milp, Status
+from fairmend.milp.solver import Answer, Settings, Solver
+
+
+class Highs(Solver):
+    """HiGHS through highspy."""
+
+    NAME: ClassVar[str] = "highs"
+    REQUIRED_MODULE: ClassVar[str] = "highspy"
+    EXTRA: ClassVar[str | None] = None
+    STATUS_MAP: ClassVar[Mapping[str, Status]] = {
+        "kOptimal": Status.OPTIMAL,
+        "kModelEmpty": Status.OPTIMAL,
+        "kInfeasible": Status.INFEASIBLE,
+        "kUnbounded": Status.UNBOUNDED,
+        "kUnboundedOrInfeasible": Status.UNBOUNDED,
+        "kObjectiveBound": Status.LIMIT,
+        "kObjectiveTarget": Status.LIMIT,
+        "kTimeLimit": Status.LIMIT,
+        "kIterationLimit": Status.LIMIT,
+        "kSolutionLimit": Status.LIMIT,
+        "kMemoryLimit": Status.LIMIT,
+        "kInterrupt": Status.LIMIT,
+        "kHighsInterrupt": Status.LIMIT,
+        "kNotset": Status.ERROR,
+        "kLoadError": Status.ERROR,
+        "kModelError": Status.ERROR,
+        "kPresolveError": Status.ERROR,
+        "kSolveError": Status.ERROR,
+        "kPostsolveError": Status.ERROR,
+        "kUnknown": Status.ERROR,
+    }
+
+    def _run(self, milp: Milp, settings: Settings) -> Answer:
+        import highspy
+
+        highs = highspy.Highs()
+        options: dict[str, Any] = {
+            "output_flag": False,
+            "primal_feasibility_tolerance": 1e-9,
+            "mip_feasibility_tolerance": 1e-9,
+            "small_matrix_value": 1e-12,  # at its default, 1e-9, smaller coefficients are dropped silently
+            "mip_rel_gap": settings.gap,
+            "mip_abs_gap": 1e-12,
+            "random_seed": settings.seed,
+        }
+        if settings.time_limit is not None:
+            options["time_limit"] = settings.time_limit
+        if settings.threads is not None:
+            options["threads"] = settings.threads
+        for name, value in options.items():
+            if highs.setOptionValue(name, value) != highspy.HighsStatus.kOk:
+                raise FairmendError(f"HiGHS does not take {name} = {value!r}")
+        passed = highs.passModel(
+            milp.variables,
+            milp.rows,
+            len(milp.values),
+            int(highspy.MatrixFormat.kRowwise),
+            int(highspy.ObjSense.kMinimize),
+            0.0,
+            milp.cost,
+            milp.lower,
+            milp.upper,
+            milp.row_lower,
+            milp.row_upper,
+            milp.indptr.astype(np.int32),
+            milp.indices.astype(np.int32),
+            milp.values,
+            milp.integer.astype(np.int32),
+        )
+        if passed == highspy.HighsStatus.kError:
+            raise FairmendError(f"HiGHS does not accept {milp!r}; a coefficient of 1e15 or more is one cause")
+        if settings.start is not None and milp.integer.any():
+            highs.setSolution(milp.variables, np.arange(milp.variables, dtype=np.int32), settings.start)
+        stop = threading.Event()
+
+        def check(event: Any) -> None:
+            if stop.is_set():
+                event.interrupt()
+
+        for callback in (highs.cbMipInterrupt, highs.cbSimplexInterrupt, highs.cbIpmInterrupt):
+            callback.subscribe(check)
+        run_interruptibly(highs.run, stop.set)
+        highs.disableCallbacks()  # they hold the Highs object, and it holds them
+
+        info = highs.getInfo()
+        word = highs.getModelStatus().name
+        solved = info.primal_solution_status == int(highspy.SolutionStatus.kSolutionStatusFeasible)
+        x = np.array(highs.getSolution().col_value, dtype=np.float64) if solved else None
+        if milp.integer.any():
+            bound = float(info.mip_dual_bound)
+        else:  # a linear program has no bound but its optimum
+            bound = float(info.objective_function_value) if word == "kOptimal" else -np.inf
+        return Answer(word, x, bound)

@@ -1,0 +1,101 @@
+"""SCIP, an optional solver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from fairmend.milp.interrupt import run_interruptibly
+from fairmend.milp.model import Milp, Status
+from fairmend.milp.solver import Answer, Settings, Solver
+
+
+class Scip(Solver):
+    """SCIP through PySCIPOpt. It runs on one thread always, and takes coefficients below 1e-9 for 0."""
+
+    NAME: ClassVar[str] = "scip"
+    REQUIRED_MODULE: ClassVar[str] = "pyscipopt"
+    EXTRA: ClassVar[str | None] = "scip"
+    STATUS_MAP: ClassVar[Mapping[str, Status]] = {
+        "optimal": Status.OPTIMAL,
+        "gaplimit": Status.OPTIMAL,  # the gap that was asked for
+        "infeasible": Status.INFEASIBLE,
+        "unbounded": Status.UNBOUNDED,
+        "inforunbd": Status.UNBOUNDED,
+        "timelimit": Status.LIMIT,
+        "memlimit": Status.LIMIT,
+        "nodelimit": Status.LIMIT,
+        "totalnodelimit": Status.LIMIT,
+        "stallnodelimit": Status.LIMIT,
+        "sollimit": Status.LIMIT,
+        "bestsollimit": Status.LIMIT,
+        "restartlimit": Status.LIMIT,
+        "primallimit": Status.LIMIT,
+        "duallimit": Status.LIMIT,
+        "userinterrupt": Status.LIMIT,
+        "terminate": Status.LIMIT,
+        "unknown": Status.ERROR,
+    }
+
+    def _run(self, milp: Milp, settings: Settings) -> Answer:
+        from pyscipopt import Model, quicksum
+
+        model = Model()
+        model.hideOutput()
+        # On an unbounded ray SCIP walks whole numbers up to about 1/feastol, past any time limit.
+        whole = np.concatenate([milp.lower[milp.integer], milp.upper[milp.integer]])
+        model.setParams(
+            {
+                "misc/catchctrlc": False,  # run_interruptibly does it, without printing
+                "numerics/feastol": 1e-9 if np.isfinite(whole).all() else 1e-6,
+                "numerics/dualfeastol": 1e-9,
+                "limits/gap": settings.gap,
+                "randomization/randomseedshift": settings.seed,
+            }
+        )
+        if settings.time_limit is not None:
+            model.setParam("limits/time", settings.time_limit)
+        variables = [
+            model.addVar(vtype="I" if integer else "C", lb=_bound(lower), ub=_bound(upper), obj=cost)
+            for integer, lower, upper, cost in zip(
+                milp.integer.tolist(),
+                milp.lower.tolist(),
+                milp.upper.tolist(),
+                milp.cost.tolist(),
+                strict=True,
+            )
+        ]
+        for i in range(milp.rows):
+            lower, upper = float(milp.row_lower[i]), float(milp.row_upper[i])
+            entries = slice(milp.indptr[i], milp.indptr[i + 1])
+            pairs = zip(milp.indices[entries].tolist(), milp.values[entries].tolist(), strict=True)
+            row = quicksum(value * variables[column] for column, value in pairs)
+            if entries.start == entries.stop or (np.isinf(lower) and np.isinf(upper)):
+                continue  # says nothing; PySCIPOpt does not take it
+            if np.isinf(lower):
+                model.addCons(row <= upper)
+            elif np.isinf(upper):
+                model.addCons(row >= lower)
+            elif lower == upper:
+                model.addCons(row == lower)
+            else:
+                model.addCons((lower <= row) <= upper)
+        if settings.start is not None:
+            start = model.createSol()
+            for variable, value in zip(variables, settings.start.tolist(), strict=True):
+                model.setSolVal(start, variable, value)
+            model.addSol(start)
+        run_interruptibly(model.optimizeNogil, model.interruptSolve)
+
+        x = None
+        if model.getNSols():
+            best = model.getBestSol()
+            x = np.array([model.getSolVal(best, variable) for variable in variables], dtype=np.float64)
+        bound = float(model.getDualbound())
+        return Answer(model.getStatus(), x, -np.inf if bound <= -model.infinity() else bound)
+
+
+def _bound(value: float) -> float | None:
+    return None if np.isinf(value) else value

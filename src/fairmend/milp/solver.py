@@ -1,0 +1,139 @@
+"""What every solver shares: the checks before a solve and the reading of its answer after."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairmend.errors import FairmendError
+from fairmend.milp.model import Floats, Milp, Solution, Status
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a solve is asked for: seconds, relative MIP gap, a full x to start from, threads, seed."""
+
+    time_limit: float | None
+    gap: float
+    start: Floats | None
+    threads: int | None
+    seed: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A solver's own words: its status, the best x if there is one, the bound it proved (−inf if none)."""
+
+    word: str
+    x: Floats | None
+    bound: float
+
+
+class Solver(ABC):
+    """A MILP solver. A subclass is one file, and nothing outside that file knows the solver's vocabulary.
+
+    A status word mapped to LIMIT reads FEASIBLE where a solution came with it. UNBOUNDED may be said on the
+    evidence of a ray alone, and may stand for "infeasible or unbounded": `solve` settles which it is.
+    """
+
+    NAME: ClassVar[str]
+    REQUIRED_MODULE: ClassVar[str]
+    EXTRA: ClassVar[str | None]  # None: the solver comes with fairmend
+    STATUS_MAP: ClassVar[Mapping[str, Status]]
+
+    @classmethod
+    def available(cls) -> bool:
+        """Whether the solver's module is installed."""
+        return find_spec(cls.REQUIRED_MODULE) is not None
+
+    @abstractmethod
+    def _run(self, milp: Milp, settings: Settings) -> Answer:
+        """Hand the problem to the solver. It has variables, and bounds that do not cross."""
+
+    def solve(
+        self,
+        milp: Milp,
+        *,
+        time_limit: float | None = None,
+        gap: float = 0.0,
+        start: ArrayLike | None = None,
+        threads: int | None = None,
+        seed: int = 0,
+    ) -> Solution:
+        """Solve to the relative gap, within time_limit seconds; start (variables,) is a MIP start, if any."""
+        begin = time.perf_counter()
+        settings = _settings(milp, time_limit, gap, start, threads, seed)
+        if _contradicts_itself(milp):
+            return _solution(Status.INFEASIBLE, milp, None, math.inf, gap, begin)
+        if not milp.variables:
+            return _solution(Status.OPTIMAL, milp, np.zeros(0), 0.0, gap, begin)
+        answer = self._run(milp, settings)
+        status = self._read(answer)
+        if status is Status.UNBOUNDED:
+            # A ray says nothing about whether there is any point to start from: ask without a cost.
+            left = None if time_limit is None else max(0.0, time_limit - (time.perf_counter() - begin))
+            point = self._run(
+                replace(milp, cost=np.zeros(milp.variables)), replace(settings, time_limit=left, gap=0.0)
+            )
+            found = self._read(point)
+            status = Status.UNBOUNDED if found in (Status.OPTIMAL, Status.FEASIBLE) else found
+            return _solution(status, milp, None, -math.inf, gap, begin)
+        return _solution(status, milp, answer.x, answer.bound, gap, begin)
+
+    def _read(self, answer: Answer) -> Status:
+        if answer.word not in self.STATUS_MAP:
+            raise FairmendError(
+                f"{self.NAME} ended with status {answer.word!r}, which this version of fairmend does not "
+                f"know; install the version of {self.REQUIRED_MODULE} fairmend pins, or choose another"
+            )
+        status = self.STATUS_MAP[answer.word]
+        if answer.x is None:
+            return Status.ERROR if status is Status.OPTIMAL else status
+        return Status.FEASIBLE if status is Status.LIMIT else status
+
+
+def _settings(
+    milp: Milp, time_limit: float | None, gap: float, start: ArrayLike | None, threads: int | None, seed: int
+) -> Settings:
+    if time_limit is not None and not time_limit >= 0:
+        raise FairmendError(f"time_limit is {time_limit}; give seconds, or None for no limit")
+    if not 0 <= gap < math.inf:
+        raise FairmendError(f"gap is {gap}; give a relative gap of 0 or more")
+    if threads is not None and threads < 1:
+        raise FairmendError(f"threads is {threads}; give 1 or more, or None to leave it to the solver")
+    point = None if start is None else np.asarray(start, dtype=np.float64)
+    if point is not None and (point.shape != (milp.variables,) or not np.isfinite(point).all()):
+        raise FairmendError(f"start must be {milp.variables} finite numbers, one for each variable")
+    return Settings(None if time_limit == math.inf else time_limit, gap, point, threads, seed)
+
+
+def _contradicts_itself(milp: Milp) -> bool:
+    """Bounds that cross, or a row without entries that 0 does not satisfy: solvers differ on these."""
+    empty = np.diff(milp.indptr) == 0
+    return bool(
+        (milp.lower > milp.upper).any()
+        or (milp.row_lower > milp.row_upper).any()
+        or (empty & ((milp.row_lower > 0) | (milp.row_upper < 0))).any()
+    )
+
+
+def _solution(
+    status: Status, milp: Milp, x: Floats | None, bound: float, gap: float, begin: float
+) -> Solution:
+    seconds = time.perf_counter() - begin
+    if status is Status.INFEASIBLE:
+        bound = math.inf
+    if x is None or status not in (Status.OPTIMAL, Status.FEASIBLE):
+        return Solution(status, None, None, bound, math.inf, seconds)
+    objective = float(milp.cost @ x)
+    # Proven optimal, the two differ by rounding only; and a bound above a solution is rounding too.
+    bound = objective if status is Status.OPTIMAL and gap == 0 else min(bound, objective)
+    return Solution(status, x, objective, bound, abs(objective - bound) / max(1e-10, abs(objective)), seconds)
