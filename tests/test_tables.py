@@ -1,0 +1,108 @@
+"""Tables come back as they were written, and what is no table is refused by name."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairmend.errors import FairmendError
+from fairmend.tables import read_table, to_json, write_csv, write_json, write_text
+
+
+@given(st.lists(st.tuples(st.floats(allow_nan=False), st.integers(-(2**53), 2**53)), min_size=1))
+def test_numbers_survive_a_csv_bit_by_bit(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("csv") / "t.csv"
+    frame = pd.DataFrame(rows, columns=["a", "b"])
+    write_csv(path, frame)
+    back = read_table(path)
+    assert np.array_equal(back["a"].to_numpy(float), frame["a"].to_numpy())
+    assert np.array_equal(back["b"].to_numpy(), frame["b"].to_numpy())
+
+
+def test_parquet_is_read(tmp_path):
+    frame = pd.DataFrame({"age": [20, 30], "gender": ["f", "m"]})
+    frame.to_parquet(tmp_path / "t.PARQUET")
+    assert read_table(tmp_path / "t.PARQUET").to_dict() == frame.to_dict()
+
+
+def test_words_that_look_missing_are_words_and_empty_fields_are_missing(tmp_path):
+    (tmp_path / "t.csv").write_text("housing, job\nNone,NA\nnull, \n")
+    frame = read_table(tmp_path / "t.csv")
+    assert frame.columns.tolist() == ["housing", "job"]
+    assert frame["housing"].tolist() == ["None", "null"]
+    assert frame["job"].isna().tolist() == [False, True]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"\xef\xbb\xbfage,x\r\n3,4\r\n")
+    assert read_table(tmp_path / "t.csv").to_dict("list") == {"age": [3], "x": [4]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", b"", "the file is empty"),
+        ("t.csv", b"age,gender\n", "has no rows"),
+        ("t.csv", b"\n\n", "not a readable CSV"),
+        ("t.csv", b'a,b\n1,2\n"3,4\n5,6\n', "not a readable CSV"),
+        ("t.csv", b"a,b\n1,2\n3,4,5\n", "not a readable CSV table .*line 3"),
+        ("t.csv", b"a,b\n1,2,3\n", "more fields than its header"),
+        ("t.csv", b"a,b,a\n1,2,3\n", 'names column "a" twice'),
+        ("t.csv", b"a,b\n\xff\xfe,1\n", "not UTF-8"),
+        ("t.parquet", b"a,b\n1,2\n", "not a readable Parquet"),
+        ("t.parquet", b"", "the file is empty"),
+        ("t.xlsx", b"a,b\n1,2\n", "read from .csv or .parquet"),
+        ("table", b"a,b\n1,2\n", "read from .csv or .parquet"),
+    ],
+)
+def test_what_is_no_table_is_refused_with_its_path(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(FairmendError, match=message) as caught:
+        read_table(tmp_path / name)
+    assert str(caught.value).startswith(str(tmp_path / name))
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path):
+    with pytest.raises(FairmendError, match="no such file"):
+        read_table(tmp_path / "none.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(FairmendError, match="is a directory"):
+        read_table(tmp_path / "folder.csv")
+
+
+def test_json_holds_numpy_and_has_no_nan(tmp_path):
+    document = {
+        "a": np.float32(0.5),
+        "b": np.arange(2),
+        "c": math.nan,
+        "d": (1, math.inf),
+        "e": tmp_path,
+        "é": None,
+        "f": True,
+    }
+    write_json(tmp_path / "d.json", document)
+    back = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))
+    assert back == {
+        "a": 0.5,
+        "b": [0, 1],
+        "c": None,
+        "d": [1, None],
+        "e": str(tmp_path),
+        "é": None,
+        "f": True,
+    }
+    assert "é" in to_json(document)
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    write_text(tmp_path / "a.txt", "old")
+    with pytest.raises(FairmendError, match="cannot write"):
+        write_text(tmp_path / "a.txt" / "b.txt", "new")
+    with pytest.raises((TypeError, ValueError)):
+        write_json(tmp_path / "a.txt", {"x": object()})
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+    assert (tmp_path / "a.txt").read_text() == "old"
