@@ -97,9 +97,11 @@ class Propagation(NamedTuple):
 def propagate(parameters: Parameters, activations: Sequence[Activation], boxes: Boxes) -> Propagation:
     """Linear bounds of the extractor: ``parameters`` are its affine layers, an activation follows each of them.
 
-    The intervals that the lines of a layer rest on come from its own backward pass, except for units that plain
-    interval arithmetic already proves stable in every box: those keep the interval. That is what auto_LiRPA does, to
-    save time, and the paper's numbers depend on it: where the lower lines are loose, the interval is the tighter one.
+    The intervals that the lines of a layer rest on come from its own backward pass, except for kinked units (ReLU,
+    LeakyReLU) that plain interval arithmetic already proves stable in every box: those keep the interval. That is
+    what auto_LiRPA does, to save time, and the paper's numbers depend on it: where the lower lines are loose, the
+    interval is the tighter one. The lines of an S-shaped unit follow their interval, stable or not, so there the
+    tighter one matters, and its gradient.
     """
     first = forms = _first_layer(parameters, boxes)
     lower, upper = forms.concretise()
@@ -114,7 +116,7 @@ def propagate(parameters: Parameters, activations: Sequence[Activation], boxes: 
                 interval = (apply(before, interval[0]), apply(before, interval[1]))
                 interval = _interval_affine(*parameters[layer], *interval)
                 stable = ((interval[0] >= 0) | (interval[1] <= 0)).all(dim=0)
-            if stable.any():
+            if activation.name not in ("tanh", "sigmoid") and stable.any():
                 lower, upper = torch.where(stable, interval[0], lower), torch.where(stable, interval[1], upper)
         relaxations.append(relax(activation, lower, upper))
     return Propagation(forms, relaxations)

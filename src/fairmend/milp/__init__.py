@@ -3,11 +3,13 @@
 from fairmend.errors import FairmendError
 from fairmend.milp.gurobi import Gurobi
 from fairmend.milp.highs import Highs
+from fairmend.milp.lp import LinearProgram
 from fairmend.milp.model import Milp, MilpBuilder, Solution, Status, violation
 from fairmend.milp.scip import Scip
 from fairmend.milp.solver import Solver
 
 __all__ = [
+    "LinearProgram",
     "Milp",
     "MilpBuilder",
     "Solution",
@@ -33,7 +35,5 @@ def get_solver(name: str = "highs") -> Solver:
     solver = SOLVERS[name]
     if not solver.available():
         what = f"fairmend[{solver.EXTRA}]" if solver.EXTRA else solver.REQUIRED_MODULE
-        raise FairmendError(
-            f"solver {name!r} needs the module {solver.REQUIRED_MODULE!r}: pip install {what}"
-        )
+        raise FairmendError(f"solver {name!r} needs the module {solver.REQUIRED_MODULE!r}: pip install {what}")
     return solver()

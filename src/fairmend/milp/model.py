@@ -52,9 +52,7 @@ class Milp:
                 raise FairmendError(f"MILP: {name} has shape {getattr(self, name).shape}, not ({length},)")
         for name in ("cost", "values"):
             if not np.isfinite(getattr(self, name)).all():
-                raise FairmendError(
-                    f"MILP: {name} holds NaN or an infinity; every coefficient must be finite"
-                )
+                raise FairmendError(f"MILP: {name} holds NaN or an infinity; every coefficient must be finite")
         for name in ("lower", "upper", "row_lower", "row_upper"):
             if np.isnan(getattr(self, name)).any():
                 raise FairmendError(f"MILP: {name} holds NaN; use ±inf for a bound that is not there")
@@ -116,9 +114,7 @@ class MilpBuilder:
         self._variables += count
         return np.arange(self._variables - count, self._variables, dtype=np.int64)
 
-    def add_row(
-        self, indices: ArrayLike, values: ArrayLike, lower: float = -np.inf, upper: float = np.inf
-    ) -> int:
+    def add_row(self, indices: ArrayLike, values: ArrayLike, lower: float = -np.inf, upper: float = np.inf) -> int:
         """Add lower ≤ values·x[indices] ≤ upper, with indices and values (k,). The row's number."""
         return int(self.add_rows(indices, np.atleast_2d(np.asarray(values, np.float64)), lower, upper)[0])
 
@@ -140,13 +136,9 @@ class MilpBuilder:
             )
         ordered = np.sort(columns, axis=-1)
         if (ordered[..., 1:] == ordered[..., :-1]).any():
-            raise FairmendError(
-                "MILP rows: a variable occurs twice in one row; add its coefficients up first"
-            )
+            raise FairmendError("MILP rows: a variable occurs twice in one row; add its coefficients up first")
         if columns.size and not (ordered[..., 0].min() >= 0 and ordered[..., -1].max() < self._variables):
-            raise FairmendError(
-                f"MILP rows: a variable is outside 0 to {self._variables - 1}, those added so far"
-            )
+            raise FairmendError(f"MILP rows: a variable is outside 0 to {self._variables - 1}, those added so far")
         count = len(block)
         kept = block != 0
         self._entries.append(

@@ -80,9 +80,7 @@ class Solver(ABC):
         if status is Status.UNBOUNDED:
             # A ray says nothing about whether there is any point to start from: ask without a cost.
             left = None if time_limit is None else max(0.0, time_limit - (time.perf_counter() - begin))
-            point = self._run(
-                replace(milp, cost=np.zeros(milp.variables)), replace(settings, time_limit=left, gap=0.0)
-            )
+            point = self._run(replace(milp, cost=np.zeros(milp.variables)), replace(settings, time_limit=left, gap=0.0))
             found = self._read(point)
             status = Status.UNBOUNDED if found in (Status.OPTIMAL, Status.FEASIBLE) else found
             return _solution(status, milp, None, -math.inf, gap, begin)
@@ -125,9 +123,7 @@ def _contradicts_itself(milp: Milp) -> bool:
     )
 
 
-def _solution(
-    status: Status, milp: Milp, x: Floats | None, bound: float, gap: float, begin: float
-) -> Solution:
+def _solution(status: Status, milp: Milp, x: Floats | None, bound: float, gap: float, begin: float) -> Solution:
     seconds = time.perf_counter() - begin
     if status is Status.INFEASIBLE:
         bound = math.inf

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +15,7 @@ from fairmend.bounds import Boxes, apply, feature_bounds
 from fairmend.errors import FairmendError
 from fairmend.neighbourhood import Regions
 from fairmend.network import Affine, Network
-
-Progress = Callable[[str, int, int], None]
-"""Called with the stage, the steps done and the steps in all."""
+from fairmend.repair.progress import Progress
 
 PAPER_STEPS = 200
 PAPER_LEARNING_RATE = 0.001
@@ -102,8 +100,8 @@ def calibrate(
         optimizer.zero_grad()
         loss = fairness_weight * fair_loss + task_loss
         loss.backward()  # type: ignore[no-untyped-call]
-        fair.append(float(fair_loss))
-        task.append(float(task_loss))
+        fair.append(fair_loss.item())
+        task.append(task_loss.item())
         total = fairness_weight * fair[-1] + task[-1]
         if not np.isfinite(total):
             raise FairmendError(
@@ -140,7 +138,7 @@ class _FlatParameters:
         self.flat.requires_grad_()
 
     def layers(self) -> list[tuple[Tensor, Tensor]]:
-        parts = [part.view(shape) for part, shape in zip(self.flat.split(self.sizes), self.shapes, strict=True)]
+        parts = [part.view(shape) for part, shape in zip(torch.split(self.flat, self.sizes), self.shapes, strict=True)]
         return list(zip(parts[::2], parts[1::2], strict=True))
 
     def extractor(self) -> list[tuple[Tensor, Tensor]]:
@@ -172,7 +170,7 @@ def _batches(X: Tensor, y: Tensor, size: int | None, seed: int) -> Iterator[tupl
             yield X, y
     generator = torch.Generator().manual_seed(seed)
     while True:
-        for rows in torch.randperm(len(X), generator=generator).split(size):
+        for rows in torch.split(torch.randperm(len(X), generator=generator), size):
             yield X[rows], y[rows]
 
 

@@ -1,0 +1,83 @@
+"""A linear program that grows and shrinks at its end, re-solved from where it was: HiGHS's dual simplex.
+
+Branching over disjunctions needs thousands of small linear programs that differ in a few rows. Handing each to a
+solver anew would cost more than solving it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmend.errors import FairmendError
+from fairmend.milp.highs import Highs
+from fairmend.milp.model import Floats, Status
+
+
+class LpSolution(NamedTuple):
+    """Status, and where it is optimal the objective and ``x (variables,)``."""
+
+    status: Status
+    objective: float
+    x: Floats | None
+
+
+class LinearProgram:
+    """Minimise cost·x over lower <= x <= upper and rows that can be added and taken off again."""
+
+    def __init__(self, cost: Floats, lower: Floats, upper: Floats) -> None:
+        """Start with variables and no rows."""
+        import highspy
+
+        self._highspy = highspy
+        self._highs = highspy.Highs()
+        for name, value in {
+            "output_flag": False,
+            "presolve": "off",  # it would discard the basis that the next solve starts from
+            "primal_feasibility_tolerance": 1e-9,
+            "small_matrix_value": 1e-12,
+        }.items():
+            self._highs.setOptionValue(name, value)
+        none = np.zeros(0, dtype=np.int32)
+        self._highs.addCols(len(cost), cost, lower, upper, 0, none, none, np.zeros(0))
+        self.rows = 0
+
+    def add_rows(self, indices: NDArray[np.int64], values: Floats, lower: Floats, upper: Floats) -> None:
+        """Add ``lower <= values @ x[indices] <= upper``: indices ``(k,)`` or ``(rows, k)``, values ``(rows, k)``."""
+        count, width = values.shape
+        columns = np.broadcast_to(indices, values.shape).astype(np.int32).ravel()
+        starts = np.arange(count, dtype=np.int32) * width
+        status = self._highs.addRows(
+            count, lower, upper, count * width, starts, columns, np.ascontiguousarray(values).ravel()
+        )
+        if status == self._highspy.HighsStatus.kError:
+            raise FairmendError("HiGHS does not accept a row of the repair; a coefficient of 1e15 or more is one cause")
+        self.rows += count
+
+    def truncate(self, rows: int) -> None:
+        """Take off every row after the first ``rows``."""
+        if rows < self.rows:
+            self._highs.deleteRows(self.rows - rows, np.arange(rows, self.rows, dtype=np.int32))
+            self.rows = rows
+
+    def solve(self, time_limit: float = math.inf) -> LpSolution:
+        """Solve from the last basis."""
+        if math.isfinite(time_limit):
+            # HiGHS counts its own time over all runs.
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(0.0, time_limit))
+        status = self._run()
+        if status in (Status.ERROR, Status.UNBOUNDED):
+            # The last basis can be a bad place to start from; without it the same program is mostly solved.
+            self._highs.clearSolver()
+            status = self._run()
+        if status is not Status.OPTIMAL:
+            return LpSolution(status, math.inf, None)
+        x = np.array(self._highs.getSolution().col_value, dtype=np.float64)
+        return LpSolution(status, float(self._highs.getInfo().objective_function_value), x)
+
+    def _run(self) -> Status:
+        self._highs.run()
+        return Highs.STATUS_MAP.get(self._highs.getModelStatus().name, Status.ERROR)
