@@ -1,0 +1,195 @@
+"""The command line. Commands import what they need when they run, so that --help answers at once."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from fairmend._version import __version__
+from fairmend.errors import FairmendError
+
+COULD_NOT_ANSWER, INTERRUPTED = 2, 130
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_FILE = click.Path(path_type=Path)
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+
+
+class _Group(click.Group):
+    """A group whose commands fail with a message and an exit code, never with a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what goes wrong is said on stderr."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise  # click's own business
+        except FairmendError as error:
+            _fail(ctx, str(error))
+        except KeyboardInterrupt:
+            _fail(ctx, "interrupted; nothing was written", INTERRUPTED)
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            _fail(ctx, f"{where}{error.strerror or error}")
+        except MemoryError:
+            _fail(ctx, "out of memory; give fewer rows or a smaller network")
+        except Exception as error:
+            if ctx.meta.get(_VERBOSE):
+                click.echo(traceback.format_exc(), err=True)
+            hint = "" if ctx.meta.get(_VERBOSE) else "; --verbose shows where"
+            _fail(ctx, f"unexpected {type(error).__name__}: {error}. This is a bug in fairmend{hint}")
+
+
+_VERBOSE = "fairmend.verbose"
+
+
+def _fail(ctx: click.Context, message: str, code: int = COULD_NOT_ANSWER) -> NoReturn:
+    click.secho(f"Error: {message}" if code != INTERRUPTED else message, fg="red", err=True)
+    ctx.exit(code)
+
+
+def _set_verbose(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.meta[_VERBOSE] = True  # shared by all contexts of one call
+
+
+def _verbose(command: _Command) -> _Command:
+    return click.option(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        expose_value=False,
+        callback=_set_verbose,
+        help="Show the traceback of unexpected errors.",
+    )(command)
+
+
+def _json(command: _Command) -> _Command:
+    return click.option("--json", "json_output", is_flag=True, help="Print one JSON document and nothing else.")(
+        command
+    )
+
+
+def _seed(command: _Command) -> _Command:
+    return click.option(
+        "--seed",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        help="Of every random choice.",
+    )(command)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="fairmend", message="%(prog)s %(version)s")
+@_verbose
+def main() -> None:
+    """Find, repair and prove individual fairness of neural networks that score people."""
+
+
+@main.command()
+@click.argument("model", type=_FILE)
+@click.option("--data", type=_FILE, required=True, help="People, .csv or .parquet, with the label.")
+@click.option("--spec", "spec_file", type=_FILE, required=True, help="What the columns mean, .toml.")
+@click.option("--out", type=_FILE, required=True, help="Folder to write; other files in it stay.")
+@click.option("--method", type=click.Choice(["prof", "prof-concrete"]), default="prof", show_default=True, help="How.")
+@click.option("--repair-data", type=_FILE, help="The inputs to repair; else rows drawn from the data.")
+@click.option(
+    "--repair-rows",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="How many rows of the data to repair.",
+)
+@click.option(
+    "--calibration-rows",
+    type=click.IntRange(min=1),
+    default=500,
+    show_default=True,
+    help="How many other rows to keep the accuracy with.",
+)
+@_seed
+@click.option("--steps", type=click.IntRange(min=0), default=200, show_default=True, help="Calibration steps.")
+@click.option("--learning-rate", type=_POSITIVE, default=0.001, show_default=True, help="Of calibration.")
+@click.option(
+    "--bounds",
+    type=click.Choice(["linear", "interval"]),
+    default="linear",
+    show_default=True,
+    help="Bounds that calibration tightens.",
+)
+@click.option(
+    "--margin",
+    type=_POSITIVE,
+    default=1e-6,
+    show_default=True,
+    help="By how much every repair input must clear the decision.",
+)
+@click.option(
+    "--solver",
+    type=click.Choice(["highs", "scip", "gurobi"]),
+    default="highs",
+    show_default=True,
+    help="Solver of the mixed-integer program.",
+)
+@click.option("--time-limit", type=_POSITIVE, help="Seconds for the solver; then the best change so far.")
+@click.option(
+    "--gap",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    show_default=True,
+    help="Relative gap at which the solver may stop.",
+)
+@click.option(
+    "--activation",
+    default="relu",
+    show_default=True,
+    help="Activation of a network whose file holds weights only (.pth, .safetensors).",
+)
+@_json
+@_verbose
+def repair(
+    model: Path,
+    data: Path,
+    spec_file: Path,
+    out: Path,
+    repair_data: Path | None,
+    repair_rows: int,
+    calibration_rows: int,
+    seed: int,
+    activation: str,
+    json_output: bool,
+    **options: Any,
+) -> None:
+    """Repair the network in MODEL (.onnx, .safetensors, .pth) and prove the repaired inputs fair."""
+    from fairmend.commands.repair import run_repair
+
+    run_repair(
+        model,
+        data,
+        spec_file,
+        out,
+        repair_data=repair_data,
+        repair_rows=repair_rows,
+        calibration_rows=calibration_rows,
+        seed=seed,
+        activation=activation,
+        json_output=json_output,
+        options=options,
+    )
+
+
+@main.command()
+@click.option("--out", type=_FILE, default=Path("fairmend-demo"), show_default=True, help="Folder to write.")
+@_seed
+@_json
+@_verbose
+def demo(out: Path, seed: int, json_output: bool) -> None:
+    """Watch a biased network that decides on loans being found out, repaired and proven."""
+    from fairmend.commands.demo import run_demo
+
+    run_demo(out, seed=seed, json_output=json_output)

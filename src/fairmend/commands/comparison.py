@@ -1,0 +1,148 @@
+"""The figures of a network before and after its repair, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from fairmend._version import __version__
+from fairmend.certify import Unequal, find_unequal, sample_unequal
+from fairmend.commands.people import People
+from fairmend.network import Network
+from fairmend.spec import Spec
+from fairmend.utility import Utility, changed_rate, utility
+
+if TYPE_CHECKING:
+    from fairmend.repair.result import RepairResult
+
+Progress = Callable[[str, int, int], None]
+
+# About a minute's work; beyond it a sample has to do.
+_MOST_POINTS = 100_000_000
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One network: whom it treats unequally (repair inputs, data), and what it is good for."""
+
+    repair: Unequal
+    data: Unequal
+    utility: Utility
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures as plain data; rates are from 0 to 1."""
+        return {
+            "unfair_repair_inputs": self.repair.count,
+            "unfair_data_rows": self.data.count,
+            "unfair_data_rate": self.data.rate,
+            **asdict(self.utility),
+        }
+
+
+def measure(net: Network, people: People, *, stage: str, seed: int = 0, progress: Progress | None = None) -> Figures:
+    """Return the figures of a network; `stage` is what the progress is reported under."""
+
+    def report(_: str, done: int, total: int) -> None:
+        if progress is not None:
+            progress(stage, done, total)
+
+    return Figures(
+        _unequal(net, people.spec, people.X_repair, seed, None),
+        _unequal(net, people.spec, people.X, seed, report),
+        utility(net, people.X[people.scored], people.y[people.scored]),
+    )
+
+
+def _unequal(net: Network, spec: Spec, X: npt.ArrayLike, seed: int, progress: Progress | None) -> Unequal:
+    """Exact where the neighbours can all be looked at, else sampled."""
+    if spec.finite and sum(spec.neighbourhood_sizes(X).tolist()) <= _MOST_POINTS:
+        return find_unequal(net, spec, X, progress=progress)
+    return sample_unequal(net, spec, X, seed=seed, progress=progress)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A repair, and the figures of the network before and after it."""
+
+    people: People
+    result: RepairResult
+    before: Figures
+    after: Figures
+    changed: float
+    warnings: tuple[str, ...]
+
+    @property
+    def guarantee(self) -> str:
+        """What is proven, for whom, and what is not."""
+        spec, left = self.people.spec, self.after.data
+        names = " and ".join(f.name for f in spec.protected)
+        near = [f"{f.name} by up to {f.tolerance:g}" for f in spec.features if f.tolerance and f.varies]
+        also = f", also when it differs in {' and '.join(near)}" if near else ""
+        least = "" if left.exact else "at least "
+        return (
+            f"Proven: each of the {self.result.regions:,} repair inputs gets the same answer whatever its "
+            f"{names}{also}. Other people are not covered by the proof: of the {len(left.rows):,} rows of "
+            f"the data, {least}{left.count:,} ({percent(left.rate)}) are still treated unequally."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, for result.json and --json."""
+        result, people = self.result, self.people
+        return {
+            "fairmend": __version__,
+            "method": result.method,
+            "proven": True,
+            "proof_covers_inference": bool(result.proof.covers_inference.all()),
+            "guarantee": self.guarantee,
+            "protected": [f.name for f in people.spec.protected],
+            "repair_inputs": result.regions,
+            "repair_rows": people.repair,
+            "calibration_rows": people.calibration,
+            "data_rows": len(people.X),
+            "unfair_data_is_exact": self.before.data.exact and self.after.data.exact,
+            "scored_rows": len(people.scored),
+            "scored_rows_are_held_out": people.held_out,
+            "before": self.before.as_dict(),
+            "after": self.after.as_dict(),
+            "changed_predictions": self.changed,
+            "changed_weights": result.changed_weights,
+            "total_weights": result.total_weights,
+            "head_change_l1": result.objective,
+            "gap": result.gap,
+            "margin": result.margin,
+            "classes": result.classes,
+            "history": {"fair": result.history.fair, "task": result.history.task},
+            "seconds": dict(result.seconds),
+            "warnings": self.warnings,
+        }
+
+
+def repair_and_compare(
+    net: Network,
+    people: People,
+    before: Figures,
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
+    options: Mapping[str, Any],
+) -> Comparison:
+    """Repair a network whose figures are `before`; `options` are those of `fairmend.repair`."""
+    from fairmend.repair.prof import repair  # PyTorch comes with it
+
+    X_cal, y_cal = people.X[people.calibration], people.y[people.calibration]
+    result = repair(net, people.spec, people.X_repair, X_cal, y_cal, seed=seed, progress=progress, **options)
+    after = measure(result.network, people, stage="audit repaired", seed=seed, progress=progress)
+    if after.repair.count:  # looked at independently of the proof, so that neither is trusted alone
+        raise RuntimeError(
+            f"{after.repair.count} repair inputs are treated unequally although they were proven not to be"
+        )
+    changed = changed_rate(net.predict(people.X), result.network.predict(people.X))
+    return Comparison(people, result, before, after, changed, (*people.warnings, *result.warnings))
+
+
+def percent(rate: float) -> str:
+    """Return a share as people write it: 12.5 %."""
+    return f"{100 * rate:.1f} %"

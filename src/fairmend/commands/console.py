@@ -1,0 +1,140 @@
+"""What the commands show: progress bars on stderr, tables and words on stdout, or one JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from fairmend.commands.comparison import Comparison, percent
+from fairmend.tables import to_json
+
+Report = Callable[[str, int, int], None]
+
+STAGES = {
+    "train": "Training a network",
+    "audit original": "Looking for unequal treatment",
+    "calibrate": "Step 1: calibrating the features",
+    "solve": "Step 2: solving for the head",
+    "check": "Proving every repair input",
+    "audit repaired": "Looking for what is left",
+}
+
+
+def console() -> Console:
+    """Return a console for words and tables, on stdout."""
+    return Console(highlight=False)
+
+
+def show_json(document: Mapping[str, object]) -> None:
+    """Print the one document that --json promises."""
+    click.echo(to_json(document))
+
+
+class _Seconds(ProgressColumn):
+    """The seconds a stage has taken; most take less than one."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.finished_time or task.elapsed or 0:6.1f} s", style="dim")
+
+
+@contextmanager
+def bars(quiet: bool = False) -> Iterator[Report]:
+    """Yield a progress callback that shows one bar per stage; silent where nobody is watching."""
+    screen = Console(stderr=True)
+    columns = (
+        SpinnerColumn(finished_text="[green]✓"),
+        TextColumn("{task.description:<33}"),
+        BarColumn(bar_width=36, complete_style="cyan", finished_style="green"),
+        TextColumn("{task.percentage:>4.0f} %"),
+        _Seconds(),
+    )
+    tasks: dict[str, TaskID] = {}
+    with Progress(*columns, console=screen, disable=quiet or not screen.is_terminal) as progress:
+
+        def finish(others_than: str | None = None) -> None:
+            """A stage is over when another one reports: a solver need not count to the end."""
+            for stage, task in tasks.items():
+                if stage != others_than:
+                    total = progress.tasks[task].total or 1
+                    progress.update(task, total=total, completed=total)
+
+        def report(stage: str, done: int, total: int) -> None:
+            finish(others_than=stage)
+            if stage not in tasks:
+                tasks[stage] = progress.add_task(STAGES.get(stage, stage), total=total or None)
+            progress.update(tasks[stage], completed=done, total=total or None)
+
+        yield report
+        finish()
+
+
+def comparison_table(comparison: Comparison, title: str) -> Table:
+    """Return the closing table: each figure before and after the repair."""
+    before, after, people = comparison.before, comparison.after, comparison.people
+    inputs, rows = comparison.result.regions, len(people.X)
+    sampled = "" if before.data.exact and after.data.exact else ", sampled: a lower bound"
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False)
+    table.add_column("")
+    table.add_column("before", justify="right")
+    table.add_column("after", justify="right")
+    table.add_row(
+        "Unfair repair inputs (CUR)",
+        f"{before.repair.count:,} of {inputs:,}",
+        Text(f"{after.repair.count:,} of {inputs:,}", style="bold green"),
+    )
+    table.add_row(
+        f"Unfair among all {rows:,} data rows (IDI-D{sampled})",
+        percent(before.data.rate),
+        percent(after.data.rate),
+    )
+    mark = "*" if people.held_out else "†"
+    pairs: list[tuple[str, float | None, float | None]] = [
+        ("Accuracy", before.utility.accuracy, after.utility.accuracy),
+        ("Balanced accuracy", before.utility.balanced_accuracy, after.utility.balanced_accuracy),
+        ("Positive rate", before.utility.positive_rate, after.utility.positive_rate),
+    ]
+    for name, first, second in pairs:
+        if first is not None and second is not None:
+            table.add_row(f"{name} {mark}", percent(first), percent(second))
+    result = comparison.result
+    table.add_section()
+    table.add_row("Predictions changed, of all data rows", "", percent(comparison.changed))
+    table.add_row("Weights changed", "", f"{result.changed_weights:,} of {result.total_weights:,}")
+    table.add_row("Change of the last layer (l1)", "", f"{result.objective:.4g}")
+    stages = ", ".join(f"{stage} {result.seconds[stage]:.2f}" for stage in ("calibrate", "solve", "check"))
+    table.add_row(f"Seconds ({stages})", "", f"{result.seconds['total']:.2f}")
+    scored = f"on the {len(people.scored):,} rows"
+    table.caption = (
+        f"* {scored} used neither for repair nor for calibration"
+        if people.held_out
+        else f"† {scored} of the data, those used for repair and calibration among them"
+    )
+    table.caption_justify = "left"
+    return table
+
+
+def show_comparison(screen: Console, comparison: Comparison, title: str) -> None:
+    """Print the table, the warnings below it, and what is proven."""
+    screen.print(comparison_table(comparison, title))
+    for warning in comparison.warnings:
+        screen.print(Text(f"Warning: {warning}", style="yellow"))
+    screen.print()
+    proven, _, rest = comparison.guarantee.partition(":")
+    screen.print(Text.assemble((f"{proven}:", "bold green"), rest))
+
+
+def show_files(screen: Console, out: Path, files: Mapping[str, str]) -> None:
+    """Print where the files are and what each holds."""
+    screen.print()
+    screen.print(Text.assemble("Saved in ", (str(out), "bold"), ":"))
+    width = max(map(len, files))
+    for name, what in files.items():
+        screen.print(Text.assemble("  ", (name.ljust(width), "cyan"), f"  {what}"))

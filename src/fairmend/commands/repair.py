@@ -1,0 +1,82 @@
+"""`fairmend repair`: from the files of a network, a spec and data to a folder with the repaired network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fairmend.commands.comparison import Comparison, measure, repair_and_compare
+from fairmend.commands.console import bars, console, show_comparison, show_files, show_json
+from fairmend.commands.folder import check_folder, staged_folder
+from fairmend.commands.people import divide
+from fairmend.commands.threads import few_threads
+from fairmend.errors import FairmendError
+from fairmend.network import Network, load_network
+from fairmend.spec import Spec
+from fairmend.tables import read_table, write_csv, write_json
+
+
+def run_repair(
+    model: Path,
+    data: Path,
+    spec_file: Path,
+    out: Path,
+    *,
+    repair_data: Path | None = None,
+    repair_rows: int = 100,
+    calibration_rows: int = 500,
+    seed: int = 0,
+    activation: str = "relu",
+    json_output: bool = False,
+    options: Mapping[str, Any],
+) -> None:
+    """Repair the network in `model`, write the folder `out` and say what came of it."""
+    files = {
+        f"model{model.suffix.lower()}": "the repaired network",
+        "spec.toml": "who counts as similar",
+        "repair_inputs.csv": "the inputs the proof covers",
+        "result.json": "every figure, with losses and warnings",
+    }
+    inputs = [path for path in (model, data, spec_file, repair_data) if path is not None]
+    check_folder(out, list(files), inputs)
+    spec, net = Spec.load(spec_file), load_network(model, activation)
+    _check_width(net, spec, model, spec_file)
+    people = divide(
+        spec,
+        net,
+        read_table(data),
+        source=data,
+        repair_frame=None if repair_data is None else read_table(repair_data),
+        repair_source=repair_data or "",
+        repair_rows=repair_rows,
+        calibration_rows=calibration_rows,
+        seed=seed,
+    )
+    with bars(quiet=json_output) as report, few_threads(net):
+        before = measure(net, people, stage="audit original", seed=seed, progress=report)
+        comparison = repair_and_compare(net, people, before, seed=seed, progress=report, options=options)
+    document = {**comparison.as_dict(), "seed": seed, "model": model.name, "data": data.name}
+    _write(out, comparison, document, model.suffix.lower())
+    if json_output:
+        show_json({**document, "files": {name: out / name for name in files}})
+        return
+    screen = console()
+    show_comparison(screen, comparison, f"{model.name}, repaired with method {comparison.result.method}")
+    show_files(screen, out, files)
+
+
+def _check_width(net: Network, spec: Spec, model: Path, spec_file: Path) -> None:
+    if net.inputs != spec.width:
+        raise FairmendError(
+            f"{model}: the network reads {net.inputs} columns, but {spec_file} describes {spec.width} "
+            f"({', '.join(spec.column_names)}); use the spec of the data the network was trained on"
+        )
+
+
+def _write(out: Path, comparison: Comparison, document: Mapping[str, object], suffix: str) -> None:
+    with staged_folder(out) as stage:
+        comparison.result.network.save(stage / f"model{suffix}")
+        comparison.people.spec.save(stage / "spec.toml")
+        write_csv(stage / "repair_inputs.csv", comparison.people.repair_frame)
+        write_json(stage / "result.json", document)
