@@ -96,7 +96,13 @@ def main() -> None:
 @click.option("--data", type=_FILE, required=True, help="People, .csv or .parquet, with the label.")
 @click.option("--spec", "spec_file", type=_FILE, required=True, help="What the columns mean, .toml.")
 @click.option("--out", type=_FILE, required=True, help="Folder to write; other files in it stay.")
-@click.option("--method", type=click.Choice(["prof", "prof-concrete"]), default="prof", show_default=True, help="How.")
+@click.option(
+    "--method",
+    type=click.Choice(["prof", "prof-concrete"]),
+    default="prof",
+    show_default=True,
+    help="Symbolic bounds, or the simpler concrete ones.",
+)
 @click.option("--repair-data", type=_FILE, help="The inputs to repair; else rows drawn from the data.")
 @click.option(
     "--repair-rows",
@@ -165,7 +171,11 @@ def repair(
     json_output: bool,
     **options: Any,
 ) -> None:
-    """Repair the network in MODEL (.onnx, .safetensors, .pth) and prove the repaired inputs fair."""
+    """Repair a network and prove it.
+
+    MODEL is a file: .onnx, .safetensors or .pth. The network in it is changed as little as possible so that
+    each repair input provably gets the same answer whatever its protected features are.
+    """
     from fairmend.commands.repair import run_repair
 
     run_repair(
@@ -189,7 +199,7 @@ def repair(
 @_json
 @_verbose
 def demo(out: Path, seed: int, json_output: bool) -> None:
-    """Watch a biased network that decides on loans being found out, repaired and proven."""
+    """Watch a biased network being found out and repaired."""
     from fairmend.commands.demo import run_demo
 
     run_demo(out, seed=seed, json_output=json_output)

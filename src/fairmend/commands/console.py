@@ -57,7 +57,8 @@ def bars(quiet: bool = False) -> Iterator[Report]:
         _Seconds(),
     )
     tasks: dict[str, TaskID] = {}
-    with Progress(*columns, console=screen, disable=quiet or not screen.is_terminal) as progress:
+    shown = screen.is_terminal and not quiet
+    with Progress(*columns, console=screen, disable=not shown) as progress:
 
         def finish(others_than: str | None = None) -> None:
             """A stage is over when another one reports: a solver need not count to the end."""
@@ -74,6 +75,8 @@ def bars(quiet: bool = False) -> Iterator[Report]:
 
         yield report
         finish()
+    if shown:
+        screen.print()
 
 
 def comparison_table(comparison: Comparison, title: str) -> Table:

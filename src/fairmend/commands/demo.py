@@ -117,18 +117,13 @@ def _show_bias(screen: Console, people: People, before: Figures, pairs: Sequence
         "would get another answer if nothing but their age or gender were different:"
     )
     screen.print()
+    lines = Table.grid(padding=(0, 1))
     for pair in pairs:
-        first, second = pair.answers(net)
+        first, second = (_ANSWERS[answer] for answer in pair.answers(net))
         words = people.spec.describe_pair(pair.x, pair.other)
-        screen.print(
-            Text.assemble(
-                f"  Applicant {_number(people, pair)}: ",
-                _ANSWERS[first],
-                f". {words[0].upper()}{words[1:]}: ",
-                _ANSWERS[second],
-                ".",
-            )
-        )
+        who = Text.assemble(f"  Applicant {_number(people, pair)}: ", first, ".")
+        lines.add_row(who, Text.assemble(f"{words[0].upper()}{words[1:]}: ", second, "."))
+    screen.print(lines)
 
 
 def _show_again(screen: Console, comparison: Comparison, pairs: Sequence[Pair], net: Network) -> None:
@@ -155,6 +150,11 @@ def _show_again(screen: Console, comparison: Comparison, pairs: Sequence[Pair], 
             verdict,
         )
     screen.print(table)
+    screen.print(
+        "proven: a repair input, covered by the proof; all tried: not one, but every age and gender was "
+        "tried, and the answer is the same",
+        style="dim italic",
+    )
 
 
 def _both(answers: tuple[int, int]) -> Text:
