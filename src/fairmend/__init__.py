@@ -1,6 +1,52 @@
 """fairmend: find, repair and prove individual fairness in neural networks that score people."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+# The package of the same name must be imported before the function takes its name here: a first import later on
+# would put the module back.
+import fairmend.repair as _repair_package
 from fairmend._version import __version__
+from fairmend.api import load_network, repair
 from fairmend.errors import FairmendError
 
-__all__ = ["FairmendError", "__version__"]
+if TYPE_CHECKING:
+    from fairmend.network import Network
+    from fairmend.repair.result import RepairResult
+    from fairmend.spec import Feature, Label, Spec
+
+del _repair_package
+
+_LAZY = {
+    "Feature": "fairmend.spec",
+    "Label": "fairmend.spec",
+    "Network": "fairmend.network",
+    "RepairResult": "fairmend.repair.result",
+    "Spec": "fairmend.spec",
+}
+
+__all__ = [
+    "FairmendError",
+    "Feature",
+    "Label",
+    "Network",
+    "RepairResult",
+    "Spec",
+    "__version__",
+    "load_network",
+    "repair",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs pandas or PyTorch when it is first asked for, so that the command line starts fast."""
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'fairmend' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

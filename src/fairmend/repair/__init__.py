@@ -1,1 +1,20 @@
-"""TODO."""
+"""Repairs: step 1 (`calibrate`), step 2 (`features`, `head`), the re-check (`proof`) and ProF end to end (`prof`).
+
+Light to import: `fairmend.repair` is also the public function, and PyTorch is only needed once it runs.
+"""
+
+from typing import Any
+
+__all__ = ["RepairResult", "repair"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "repair":
+        from fairmend.repair.prof import repair
+
+        return repair
+    if name == "RepairResult":
+        from fairmend.repair.result import RepairResult
+
+        return RepairResult
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

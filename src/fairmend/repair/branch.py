@@ -165,7 +165,7 @@ class _NodeProgram:
         missed = [
             (region, label)
             for region, label in self.path
-            if slack[region, label] < self.head.margin - VIOLATED and not self._complete(region)
+            if slack[region, label] < self.head.margin[region] - VIOLATED and not self._complete(region)
         ]
         for region, label in missed:
             self._demand(region, label, change)
@@ -197,7 +197,7 @@ class _NodeProgram:
                 ]
             )
             tail = np.tile(np.concatenate([coefficients[used], -coefficients[used]]), (len(below), 1))
-            lower = np.full(len(below), head.margin - coefficients @ head.bias)
+            lower = np.full(len(below), head.margin[region] - coefficients @ head.bias)
             self.program.add_rows(columns, np.hstack([below, -above, tail]), lower, np.full(len(below), math.inf))
 
     def solve(self, seconds: float) -> tuple[float, Change | None]:

@@ -16,6 +16,7 @@ from fairmend.errors import FairmendError
 from fairmend.neighbourhood import Regions
 from fairmend.network import Affine, Network
 from fairmend.repair.progress import Progress
+from fairmend.threads import few_threads
 
 PAPER_STEPS = 200
 PAPER_LEARNING_RATE = 0.001
@@ -93,29 +94,31 @@ def calibrate(
     fair: list[float] = []
     task: list[float] = []
     best, best_step, best_flat = np.inf, 0, parameters.flat.detach().clone()
-    for step in range(steps):
-        layers = parameters.layers()
-        fair_loss = share @ widths(*feature_bounds(layers[:-1], network.activations, boxes, bounds))
-        task_loss = _task_loss(layers, network, *next(batches))
-        optimizer.zero_grad()
-        loss = fairness_weight * fair_loss + task_loss
-        loss.backward()  # type: ignore[no-untyped-call]
-        fair.append(fair_loss.item())
-        task.append(task_loss.item())
-        total = fairness_weight * fair[-1] + task[-1]
-        if not np.isfinite(total):
-            raise FairmendError(
-                f"calibration diverged at step {step}: the loss is {total}; try a smaller learning_rate than "
-                f"{learning_rate}, or scaled inputs"
-            )
-        if patience is not None:
-            if total < best:
-                best, best_step, best_flat = total, step, parameters.flat.detach().clone()
-            elif step - best_step >= patience:
-                break
-        optimizer.step()
-        if progress is not None:
-            progress("calibrate", step + 1, steps)
+    work = (len(X) + len(boxes.rows) * regions.lower.shape[0]) * sum(parameters.sizes)
+    with few_threads(work):
+        for step in range(steps):
+            layers = parameters.layers()
+            fair_loss = share @ widths(*feature_bounds(layers[:-1], network.activations, boxes, bounds))
+            task_loss = _task_loss(layers, network, *next(batches))
+            optimizer.zero_grad()
+            loss = fairness_weight * fair_loss + task_loss
+            loss.backward()  # type: ignore[no-untyped-call]
+            fair.append(fair_loss.item())
+            task.append(task_loss.item())
+            total = fairness_weight * fair[-1] + task[-1]
+            if not np.isfinite(total):
+                raise FairmendError(
+                    f"calibration diverged at step {step}: the loss is {total}; try a smaller learning_rate than "
+                    f"{learning_rate}, or scaled inputs"
+                )
+            if patience is not None:
+                if total < best:
+                    best, best_step, best_flat = total, step, parameters.flat.detach().clone()
+                elif step - best_step >= patience:
+                    break
+            optimizer.step()
+            if progress is not None:
+                progress("calibrate", step + 1, steps)
     if patience is not None and steps > 0:
         with torch.no_grad():
             parameters.flat.copy_(best_flat)

@@ -52,7 +52,7 @@ def repair_head(
     bias: np.ndarray,
     features: FeatureSet,
     *,
-    margin: float = 1e-6,
+    margin: float | Floats = 1e-6,
     delta_limit: float = math.inf,
     solver: str = "highs",
     search: str | None = None,
@@ -66,20 +66,20 @@ def repair_head(
     Parameters
     ----------
     features : where the features of each region may lie.
-    margin : by how much every region must clear the decision, at least.
+    margin : by how much every region must clear the decision, at least: one number, or one for each region.
     delta_limit : largest change of one parameter; unlimited by default, and then there always is a solution.
     solver, search : "branch" is the default with HiGHS; "milp" hands MILPs to the solver, as other solvers need.
     time_limit, gap : stop after so many seconds, or at this relative gap, with the best change found.
     """
     started = time.perf_counter()
-    if not margin > 0:
+    if not np.all(np.asarray(margin) > 0):
         raise FairmendError(f"margin is {margin}; it must be positive, or ties would count as fair")
     search = search or ("branch" if solver == "highs" else "milp")
     if search not in SEARCHES or (search == "branch" and solver != "highs"):
         raise FairmendError(f"search {search!r} with solver {solver!r}: 'branch' needs 'highs', 'milp' takes any")
     head = Head(weight.astype(np.float64), bias.astype(np.float64), features, margin)
     limits = Limits(delta_limit, time_limit, gap)
-    if (head.initial_slack.max(axis=1) >= margin).all():
+    if (head.initial_slack.max(axis=1) >= head.margin).all():
         found = Found(head.no_change(), 0.0, 0, 0)
     elif search == "branch":
         found = BranchSearch(head, limits, progress).run()

@@ -119,7 +119,7 @@ class Master:
             if entry.label is not None:
                 continue
             attainable = self.head.initial_slack[region] + upper * self.head.reach[region]
-            labels = np.flatnonzero(attainable >= self.head.margin - 1e-9)
+            labels = np.flatnonzero(attainable >= self.head.margin[region] - 1e-9)
             variables = model.add_variables(len(labels), 0, 1, integer=True)
             model.add_row(variables, np.ones(len(labels)), 1, 1)
             for label, variable in zip(labels.tolist(), variables.tolist(), strict=True):
@@ -156,10 +156,10 @@ class Master:
                     decrease[bias_at[used]],
                 ]
                 tail = np.concatenate([coefficients[used], -coefficients[used]])
-                right = head.margin - coefficients @ head.bias
+                right = head.margin[region] - coefficients @ head.bias
                 if variable >= 0:
                     # The smallest value that the left side can take: no smaller M would be valid, no larger is needed.
-                    big = max(0.0, head.margin - self._least(region, direction, sign, upper))
+                    big = max(0.0, head.margin[region] - self._least(region, direction, sign, upper))
                     columns.append(np.array([variable]))
                     tail = np.append(tail, -big)
                     right = right - big

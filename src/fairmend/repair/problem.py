@@ -55,11 +55,13 @@ class Head:
 
     A *direction* is a difference of outputs whose sign decides: the output itself where there is one, every pair of
     outputs where there are several. A class asks for the sign of some directions: ``demands[c]`` lists
-    ``(direction, sign)``. The *slack* of a region in a class is the smallest of its demands' lower bounds.
+    ``(direction, sign)``. The *slack* of a region in a class is the smallest of its demands' lower bounds, and the
+    *margin* what it must reach, one number for all regions or ``(count,)``.
     """
 
-    def __init__(self, weight: Floats, bias: Floats, features: FeatureSet, margin: float) -> None:
-        self.weight, self.bias, self.features, self.margin = weight, bias, features, margin
+    def __init__(self, weight: Floats, bias: Floats, features: FeatureSet, margin: float | Floats) -> None:
+        self.weight, self.bias, self.features = weight, bias, features
+        self.margin = np.broadcast_to(np.asarray(margin, dtype=np.float64), (features.count,))
         outputs = len(bias)
         if outputs == 1:
             self.directions = np.ones((1, 1))
@@ -118,8 +120,8 @@ class Head:
         bias = np.zeros_like(self.bias)
         if len(bias) == 1:
             sign = 1 if label == 1 else -1
-            bias[0] = sign * max(0.0, self.margin - sign * self.bias[0])
+            bias[0] = sign * max(0.0, float(self.margin.max()) - sign * self.bias[0])
         else:
             others = np.delete(self.bias, label)
-            bias[label] = max(0.0, float(others.max()) + self.margin - self.bias[label])
+            bias[label] = max(0.0, float(others.max() + self.margin.max()) - self.bias[label])
         return Change(-self.weight, bias)

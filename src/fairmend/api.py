@@ -1,0 +1,45 @@
+"""The public functions, light to import: each fetches its implementation, and PyTorch with it, when it is called."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import ArrayLike
+    from torch import nn
+
+    from fairmend.network import Network
+    from fairmend.repair.result import RepairResult
+    from fairmend.spec import Spec
+
+
+def load_network(source: str | PathLike[str] | nn.Module | Network, activation: str = "relu") -> Network:
+    """Read a network from a file (.onnx, .pth, .safetensors) or a module.
+
+    A state dict (.pth, or .safetensors that fairmend did not write) does not say its activations; ``activation`` does.
+    """
+    from fairmend.network import load_network as load
+
+    return load(source, activation)
+
+
+def repair(
+    net: Network | str | PathLike[str] | nn.Module,
+    spec: Spec,
+    X_repair: pd.DataFrame | ArrayLike,
+    X_cal: pd.DataFrame | ArrayLike,
+    y_cal: ArrayLike,
+    method: str = "prof",
+    seed: int = 0,
+    **options: Any,
+) -> RepairResult:
+    """Repair a network so that every neighbourhood of the repair inputs provably gets one answer.
+
+    ``options`` are those of `fairmend.repair.prof.repair`: steps, learning_rate, bounds, margin, solver, time_limit,
+    gap, progress and others.
+    """
+    from fairmend.repair.prof import repair as run
+
+    return run(load_network(net), spec, X_repair, X_cal, y_cal, method, seed, **options)

@@ -1,0 +1,51 @@
+"""What a repair gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fairmend.network import Network
+from fairmend.repair.calibrate import History
+from fairmend.repair.proof import Proof
+
+
+@dataclass(frozen=True)
+class RepairResult:
+    """A repaired network, the proof that goes with it, and how it was made.
+
+    ``objective`` is the l1 norm of the head's change in step 2 and ``gap`` how far it may be from the smallest;
+    ``margin`` the one step 2 ended with, the largest over the inputs; ``seconds`` by stage: calibrate, solve, check,
+    total. ``warnings`` say what a user should look at before using the network.
+    """
+
+    network: Network
+    method: str
+    proof: Proof
+    objective: float
+    gap: float
+    margin: float
+    history: History
+    seconds: dict[str, float]
+    changed_weights: int
+    total_weights: int
+    attempts: int
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def regions(self) -> int:
+        """How many neighbourhoods are proven."""
+        return len(self.proof.classes)
+
+    @property
+    def classes(self) -> list[int]:
+        """The class that each repair input's whole neighbourhood gets."""
+        return [int(label) for label in self.proof.classes]
+
+    def __repr__(self) -> str:
+        """Say what was proven and what it cost."""
+        inference = "and in floating-point inference" if self.proof.covers_inference.all() else "in real arithmetic"
+        return (
+            f"RepairResult({self.method}: {self.regions} neighbourhoods proven {inference}, head changed by "
+            f"{self.objective:.4g} (l1), {self.changed_weights} of {self.total_weights} weights changed, "
+            f"{self.seconds['total']:.2f} s, {len(self.warnings)} warnings)"
+        )
