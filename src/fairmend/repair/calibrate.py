@@ -15,6 +15,7 @@ from fairmend.bounds import Boxes, apply, feature_bounds
 from fairmend.errors import FairmendError
 from fairmend.neighbourhood import Regions
 from fairmend.network import Affine, Network
+from fairmend.repair.adam import Adam
 from fairmend.repair.progress import Progress
 from fairmend.threads import few_threads
 
@@ -90,7 +91,7 @@ def calibrate(
 
     X, y = torch.tensor(X_cal, dtype=dtype), torch.as_tensor(np.asarray(y_cal))
     batches = _batches(X, y, batch_size, seed)
-    optimizer = torch.optim.Adam([parameters.flat], lr=learning_rate, fused=True)
+    optimizer = Adam(parameters.flat, learning_rate)
     fair: list[float] = []
     task: list[float] = []
     best, best_step, best_flat = np.inf, 0, parameters.flat.detach().clone()
@@ -100,7 +101,6 @@ def calibrate(
             layers = parameters.layers()
             fair_loss = share @ widths(*feature_bounds(layers[:-1], network.activations, boxes, bounds))
             task_loss = _task_loss(layers, network, *next(batches))
-            optimizer.zero_grad()
             loss = fairness_weight * fair_loss + task_loss
             loss.backward()  # type: ignore[no-untyped-call]
             fair.append(fair_loss.item())

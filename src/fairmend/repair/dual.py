@@ -105,6 +105,15 @@ class Dual:
         solution = get_solver(solver).solve(milp, time_limit=time_limit)
         return solution, milp.variables, time.perf_counter() - started
 
+    def _big(self, weight: Floats, bias: float, delta_limit: float) -> float:
+        """A constant M that no allowed change exceeds: the largest |score| of any region."""
+        size = np.zeros_like(self.lower_offset)
+        for slope, offset in ((self.lower_slope, self.lower_offset), (self.upper_slope, self.upper_offset)):
+            centre, radius = (self.low + self.high) / 2, (self.high - self.low) / 2
+            middle = np.einsum("rdi,ri->rd", slope, centre) + offset
+            size = np.maximum(size, np.abs(middle) + np.einsum("rdi,ri->rd", np.abs(slope), radius))
+        return float((size @ (np.abs(weight) + delta_limit)).max() + abs(bias) + delta_limit + 1)
+
     def _polytope(self, region: int) -> tuple[Floats, Floats]:
         """``A p <= D`` with p = (h, x): A ``(2 dimension + 2 inputs, dimension + inputs)``."""
         _, dimension, inputs = self.lower_slope.shape

@@ -8,9 +8,7 @@ from fairmend.network import Array, Network
 from fairmend.repair.proof import Proof
 from fairmend.utility import balanced_accuracy
 
-COLLAPSED = (
-    "the repaired network gives every calibration row the same answer ({label}): it is no classifier any more"
-)
+COLLAPSED = "the repaired network gives every calibration row the same answer ({label}): it is no classifier any more"
 FELL = (
     "balanced accuracy on the calibration rows fell by {points:.1f} points, from {before:.1%} to {after:.1%}: "
     "the repair costs more than accuracy alone shows"

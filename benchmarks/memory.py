@@ -1,0 +1,44 @@
+"""Peak memory of `fairmend.repair` for each of the paper's settings, each in a process of its own.
+
+python benchmarks/memory.py
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+from rich.console import Console
+from rich.progress import track
+
+import settings
+
+LIMIT = 1024.0
+
+
+def peak(name: str) -> float:
+    """Megabytes that a fresh process needs at the most for this setting."""
+    done = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def main() -> int:
+    if len(sys.argv) > 1:
+        import fairmend
+
+        s = settings.setting(sys.argv[1])
+        fairmend.repair(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        return 0
+    console = Console()
+    peaks = {name: peak(name) for name in track(settings.names(), "settings", console=Console(stderr=True))}
+    for name, megabytes in peaks.items():
+        console.print(f"{name:16s} {megabytes:7.0f} MB")
+    worst = max(peaks.values())
+    console.print(f"largest {worst:.0f} MB, limit {LIMIT:.0f}: {'ok' if worst < LIMIT else 'EXCEEDED'}")
+    return 0 if worst < LIMIT else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
