@@ -103,8 +103,9 @@ def train_network(
     from torch import nn
 
     from fairmend.network import load_network
+    from fairmend.threads import few_threads
 
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), few_threads(256 * X.shape[1] * hidden[0]):
         torch.manual_seed(seed)
         layers: list[nn.Module] = []
         for before, after in zip([X.shape[1], *hidden], hidden, strict=False):

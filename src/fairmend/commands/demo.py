@@ -17,7 +17,6 @@ from fairmend.commands.console import bars, console, show_comparison, show_files
 from fairmend.commands.folder import check_folder, staged_folder
 from fairmend.commands.pairs import Pair, pairs_table, telling_pairs
 from fairmend.commands.people import People, divide
-from fairmend.commands.threads import few_threads
 from fairmend.demo_data import loan_applicants, loan_spec, train_network
 from fairmend.network import Network
 from fairmend.tables import write_csv, write_json
@@ -53,7 +52,7 @@ def run_demo(
     X, y = spec.encode(frame), spec.labels(frame)
     _introduce(screen, rows, y.mean())
 
-    with bars(quiet=json_output) as report, few_threads():
+    with bars(quiet=json_output) as report:
         net = train_network(X, y, epochs=epochs, seed=seed, progress=report)
         people = divide(spec, net, frame, repair_rows=repair_rows, calibration_rows=calibration_rows, seed=seed)
         before = measure(net, people, stage="audit original", seed=seed, progress=report)
@@ -61,7 +60,7 @@ def run_demo(
     _show_bias(screen, people, before, pairs, net)
 
     _headline(screen, "The repair")
-    with bars(quiet=json_output) as report, few_threads():
+    with bars(quiet=json_output) as report:
         options = {"method": "prof", "steps": steps}
         comparison = repair_and_compare(net, people, before, seed=seed, progress=report, options=options)
     repaired = comparison.result.network

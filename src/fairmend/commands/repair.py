@@ -10,7 +10,6 @@ from fairmend.commands.comparison import Comparison, measure, repair_and_compare
 from fairmend.commands.console import bars, console, show_comparison, show_files, show_json
 from fairmend.commands.folder import check_folder, staged_folder
 from fairmend.commands.people import divide
-from fairmend.commands.threads import few_threads
 from fairmend.errors import FairmendError
 from fairmend.network import Network, load_network
 from fairmend.spec import Spec
@@ -53,7 +52,7 @@ def run_repair(
         calibration_rows=calibration_rows,
         seed=seed,
     )
-    with bars(quiet=json_output) as report, few_threads(net):
+    with bars(quiet=json_output) as report:
         before = measure(net, people, stage="audit original", seed=seed, progress=report)
         comparison = repair_and_compare(net, people, before, seed=seed, progress=report, options=options)
     document = {**comparison.as_dict(), "seed": seed, "model": model.name, "data": data.name}
