@@ -1,0 +1,275 @@
+"""Rigorous bounds of a network over boxes: what is said holds in real arithmetic, for the weights as stored.
+
+The same backward substitution as in ``linear``, in NumPy float64. Coefficients are kept as they were
+computed, and whatever that lost is collected in one slack per row: at every step,
+
+    true value >= A·h(x) + c - slack     for every x in the box,
+
+where h is the layer that has been reached. The slopes of the relaxations are free: any numbers give a sound
+bound, good ones a tight one; intercepts are worked out here. ``enclosure`` says what is assumed of rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from fairmend.bounds.enclosure import TINY, FloatArray, gamma, image, lower_line, upper_line, value
+from fairmend.bounds.linear import Boxes, propagate
+from fairmend.bounds.pieces import ENTRIES, exact_boxes, exact_rows, groups, widest
+from fairmend.bounds.relaxation import Lines
+from fairmend.errors import FairmendError
+from fairmend.network import Network
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """The slopes of one activation layer's lower and upper lines, each ``(pieces, units)``."""
+
+    lower: FloatArray
+    upper: FloatArray
+
+
+class _Layer(NamedTuple):
+    """An affine layer and the activation after it, for the backward pass: arrays ``(pieces, units)``.
+
+    ``magnitude`` bounds |z| and |weight| |h| + |bias| for the inputs h and the outputs z of the affine layer;
+    ``floor (pieces, 1)`` bounds everything that underflow can take away when passing through.
+    """
+
+    weight: FloatArray
+    bias: FloatArray
+    lower_slope: FloatArray
+    lower_intercept: FloatArray
+    upper_slope: FloatArray
+    upper_intercept: FloatArray
+    magnitude: FloatArray
+    floor: FloatArray
+
+
+class _Rows(NamedTuple):
+    """Linear functions of a layer's outputs; the first axis is 1 where all pieces share them.
+
+    A ``(pieces, rows, units)``, c and slack ``(pieces, rows)``.
+    """
+
+    A: FloatArray
+    c: FloatArray
+    slack: FloatArray
+
+
+class _Analysis(NamedTuple):
+    """What is known of each piece: its box, the layers so far, and the interval of the last one's outputs."""
+
+    box: tuple[FloatArray, FloatArray]
+    layers: list[_Layer]
+    outputs: tuple[FloatArray, FloatArray]
+
+
+def slopes_from(relaxations: Sequence[Lines]) -> list[Slopes]:
+    """The slopes that ``propagate`` chose."""
+    return [
+        Slopes(*(s.detach().cpu().to(torch.float64).numpy() for s in (lines.lower_slope, lines.upper_slope)))
+        for lines in relaxations
+    ]
+
+
+def choose_slopes(network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Slopes]:
+    """Good slopes for the boxes ``(pieces, inputs)``, one per activation layer: CROWN's, in float64."""
+    low, high = exact_boxes(network, lower, upper)
+    parameters = [
+        (torch.tensor(affine.weight, dtype=torch.float64), torch.tensor(affine.bias, dtype=torch.float64))
+        for affine in network.affines[:-1]
+    ]
+    widths = [len(bias) for _, bias in parameters]
+    chosen = [Slopes(np.zeros((len(low), width)), np.zeros((len(low), width))) for width in widths]
+    with torch.no_grad(), np.errstate(all="ignore"):
+        for part in groups(network, len(low)) if widths else ():
+            boxes = Boxes.from_arrays(low[part], high[part], torch.float64)
+            found = slopes_from(propagate(parameters, network.activations, boxes).relaxations)
+            for into, slopes in zip(chosen, found, strict=True):
+                into.lower[part], into.upper[part] = slopes.lower, slopes.upper
+    return chosen
+
+
+@np.errstate(all="ignore")
+def rigorous_bounds(
+    network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike, slopes: Sequence[Slopes] | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Lower and upper bounds of each logit over the boxes ``(pieces, inputs)``: each ``(pieces, outputs)``.
+
+    Without ``slopes``, those of ``choose_slopes``. Where numbers overflow, a bound is infinite; never NaN.
+    """
+    low, high = exact_boxes(network, lower, upper)
+    given = _slopes(network, low, high, slopes)
+    bounds = np.empty((len(low), 2 * network.outputs))
+    rows = _both_signs(network.head.weight, network.head.bias)
+    for part in groups(network, len(low)):
+        bounds[part] = _lower_bounds(rows, _analyse(network, low[part], high[part], _take(given, part)))
+    return bounds[:, : network.outputs], -bounds[:, network.outputs :]
+
+
+@np.errstate(all="ignore")
+def rigorous_differences(
+    network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike, slopes: Sequence[Slopes] | None = None
+) -> FloatArray:
+    """Lower bounds of logit k minus logit j over the boxes, at [piece, k, j]: ``(pieces, outputs, outputs)``.
+
+    The differences themselves are propagated: tighter than a difference of bounds. 0 where k = j.
+    """
+    low, high = exact_boxes(network, lower, upper)
+    given = _slopes(network, low, high, slopes)
+    bounds = np.zeros((len(low), network.outputs, network.outputs))
+    k, j = np.nonzero(~np.eye(network.outputs, dtype=bool))
+    weight, bias = network.head.weight.astype(np.float64), network.head.bias.astype(np.float64)
+    A, c = weight[k] - weight[j], bias[k] - bias[j]
+    for part in groups(network, len(low)) if len(k) else ():
+        analysis = _analyse(network, low[part], high[part], _take(given, part))
+        # The differences of weights are rounded; that is lost at once, whatever the features are.
+        slack = gamma(2) * (_largest(*analysis.outputs) @ np.abs(A).T + np.abs(c)) + TINY
+        bounds[part, k, j] = _lower_bounds(_Rows(A[None], c[None], slack), analysis)
+    return bounds
+
+
+@np.errstate(all="ignore")
+def rigorous_point_logits(network: Network, points: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Lower and upper bounds of the logits at points ``(n, inputs)``: each ``(n, outputs)``."""
+    x = exact_rows(network, points, "points")
+    lower, upper = np.empty((2, len(x), network.outputs))
+    step = max(1, ENTRIES // widest(network))
+    for start in range(0, len(x), step):
+        part = slice(start, start + step)
+        h = x[part]
+        error = np.zeros_like(h)
+        for layer, affine in enumerate(network.affines):
+            weight, bias = affine.weight.astype(np.float64), affine.bias.astype(np.float64)
+            # The error that came in, times the weight, and the rounding of the product itself.
+            g = gamma(weight.shape[1] + 4)
+            error = 1.01 * ((error + g * (np.abs(h) + TINY)) @ np.abs(weight).T + g * np.abs(bias)) + TINY
+            h = h @ weight.T + bias
+            lost = ~(np.isfinite(h) & np.isfinite(error))
+            h, error = np.where(lost, 0.0, h), np.where(lost, np.inf, error)
+            if layer < len(network.activations):
+                activation = network.activations[layer]
+                h, new = value(activation, h)
+                error = 1.01 * (error + new)  # every activation is 1-Lipschitz
+                if activation.name in ("tanh", "sigmoid"):
+                    error = np.minimum(error, 2.0)  # both ends lie in [-1, 1]
+        lower[part], upper[part] = np.nextafter(h - error, -np.inf), np.nextafter(h + error, np.inf)
+    return lower, upper
+
+
+def _analyse(network: Network, lower: FloatArray, upper: FloatArray, slopes: list[Slopes]) -> _Analysis:
+    """Go through the network, enclosing each layer's outputs z with the help of the layers before it."""
+    known = _Analysis((lower, upper), [], (lower, upper))
+    for affine, activation, chosen in zip(network.affines, network.activations, slopes, strict=False):
+        rows = _both_signs(affine.weight, affine.bias)
+        weight, bias = np.split(rows.A[0], 2)[0], np.split(rows.c[0], 2)[0]
+        low, high = np.split(_lower_bounds(rows, known), 2, axis=1)
+        high = -high
+        inputs = _largest(*known.outputs)
+        magnitude = inputs @ np.abs(weight).T + np.abs(bias) + TINY
+        least, most = image(activation, low, high)
+        layer = _Layer(
+            weight,
+            bias,
+            *lower_line(activation, chosen.lower, low, high, least),
+            *upper_line(activation, chosen.upper, low, high, most),
+            magnitude,
+            TINY * (1 + inputs.sum(1, keepdims=True) + magnitude.sum(1, keepdims=True)),
+        )
+        known = _Analysis(known.box, [*known.layers, layer], (least, most))
+    return known
+
+
+def _lower_bounds(rows: _Rows, known: _Analysis) -> FloatArray:
+    """Lower bounds ``(pieces, rows)`` of linear functions of what the layer behind the known ones sees.
+
+    The better of interval arithmetic and backward substitution, in groups of rows for the sake of memory.
+    """
+    pieces = len(known.box[0])
+    count = rows.A.shape[1]
+    width = max(rows.A.shape[2], *(layer.weight.shape[1] for layer in known.layers), 1)
+    bounds = np.empty((pieces, count))
+    step = max(1, ENTRIES // (pieces * width))
+    for start in range(0, count, step):
+        part = slice(start, start + step)
+        group = _Rows(rows.A[:, part], rows.c[:, part], rows.slack[:, part])
+        bound = _over_box(group, *known.outputs)
+        if known.layers:
+            for layer in reversed(known.layers):
+                group = _through(group, layer)
+            bound = np.maximum(bound, _over_box(group, *known.box))
+        bounds[:, part] = bound
+    return bounds
+
+
+def _through(rows: _Rows, layer: _Layer) -> _Rows:
+    """Substitute a layer: from functions of its outputs f(z) to ones of its inputs h, z = weight·h + bias.
+
+    Where A >= 0 the lower line is put in, elsewhere the upper one; they enclose f, so that is sound. Lost:
+
+        c + A·intercepts, c + A·bias        gamma(n + 1) times the absolute terms
+        A·slope, entry by entry             UNIT |A slope| |z|, with |z| <= magnitude
+        A·weight                            gamma(n) |A| |weight| |h|, within |A| magnitude
+
+    and what underflows. If an entry of A or c overflows, the slack or c is infinite or NaN from then on.
+    """
+    A, c, slack = rows
+    n = A.shape[2]
+    rising = A >= 0
+    parts = A * np.where(rising, layer.lower_intercept[:, None], layer.upper_intercept[:, None])
+    loss = np.abs(c) + np.abs(parts).sum(2)
+    c = c + parts.sum(2)
+    A = A * np.where(rising, layer.lower_slope[:, None], layer.upper_slope[:, None])
+    loss += np.abs(c) + _dot(np.abs(A), layer.magnitude)
+    c = c + A @ layer.bias
+    flat = A.reshape(-1, n) @ layer.weight  # one large product is faster than one for each piece
+    return _Rows(flat.reshape(*A.shape[:2], -1), c, slack + gamma(n + 4) * loss + layer.floor)
+
+
+def _over_box(rows: _Rows, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Lower bounds ``(pieces, rows)`` of rows over boxes ``(pieces, units)``; -inf where numbers overflow."""
+    least = rows.c + (_dot(np.maximum(rows.A, 0.0), lower) + _dot(np.minimum(rows.A, 0.0), upper))
+    loss = np.abs(rows.c) + _dot(np.abs(rows.A), _largest(lower, upper))
+    slack = rows.slack + gamma(rows.A.shape[2] + 4) * loss + TINY
+    bound = np.nextafter(least - slack, -np.inf)
+    return np.where(np.isfinite(least) & np.isfinite(slack), bound, -np.inf)
+
+
+def _dot(A: FloatArray, v: FloatArray) -> FloatArray:
+    """``(pieces, rows)``: A ``(1 or pieces, rows, units)`` times v ``(pieces, units)``."""
+    product: FloatArray = v @ A[0].T if len(A) == 1 else np.matmul(A, v[:, :, None])[:, :, 0]
+    return product
+
+
+def _largest(lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """The largest absolute value in an interval; never 0, so that infinity times it cannot get lost."""
+    return np.maximum(np.abs(lower), np.abs(upper)) + TINY
+
+
+def _both_signs(weight: npt.NDArray[np.floating], bias: npt.NDArray[np.floating]) -> _Rows:
+    """A layer's outputs and their negatives: lower bounds of these are all there is to compute."""
+    A, c = (np.concatenate([part, -part]).astype(np.float64)[None] for part in (weight, bias))
+    return _Rows(A, c, np.zeros_like(c))
+
+
+def _take(slopes: Sequence[Slopes], part: slice) -> list[Slopes]:
+    return [Slopes(layer.lower[part], layer.upper[part]) for layer in slopes]
+
+
+def _slopes(
+    network: Network, lower: FloatArray, upper: FloatArray, slopes: Sequence[Slopes] | None
+) -> Sequence[Slopes]:
+    if slopes is None:
+        return choose_slopes(network, lower, upper)
+    expected = [(len(lower), len(affine.bias)) for affine in network.affines[:-1]]
+    shapes = [(layer.lower.shape, layer.upper.shape) for layer in slopes]
+    if shapes != [(shape, shape) for shape in expected]:
+        raise FairmendError(f"the slopes have shapes {shapes}; these boxes need {expected}, lower and upper")
+    return slopes
