@@ -9,18 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairmend.errors import FairmendError
+from fairmend.feature import Feature, FloatArray
 
-if TYPE_CHECKING:
-    from fairmend.spec import Feature
+__all__ = ["FloatArray", "Placed", "Regions", "build_regions", "count_points", "stream_points"]
 
-FloatArray = NDArray[np.floating[Any]]
-Placed = Sequence[tuple["Feature", slice]]  # the features, each with its encoded columns
+Placed = Sequence[tuple[Feature, slice]]  # the features, each with its encoded columns
 
 _INT64_MAX = int(np.iinfo(np.int64).max)
 
@@ -55,9 +54,7 @@ class Regions:
         steps = np.diff(self.owner, prepend=-1, append=self.count)
         # Above 1 skips an input, below 0 is out of order; the outer steps pin the first and the last input.
         if np.any(steps < 0) or np.any(steps > 1) or steps[0] != 1 or steps[-1] != 1:
-            raise FairmendError(
-                f"regions need a sorted owner that names each of the inputs 0..{self.count - 1}"
-            )
+            raise FairmendError(f"regions need a sorted owner that names each of the inputs 0..{self.count - 1}")
 
     def __repr__(self) -> str:
         """Sizes, not arrays."""
@@ -137,9 +134,7 @@ def count_points(placed: Placed, X: FloatArray) -> NDArray[Any]:
     return sizes
 
 
-def stream_points(
-    placed: Placed, X: FloatArray, batch: int
-) -> Iterator[tuple[NDArray[np.int64], FloatArray]]:
+def stream_points(placed: Placed, X: FloatArray, batch: int) -> Iterator[tuple[NDArray[np.int64], FloatArray]]:
     """Return an iterator over all points of all neighbourhoods, at most `batch` at a time.
 
     Each step yields rows (k,), the input that each point belongs to, and points (k, width). Inputs come in
@@ -148,11 +143,7 @@ def stream_points(
     if batch < 1:
         raise FairmendError(f"a batch needs room for at least one point, got batch={batch}")
     sizes = count_points(placed, X)
-    varying = [
-        (feature, where, *_reach_of(feature, X[:, where.start]))
-        for feature, where in placed
-        if feature.varies
-    ]
+    varying = [(feature, where, *_reach_of(feature, X[:, where.start])) for feature, where in placed if feature.varies]
 
     def fill(rows: NDArray[np.int64], index: NDArray[np.int64]) -> FloatArray:
         """Return the points (k, width) with the given numbers within their neighbourhoods."""

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairmend.atomic import write_atomically
 from fairmend.errors import FairmendError
-from fairmend.formats.atomic import write_atomically
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -49,9 +49,7 @@ def read_table(path: StrPath) -> pd.DataFrame:
 def _read_csv(path: Path) -> pd.DataFrame:
     """Comma-separated UTF-8 with a header; only an empty field is missing: "NA" and "None" may be values."""
     try:
-        header = pd.read_csv(
-            path, header=None, nrows=1, dtype=str, encoding="utf-8-sig", skipinitialspace=True
-        )
+        header = pd.read_csv(path, header=None, nrows=1, dtype=str, encoding="utf-8-sig", skipinitialspace=True)
         names = header.iloc[0].tolist()
         for name in names:
             if isinstance(name, str) and names.count(name) > 1:
@@ -71,9 +69,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
         reason = str(error).strip().splitlines()[0]
         raise FairmendError(f"{path}: is not a readable CSV table ({reason}); correct it") from error
     if not isinstance(frame.index, pd.RangeIndex):  # pandas takes surplus fields for row names
-        raise FairmendError(
-            f"{path}: its rows have more fields than its header has names; correct the header"
-        )
+        raise FairmendError(f"{path}: its rows have more fields than its header has names; correct the header")
     return frame
 
 

@@ -13,8 +13,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairmend.atomic import write_atomically
 from fairmend.errors import FairmendError
-from fairmend.formats.atomic import write_atomically
 from fairmend.network import Activation, Network
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ WRITERS = READERS
 _LEAKY_SLOPE = 0.01
 
 
-def read_network(
-    source: str | PathLike[str] | Network | nn.Module, activation: str | Activation = "relu"
-) -> Network:
+def read_network(source: str | PathLike[str] | Network | nn.Module, activation: str | Activation = "relu") -> Network:
     """The network in a file or torch module; see `fairmend.load_network`."""
     between = parse_activation(activation)
     if isinstance(source, Network):
@@ -76,9 +74,7 @@ def parse_activation(activation: str | Activation) -> Activation:
     try:
         return Activation("leaky_relu", float(leaky[1]) if leaky[1] is not None else _LEAKY_SLOPE)
     except ValueError as error:
-        raise FairmendError(
-            f"{activation!r} has no number in its brackets; write leaky_relu(0.01)"
-        ) from error
+        raise FairmendError(f"{activation!r} has no number in its brackets; write leaky_relu(0.01)") from error
 
 
 def _format_module(path: Path, table: dict[str, str], verb: str) -> Any:

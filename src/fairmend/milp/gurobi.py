@@ -95,11 +95,13 @@ def _solve(gurobipy: Any, model: Any, milp: Milp, settings: Settings) -> Answer:
     word = words.get(model.Status, str(model.Status))
     if word == "INTERRUPTED":  # Gurobi catches Ctrl-C itself, in whichever thread it runs
         raise KeyboardInterrupt
-    if milp.integer.any():
+    integer = bool(milp.integer.any())
+    solved = word == "OPTIMAL" or (integer and model.SolCount > 0)
+    bound = -np.inf
+    if integer:
         bound = float(model.ObjBound)
-    else:  # a linear program has no bound but its optimum
-        bound = float(model.ObjVal) if word == "OPTIMAL" else -np.inf
-    solved = word == "OPTIMAL" or (bool(milp.integer.any()) and model.SolCount > 0)
+    elif word == "OPTIMAL":  # a linear program has no bound but its optimum
+        bound = float(model.ObjVal)
     bound = -np.inf if bound <= -gurobipy.GRB.INFINITY else bound
     return Answer(word, np.array(x.X, dtype=np.float64) if solved else None, bound)
 
