@@ -46,9 +46,7 @@ def test_points_are_exactly_the_neighbours(case):
     rows, points = gathered(spec, X)
     values = spec.decode(X)
     for row in range(len(X)):
-        expected = set(
-            itertools.product(*(expected_values(f, values[f.name].iloc[row]) for f in spec.features))
-        )
+        expected = set(itertools.product(*(expected_values(f, values[f.name].iloc[row]) for f in spec.features)))
         mine = spec.decode(points[rows == row])
         codes = [
             [f.categories.index(v) for v in mine[f.name]] if f.categories else mine[f.name].tolist()

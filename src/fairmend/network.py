@@ -59,9 +59,7 @@ class Affine:
                 f"it must be ({self.weight.shape[0]},)"
             )
         if self.bias.dtype != self.weight.dtype:
-            raise FairmendError(
-                f"the weight is {self.weight.dtype}, the bias {self.bias.dtype}; use one dtype"
-            )
+            raise FairmendError(f"the weight is {self.weight.dtype}, the bias {self.bias.dtype}; use one dtype")
 
     def _bits(self) -> tuple[object, ...]:
         return self.weight.shape, self.weight.dtype.str, self.weight.tobytes(), self.bias.tobytes()
@@ -242,15 +240,11 @@ class Network:
                     values += affine.bias
                     if i < len(self.activations):
                         self.activations[i].apply(values)
-                _check_finite(
-                    target, start, f"the network's output overflows {self.dtype}: check the scale of X"
-                )
+                _check_finite(target, start, f"the network's output overflows {self.dtype}: check the scale of X")
         return out
 
 
-def load_network(
-    source: str | PathLike[str] | Network | nn.Module, activation: str | Activation = "relu"
-) -> Network:
+def load_network(source: str | PathLike[str] | Network | nn.Module, activation: str | Activation = "relu") -> Network:
     """Read a network from a file (.onnx, .safetensors, .pth) or from a torch module.
 
     `activation` says what stands between the affine layers of a file that holds weights only (a .pth
@@ -289,9 +283,7 @@ def _check_chain(
     if closing not in CLOSINGS:
         raise FairmendError(f"unknown closing {closing!r}; supported: {', '.join(CLOSINGS)}")
     if closing == "sigmoid" and width > 1:
-        raise FairmendError(
-            f"a closing sigmoid needs 1 output, not {width}; classes exclude each other: use softmax"
-        )
+        raise FairmendError(f"a closing sigmoid needs 1 output, not {width}; classes exclude each other: use softmax")
     if closing == "softmax" and width == 1:
         raise FairmendError("a closing softmax over 1 output is always 1; use sigmoid, or 2 outputs")
 

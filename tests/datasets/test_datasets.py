@@ -16,8 +16,7 @@ BANK_HEADER = ";".join(f'"{column}"' for column in (*bank.BOUNDS, "y")) + "\n"
 
 # Raw rows made up for this test, with the encoding that each must get, label last.
 ADULT_TEST = (
-    "|1x3 Cross validator\n"
-    "40, Private, 1, 10th, 6, Divorced, Sales, Wife, White, Female, 0, 0, 40, Cuba, <=50K.\n"
+    "|1x3 Cross validator\n40, Private, 1, 10th, 6, Divorced, Sales, Wife, White, Female, 0, 0, 40, Cuba, <=50K.\n"
 )
 ADULT_DATA = (
     "17, ?, 1, 10th, 6, Divorced, Sales, Wife, White, Female, 0, 0, 40, Cuba, <=50K\n"
@@ -42,10 +41,7 @@ TINY = {
         ],
     ),
     "compas": (
-        {
-            "propublica_data_for_fairml.csv": COMPAS_HEADER
-            + "1,38,1,0,1,0,0,1,0,0,1,0\n0,0,0,1,0,0,0,0,0,0,0,1"
-        },
+        {"propublica_data_for_fairml.csv": COMPAS_HEADER + "1,38,1,0,1,0,0,1,0,0,1,0\n0,0,0,1,0,0,0,0,0,0,0,1"},
         [[1, 38, 0, 1, 1, 0, 1], [0, 0, 1, 0, 0, 1, 0]],
     ),
     "german": (

@@ -27,9 +27,7 @@ def runtime(path, X: np.ndarray) -> np.ndarray:
     return session.run(None, {session.get_inputs()[0].name: X})[0]
 
 
-def save(
-    path, nodes, outputs=3, opset=17, element=TensorProto.FLOAT, axes=("n", 4), rank1=False, **constants
-):
+def save(path, nodes, outputs=3, opset=17, element=TensorProto.FLOAT, axes=("n", 4), rank1=False, **constants):
     """Write a graph from `x` to the last node's output; the constants are initialisers."""
     initializers = [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()]
     shape = ["n"] if rank1 else ["n", outputs]
@@ -122,9 +120,7 @@ def test_what_torch_exports_loads(model, dynamo, batch, tmp_path):
         options["dynamic_axes"] = {"x": {0: "batch"}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporters' own deprecations
-        torch.onnx.export(
-            module, (torch.zeros(3, 4, dtype=dtype),), tmp_path / "m.onnx", dynamo=dynamo, **options
-        )
+        torch.onnx.export(module, (torch.zeros(3, 4, dtype=dtype),), tmp_path / "m.onnx", dynamo=dynamo, **options)
     network = load_network(tmp_path / "m.onnx")
     assert network.depth == 5
     with torch.no_grad():

@@ -54,9 +54,7 @@ def test_the_four_models_of_the_paper_load(shared, name, shape):
     network = load_network(shared / "models" / f"{name}.pth")
     assert repr(network) == f"Network({shape}, float32)"
     module = Scorer([network.inputs, *(len(a.bias) for a in network.affines)])
-    module.load_state_dict(
-        torch.load(shared / "models" / f"{name}.pth", map_location="cpu", weights_only=True)
-    )
+    module.load_state_dict(torch.load(shared / "models" / f"{name}.pth", map_location="cpu", weights_only=True))
     X = rows(network.inputs)
     assert np.allclose(network.probabilities(X), torch_output(module, X)[:, 0], atol=1e-6)
 
@@ -68,9 +66,7 @@ def test_a_saved_network_loads_back_into_the_users_module(tmp_path, nested):
     torch.save(state if nested is None else {nested: state, "epoch": 3}, tmp_path / "theirs.pth")
     network = load_network(tmp_path / "theirs.pth")
     assert network.names == ("layers.0", "layers.1", "layers.2")
-    changed = network.with_affines(
-        [*network.affines[:-1], random_network(np.random.default_rng(0), 3, []).head]
-    )
+    changed = network.with_affines([*network.affines[:-1], random_network(np.random.default_rng(0), 3, []).head])
     changed.save(tmp_path / "ours.pth")
     module.load_state_dict(torch.load(tmp_path / "ours.pth", weights_only=True), strict=True)
     X = rows(5)

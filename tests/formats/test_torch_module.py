@@ -37,9 +37,7 @@ class Custom(nn.Module):
 
 
 CHAINS = {
-    "sequential": lambda: nn.Sequential(
-        nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 1)
-    ),
+    "sequential": lambda: nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 1)),
     "single": lambda: nn.Linear(4, 3),
     "nested": lambda: nn.Sequential(
         nn.Flatten(),

@@ -26,6 +26,7 @@ def inference_error(network: Network, lower: Array, upper: Array) -> Floats:
     """
     unit = float(np.finfo(network.dtype).eps) / 2
     tiny = float(np.finfo(network.dtype).tiny)  # underflow, flushed to zero or not
+    largest = float(np.finfo(network.dtype).max)
     low, high = lower.astype(np.float64), upper.astype(np.float64)
     error = np.zeros_like(low)
     for layer, affine in enumerate(network.affines):
@@ -34,15 +35,17 @@ def inference_error(network: Network, lower: Array, upper: Array) -> Floats:
         gamma = terms * unit / (1 - terms * unit)
         size = np.maximum(np.abs(low), np.abs(high)) + error
         with np.errstate(over="ignore", invalid="ignore"):
-            error = error @ np.abs(weight).T + gamma * (size @ np.abs(weight).T + np.abs(bias)) + terms * tiny
-            error *= _INFLATE
+            products = size @ np.abs(weight).T + np.abs(bias)
+            error = (error @ np.abs(weight).T + gamma * products + terms * tiny) * _INFLATE
+            # A partial sum that overflows stays infinite, whatever the rest would have taken off again.
+            error[~(products * (1 + 2 * gamma) * _INFLATE < largest)] = np.inf
             middle, spread = (low + high) / 2 @ weight.T + bias, (high - low) / 2 @ np.abs(weight).T
-            slack = (size @ np.abs(weight).T + np.abs(bias)) * 1e-12  # float64 rounding of these two lines
+            slack = products * 1e-12  # float64 rounding of these two lines
             low, high = middle - spread - slack, middle + spread + slack
             if layer < len(network.activations):
                 error = _through(network.activations[layer], low, high, error, unit) * _INFLATE
                 low, high = _image(network.activations[layer], low, high)
-    return np.where(np.isfinite(error), error, np.inf)
+    return np.where(np.isfinite(error), error, np.inf)  # NaN is infinity times zero
 
 
 def _through(activation: Activation, low: Floats, high: Floats, error: Floats, unit: float) -> Floats:
@@ -50,7 +53,8 @@ def _through(activation: Activation, low: Floats, high: Floats, error: Floats, u
     if activation.name == "leaky_relu":
         return np.asarray(error + unit * (np.maximum(np.abs(low), np.abs(high)) + error))
     if activation.name in ("tanh", "sigmoid"):
-        return np.asarray(np.minimum(error, 2.0) + 8 * unit)
+        # Both are bounded, but an error that is not known (overflow) may as well be NaN by now.
+        return np.asarray(np.where(np.isfinite(error), np.minimum(error, 2.0), np.inf) + 8 * unit)
     return error
 
 

@@ -62,9 +62,7 @@ class Dataset:
         slack = dict(tolerance or {})
         for name in (*sensitive, *slack):
             if name not in self.columns:
-                raise FairmendError(
-                    f"dataset {self.name} has no feature {name!r}; it has {', '.join(self.columns)}"
-                )
+                raise FairmendError(f"dataset {self.name} has no feature {name!r}; it has {', '.join(self.columns)}")
         return Spec(
             features=[
                 Feature(
@@ -106,9 +104,7 @@ def read_table(path: Path, names: Sequence[str], **options: Any) -> pd.DataFrame
             raise FairmendError(f"{path}: has {len(frame.columns)} columns, not {len(names)}")
     missing = [name for name in names if name not in frame.columns]
     if missing:
-        raise FairmendError(
-            f"{path}: has no column {missing[0]!r}; it has {', '.join(map(str, frame.columns))}"
-        )
+        raise FairmendError(f"{path}: has no column {missing[0]!r}; it has {', '.join(map(str, frame.columns))}")
     if frame.empty:
         raise FairmendError(f"{path}: has no rows")
     return frame
@@ -192,7 +188,5 @@ def _checked(
 ) -> Column:
     if not good.all():
         row = int(np.argmin(good))
-        raise FairmendError(
-            f"{path}: row {row} has {frame[column].iloc[row]!r} for {column!r}; expected {expected}"
-        )
+        raise FairmendError(f"{path}: row {row} has {frame[column].iloc[row]!r} for {column!r}; expected {expected}")
     return values.astype(np.float32)

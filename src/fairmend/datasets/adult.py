@@ -68,9 +68,7 @@ def load(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     """Read and encode the raw files; 38,438 rows to train and 6,784 to test."""
     paths = [find_file(data_dir, name, SOURCE) for name in FILES]
     # The test file opens with a line that starts with `|`, and its labels end in a full stop.
-    tables = [
-        read_table(path, RAW.split(), header=None, comment="|", skipinitialspace=True) for path in paths
-    ]
+    tables = [read_table(path, RAW.split(), header=None, comment="|", skipinitialspace=True) for path in paths]
     table = pd.concat(tables, ignore_index=True)
     table = table[~(table == "?").any(axis=1)].reset_index(drop=True)
     table["income"] = table["income"].str.rstrip(".")

@@ -151,9 +151,7 @@ def _tail(steps: Sequence[Step], outputs: int, source: str) -> str:
             closing = "softmax"
         elif isinstance(step, Nonlinear) and step.activation.name == "sigmoid":
             if outputs > 1:
-                raise refuse(
-                    source, step.where, f"closes a network of {outputs} outputs (several labels at once)"
-                )
+                raise refuse(source, step.where, f"closes a network of {outputs} outputs (several labels at once)")
             closing = "sigmoid"
         else:
             raise refuse(source, step.where, "closes the network")
@@ -166,9 +164,7 @@ def _gain_and_shift(norm: BatchNorm, width: int, source: str) -> tuple[Float64, 
     mean, variance, gain, shift = (None if part is None else np.asarray(part, np.float64) for part in given)
     for part in (mean, variance, gain, shift):
         if part is not None and part.shape != (width,):
-            raise FairmendError(
-                f"{source}: {norm.where} is {part.size} wide; the affine layer beside it {width}"
-            )
+            raise FairmendError(f"{source}: {norm.where} is {part.size} wide; the affine layer beside it {width}")
     assert mean is not None
     assert variance is not None
     if not (variance + norm.epsilon > 0).all():

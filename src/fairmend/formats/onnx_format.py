@@ -32,20 +32,14 @@ def read(path: Path, activation: Activation) -> Network:
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
-        raise FairmendError(
-            f"{path}: is not a valid ONNX model: {str(error).strip().splitlines()[0]}"
-        ) from error
+        raise FairmendError(f"{path}: is not a valid ONNX model: {str(error).strip().splitlines()[0]}") from error
     graph = Graph(model, source)
     network = build(steps_of(graph), source)
     if network.dtype != graph.dtype:
-        raise FairmendError(
-            f"{path}: the input is {graph.dtype}, the weights are {network.dtype}; {SUPPORTED}"
-        )
+        raise FairmendError(f"{path}: the input is {graph.dtype}, the weights are {network.dtype}; {SUPPORTED}")
     for width in graph.stated_widths:
         if width != network.inputs:
-            raise FairmendError(
-                f"{path}: the graph's input is {width} wide, its first layer takes {network.inputs}"
-            )
+            raise FairmendError(f"{path}: the graph's input is {width} wide, its first layer takes {network.inputs}")
     return network
 
 
@@ -59,9 +53,7 @@ def to_bytes(network: Network) -> bytes:
             numpy_helper.from_array(affine.weight, weight),
             numpy_helper.from_array(affine.bias, bias),
         ]
-        nodes.append(
-            helper.make_node("Gemm", [value, weight, bias], [f"/{i}/affine"], f"/{i}/Gemm", transB=1)
-        )
+        nodes.append(helper.make_node("Gemm", [value, weight, bias], [f"/{i}/affine"], f"/{i}/Gemm", transB=1))
         value = f"/{i}/affine"
         activation = network.activations[i] if i < len(network.activations) else None
         if activation is not None and activation.name != "identity":
@@ -72,9 +64,7 @@ def to_bytes(network: Network) -> bytes:
                 if float(np.float32(activation.slope)) != activation.slope:
                     # LeakyRelu's alpha is a float32 whatever the tensors are; PRelu's slope is a tensor.
                     slope = f"/{i}/slope"
-                    initializers.append(
-                        numpy_helper.from_array(np.array([activation.slope], network.dtype), slope)
-                    )
+                    initializers.append(numpy_helper.from_array(np.array([activation.slope], network.dtype), slope))
                     operator, inputs, attributes = "PRelu", [value, slope], {}
             value = f"/{i}/activation"
             nodes.append(helper.make_node(operator, inputs, [value], f"/{i}/{operator}", **attributes))

@@ -62,14 +62,8 @@ class Graph:
                 raise FairmendError(f"{self.source}: the graph's output does not depend on its input")
             data = [name for name in node.input if name and name not in self._constants]
             # A sum may have its constant on either side; of every other operator the data come first.
-            if (
-                len(data) != 1
-                or node.output[0] != value
-                or (node.op_type != "Add" and node.input[0] != data[0])
-            ):
-                raise refuse(
-                    self.source, where(node), "is not a layer with one input, the rest being constant"
-                )
+            if len(data) != 1 or node.output[0] != value or (node.op_type != "Add" and node.input[0] != data[0]):
+                raise refuse(self.source, where(node), "is not a layer with one input, the rest being constant")
             chain.append(node)
             value = data[0]
         return chain[::-1]
@@ -89,9 +83,7 @@ class Graph:
         try:
             return np.asarray(numpy_helper.to_array(tensor))
         except (ValueError, TypeError, KeyError) as error:
-            raise FairmendError(
-                f"{self.source}: the tensor {tensor.name!r} cannot be read ({error})"
-            ) from error
+            raise FairmendError(f"{self.source}: the tensor {tensor.name!r} cannot be read ({error})") from error
 
     def _fold_constant(self, node: Node) -> None:
         """Constant nodes, and what exporters hang between a constant and its use: Identity and Transpose."""
@@ -107,9 +99,7 @@ class Graph:
             value = self._constants.get(node.input[0])
             if value is not None:
                 perm = attributes(node).get("perm")
-                self._constants[node.output[0]] = (
-                    value if node.op_type == "Identity" else np.transpose(value, perm)
-                )
+                self._constants[node.output[0]] = value if node.op_type == "Identity" else np.transpose(value, perm)
 
 
 def refuse_external_data(model: Any, source: str) -> None:

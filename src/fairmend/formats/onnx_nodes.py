@@ -33,9 +33,7 @@ def _constant(node: Node, position: int, graph: Graph) -> npt.NDArray[Any] | Non
         return None
     value = graph.constant(node.input[position])
     if value is None:
-        raise refuse(
-            graph.source, where(node), f"has input {position} ({node.input[position]!r}) that is not constant"
-        )
+        raise refuse(graph.source, where(node), f"has input {position} ({node.input[position]!r}) that is not constant")
     return value
 
 
@@ -46,13 +44,9 @@ def _required(node: Node, position: int, graph: Graph) -> npt.NDArray[Any]:
     return value
 
 
-def _linear(
-    node: Node, position: int, weight: npt.NDArray[Any], bias: npt.NDArray[Any] | None, graph: Graph
-) -> Linear:
+def _linear(node: Node, position: int, weight: npt.NDArray[Any], bias: npt.NDArray[Any] | None, graph: Graph) -> Linear:
     if weight.ndim != 2:
-        raise refuse(
-            graph.source, where(node), f"multiplies by a constant of shape {weight.shape}, not a matrix"
-        )
+        raise refuse(graph.source, where(node), f"multiplies by a constant of shape {weight.shape}, not a matrix")
     full = None if bias is None else _row(node, bias, weight.shape[0], graph)
     name, dot, part = node.input[position].rpartition(".")
     return Linear(where(node), weight, full, name if part == "weight" and (dot or not name) else None)
@@ -175,9 +169,7 @@ def _reshape(node: Node, graph: Graph, steps: list[Step]) -> None:
     if not linears:
         graph.stated_widths.append(shape[1])
     elif shape[1] != linears[-1].weight.shape[0]:
-        raise refuse(
-            graph.source, where(node), f"to {shape} mixes rows of {linears[-1].weight.shape[0]} numbers"
-        )
+        raise refuse(graph.source, where(node), f"to {shape} mixes rows of {linears[-1].weight.shape[0]} numbers")
 
 
 _OPERATORS: dict[str, Callable[[Node, Graph, list[Step]], None]] = {

@@ -28,9 +28,7 @@ def read(path: Path, activation: Activation) -> Network:
     if isinstance(content, Mapping):
         content = next((content[key] for key in _NESTED if isinstance(content.get(key), Mapping)), content)
     if not isinstance(content, Mapping) or not content:
-        raise FairmendError(
-            f"{path}: holds {type(content).__name__}, not a state dict of tensors; {_INSTEAD}"
-        )
+        raise FairmendError(f"{path}: holds {type(content).__name__}, not a state dict of tensors; {_INSTEAD}")
     tensors: dict[str, npt.NDArray[Any]] = {}
     for key, value in content.items():
         if not isinstance(key, str) or not isinstance(value, torch.Tensor):
@@ -57,9 +55,7 @@ def to_numpy(tensor: torch.Tensor, where: str) -> npt.NDArray[Any]:
     """A tensor of any device as an array; a dtype NumPy lacks is refused by its name."""
     name = str(tensor.dtype).removeprefix("torch.")
     if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
-        raise FairmendError(
-            f"{where} is {name}; fairmend computes in float32 or float64: call model.float() first"
-        )
+        raise FairmendError(f"{where} is {name}; fairmend computes in float32 or float64: call model.float() first")
     if tensor.is_meta or tensor.layout is not torch.strided or tensor.is_quantized:
         raise FairmendError(f"{where} is no plain dense tensor ({name}, {tensor.layout}, on {tensor.device})")
     return np.asarray(tensor.detach().cpu().resolve_conj().resolve_neg().numpy())
@@ -68,16 +64,12 @@ def to_numpy(tensor: torch.Tensor, where: str) -> npt.NDArray[Any]:
 def _load(path: Path) -> Any:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # a TorchScript archive warns before it fails; the error says it all
+            warnings.simplefilter("ignore")  # a TorchScript archive warns before it fails; the error says it all
             return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever a damaged file makes the unpickler raise, it is the file's fault
         text = str(error)
         if "TorchScript" in text:
-            raise FairmendError(
-                f"{path}: is a TorchScript archive, which is a program; {_INSTEAD}"
-            ) from error
+            raise FairmendError(f"{path}: is a TorchScript archive, which is a program; {_INSTEAD}") from error
         culprit = re.search(r"GLOBAL (\S+)|[Uu]nsupported (?:class|global|operand)\W+(\S+)", text)
         if culprit:
             raise FairmendError(

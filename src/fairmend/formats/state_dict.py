@@ -68,9 +68,7 @@ def _noted(tensors: Tensors, note: str, source: str) -> Network:
     except FairmendError as error:
         raise FairmendError(f"{source}: fairmend's note in the file: {error}") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise FairmendError(
-            f"{source}: fairmend's note in the file is damaged ({error!r}); save it again"
-        ) from error
+        raise FairmendError(f"{source}: fairmend's note in the file is damaged ({error!r}); save it again") from error
 
 
 def _steps(tensors: Tensors, activation: Activation, source: str) -> list[Step]:
@@ -113,9 +111,7 @@ def _adjacent(first: str | None, second: str | None) -> bool:
     """'net.0' and 'net.1': neighbours in one nn.Sequential."""
     stem, _, number = (first or "").rpartition(".")
     other, _, successor = (second or "").rpartition(".")
-    return (
-        stem == other and number.isdecimal() and successor.isdecimal() and int(successor) == int(number) + 1
-    )
+    return stem == other and number.isdecimal() and successor.isdecimal() and int(successor) == int(number) + 1
 
 
 _Layer = Linear | BatchNorm

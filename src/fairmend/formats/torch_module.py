@@ -67,9 +67,7 @@ def read_module(module: nn.Module) -> Network:
     """The network that `module` computes in eval mode; the module itself is left as it is."""
     source = type(module).__name__
     if isinstance(module, torch.jit.ScriptModule):
-        raise FairmendError(
-            f"{source}: a TorchScript module cannot be read; give the nn.Module, or export to ONNX"
-        )
+        raise FairmendError(f"{source}: a TorchScript module cannot be read; give the nn.Module, or export to ONNX")
     for name, layer in module.named_modules():
         if layer._forward_hooks or layer._forward_pre_hooks:
             raise FairmendError(
@@ -104,17 +102,11 @@ def _chain(graph: fx.Graph, source: str) -> list[fx.Node]:
     """The nodes from input to output, in order; what the output does not depend on is left out."""
     (output,) = (node for node in graph.nodes if node.op == "output")
     if not isinstance(output.args[0], fx.Node):
-        raise FairmendError(
-            f"{source}: forward() returns {type(output.args[0]).__name__}; it must return one tensor"
-        )
+        raise FairmendError(f"{source}: forward() returns {type(output.args[0]).__name__}; it must return one tensor")
     chain: list[fx.Node] = []
     node = output.args[0]
     while node.op != "placeholder":
-        if (
-            node.op == "get_attr"
-            or len(node.all_input_nodes) != 1
-            or node.args[:1] != (node.all_input_nodes[0],)
-        ):
+        if node.op == "get_attr" or len(node.all_input_nodes) != 1 or node.args[:1] != (node.all_input_nodes[0],):
             raise refuse(source, _where(node), "is not a layer with one input")
         chain.append(node)
         node = node.all_input_nodes[0]
@@ -138,9 +130,7 @@ def _module_steps(name: str, layer: nn.Module, source: str) -> list[Step]:
         return [Linear(where, weight, bias, name)]
     if isinstance(layer, nn.BatchNorm1d):
         if layer.running_mean is None or layer.running_var is None:
-            raise refuse(
-                source, where, "keeps no running statistics, so a row's output depends on the other rows"
-            )
+            raise refuse(source, where, "keeps no running statistics, so a row's output depends on the other rows")
         parts = (layer.running_mean, layer.running_var)
         mean, variance = (to_numpy(part, f"{source}: {where}") for part in parts)
         affine = (layer.weight, layer.bias) if layer.affine else (None, None)

@@ -7,6 +7,7 @@ solver anew would cost more than solving it.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,19 @@ from numpy.typing import NDArray
 from fairmend.errors import FairmendError
 from fairmend.milp.highs import Highs
 from fairmend.milp.model import Floats, Status
+
+_OPTIONS: dict[str, bool | str | float] = {
+    "output_flag": False,
+    "presolve": "off",  # it would discard the basis that the next solve starts from
+    "simplex_strategy": 1,  # dual
+    "primal_feasibility_tolerance": 1e-9,
+    "small_matrix_value": 1e-12,
+}
+
+# What to try when HiGHS cannot tell ("unknown"): first without the last basis, which can be a bad place to start from;
+# then with presolve; then the primal simplex. Nothing rests on the answer but how good the repair is: what it proves is
+# checked without the solver.
+_SECOND_TRIES: tuple[dict[str, bool | str | float], ...] = ({}, {"presolve": "on"}, {"simplex_strategy": 4})
 
 
 class LpSolution(NamedTuple):
@@ -34,13 +48,7 @@ class LinearProgram:
 
         self._highspy = highspy
         self._highs = highspy.Highs()
-        for name, value in {
-            "output_flag": False,
-            "presolve": "off",  # it would discard the basis that the next solve starts from
-            "primal_feasibility_tolerance": 1e-9,
-            "small_matrix_value": 1e-12,
-        }.items():
-            self._highs.setOptionValue(name, value)
+        self._set(_OPTIONS)
         none = np.zeros(0, dtype=np.int32)
         self._highs.addCols(len(cost), cost, lower, upper, 0, none, none, np.zeros(0))
         self.rows = 0
@@ -69,14 +77,21 @@ class LinearProgram:
             # HiGHS counts its own time over all runs.
             self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(0.0, time_limit))
         status = self._run()
-        if status in (Status.ERROR, Status.UNBOUNDED):
-            # The last basis can be a bad place to start from; without it the same program is mostly solved.
+        for options in _SECOND_TRIES:
+            if status in (Status.OPTIMAL, Status.INFEASIBLE, Status.LIMIT):
+                break
             self._highs.clearSolver()
+            self._set({**_OPTIONS, **options})
             status = self._run()
+            self._set(_OPTIONS)
         if status is not Status.OPTIMAL:
             return LpSolution(status, math.inf, None)
         x = np.array(self._highs.getSolution().col_value, dtype=np.float64)
         return LpSolution(status, float(self._highs.getInfo().objective_function_value), x)
+
+    def _set(self, options: Mapping[str, bool | str | float]) -> None:
+        for name, value in options.items():
+            self._highs.setOptionValue(name, value)
 
     def _run(self) -> Status:
         self._highs.run()

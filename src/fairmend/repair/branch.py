@@ -21,11 +21,23 @@ from fairmend.errors import FairmendError
 from fairmend.milp import LinearProgram, Status
 from fairmend.repair.features import Floats
 from fairmend.repair.milp_search import NOTHING_WITHIN
-from fairmend.repair.problem import VIOLATED, Change, Found, Head, Limits
+from fairmend.repair.problem import Change, Found, Head, Limits
 from fairmend.repair.progress import Progress
 
 Decisions = tuple[tuple[int, int], ...]
 """A node: the regions decided on the way to it, each with its class, in order."""
+
+
+MOST_CUTS = 200
+"""Rounds of vertices added at one node. A region that is still missed then is missed by the solver's tolerances."""
+
+
+class _OutOfTimeError(Exception):
+    """The time limit struck while a node was being solved."""
+
+
+class _NoAnswerError(Exception):
+    """The solver could not tell whether a node has a solution."""
 
 
 class _Open(NamedTuple):
@@ -47,6 +59,7 @@ class BranchSearch:
         self.open: list[_Open] = []
         self.order = count()
         self.solves = 0
+        self.unanswered = math.inf
         self.decided: set[int] = set()
 
     def run(self) -> Found:
@@ -54,8 +67,16 @@ class BranchSearch:
         node: _Open | None = _Open(0.0, next(self.order), ())
         bound = 0.0
         while node is not None and time.perf_counter() < self.deadline:
-            node = self._visit(node) or self._most_promising()
-            bound = min([self._upper(), *([node.bound] if node else []), *([self.open[0].bound] if self.open else [])])
+            try:
+                child = self._visit(node)
+            except _OutOfTimeError:
+                break  # the node stays open, and the bound with it
+            except _NoAnswerError:
+                child = None
+                self.unanswered = min(self.unanswered, node.bound)  # better changes below it cannot be excluded
+            node = child or self._most_promising()
+            waiting = [open_node.bound for open_node in (node, *self.open[:1]) if open_node is not None]
+            bound = min([self._upper(), self.unanswered, *waiting])
             if self.best is not None and self.limits.closed(self.best.objective, bound):
                 break
         if self.best is None:
@@ -68,7 +89,7 @@ class BranchSearch:
     def _visit(self, node: _Open) -> _Open | None:
         """Solve a node. If it is worth it, branch: go on with the nearest class and put the others on the heap."""
         self.program.go_to(node.decisions)
-        while True:
+        for _ in range(MOST_CUTS):
             objective, change = self.program.solve(self.deadline - time.perf_counter())
             self.solves += 1
             if change is None or objective >= self._upper() - 1e-9:
@@ -76,7 +97,7 @@ class BranchSearch:
             slack = self.head.slack(change)
             if not self.program.cut(slack, change):
                 break
-        violation = (self.head.margin - VIOLATED - slack.max(axis=1)) / self.head.reach
+        violation = (self.head.least - slack.max(axis=1)) / self.head.reach
         violation[[region for region, _ in node.decisions]] = 0.0  # decided; what is left is the solver's tolerance
         region = int(violation.argmax())
         if self.progress is not None:
@@ -165,7 +186,7 @@ class _NodeProgram:
         missed = [
             (region, label)
             for region, label in self.path
-            if slack[region, label] < self.head.margin[region] - VIOLATED and not self._complete(region)
+            if slack[region, label] < self.head.least[region] and not self._complete(region)
         ]
         for region, label in missed:
             self._demand(region, label, change)
@@ -201,15 +222,14 @@ class _NodeProgram:
             self.program.add_rows(columns, np.hstack([below, -above, tail]), lower, np.full(len(below), math.inf))
 
     def solve(self, seconds: float) -> tuple[float, Change | None]:
-        """The bound of this node and the change that attains it; None where there is none, or no time."""
+        """The bound of this node and the change that attains it; None where there is none."""
         solution = self.program.solve(seconds)
-        if solution.status in (Status.INFEASIBLE, Status.LIMIT) or solution.x is None:
-            if solution.status in (Status.ERROR, Status.UNBOUNDED):
-                raise FairmendError(
-                    f"the linear program of step 2 ended as {solution.status.value}; "
-                    "try another solver (solver='scip'), or scaled inputs"
-                )
+        if solution.status is Status.INFEASIBLE:
             return math.inf, None
+        if solution.status is Status.LIMIT:
+            raise _OutOfTimeError
+        if solution.x is None:
+            raise _NoAnswerError
         outputs, dimension = self.head.weight.shape
         delta = (solution.x[self.increase] - solution.x[self.decrease]).reshape(outputs, dimension + 1)
         return solution.objective, Change(delta[:, :-1].copy(), delta[:, -1].copy())

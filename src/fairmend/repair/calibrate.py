@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -78,56 +79,94 @@ def calibrate(
             f"calibration needs steps >= 0, learning_rate > 0 and fairness_weight >= 0; "
             f"got {steps}, {learning_rate}, {fairness_weight}"
         )
+    if batch_size is not None and batch_size < 1:
+        raise FairmendError(f"batch_size is {batch_size}; give 1 or more, or None for all rows")
     if patience is not None and batch_size is not None:
         raise FairmendError("patience compares losses of the same rows; it needs batch_size=None")
+    if not network.activations:  # a linear model: its features are its inputs, and no training moves those
+        return Calibration(network, History(), regions.count, time.perf_counter() - started)
     dtype = torch.float32 if network.dtype == np.float32 else torch.float64
     parameters = _FlatParameters(network, dtype)
-    boxes = Boxes.from_arrays(regions.lower, regions.upper, dtype)
-    widths = _Widths(regions)
-    with torch.no_grad():
-        initial = widths(*feature_bounds(parameters.extractor(), network.activations, boxes, bounds))
-    varies = initial > 0
-    share = torch.where(varies, 1 / initial, torch.zeros_like(initial)) / varies.sum().clamp(min=1)
-
+    losses = _Losses(network, parameters, regions, bounds, dtype)
     X, y = torch.tensor(X_cal, dtype=dtype), torch.as_tensor(np.asarray(y_cal))
     batches = _batches(X, y, batch_size, seed)
     optimizer = Adam(parameters.flat, learning_rate)
     fair: list[float] = []
     task: list[float] = []
-    best, best_step, best_flat = np.inf, 0, parameters.flat.detach().clone()
-    work = (len(X) + len(boxes.rows) * regions.lower.shape[0]) * sum(parameters.sizes)
-    with few_threads(work):
+    best = _Best(patience)
+    with few_threads((len(X) + losses.rows) * parameters.flat.numel()):
         for step in range(steps):
-            layers = parameters.layers()
-            fair_loss = share @ widths(*feature_bounds(layers[:-1], network.activations, boxes, bounds))
-            task_loss = _task_loss(layers, network, *next(batches))
-            loss = fairness_weight * fair_loss + task_loss
-            loss.backward()  # type: ignore[no-untyped-call]
+            fair_loss, task_loss = losses(parameters.layers(), *next(batches))
+            (fairness_weight * fair_loss + task_loss).backward()  # type: ignore[no-untyped-call]
             fair.append(fair_loss.item())
             task.append(task_loss.item())
             total = fairness_weight * fair[-1] + task[-1]
-            if not np.isfinite(total):
+            if not math.isfinite(total):
                 raise FairmendError(
                     f"calibration diverged at step {step}: the loss is {total}; try a smaller learning_rate than "
                     f"{learning_rate}, or scaled inputs"
                 )
-            if patience is not None:
-                if total < best:
-                    best, best_step, best_flat = total, step, parameters.flat.detach().clone()
-                elif step - best_step >= patience:
-                    break
+            if best.enough(total, parameters.flat):
+                break
             optimizer.step()
             if progress is not None:
                 progress("calibrate", step + 1, steps)
-    if patience is not None and steps > 0:
         with torch.no_grad():
-            parameters.flat.copy_(best_flat)
+            fair_loss, task_loss = losses(parameters.layers(), X, y)
+            best.enough(float(fairness_weight * fair_loss + task_loss), parameters.flat)
+            best.restore(parameters.flat)
     return Calibration(
         network.with_affines(parameters.affines()),
         History(tuple(fair), tuple(task)),
-        int((~varies).sum()),
+        losses.idle,
         time.perf_counter() - started,
     )
+
+
+class _Losses:
+    """L_fair and L_bce of Alg. 1. Inputs whose features did not vary at the start (``idle``) have no share in it."""
+
+    def __init__(
+        self, network: Network, parameters: _FlatParameters, regions: Regions, bounds: str, dtype: torch.dtype
+    ) -> None:
+        self.network, self.bounds = network, bounds
+        self.boxes = Boxes.from_arrays(regions.lower, regions.upper, dtype)
+        self.rows = self.boxes.rows.shape[0] * self.boxes.rows.shape[1]
+        self.widths = _Widths(regions)
+        with torch.no_grad():
+            initial = self._current_widths(parameters.layers())
+        varies = initial > 0
+        self.idle = int((~varies).sum())
+        self.share = torch.where(varies, 1 / initial, torch.zeros_like(initial)) / varies.sum().clamp(min=1)
+
+    def __call__(self, layers: list[tuple[Tensor, Tensor]], X: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return self.share @ self._current_widths(layers), _task_loss(layers, self.network, X, y)
+
+    def _current_widths(self, layers: list[tuple[Tensor, Tensor]]) -> Tensor:
+        return self.widths(*feature_bounds(layers[:-1], self.network.activations, self.boxes, self.bounds))
+
+
+class _Best:
+    """Remembers the best parameters; without ``patience`` it remembers nothing and is never impatient."""
+
+    def __init__(self, patience: int | None) -> None:
+        self.patience, self.loss, self.waited = patience, math.inf, 0
+        self.flat: Tensor | None = None
+
+    def enough(self, loss: float, flat: Tensor) -> bool:
+        """Take note of a loss; whether it has not become better for too long."""
+        if self.patience is None:
+            return False
+        if loss < self.loss:
+            self.loss, self.waited, self.flat = loss, 0, flat.detach().clone()
+        else:
+            self.waited += 1
+        return self.waited > self.patience
+
+    def restore(self, flat: Tensor) -> None:
+        """Put the best parameters back."""
+        if self.flat is not None:
+            flat.copy_(self.flat)
 
 
 class _FlatParameters:
@@ -143,9 +182,6 @@ class _FlatParameters:
     def layers(self) -> list[tuple[Tensor, Tensor]]:
         parts = [part.view(shape) for part, shape in zip(torch.split(self.flat, self.sizes), self.shapes, strict=True)]
         return list(zip(parts[::2], parts[1::2], strict=True))
-
-    def extractor(self) -> list[tuple[Tensor, Tensor]]:
-        return self.layers()[:-1]
 
     def affines(self) -> list[Affine]:
         return [Affine(weight.detach().numpy().copy(), bias.detach().numpy().copy()) for weight, bias in self.layers()]

@@ -9,14 +9,12 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
-from fairmend.bounds import Boxes, propagate
 from fairmend.errors import FairmendError
 from fairmend.milp import Milp, MilpBuilder, Solution, get_solver
 from fairmend.neighbourhood import Regions
 from fairmend.network import Network
-from fairmend.repair.features import Floats
+from fairmend.repair.features import Floats, symbolic_bounds
 
 
 @dataclass(frozen=True)
@@ -39,18 +37,13 @@ class Dual:
         """The same linear bounds as `Linear`, unscaled; the columns that do not vary have slope 0."""
         if not regions.single:
             raise FairmendError("Eq. (milp) knows one box for each input; a one-hot protected feature needs several")
-        boxes = Boxes.from_arrays(regions.lower, regions.upper, torch.float64)
-        parameters = [
-            (torch.tensor(affine.weight, dtype=torch.float64), torch.tensor(affine.bias, dtype=torch.float64))
-            for affine in network.affines[:-1]
-        ]
-        forms = propagate(parameters, network.activations, boxes).features(boxes)
+        forms = symbolic_bounds(network, regions)
         low, high = regions.lower.astype(np.float64), regions.upper.astype(np.float64)
         centre, radius = (low + high) / 2, (high - low) / 2
         slopes, offsets = [], []
-        for form in (forms.lower.numpy(), forms.upper.numpy()):
+        for form in forms:
             slope = np.zeros((form.shape[1], form.shape[2], low.shape[1]))
-            for position, column in enumerate(boxes.columns.tolist()):
+            for position, column in enumerate(np.flatnonzero(regions.varying).tolist()):
                 width = radius[:, column, None]
                 slope[:, :, column] = form[1 + position] / np.where(width > 0, width, 1.0)
             slopes.append(slope)

@@ -26,6 +26,7 @@ from fairmend.errors import FairmendError
 from fairmend.neighbourhood import Regions
 from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.threads import few_threads
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -122,7 +123,7 @@ class Points(_Listed):
                 "repair with the symbolic bounds instead, or give fewer repair inputs"
             )
         wide = network.astype(np.float64)
-        chunks = [(rows, wide.features(points)) for rows, points in spec.points(X)]
+        chunks = [(rows, wide.features(points)) for rows, points in spec.points(X, dtype=network.dtype)]
         features = np.concatenate([features for _, features in chunks])
         return Points(features, features, np.concatenate([rows for rows, _ in chunks]), len(X))
 
@@ -146,16 +147,8 @@ class Linear(FeatureSet):
     @staticmethod
     def from_network(network: Network, regions: Regions) -> Linear:
         """Linear bounds of the extractor over the regions, in float64."""
-        boxes = Boxes.from_arrays(regions.lower, regions.upper, torch.float64)
-        parameters = [
-            (torch.tensor(affine.weight, dtype=torch.float64), torch.tensor(affine.bias, dtype=torch.float64))
-            for affine in network.affines[:-1]
-        ]
-        if not parameters:  # a linear model: the features are the inputs, exactly
-            form = boxes.rows.numpy()
-            return Linear(form, form, regions.owner, regions.count)
-        forms = propagate(parameters, network.activations, boxes).features(boxes)
-        return Linear(forms.lower.numpy(), forms.upper.numpy(), regions.owner, regions.count)
+        lower, upper = symbolic_bounds(network, regions)
+        return Linear(lower, upper, regions.owner, regions.count)
 
     def concretise(self) -> tuple[Floats, Floats]:
         """The interval of each feature, each ``(pieces, dimension)``."""
@@ -190,3 +183,18 @@ class Linear(FeatureSet):
     def _magnitude(self) -> Floats:
         lower, upper = self.concretise()
         return np.asarray(np.maximum(np.abs(lower), np.abs(upper)).max(axis=1))
+
+
+def symbolic_bounds(network: Network, regions: Regions) -> tuple[Floats, Floats]:
+    """Linear forms of the features over the regions, in float64: each ``(1 + varying, pieces, dimension)``."""
+    boxes = Boxes.from_arrays(regions.lower, regions.upper, torch.float64)
+    parameters = [
+        (torch.tensor(affine.weight, dtype=torch.float64), torch.tensor(affine.bias, dtype=torch.float64))
+        for affine in network.affines[:-1]
+    ]
+    if not parameters:  # a linear model: the features are the inputs, exactly
+        return boxes.rows.numpy(), boxes.rows.numpy()
+    rows = boxes.rows.shape[0] * boxes.rows.shape[1]
+    with few_threads(rows * sum(weight.numel() for weight, _ in parameters)):
+        forms = propagate(parameters, network.activations, boxes).features(boxes)
+    return forms.lower.numpy(), forms.upper.numpy()

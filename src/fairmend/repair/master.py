@@ -24,7 +24,8 @@ class _Admitted:
 
     def add(self, vertices: Vertices) -> bool:
         """Keep the vertices, unless they are known; whether they were new."""
-        if any(np.array_equal(vertices.below, known) for known in self.below):
+        known = zip(self.below, self.above, strict=True)
+        if any(np.array_equal(vertices.below, b) and np.array_equal(vertices.above, a) for b, a in known):
             return False
         self.below.append(vertices.below)
         self.above.append(vertices.above)

@@ -16,7 +16,7 @@ from fairmend.errors import FairmendError
 from fairmend.milp import Solver, Status
 from fairmend.repair.features import Ints
 from fairmend.repair.master import Master
-from fairmend.repair.problem import VIOLATED, Change, Found, Head, Limits
+from fairmend.repair.problem import Change, Found, Head, Limits
 from fairmend.repair.progress import Progress
 
 NOTHING_WITHIN = (
@@ -48,7 +48,7 @@ class MilpSearch:
             if found is None:
                 break
             slack = self.head.slack(found)
-            missed = np.flatnonzero(slack.max(axis=1) < self.head.margin - VIOLATED)
+            missed = np.flatnonzero(slack.max(axis=1) < self.head.least)
             if self.progress is not None:
                 self.progress("solve", len(slack) - len(missed), len(slack))
             classes = np.full(len(slack), -1)
@@ -94,7 +94,7 @@ class MilpSearch:
             nearest = slack.argmax(axis=1)
             free = classes < 0
             reached = np.where(free, slack.max(axis=1), slack[np.arange(len(slack)), classes])
-            missed = np.flatnonzero(reached < self.head.margin - VIOLATED)
+            missed = np.flatnonzero(reached < self.head.least)
             if len(missed) == 0:
                 if self.best is None or change.objective < self.best.objective:
                     self.best = change

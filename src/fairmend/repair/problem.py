@@ -11,7 +11,8 @@ import numpy as np
 from fairmend.repair.features import FeatureSet, Floats
 
 VIOLATED = 1e-8
-"""A region counts as violated when it misses the margin by more than this; solvers satisfy rows to 1e-9."""
+"""A region counts as violated when it misses the margin by more than this, or by half of the margin where that is less;
+solvers satisfy rows to 1e-9."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,13 @@ class Head:
     A *direction* is a difference of outputs whose sign decides: the output itself where there is one, every pair of
     outputs where there are several. A class asks for the sign of some directions: ``demands[c]`` lists
     ``(direction, sign)``. The *slack* of a region in a class is the smallest of its demands' lower bounds, and the
-    *margin* what it must reach, one number for all regions or ``(count,)``.
+    *margin* what it must reach, one number for all regions or ``(count,)``; ``least`` is what counts as reached.
     """
 
     def __init__(self, weight: Floats, bias: Floats, features: FeatureSet, margin: float | Floats) -> None:
         self.weight, self.bias, self.features = weight, bias, features
         self.margin = np.broadcast_to(np.asarray(margin, dtype=np.float64), (features.count,))
+        self.least = self.margin - np.minimum(VIOLATED, self.margin / 2)
         outputs = len(bias)
         if outputs == 1:
             self.directions = np.ones((1, 1))

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from fairmend.errors import FairmendError
+from fairmend.milp import get_solver
 from fairmend.network import Affine, Array, Network
 from fairmend.repair.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, calibrate
 from fairmend.repair.features import Box, FeatureSet, Linear, Points
@@ -93,6 +94,9 @@ def repair(
     chosen = features or METHODS[method]
     if chosen not in FEATURES:
         raise FairmendError(f"unknown features {chosen!r}; there are {', '.join(FEATURES)}")
+    get_solver(solver)
+    if not margin > 0:
+        raise FairmendError(f"margin is {margin}; it must be positive, or ties would count as fair")
     if spec.width != net.inputs:
         raise FairmendError(
             f"the spec describes {spec.width} inputs ({', '.join(spec.column_names[:8])}…) and the network takes "

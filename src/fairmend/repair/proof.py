@@ -55,7 +55,7 @@ def prove_points(network: Network, spec: Spec, X: Array) -> Proof:
     """Prove over the exact points of finite neighbourhoods, streamed."""
     classes = 2 if network.outputs == 1 else network.outputs
     slack, error = np.full((len(X), classes), np.inf), np.zeros((len(X), network.outputs))
-    for rows, points in spec.points(X):
+    for rows, points in spec.points(X, dtype=network.dtype):
         lower, upper = rigorous_point_logits(network, points)
         if network.outputs == 1:
             here = _slack_of_one(lower, upper)

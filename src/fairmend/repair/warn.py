@@ -15,7 +15,7 @@ FELL = (
 )
 ONE_CLASS = "every calibration row has the label {label}: the calibration set cannot keep what the network knows"
 EQUAL_ROWS = "all {rows} calibration rows are equal: the calibration set cannot keep what the network knows"
-GAP = "step 2 stopped before its optimum was proven: the change may be up to {gap:.1%} larger than needed"
+GAP = "step 2 stopped before its optimum was proven: the smallest change may be up to {gap:.1%} smaller than this one"
 NOT_INFERENCE = (
     "{count} neighbourhoods are proven in real arithmetic only: their margin is below the rounding error of inference"
 )
