@@ -36,8 +36,13 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def write_toml(path: str | os.PathLike[str], plain: Mapping[str, Any]) -> None:
     """Write the plain form of a spec; the file is replaced whole or not at all."""
+    write_atomically(Path(path), toml_bytes(plain))
+
+
+def toml_bytes(plain: Mapping[str, Any]) -> bytes:
+    """Return what `write_toml` writes."""
     tables = [_with_inline_scale(table) for table in plain["feature"]]
-    write_atomically(Path(path), tomlkit.dumps({**plain, "feature": tables}).encode("utf-8"))
+    return tomlkit.dumps({**plain, "feature": tables}).encode("utf-8")
 
 
 def _with_inline_scale(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from fairmend.certify.certificate import certificate_of_regions
 from fairmend.errors import FairmendError
 from fairmend.milp import get_solver
 from fairmend.network import Affine, Array, Network
@@ -21,7 +22,7 @@ from fairmend.repair.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, calibrat
 from fairmend.repair.features import Box, FeatureSet, Linear, Points
 from fairmend.repair.head import HeadRepair, repair_head
 from fairmend.repair.progress import Progress
-from fairmend.repair.proof import Proof, prove_points, prove_regions
+from fairmend.repair.proof import HEADROOM, Proof, prove_points, prove_regions
 from fairmend.repair.result import RepairResult
 from fairmend.repair.warn import calibration_warnings, outcome_warnings
 from fairmend.spec import Spec
@@ -140,6 +141,14 @@ def repair(
     warnings += outcome_warnings(net, done.network, calibration, labels, done.head.gap, done.proof)
     return RepairResult(
         network=done.network,
+        certificate=certificate_of_regions(
+            done.network,
+            spec,
+            repair_inputs,
+            done.proof,
+            method=method,
+            regions=None if chosen == "points" else regions,
+        ),
         method=method,
         proof=done.proof,
         objective=done.head.objective,
@@ -201,7 +210,7 @@ def _repair_until_proven(
         check_started = time.perf_counter()
         proof = prove(candidate)
         checking += time.perf_counter() - check_started
-        wanted = proof.error if settings.cover_inference else np.zeros_like(proof.error)
+        wanted = HEADROOM * proof.error if settings.cover_inference else np.zeros_like(proof.error)
         missing = wanted - proof.margin
         if progress is not None:
             progress("check", int((missing < 0).sum()), len(missing))

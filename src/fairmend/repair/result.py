@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fairmend.certify.certificate import Certificate
 from fairmend.network import Network
 from fairmend.repair.calibrate import History
 from fairmend.repair.proof import Proof
@@ -19,6 +20,7 @@ class RepairResult:
     """
 
     network: Network
+    certificate: Certificate
     method: str
     proof: Proof
     objective: float
@@ -43,7 +45,7 @@ class RepairResult:
 
     def __repr__(self) -> str:
         """Say what was proven and what it cost."""
-        inference = "and in floating-point inference" if self.proof.covers_inference.all() else "in real arithmetic"
+        inference = f"in {self.network.dtype} inference" if self.proof.covers_inference.all() else "in real arithmetic"
         return (
             f"RepairResult({self.method}: {self.regions} neighbourhoods proven {inference}, head changed by "
             f"{self.objective:.4g} (l1), {self.changed_weights} of {self.total_weights} weights changed, "
