@@ -82,7 +82,9 @@ def smallest_change(weight, bias, features, margin, delta_limit=np.inf) -> float
             sides = [np.eye(outputs)[[label]] - np.eye(outputs)[[j]] for j in range(outputs) if j != label]
         for side in sides:
             rows = np.kron(side, h)
-            right = margins[region] - h @ (side @ old)[0]
+            size_of_row = np.abs(rows).max(axis=1)  # the solver's tolerances are absolute
+            right = (margins[region] - h @ (side @ old)[0]) / size_of_row
+            rows = rows / size_of_row[:, None]
             program.add_rows(columns, np.hstack([rows, -rows]), right, np.full(len(h), np.inf))
 
     best = np.inf
