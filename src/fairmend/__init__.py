@@ -6,19 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 # The package of the same name must be imported before the function takes its name here: a first import later on
 # would put the module back.
+import fairmend.audit as _audit_package
 import fairmend.repair as _repair_package
 from fairmend._version import __version__
-from fairmend.api import load_network, repair
+from fairmend.api import audit, load_network, repair
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
+    from fairmend.audit.report import AuditReport
     from fairmend.network import Network
     from fairmend.repair.result import RepairResult
     from fairmend.spec import Feature, Label, Spec
 
-del _repair_package
+del _audit_package, _repair_package
 
 _LAZY = {
+    "AuditReport": "fairmend.audit.report",
     "Feature": "fairmend.spec",
     "Label": "fairmend.spec",
     "Network": "fairmend.network",
@@ -27,6 +30,7 @@ _LAZY = {
 }
 
 __all__ = [
+    "AuditReport",
     "FairmendError",
     "Feature",
     "Label",
@@ -34,6 +38,7 @@ __all__ = [
     "RepairResult",
     "Spec",
     "__version__",
+    "audit",
     "load_network",
     "repair",
 ]

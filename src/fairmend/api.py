@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from torch import nn
 
+    from fairmend.audit.report import AuditReport
+    from fairmend.audit.stream import Inputs
     from fairmend.network import Network
     from fairmend.repair.result import RepairResult
     from fairmend.spec import Spec
@@ -43,3 +45,21 @@ def repair(
     from fairmend.repair.prof import repair as run
 
     return run(load_network(net), spec, X_repair, X_cal, y_cal, method, seed, **options)
+
+
+def audit(
+    net: Network | str | PathLike[str] | nn.Module,
+    spec: Spec,
+    X: Inputs | None = None,
+    samples: int = 100_000,
+    seed: int = 0,
+    **options: Any,
+) -> AuditReport:
+    """Count the inputs that have a neighbour with another answer: IDI-D of X, or IDI-S of samples without X.
+
+    X is an array, a DataFrame, or an iterator of chunks of either. ``options`` are those of
+    `fairmend.audit.run.audit`: per_row, pairs, progress and witnesses.
+    """
+    from fairmend.audit.run import audit as run
+
+    return run(load_network(net), spec, X, samples, seed, **options)

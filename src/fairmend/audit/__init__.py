@@ -1,0 +1,20 @@
+"""Audits: how many people are treated unequally (`run`), by looking at their neighbours (`look`, `scores`).
+
+Light to import: `fairmend.audit` is also the public function, and what it needs comes once it runs.
+"""
+
+from typing import Any
+
+__all__ = ["AuditPair", "AuditReport", "audit"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "audit":
+        from fairmend.audit.run import audit
+
+        return audit
+    if name in ("AuditPair", "AuditReport"):
+        from fairmend.audit import report
+
+        return getattr(report, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,217 @@
+"""The lowest and highest score within each finite neighbourhood, without building its points.
+
+All points of a neighbourhood share the columns that do not vary, so the first affine layer is one product per input
+plus one small table over the values of the others; only the layers behind it run for every point. That regroups
+sums, so a score differs from `Network.logits` in its last bits: `error` bounds by how much, rigorously, and whoever
+needs the sign of a smaller score must ask the network itself.
+
+One thread: BLAS wakes its own above the size of these blocks, and two of Python's were no faster than one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.bounds.inference import inference_error
+from fairmend.feature import Feature
+from fairmend.neighbourhood import FloatArray
+from fairmend.network import Network
+from fairmend.spec import Spec
+
+Floats = npt.NDArray[np.float64]
+Ends = npt.NDArray[np.int64]
+
+# Multiplications in one layer for one block, and numbers in one buffer: what stays in cache, and below the size at
+# which BLAS starts threads.
+_PRODUCTS, _NUMBERS = 500_000, 65_536
+_ROWS = 256  # inputs in a block, so that inner loops are long
+_TABLE = 65_536  # points in one table
+# Fewer inputs than this are not worth a table of their own.
+_SHARED = 4
+# Ours may round each term of the first layer twice as often as the bound assumes, and with a tolerance of terms up to
+# three times as large (an own value and a step away from it); the network's own rounding comes on top.
+_ROUNDINGS, _ROUNDINGS_NEAR = 2 + 1, 2 * 3 + 1
+_FLOAT64 = 1e-14  # relative errors of what is prepared in float64
+
+
+@dataclass(frozen=True, eq=False)
+class Extremes:
+    """The lowest and the highest score of each neighbourhood.
+
+    Attributes
+    ----------
+    lowest, highest : (inputs,); NaN where the input was left out
+    left_out : bool (inputs,); inputs whose neighbourhoods have too few others of the same shape
+    points : how many scores were computed
+    """
+
+    lowest: FloatArray
+    highest: FloatArray
+    left_out: npt.NDArray[np.bool_]
+    points: int
+
+
+class Scores:
+    """Evaluates a network of one output over the finite neighbourhoods of a spec."""
+
+    def __init__(self, net: Network, spec: Spec) -> None:
+        """Prepare what is the same for all inputs."""
+        self.net, self.spec = net, spec
+        self._varying = [(f, spec.columns(f.name)) for f in spec.features if f.varies]
+        self._near = [(f, where.start) for f, where in self._varying if not f.protected]
+        self._weight = net.affines[0].weight.astype(np.float64)
+        gain = np.ones((1, 1))
+        for affine in reversed(net.affines):
+            gain = gain @ np.abs(affine.weight.astype(np.float64))
+        self._gain = gain[0] * (1 + _FLOAT64 * 1000)
+        widest = max(affine.weight.shape[0] for affine in net.affines)
+        largest = max((affine.weight.size for affine in net.affines[1:]), default=1)
+        self._block = max(64, min(_PRODUCTS // largest, _NUMBERS // widest))
+
+    def extremes(self, X: FloatArray) -> Extremes:
+        """Return the extremes of the neighbourhoods of X (inputs, width)."""
+        lowest, highest = np.full(len(X), np.nan, X.dtype), np.full(len(X), np.nan, X.dtype)
+        left_out = np.zeros(len(X), dtype=np.bool_)
+        base = self._base(X)
+        points = 0
+        shapes, members = self._shapes(X)
+        order = np.argsort(members, kind="stable")
+        for ends, rows in zip(shapes, np.split(order, np.cumsum(np.bincount(members))[:-1]), strict=True):
+            if len(self._near) > 0 and len(rows) < _SHARED:
+                left_out[rows] = True
+                continue
+            tables = [self._steps(f, where, ends) for f, where in self._varying]
+            points += len(rows) * math.prod(len(table) for table in tables)
+            lowest[rows], highest[rows] = self._run(np.ascontiguousarray(base[:, rows]), tables)
+        return Extremes(lowest, highest, left_out, points)
+
+    def error(self, X: FloatArray) -> float:
+        """Return a bound on the error of every score around X (inputs, width), in one look."""
+        lower, upper = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+        for feature, where in self._varying:
+            ends = np.array([0.0, 1.0]) if feature.one_hot else feature.scaled(np.array(feature.bounds, np.float64))
+            lower[where], upper[where] = np.minimum(lower[where], ends[0]), np.maximum(upper[where], ends[1])
+        off = self._off(X).max(axis=0)
+        return float(self._bound(lower[None], upper[None], off[None])[0])
+
+    def errors(self, X: FloatArray) -> Floats:
+        """Return a bound on the error of the scores around each of X (inputs, width): tighter, and dearer."""
+        lower, upper = self.spec.regions(X, X.dtype).hull()
+        return self._bound(lower.astype(np.float64), upper.astype(np.float64), self._off(X))
+
+    def _bound(self, lower: Floats, upper: Floats, off: Floats) -> Floats:
+        with np.errstate(over="ignore", invalid="ignore"):
+            rounding = inference_error(self.net, lower - off, upper + off)[:, 0]
+            bound = (_ROUNDINGS_NEAR if self._near else _ROUNDINGS) * rounding + off @ self._gain
+        return np.where(np.isnan(bound), np.inf, bound)
+
+    def _off(self, X: FloatArray) -> Floats:
+        """By how much the columns (inputs, width) that we compute with may miss those of the points."""
+        off = np.zeros(X.shape)
+        unit = float(np.finfo(X.dtype).eps) / 2
+        for feature, where in self._varying:
+            if feature.one_hot:
+                continue
+            own = X[:, where.start].astype(np.float64)
+            encoded = feature.scaled(feature.nearest(X[:, where.start]))
+            off[:, where.start] = np.abs(own - encoded)
+            if np.any(off[:, where.start]) or not feature.protected:
+                largest = float(np.abs(feature.scaled(np.array(feature.bounds, np.float64))).max())
+                off[:, where.start] += (unit + _FLOAT64) * largest + float(np.finfo(X.dtype).tiny)
+        return off
+
+    def _base(self, X: FloatArray) -> FloatArray:
+        """The first layer without the columns that take any value: (units, inputs)."""
+        fixed = X.astype(np.float64)
+        for feature, where in self._varying:
+            if feature.protected:
+                fixed[:, where] = 0
+        base = self._weight @ fixed.T + self.net.affines[0].bias.astype(np.float64)[:, None]
+        return base.astype(X.dtype)
+
+    def _shapes(self, X: FloatArray) -> tuple[Sequence[Ends], npt.NDArray[np.int64]]:
+        """Return the shapes of the neighbourhoods, and which shape each input's has (inputs,).
+
+        A shape is the lowest and highest step that each feature with a tolerance can take, flat; a range cuts it off.
+        """
+        if not self._near:
+            return [np.zeros(0, np.int64)], np.zeros(len(X), np.int64)
+        ends = []
+        for feature, column in self._near:
+            own, (lo, hi) = feature.nearest(X[:, column]), feature.bounds
+            ends += [np.maximum(-feature.reach, lo - own), np.minimum(feature.reach, hi - own)]
+        members = np.zeros(len(X), dtype=np.int64)
+        for end in ends:  # one by one, in numbers that stay below the square of the inputs
+            values, which = np.unique(end, return_inverse=True)
+            _, first, members = np.unique(members * len(values) + which, return_index=True, return_inverse=True)
+        return list(np.stack(ends, axis=1)[first].astype(np.int64)), members
+
+    def _steps(self, feature: Feature, where: slice, ends: Ends) -> Floats:
+        """What each value of a feature adds to the first layer: (values, units)."""
+        if feature.one_hot:
+            return np.ascontiguousarray(self._weight[:, where].T)
+        column = self._weight[:, where.start]
+        lo, hi = feature.bounds
+        if feature.protected:
+            encoded = feature.scaled(np.arange(lo, hi + 1, dtype=np.float64)).astype(self.net.dtype)
+            return encoded.astype(np.float64)[:, None] * column
+        place = 2 * next(i for i, (near, _) in enumerate(self._near) if near is feature)
+        first, last = feature.scaled(np.array([lo, hi], np.float64))
+        steps = np.arange(ends[place], ends[place + 1] + 1) * ((last - first) / (hi - lo))
+        return np.asarray(steps[:, None] * column)
+
+    def _run(self, base: FloatArray, steps: Sequence[Floats]) -> tuple[FloatArray, FloatArray]:
+        """Return lowest and highest (inputs,) from base (units, inputs) and the steps of each varying feature."""
+        inputs = base.shape[1]
+        lowest, highest = np.full(inputs, np.inf, base.dtype), np.full(inputs, -np.inf, base.dtype)
+        at_once = min(_ROWS, inputs)
+        width = max(1, self._block // at_once)
+        # Made once: fresh memory of this size comes from the system page by page, at half the speed.
+        buffers = [np.empty(len(affine.bias) * at_once * width, base.dtype) for affine in self.net.affines]
+        sizes = [len(values) for values in steps]
+        total = math.prod(sizes)
+        for start in range(0, total, _TABLE):
+            table = self._table(steps, sizes, np.arange(start, min(start + _TABLE, total)), base.dtype)
+            for row in range(0, inputs, at_once):
+                rows = slice(row, row + at_once)
+                for point in range(0, table.shape[1], width):
+                    low, high = self._score(base[:, rows], table[:, point : point + width], buffers)
+                    np.minimum(lowest[rows], low, out=lowest[rows])
+                    np.maximum(highest[rows], high, out=highest[rows])
+        return lowest, highest
+
+    def _table(self, steps: Sequence[Floats], sizes: Sequence[int], index: Ends, dtype: npt.DTypeLike) -> FloatArray:
+        """What the points with these numbers add to the first layer: (units, points)."""
+        table = np.zeros((len(index), self._weight.shape[0]))
+        for values, size in zip(reversed(steps), reversed(sizes), strict=True):
+            index, digit = np.divmod(index, size)
+            table += values[digit]
+        return np.ascontiguousarray(table.T, dtype=dtype)
+
+    def _score(
+        self, base: FloatArray, table: FloatArray, buffers: Sequence[FloatArray]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the extremes (inputs,) over some points, from base (units, inputs) and table (units, points)."""
+        units, inputs = base.shape
+        points = table.shape[1]
+        # The longer axis goes last, where NumPy's loops are.
+        inner = inputs >= points
+        shape = (points, inputs) if inner else (inputs, points)
+        size = points * inputs
+        layer = buffers[0][: units * size].reshape(units, size)
+        with np.errstate(over="ignore", invalid="ignore"):
+            first = (base[:, None, :], table[:, :, None]) if inner else (base[:, :, None], table[:, None, :])
+            np.add(*first, out=layer.reshape(units, *shape))
+            for activation, affine, buffer in zip(self.net.activations, self.net.affines[1:], buffers[1:], strict=True):
+                activation.apply(layer)
+                out = buffer[: len(affine.bias) * size].reshape(len(affine.bias), size)
+                layer = np.matmul(affine.weight, layer, out=out)
+                layer += affine.bias[:, None]
+            scores = layer.reshape(shape)
+            axis = 0 if inner else 1
+            return scores.min(axis=axis), scores.max(axis=axis)
