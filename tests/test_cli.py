@@ -14,7 +14,7 @@ import pytest
 
 import fairmend
 from cli_case import Case, run, small_network, small_people, small_spec
-from fairmend.certify import find_unequal
+from fairmend.certify.enumerate import find_unequal
 from fairmend.network import load_network
 from fairmend.spec import Spec
 from fairmend.tables import read_table

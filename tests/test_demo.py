@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from fairmend.certify import find_unequal
+from fairmend.certify.enumerate import find_unequal
 from fairmend.commands.demo import FILES, run_demo
 from fairmend.commands.pairs import telling_pairs
 from fairmend.demo_data import loan_applicants, loan_spec, train_network

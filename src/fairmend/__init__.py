@@ -7,38 +7,45 @@ from typing import TYPE_CHECKING, Any
 # The package of the same name must be imported before the function takes its name here: a first import later on
 # would put the module back.
 import fairmend.audit as _audit_package
+import fairmend.certify as _certify_package
 import fairmend.repair as _repair_package
 from fairmend._version import __version__
-from fairmend.api import audit, load_network, repair
+from fairmend.api import audit, certify, load_network, repair
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     from fairmend.audit.report import AuditReport
+    from fairmend.certify.verdict import CertifyReport, Verdict
     from fairmend.network import Network
     from fairmend.repair.result import RepairResult
     from fairmend.spec import Feature, Label, Spec
 
-del _audit_package, _repair_package
+del _audit_package, _certify_package, _repair_package
 
 _LAZY = {
     "AuditReport": "fairmend.audit.report",
+    "CertifyReport": "fairmend.certify.verdict",
     "Feature": "fairmend.spec",
     "Label": "fairmend.spec",
     "Network": "fairmend.network",
     "RepairResult": "fairmend.repair.result",
     "Spec": "fairmend.spec",
+    "Verdict": "fairmend.certify.verdict",
 }
 
 __all__ = [
     "AuditReport",
+    "CertifyReport",
     "FairmendError",
     "Feature",
     "Label",
     "Network",
     "RepairResult",
     "Spec",
+    "Verdict",
     "__version__",
     "audit",
+    "certify",
     "load_network",
     "repair",
 ]

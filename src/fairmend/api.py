@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from fairmend.audit.report import AuditReport
     from fairmend.audit.stream import Inputs
+    from fairmend.certify.verdict import CertifyReport
     from fairmend.network import Network
     from fairmend.repair.result import RepairResult
     from fairmend.spec import Spec
@@ -25,6 +26,22 @@ def load_network(source: str | PathLike[str] | nn.Module | Network, activation: 
     from fairmend.network import load_network as load
 
     return load(source, activation)
+
+
+def certify(
+    net: Network | str | PathLike[str] | nn.Module,
+    spec: Spec,
+    X: pd.DataFrame | ArrayLike,
+    engine: str = "auto",
+    **options: Any,
+) -> CertifyReport:
+    """Decide for each input whether everyone similar to it gets the same answer: FAIR, UNFAIR or UNKNOWN.
+
+    ``options`` are those of `fairmend.certify.run.certify`: time_limit, seed and progress.
+    """
+    from fairmend.certify.run import certify as run
+
+    return run(load_network(net), spec, X, engine, **options)
 
 
 def repair(

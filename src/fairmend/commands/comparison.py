@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from fairmend._version import __version__
-from fairmend.certify import Unequal, find_unequal, sample_unequal
+from fairmend.certify.enumerate import Unequal, find_unequal, sample_unequal
 from fairmend.commands.people import People
 from fairmend.network import Network
 from fairmend.spec import Spec

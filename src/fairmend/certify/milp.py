@@ -1,0 +1,127 @@
+"""Engine "milp": the least margin of the input's class, by mixed-integer programming over each piece.
+
+What the paper measures CUR with, and a second opinion on the other engines. FAIR is as good as the solver here: its
+bound must exceed `TOLERANCE`, and what rounding the encoded lattice can make of it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from fairmend.certify.boxes import Floats, Pieces
+from fairmend.certify.findings import TIME_LIMIT, Findings
+from fairmend.certify.rational import piecewise_linear
+from fairmend.certify.relu_milp import Intervals, encode, intervals
+from fairmend.errors import FairmendError
+from fairmend.milp import Solution, Status, get_solver
+from fairmend.neighbourhood import FloatArray
+from fairmend.network import Network
+from fairmend.spec import Spec
+
+TOLERANCE = 1e-6
+"""A margin below this is not believed: the solver keeps its constraints to 1e-9, and layers add up."""
+
+_PIECES = 1024  # bounds of this many at a time
+
+
+def by_milp(net: Network, spec: Spec, X: FloatArray, findings: Findings, seed: int = 0) -> None:
+    """Decide each input, unless the time limit comes first."""
+    if not piecewise_linear(net):
+        names = ", ".join(sorted({a.name for a in net.activations} & {"tanh", "sigmoid"}))
+        raise FairmendError(
+            f"engine milp encodes ReLU, leaky ReLU and identity, but the network has {names}; use engine branch"
+        )
+    groups = [f.width for f in spec.features if f.varies and f.one_hot]
+    step = max(1, _PIECES // int(np.prod(groups, dtype=np.int64)))
+    for start in range(0, len(X), step):
+        if findings.late:
+            return
+        _Solves(net, spec, X[start : start + step], findings, start, seed).run()
+
+
+class _Solves:
+    """The solves for some inputs; the first one's number is `start`."""
+
+    def __init__(self, net: Network, spec: Spec, X: FloatArray, findings: Findings, start: int, seed: int) -> None:
+        self.net, self.findings, self.seed = net, findings, seed
+        self.pieces = Pieces(spec, X)
+        self.rows = self.pieces.owner + start
+        self.count, self.start = len(X), start
+        roots = self.pieces.roots
+        self.first, self.last = self.pieces.unrounded(roots)
+        lower, upper = (ends.astype(np.float64) for ends in self.pieces.ends(roots))
+        columns = self.pieces.columns
+        lower[:, columns], upper[:, columns] = self.first, self.last
+        self.base = lower
+        self.known = intervals(net, lower, upper)
+        self.tolerance = TOLERANCE + self._effect(self.pieces.rounded_off(roots))
+
+    def run(self) -> None:
+        """Solve piece by piece, input by input."""
+        each = np.searchsorted(self.rows, np.arange(self.start, self.start + self.count + 1))
+        for row in range(self.start, self.start + self.count):
+            first, last = each[row - self.start : row - self.start + 2].tolist()
+            for piece in range(first, last):
+                if not self.findings.unfair[row]:
+                    if self.findings.late:
+                        return
+                    self._decide(row, piece)
+            self.findings.finish([row])
+            self.findings.report_progress()
+
+    def _decide(self, row: int, piece: int) -> None:
+        roots, lattice = self.pieces.roots, self.pieces.lattice
+        low, high = roots.low[piece], roots.high[piece]
+        # t counts lattice points from the lowest; on a continuous column it is the distance from there.
+        t = high - low
+        A = np.zeros((self.net.inputs, len(t)))
+        steps = np.divide(self.last[piece] - self.first[piece], t, out=np.zeros_like(t), where=t > 0)
+        A[self.pieces.columns, np.arange(len(t))] = steps
+        known: Intervals = [(lows[piece : piece + 1], highs[piece : piece + 1]) for lows, highs in self.known]
+        model = encode(self.net, A, self.base[piece], t, lattice, known)
+        for weights, constant in _margins(model.A, model.c, int(self.findings.own[row])):
+            milp = replace(model.builder.build(), cost=weights)
+            left = self.findings.seconds_left
+            solution = get_solver("highs").solve(
+                milp, time_limit=None if left == math.inf else max(0.0, left), threads=1, seed=self.seed
+            )
+            if solution.bound + constant > self.tolerance[piece]:
+                continue
+            if solution.x is not None:
+                at = low + np.clip(solution.x[model.inputs], 0.0, t)
+                at = np.clip(np.where(lattice, np.rint(at), at), low, high)
+                point = self.pieces.points(np.array([piece]), at[None])
+                self.findings.offer(np.array([row]), point, np.zeros(1))
+            if self.findings.unfair[row]:
+                return
+            self.findings.doubt([row], self._why(solution, constant, piece))
+
+    def _why(self, solution: Solution, constant: float, piece: int) -> str:
+        """Why a solve showed neither: that is for want of time, or too close to tell."""
+        if solution.status in (Status.LIMIT, Status.FEASIBLE):
+            return TIME_LIMIT
+        if solution.status is not Status.OPTIMAL or solution.objective is None:
+            return f"the solver gave up ({solution.status.value})"
+        least, tolerance = solution.objective + constant, self.tolerance[piece]
+        if least < -tolerance:
+            return f"the solver's least margin, {least:.2g}, does not show in the network's own answers"
+        return f"the least margin, {least:.2g}, is within the tolerance of the solver, {tolerance:.2g}"
+
+    def _effect(self, off: Floats) -> Floats:
+        """How much inputs that are off by (pieces, varying) can move a margin: every activation is 1-Lipschitz."""
+        moved = np.zeros((len(off), self.net.inputs))
+        moved[:, self.pieces.columns] = off
+        for affine in self.net.affines:
+            moved = moved @ np.abs(affine.weight.astype(np.float64)).T
+        return np.asarray(moved.max(axis=1) * (1 if self.net.outputs == 1 else 2))
+
+
+def _margins(A: Floats, c: Floats, own: int) -> list[tuple[Floats, float]]:
+    """The margins of class `own` against each other class as linear functions: (variables,) and a constant."""
+    if len(c) == 1:
+        sign = 1.0 if own == 1 else -1.0
+        return [(sign * A[0], sign * float(c[0]))]
+    return [(A[own] - A[other], float(c[own] - c[other])) for other in range(len(c)) if other != own]

@@ -1,0 +1,59 @@
+"""Engine "enumerate": look at every point of finite neighbourhoods, streamed, and prove each where rounding allows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairmend.certify.findings import ROUNDING, Findings, Rows
+from fairmend.certify.margin import Floats, computed, proven_at, rounding
+from fairmend.errors import FairmendError
+from fairmend.neighbourhood import FloatArray
+from fairmend.network import Network
+from fairmend.spec import Spec
+
+_BATCH = 65536
+_INPUTS = 2048  # at a time: their regions, one box per one-hot combination, are held in memory
+
+
+def by_enumeration(net: Network, spec: Spec, X: FloatArray, findings: Findings) -> None:
+    """Decide each input from all its points, unless the time limit comes first."""
+    if not spec.finite:
+        names = ", ".join(f.name for f in spec.features if f.varies and f.kind == "continuous")
+        raise FairmendError(
+            f"neighbours differ in {names}, which is continuous, so they cannot be enumerated; use engine branch"
+        )
+    for start in range(0, len(X), _INPUTS):
+        chunk = X[start : start + _INPUTS]
+        error = _error_of_inputs(net, spec, chunk)
+        for rows, points in spec.points(chunk, _BATCH, dtype=X.dtype):
+            if findings.late:
+                findings.finish(np.arange(start, start + rows[0]))
+                return
+            look_at(net, findings, rows + start, points, error[rows])
+            findings.report_progress(start + int(rows[-1]))
+        findings.finish(np.arange(start, start + len(chunk)))
+    findings.report_progress(len(X))
+
+
+def look_at(net: Network, findings: Findings, rows: Rows, points: FloatArray, error: Floats) -> None:
+    """Offer points (k, width) of inputs `rows` as witnesses where the answer differs, else prove them.
+
+    A computed margin beyond the `error` (k,) of computing it proves the class in real arithmetic, at no cost; the
+    rest is looked at rigorously.
+    """
+    open_ = ~findings.unfair[rows]
+    rows, points, error = rows[open_], points[open_], error[open_]
+    differs, margin = computed(net, points, findings.own[rows])
+    if differs.any():
+        findings.offer(rows[differs], points[differs], margin[differs])
+    close = np.flatnonzero(~(margin > error) & ~findings.unfair[rows])
+    if len(close):
+        proven = proven_at(net, points[close], findings.own[rows[close]])
+        findings.doubt(rows[close[~proven]], ROUNDING)
+
+
+def _error_of_inputs(net: Network, spec: Spec, X: FloatArray) -> Floats:
+    """How far a computed margin can be from the real one, anywhere in the neighbourhood of each input; (inputs,)."""
+    regions = spec.regions(X, X.dtype)
+    error = rounding(net, regions.lower, regions.upper)
+    return np.asarray(np.maximum.reduceat(error, np.searchsorted(regions.owner, np.arange(len(X)))))

@@ -1,0 +1,81 @@
+"""`certify`: is each of these inputs treated like everyone who counts as similar to it?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.certify.findings import Findings
+from fairmend.certify.points import by_enumeration
+from fairmend.certify.verdict import CertifyReport
+from fairmend.errors import FairmendError
+from fairmend.neighbourhood import FloatArray
+from fairmend.network import Network
+from fairmend.repair.progress import Progress
+from fairmend.spec import Spec
+from fairmend.words import suggest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ENGINES = ("auto", "enumerate", "branch", "milp")
+
+# Up to this size looking at every point is the fastest proof there is.
+_SMALL = 50_000
+
+
+def certify(
+    net: Network,
+    spec: Spec,
+    X: pd.DataFrame | npt.ArrayLike,
+    engine: str = "auto",
+    *,
+    time_limit: float | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> CertifyReport:
+    """Decide for each input whether every similar person gets the same answer.
+
+    FAIR means proven, in real arithmetic and for the weights as they are: every point of the neighbourhood gets the
+    class that the network gives the input. UNFAIR comes with a witness, a neighbour that the plain forward pass was
+    seen to answer differently. All else is UNKNOWN, with the reason.
+
+    Parameters
+    ----------
+    engine : "enumerate" (finite neighbourhoods, point by point), "branch" (any network: branch and bound on rigorous
+        bounds), "milp" (piecewise linear networks; FAIR is then as good as the solver), or "auto": enumerate where
+        every neighbourhood is finite and small, else branch
+    time_limit : seconds for the whole call; inputs not decided by then are UNKNOWN
+    seed : of the MILP solver; the other engines make no random choice
+    progress : called with "certify", the inputs done and the inputs in all
+    """
+    if engine not in ENGINES:
+        raise FairmendError(f"unknown engine {engine!r}{suggest(str(engine), ENGINES)}; use {', '.join(ENGINES)}")
+    if time_limit is not None and not time_limit > 0:
+        raise FairmendError(f"time_limit is {time_limit}; give seconds above 0, or None for no limit")
+    if net.inputs != spec.width:
+        raise FairmendError(
+            f"the network reads {net.inputs} columns, the spec describes {spec.width}; "
+            "use the spec the network was trained with"
+        )
+    inputs = spec.as_inputs(X, net.dtype)
+    chosen = _automatic(spec, inputs) if engine == "auto" else engine
+    findings = Findings(net, inputs, time_limit, progress)
+    if chosen == "enumerate":
+        by_enumeration(net, spec, inputs, findings)
+    elif chosen == "branch":
+        from fairmend.certify.branch import by_branching
+
+        by_branching(net, spec, inputs, findings)
+    else:
+        from fairmend.certify.milp import by_milp
+
+        by_milp(net, spec, inputs, findings, seed)
+    return findings.report(chosen)
+
+
+def _automatic(spec: Spec, X: FloatArray) -> str:
+    small = spec.finite and int(np.max(spec.neighbourhood_sizes(X))) <= _SMALL
+    return "enumerate" if small else "branch"
