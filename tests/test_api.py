@@ -90,7 +90,9 @@ def test_repair_takes_a_file_a_module_or_a_network(tmp_path):
     module = nn.Sequential(nn.Linear(1, 3), nn.ReLU(), nn.Linear(3, 1))
     network = fairmend.load_network(module)
     network.save(tmp_path / "net.onnx")
-    results = [fairmend.repair(source, spec, X, X, y, steps=2) for source in (network, module, tmp_path / "net.onnx")]
+    results = [
+        fairmend.repair(source, spec, X, X, y, "prof", steps=2) for source in (network, module, tmp_path / "net.onnx")
+    ]
     assert all(isinstance(result, fairmend.RepairResult) for result in results)
     assert len({result.network.affines for result in results}) == 1
 
@@ -99,4 +101,4 @@ def test_an_option_that_does_not_exist_is_refused():
     spec = fairmend.Spec([fairmend.Feature("a", "integer", range=(0, 1), protected=True)])
     affine = fairmend.network.Affine(np.ones((1, 1)), np.zeros(1))
     with pytest.raises(TypeError, match="marginn"):
-        fairmend.repair(fairmend.Network([affine], []), spec, [[0.0]], [[0.0]], [0], marginn=1)
+        fairmend.repair(fairmend.Network([affine], []), spec, [[0.0]], [[0.0]], [0], "prof", marginn=1)
