@@ -1,0 +1,233 @@
+"""An audit counts what enumeration finds, whatever form the inputs come in, and its pairs are real."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fairmend
+from fairmend.audit import look, stream
+from fairmend.audit.report import wilson
+from fairmend.certify.enumerate import find_unequal
+from fairmend.errors import FairmendError
+from fairmend.network import Affine, Network
+from fairmend.spec import Feature, Spec
+from fairmend.tables import to_json
+from strategies import ACTIVATIONS, random_network
+from strategies_spec import specs_and_inputs, unhurried
+
+AGE = Feature("age", "integer", range=(18, 75), scale={"min": 18, "max": 75}, protected=True)
+GENDER = Feature("gender", "categorical", categories=("f", "m"), encoding="one-hot", protected=True)
+HOURS = Feature("hours", "integer", range=(1, 60), scale={"mean": 40, "std": 12}, tolerance=2)
+INCOME = Feature("income", "continuous", range=(0.0, 1.0))
+SPEC = Spec([AGE, GENDER, HOURS, INCOME])
+
+
+def network(outputs=1, seed=0, width=SPEC.width):
+    return random_network(np.random.default_rng(seed), width, [8, 5], outputs)
+
+
+def people(rows=400, seed=0, spec=SPEC):
+    return spec.sample_inputs(rows, np.random.default_rng(seed))
+
+
+def without_time(report):
+    return {key: value for key, value in report.as_dict().items() if key != "seconds"}
+
+
+@unhurried
+@given(
+    case=specs_and_inputs(finite=True, rows=12),
+    seed=st.integers(0, 2**32 - 1),
+    outputs=st.integers(1, 3),
+    hidden=st.lists(st.integers(1, 5), max_size=2),
+    activation=st.sampled_from(ACTIVATIONS),
+)
+def test_the_count_is_that_of_brute_force_and_of_find_unequal(case, seed, outputs, hidden, activation):
+    spec, X = case
+    net = random_network(np.random.default_rng(seed), spec.width, hidden, outputs, activation, dtype=X.dtype)
+    report = fairmend.audit(net, spec, X)
+    brute = 0
+    for x in X:
+        points = np.concatenate([p for _, p in spec.points(x[None], dtype=X.dtype)])
+        brute += bool((net.predict(points) != net.predict(x[None])).any())
+    assert (report.count, report.total) == (brute, len(X))
+    assert report.count == find_unequal(net, spec, X).count
+    assert report.exact
+    assert not report.sampled
+    assert report.interval is None
+    check_pairs(net, spec, X, report)
+
+
+def check_pairs(net, spec, X, report):
+    """The pairs are people of X and neighbours of theirs, with other answers; none is worse than those shown."""
+    gaps = [pair.gap for pair in report.pairs]
+    assert gaps == sorted(gaps, reverse=True)
+    assert len({pair.x.tobytes() for pair in report.pairs}) == len(gaps)
+    for pair in report.pairs:
+        assert np.array_equal(X[pair.row], pair.x)
+        assert pair.answers == tuple(net.predict(np.stack([pair.x, pair.other])))
+        assert pair.answers[0] != pair.answers[1]
+        regions = spec.regions(pair.x[None], X.dtype)
+        assert ((regions.lower <= pair.other) & (pair.other <= regions.upper)).all(axis=1).any()
+        if net.outputs == 1:
+            assert pair.scores == pytest.approx(net.logits(np.stack([pair.x, pair.other])), rel=1e-4, abs=1e-4)
+        assert spec.decode(np.stack([pair.x, pair.other])).to_dict("records") == [pair.values, pair.other_values]
+        for name in pair.values:
+            if pair.values[name] != pair.other_values[name]:
+                assert name in pair.describe()
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+def test_no_pair_is_worse_than_those_shown(outputs):
+    net, X = network(outputs), people(60)
+    report = fairmend.audit(net, SPEC, X, pairs=5)
+    assert len(report.pairs) == 5
+    check_pairs(net, SPEC, X, report)
+    worst = []
+    for x in X:
+        points = np.concatenate([p for _, p in SPEC.points(x[None])])
+        logits, own = net.logits(points), net.logits(x[None])
+        a, classes = int(net.predict(x[None])[0]), net.predict(points)
+        if outputs == 1:
+            gaps = np.where(classes != a, np.abs(logits - own), 0)
+        else:
+            each = np.arange(len(points))
+            gaps = (own[0, a] - own[0, classes]) - (logits[:, a] - logits[each, classes])
+        worst.append(gaps.max())
+    assert [p.gap for p in report.pairs] == pytest.approx(sorted(worst, reverse=True)[:5], rel=1e-4)
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 64, 1000])
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_chunks_of_any_size_give_the_same_report(monkeypatch, size, as_frame):
+    monkeypatch.setattr(stream, "_ROWS", 128)
+    net, X = network(), people(500)
+    whole = fairmend.audit(net, SPEC, X)
+    chunks = (X[i : i + size] for i in range(0, len(X), size))
+    parts = fairmend.audit(net, SPEC, (SPEC.decode(c) for c in chunks) if as_frame else chunks)
+    if as_frame:  # decoding and encoding again may move the last bit
+        assert (parts.count, parts.total) == (whole.count, whole.total)
+    else:
+        assert without_time(parts) == without_time(whole)
+    assert 0 < whole.count < whole.total
+
+
+def test_frames_lists_and_empty_chunks_are_inputs_too():
+    net, X = network(), people(50)
+    count = fairmend.audit(net, SPEC, X).count
+    assert fairmend.audit(net, SPEC, SPEC.decode(X)).count == count
+    assert fairmend.audit(net, SPEC, X.tolist()).count == count
+    assert fairmend.audit(net, SPEC, iter([X[:0], X, X[:0]])).count == count
+
+
+def test_samples_are_seeded_and_the_interval_holds_the_truth():
+    net = network()
+    first, again, other = (fairmend.audit(net, SPEC, samples=4_000, seed=seed) for seed in (1, 1, 2))
+    assert without_time(first) == without_time(again)
+    assert without_time(first) != without_time(other)
+    assert first.sampled
+    truth = fairmend.audit(net, SPEC, samples=200_000, seed=9).idi_rate
+    inside = sum(
+        low <= truth <= high
+        for low, high in (fairmend.audit(net, SPEC, samples=500, seed=s, pairs=0).interval for s in range(60))
+    )
+    assert inside >= 51  # 57 are expected; fewer than 51 have a probability of one in a thousand
+
+
+@given(st.integers(1, 10**7), st.floats(0, 1))
+def test_the_interval_lies_around_the_rate(total, share):
+    count = round(total * share)
+    low, high = wilson(count, total)
+    assert 0 <= low <= count / total <= high <= 1
+    assert low < high
+
+
+def test_continuous_neighbourhoods_are_sampled_and_that_is_said():
+    spec = Spec([Feature("age", "continuous", range=(0.0, 1.0), protected=True), INCOME])
+    net = Network([Affine(np.array([[1.0, 0.5]], np.float32), np.array([-0.9], np.float32))], [])
+    X = people(300, spec=spec)
+    report = fairmend.audit(net, spec, X, seed=4)
+    assert not report.exact
+    assert "lower bound" in repr(report)
+    assert "at least" in report.describe()
+    assert report.count == 300  # 0 and 1 are among the corners, and the score is then below and above 0
+    check_pairs(net, spec, X, report)
+    assert without_time(report) == without_time(fairmend.audit(net, spec, iter([X[:100], X[100:]]), seed=4))
+
+
+def test_a_neighbourhood_too_large_to_look_at_is_sampled(monkeypatch):
+    monkeypatch.setattr(look, "MOST_POINTS", 100)
+    report = fairmend.audit(network(), SPEC, people(50), per_row=8)
+    assert not report.exact
+
+
+def test_scores_at_the_decision_are_left_to_the_network():
+    # Half of the people score exactly 0, which counts as positive; the shortcut cannot know the sign of that.
+    spec = Spec([Feature("age", "integer", range=(0, 9), protected=True), Feature("n", "integer", range=(0, 1))])
+    net = Network([Affine(np.array([[0.0, -1.0]], np.float32), np.array([0.0], np.float32))], [])
+    X = people(100, spec=spec)
+    assert fairmend.audit(net, spec, X).count == 0
+    slanted = Network([Affine(np.array([[1.0, 0.0]], np.float32), np.array([-9.0], np.float32))], [])
+    assert fairmend.audit(slanted, spec, X).count == 100  # 9 alone is positive
+
+
+def test_equal_people_are_shown_once():
+    report = fairmend.audit(network(), SPEC, np.repeat(people(3), 50, axis=0))
+    assert len(report.pairs) <= 3
+    assert all(pair.row % 50 == 0 for pair in report.pairs)
+
+
+def test_the_report_is_plain_data_and_words():
+    report = fairmend.audit(network(), SPEC, people(50), pairs=2)
+    plain = json.loads(to_json(report.as_dict()))
+    assert plain["count"] == report.count
+    assert set(plain["pairs"][0]["values"]) == {"age", "gender", "hours", "income"}
+    assert repr(report).startswith(f"AuditReport({report.count} of 50 inputs")
+    assert report.describe().count("\n") == 2
+    assert report.evaluations >= SPEC.neighbourhood_sizes(people(50)).sum()
+
+
+def test_every_unequal_input_has_a_witness():
+    net, X = network(), people(300)
+    seen = []
+    report = fairmend.audit(net, SPEC, X, witnesses=lambda *found: seen.append(found))
+    rows, mine, others = (np.concatenate(parts) for parts in zip(*seen, strict=True))
+    assert np.array_equal(rows, np.flatnonzero(find_unequal(net, SPEC, X).rows))
+    assert len(rows) == report.count
+    assert np.array_equal(mine, X[rows])
+    assert (net.predict(mine) != net.predict(others)).all()
+
+
+def test_progress_counts_up_to_all():
+    seen = []
+    fairmend.audit(network(), SPEC, samples=20_000, pairs=0, progress=lambda *report: seen.append(report))
+    assert [done for _, done, _ in seen] == sorted({done for _, done, _ in seen})
+    assert seen[-1] == ("audit", 20_000, 20_000)
+
+
+def test_a_bad_row_is_named_as_it_is_counted_over_all_chunks():
+    bad = pd.concat([SPEC.decode(people(30)), SPEC.decode(people(1)).assign(age=200)])
+    with pytest.raises(FairmendError, match=r'feature "age", row 130: 200 is outside'):
+        fairmend.audit(network(), SPEC, iter([SPEC.decode(people(100)), bad]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"X": np.zeros((0, SPEC.width))}, "X has no rows"),
+        ({"X": iter([])}, "X has no rows"),
+        ({"X": np.zeros(SPEC.width)}, "X has shape"),
+        ({"samples": 0}, "samples is 0"),
+        ({"per_row": 0}, "per_row is 0"),
+        ({"pairs": -1}, "pairs is -1"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused(arguments, message):
+    with pytest.raises(FairmendError, match=message):
+        fairmend.audit(network(), SPEC, **arguments)
+    with pytest.raises(FairmendError, match="reads 3 columns, the spec describes 5"):
+        fairmend.audit(network(width=3), SPEC)

@@ -1,0 +1,78 @@
+"""The shortcut gives the scores of the network, within the error it claims."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairmend.audit import scores
+from fairmend.audit.scores import Scores
+from fairmend.spec import Feature, Spec
+from strategies import ACTIVATIONS, random_network
+from strategies_spec import specs_and_inputs, unhurried
+
+
+def extremes_by_hand(net, spec, X):
+    """Lowest and highest (inputs,) from every point, in float64."""
+    wide = net.astype(np.float64)
+    points = [np.concatenate([p for _, p in spec.points(x[None], dtype=X.dtype)]) for x in X]
+    return np.array([[f(wide.logits(p)) for f in (np.min, np.max)] for p in points]).T
+
+
+@unhurried
+@given(
+    case=specs_and_inputs(finite=True, rows=12),
+    seed=st.integers(0, 2**32 - 1),
+    hidden=st.lists(st.integers(1, 5), max_size=3),
+    activation=st.sampled_from(ACTIVATIONS),
+    sizes=st.sampled_from([(1, 1, 1), (3, 5, 4), (256, 65_536, 3_000)]),
+)
+def test_scores_are_those_of_the_network_within_the_claimed_error(case, seed, hidden, activation, sizes):
+    spec, X = case
+    net = random_network(np.random.default_rng(seed), spec.width, hidden, 1, activation, dtype=X.dtype)
+    lowest, highest = extremes_by_hand(net, spec, X)
+    with pytest.MonkeyPatch.context() as patch:  # blocks and tables of any size, so that seams are seen
+        patch.setattr(scores, "_ROWS", sizes[0])
+        patch.setattr(scores, "_TABLE", sizes[1])
+        fast = Scores(net, spec)
+        fast._block = sizes[2]
+        found = fast.extremes(X)
+    looked = ~found.left_out
+    assert found.points == spec.neighbourhood_sizes(X)[looked].sum()
+    assert np.isnan(found.lowest[found.left_out]).all()
+    for error in (np.full(len(X), fast.error(X)), fast.errors(X)):
+        assert (np.abs(found.lowest - lowest)[looked] <= error[looked]).all()
+        assert (np.abs(found.highest - highest)[looked] <= error[looked]).all()
+    assert (fast.errors(X) <= fast.error(X) * (1 + 1e-6)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_an_input_scaled_elsewhere_is_within_the_error(dtype):
+    # The input's own bits are an ulp or two away from our encoding of its value, and the weights are large.
+    scale = {"mean": 37.77, "std": 13.13}
+    spec = Spec(
+        [
+            Feature("age", "integer", range=(17, 90), scale=scale, protected=True),
+            Feature("hours", "integer", range=(1, 100), scale=scale, tolerance=3),
+        ]
+    )
+    rng = np.random.default_rng(0)
+    X = spec.sample_inputs(500, rng, dtype)
+    X = np.nextafter(X, rng.choice([-np.inf, np.inf], X.shape).astype(dtype))
+    for seed in range(20):
+        net = random_network(np.random.default_rng(seed), 2, [8, 4], dtype=dtype)
+        found, error = (fast := Scores(net, spec)).extremes(X), fast.errors(X)
+        looked = ~found.left_out
+        lowest, highest = extremes_by_hand(net, spec, X)
+        assert looked.sum() > 400
+        assert (np.abs(found.lowest - lowest)[looked] <= error[looked]).all()
+        assert (np.abs(found.highest - highest)[looked] <= error[looked]).all()
+
+
+def test_an_overflow_is_no_verdict():
+    spec = Spec([Feature("age", "integer", range=(0, 9), protected=True)])
+    net = random_network(np.random.default_rng(0), 1, [4])
+    huge = net.with_affines(
+        [type(a)(a.weight * np.float32(1e30), a.bias) if i == 0 else a for i, a in enumerate(net.affines)]
+    ).with_affines([type(a)(a.weight * np.float32(1e30), a.bias) for a in net.affines])
+    assert Scores(huge, spec).error(np.ones((1, 1), np.float32)) == np.inf
