@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.errors import FairmendError
-from fairmend.tables import read_table, to_json, write_csv, write_json, write_text
+from fairmend.tables import read_table, stream_table, to_json, write_csv, write_json, write_text
 
 
 @given(st.lists(st.tuples(st.floats(allow_nan=False), st.integers(-(2**53), 2**53)), min_size=1))
@@ -106,3 +106,53 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
         write_json(tmp_path / "a.txt", {"x": object()})
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
     assert (tmp_path / "a.txt").read_text() == "old"
+
+
+def joined(path, rows):
+    stream = stream_table(path, rows)
+    frames = list(stream)
+    assert all(len(frame) <= rows for frame in frames)
+    assert stream.total == sum(map(len, frames))
+    return pd.concat(frames)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 100])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_stream_holds_the_same_values_as_the_table(tmp_path, suffix, rows):
+    frame = pd.DataFrame({"age": [20, 30, 40, 50], "gender": ["f", "m", "f", None], "x": [1, 2.5, math.nan, 1e-7]})
+    path = tmp_path / f"t{suffix}"
+    frame.to_csv(path, index=False) if suffix == ".csv" else frame.to_parquet(path)
+    pieces = joined(path, rows)
+    assert pieces.index.tolist() == [0, 1, 2, 3]
+    assert pieces.astype(object).where(pieces.notna(), None).to_dict() == (
+        read_table(path).astype(object).where(frame.notna(), None).to_dict()
+    )
+
+
+def test_a_code_stays_text_also_in_pieces_that_hold_only_numbers(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("code,flag,n\n007,True,1\n008,False,2\nabc,maybe,3\n,True,\n")
+    for rows in (1, 2, 3):
+        pieces = joined(path, rows)
+        assert pieces["code"].tolist()[:3] == ["007", "008", "abc"] == read_table(path)["code"].tolist()[:3]
+        assert pieces["flag"].tolist() == ["True", "False", "maybe", "True"] == read_table(path)["flag"].tolist()
+        assert pieces["n"].tolist()[:3] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", b"age,gender\n", "has no rows"),
+        ("t.csv", b"a,b\n1,2\n3,4\n5,6\n7,8,9\n", "not a readable CSV table .*line 5"),
+        ("t.csv", b"a,b\n1,2\n3,4\n5,6\n\xff\xfe,1\n", "not UTF-8"),
+        ("t.csv", b"a,b\n1,2,3\n", "more fields than its header"),
+        ("t.csv", b"a,b,a\n1,2,3\n", 'names column "a" twice'),
+        ("t.parquet", b"a,b\n1,2\n", "not a readable Parquet"),
+        ("t.xlsx", b"a,b\n1,2\n", "read from .csv or .parquet"),
+    ],
+)
+def test_what_cannot_be_streamed_is_refused_before_the_first_piece(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(FairmendError, match=message) as caught:
+        stream_table(tmp_path / name, rows=2)
+    assert str(caught.value).startswith(str(tmp_path / name))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,60 +24,162 @@ StrPath = str | os.PathLike[str]
 # From 3.1 on pandas reads every number exactly, and warns about the option that earlier releases need for it.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
 _EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
+_CSV: dict[str, Any] = {
+    "encoding": "utf-8-sig",
+    "skipinitialspace": True,
+    "keep_default_na": False,
+    "na_values": [""],
+    "low_memory": False,
+    **_EXACT,
+}
+
+
+@dataclass(frozen=True)
+class TableStream:
+    """A table that is read piece by piece, as often as it is iterated over.
+
+    `total` is its number of rows; `texts` are the columns that only hold numbers in some of the pieces.
+    """
+
+    path: Path
+    rows: int
+    total: int
+    texts: tuple[str, ...]
+
+    def __iter__(self) -> Iterator[pd.DataFrame]:
+        """Yield data frames of at most `rows` rows; the index counts over the whole file."""
+        done = 0
+        for frame in _pieces(self.path, self.rows, self.texts):
+            frame.index = pd.RangeIndex(done, done + len(frame))
+            done += len(frame)
+            yield frame
 
 
 def read_table(path: StrPath) -> pd.DataFrame:
     """Return a CSV or Parquet file as a data frame of at least one row."""
+    with _reading(path) as source:
+        frame = _read_csv(source) if source.suffix.lower() == ".csv" else _read_parquet(source)
+    _refuse_empty(path, len(frame))
+    return frame
+
+
+def stream_table(path: StrPath, rows: int = 65_536) -> TableStream:
+    """Return a CSV or Parquet file as a stream of data frames, the same values as `read_table` gives.
+
+    The file is read once before, so that a column has one type in all pieces, and what is wrong with the last line is
+    known before work begins on the first.
+    """
+    kinds: dict[str, set[str]] = {}
+    total = 0
+    with _reading(path) as source:
+        if source.suffix.lower() == ".csv":
+            for frame in _pieces(source, rows, ()):
+                total += len(frame)
+                for name, column in frame.items():
+                    kinds.setdefault(str(name), set()).update(() if column.isna().all() else {_kind(column)})
+        else:
+            total = sum(len(frame) for frame in _pieces(source, rows, ()))
+    _refuse_empty(path, total)
+    return TableStream(source, rows, total, tuple(name for name, found in kinds.items() if len(found) > 1))
+
+
+@contextmanager
+def _reading(path: StrPath) -> Iterator[Path]:
+    """Yield the path of a table that may be read, and say in one way what goes wrong with the file."""
     source = Path(path)
-    suffix = source.suffix.lower()
-    if suffix not in SUFFIXES:
+    if source.suffix.lower() not in SUFFIXES:
         raise FairmendError(f"{path}: data is read from {' or '.join(SUFFIXES)} files; convert it first")
     if source.is_dir():
         raise FairmendError(f"{path}: is a directory; give the data file in it")
     try:
-        size = source.stat().st_size
-        if size == 0:
+        if source.stat().st_size == 0:
             raise FairmendError(f"{path}: the file is empty; give a table with a header and rows")
-        frame = _read_csv(source) if suffix == ".csv" else _read_parquet(source)
+        yield source
     except FileNotFoundError as error:
         raise FairmendError(f"{path}: no such file") from error
     except OSError as error:
         raise FairmendError(f"{path}: cannot read the data: {error.strerror or error}") from error
-    if len(frame) == 0:
+
+
+def _refuse_empty(path: StrPath, rows: int) -> None:
+    if rows == 0:
         raise FairmendError(f"{path}: the table has no rows; give at least one")
-    return frame
+
+
+def _kind(column: pd.Series[Any]) -> str:
+    """Number, truth value or text: what pandas took a piece of a CSV column for."""
+    if pd.api.types.is_bool_dtype(column.dtype):
+        return "truth"
+    return "number" if pd.api.types.is_numeric_dtype(column.dtype) else "text"
+
+
+def _pieces(path: Path, rows: int, texts: Sequence[str]) -> Iterator[pd.DataFrame]:
+    if path.suffix.lower() == ".csv":
+        return _csv_pieces(path, rows, texts)
+    return _parquet_pieces(path, rows)
+
+
+def _csv_pieces(path: Path, rows: int, texts: Sequence[str]) -> Iterator[pd.DataFrame]:
+    with _parsing(path):
+        _check_header(path)
+        with pd.read_csv(path, **_CSV, chunksize=rows, dtype=dict.fromkeys(texts, str)) as reader:
+            for frame in reader:
+                _check_fields(path, frame)
+                yield frame
+
+
+def _parquet_pieces(path: Path, rows: int) -> Iterator[pd.DataFrame]:
+    from pyarrow.parquet import ParquetFile
+
+    with _decoding(path), ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=rows):
+            yield batch.to_pandas()
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
     """Comma-separated UTF-8 with a header; only an empty field is missing: "NA" and "None" may be values."""
+    with _parsing(path):
+        _check_header(path)
+        frame: pd.DataFrame = pd.read_csv(path, **_CSV)
+    _check_fields(path, frame)
+    return frame
+
+
+def _check_header(path: Path) -> None:
+    header = pd.read_csv(path, header=None, nrows=1, dtype=str, encoding="utf-8-sig", skipinitialspace=True)
+    names = header.iloc[0].tolist()
+    for name in names:
+        if isinstance(name, str) and names.count(name) > 1:
+            raise FairmendError(f'{path}: the header names column "{name}" twice; rename or remove one')
+
+
+def _check_fields(path: Path, frame: pd.DataFrame) -> None:
+    if not isinstance(frame.index, pd.RangeIndex):  # pandas takes surplus fields for row names
+        raise FairmendError(f"{path}: its rows have more fields than its header has names; correct the header")
+
+
+@contextmanager
+def _parsing(path: Path) -> Iterator[None]:
     try:
-        header = pd.read_csv(path, header=None, nrows=1, dtype=str, encoding="utf-8-sig", skipinitialspace=True)
-        names = header.iloc[0].tolist()
-        for name in names:
-            if isinstance(name, str) and names.count(name) > 1:
-                raise FairmendError(f'{path}: the header names column "{name}" twice; rename or remove one')
-        frame: pd.DataFrame = pd.read_csv(
-            path,
-            encoding="utf-8-sig",
-            skipinitialspace=True,
-            keep_default_na=False,
-            na_values=[""],
-            **_EXACT,
-            low_memory=False,
-        )
+        yield
     except UnicodeDecodeError as error:
         raise FairmendError(f"{path}: is not UTF-8 text; save the table as UTF-8 CSV") from error
     except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise FairmendError(f"{path}: is not a readable CSV table ({reason}); correct it") from error
-    if not isinstance(frame.index, pd.RangeIndex):  # pandas takes surplus fields for row names
-        raise FairmendError(f"{path}: its rows have more fields than its header has names; correct the header")
-    return frame
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
-    try:
+    with _decoding(path):
         return pd.read_parquet(path)
+
+
+@contextmanager
+def _decoding(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FairmendError:
+        raise
     except Exception as error:  # pyarrow's own errors, OSError for damage among them
         reason = str(error).strip().splitlines()[0]
         raise FairmendError(f"{path}: is not a readable Parquet table ({reason}); save it again") from error
