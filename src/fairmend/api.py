@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fairmend.audit.stream import Inputs
     from fairmend.certify.verdict import CertifyReport
     from fairmend.network import Network
+    from fairmend.repair.progress import Progress
     from fairmend.repair.result import RepairResult
     from fairmend.spec import Spec
 
@@ -33,15 +34,19 @@ def certify(
     spec: Spec,
     X: pd.DataFrame | ArrayLike,
     engine: str = "auto",
-    **options: Any,
+    *,
+    time_limit: float | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> CertifyReport:
     """Decide for each input whether everyone similar to it gets the same answer: FAIR, UNFAIR or UNKNOWN.
 
-    ``options`` are those of `fairmend.certify.run.certify`: time_limit, seed and progress.
+    ``engine`` is "enumerate", "branch", "milp" or "auto", and ``time_limit`` counts seconds for the whole call;
+    `fairmend.certify.run.certify` says more.
     """
     from fairmend.certify.run import certify as run
 
-    return run(load_network(net), spec, X, engine, **options)
+    return run(load_network(net), spec, X, engine, time_limit=time_limit, seed=seed, progress=progress)
 
 
 def repair(
