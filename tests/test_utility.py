@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.errors import FairmendError
-from fairmend.utility import accuracy, balanced_accuracy, changed_rate, positive_rate, utility
+from fairmend.utility import accuracy, balanced_accuracy, changed_rate, positive_rate, utility, utility_of
 from strategies import random_network
 
 Y = [1, 1, 1, 0]
@@ -62,3 +62,43 @@ def test_what_is_no_list_of_classes_is_refused(y, predicted, message):
 
 def test_whole_floats_are_classes():
     assert accuracy([1.0, 0.0], [1, 0]) == 1
+
+
+def auc_by_counting(y, scores):
+    """The share of pairs of a positive and a negative row that are ranked right; ties count half."""
+    up, down = scores[y == 1][:, None], scores[y == 0][None]
+    return float(((up > down) + 0.5 * (up == down)).mean())
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(-3, 3)), min_size=2, max_size=40))
+def test_auc_is_the_share_of_pairs_ranked_right(rows):
+    y, scores = (np.array(side) for side in zip(*rows, strict=True))
+    logits = scores.astype(np.float32)
+    figures = utility_of(logits, y)
+    if len(set(y.tolist())) == 1:
+        assert figures.auc is None
+        assert figures.average_precision is None
+        return
+    assert figures.auc == pytest.approx(auc_by_counting(y, scores))
+    assert 0 < figures.average_precision <= 1
+    both = utility_of(np.stack([-logits, logits], axis=1), y)  # the same as two logits
+    assert (both.auc, both.average_precision) == (figures.auc, figures.average_precision)
+
+
+def test_auc_of_several_classes_is_the_mean_of_each_against_the_rest():
+    rng = np.random.default_rng(0)
+    logits, y = rng.normal(size=(200, 4)).astype(np.float32), rng.integers(0, 3, 200)  # nobody is of class 3
+    shares = np.exp(logits.astype(float)) / np.exp(logits.astype(float)).sum(axis=1, keepdims=True)
+    by_hand = np.mean([auc_by_counting((y == k).astype(int), shares[:, k]) for k in range(3)])
+    assert utility_of(logits, y).auc == pytest.approx(by_hand)
+    assert utility_of(logits, np.zeros(200, int)).auc is None
+
+
+def test_changed_compares_with_the_original():
+    rng = np.random.default_rng(0)
+    before, after = random_network(rng, 3, [4]), random_network(rng, 3, [4])
+    X = rng.normal(size=(60, 3)).astype(np.float32)
+    y = before.predict(X)
+    assert utility(before, X, y).changed is None
+    assert utility(before, X, y, before).changed == 0
+    assert utility(after, X, y, before).changed == pytest.approx((before.predict(X) != after.predict(X)).mean())
