@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fairmend._version import __version__
 from fairmend.certify.enumerate import Unequal, find_unequal, sample_unequal
 from fairmend.commands.people import People
+from fairmend.groups import GroupMetrics, group_metrics
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.utility import Utility, changed_rate, utility
@@ -26,11 +27,12 @@ _MOST_POINTS = 100_000_000
 
 @dataclass(frozen=True)
 class Figures:
-    """One network: whom it treats unequally (repair inputs, data), and what it is good for."""
+    """One network: whom it treats unequally (repair inputs, data), what it is good for, and how groups fare."""
 
     repair: Unequal
     data: Unequal
     utility: Utility
+    groups: tuple[GroupMetrics, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures as plain data; rates are from 0 to 1."""
@@ -38,7 +40,8 @@ class Figures:
             "unfair_repair_inputs": self.repair.count,
             "unfair_data_rows": self.data.count,
             "unfair_data_rate": self.data.rate,
-            **asdict(self.utility),
+            **{name: value for name, value in asdict(self.utility).items() if name != "changed"},
+            "groups": [asdict(group) for group in self.groups],
         }
 
 
@@ -49,10 +52,12 @@ def measure(net: Network, people: People, *, stage: str, seed: int = 0, progress
         if progress is not None:
             progress(stage, done, total)
 
+    X, y = people.X[people.scored], people.y[people.scored]
     return Figures(
         _unequal(net, people.spec, people.X_repair, seed, None),
         _unequal(net, people.spec, people.X, seed, report),
-        utility(net, people.X[people.scored], people.y[people.scored]),
+        utility(net, X, y),
+        group_metrics(net, people.spec, X, y),
     )
 
 
@@ -130,7 +135,7 @@ def repair_and_compare(
     options: Mapping[str, Any],
 ) -> Comparison:
     """Repair a network whose figures are `before`; `options` are those of `fairmend.repair`."""
-    from fairmend.repair.prof import repair  # PyTorch comes with it
+    from fairmend.repair.methods import repair  # PyTorch comes with it
 
     X_cal, y_cal = people.X[people.calibration], people.y[people.calibration]
     result = repair(net, people.spec, people.X_repair, X_cal, y_cal, seed=seed, progress=progress, **options)
@@ -143,6 +148,6 @@ def repair_and_compare(
     return Comparison(people, result, before, after, changed, (*people.warnings, *result.warnings))
 
 
-def percent(rate: float) -> str:
-    """Return a share as people write it: 12.5 %."""
-    return f"{100 * rate:.1f} %"
+def percent(rate: float | None) -> str:
+    """Return a share as people write it: 12.5 %; a dash where there is none."""
+    return "–" if rate is None else f"{100 * rate:.1f} %"

@@ -14,12 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from fairmend.commands.comparison import Comparison, percent
+from fairmend.groups import GroupMetrics
 from fairmend.tables import to_json
 
 Report = Callable[[str, int, int], None]
 
 STAGES = {
     "train": "Training a network",
+    "audit": "Looking for unequal treatment",
     "audit original": "Looking for unequal treatment",
     "calibrate": "Step 1: calibrating the features",
     "solve": "Step 2: solving for the head",
@@ -107,6 +109,10 @@ def comparison_table(comparison: Comparison, title: str) -> Table:
     for name, first, second in pairs:
         if first is not None and second is not None:
             table.add_row(f"{name} {mark}", percent(first), percent(second))
+    if before.utility.auc is not None and after.utility.auc is not None:
+        table.add_row(f"AUC {mark}", f"{before.utility.auc:.3f}", f"{after.utility.auc:.3f}")
+    for old, new in zip(before.groups, after.groups, strict=True):
+        table.add_row(f"{group_heading(old)} {mark}", group_figures(old), group_figures(new))
     result = comparison.result
     table.add_section()
     table.add_row("Predictions changed, of all data rows", "", percent(comparison.changed))
@@ -122,6 +128,16 @@ def comparison_table(comparison: Comparison, title: str) -> Table:
     )
     table.caption_justify = "left"
     return table
+
+
+def group_heading(group: GroupMetrics) -> str:
+    """Return what the group figures of one feature are called in a table."""
+    return f"Group gaps, {group.feature}{f' in {len(group.groups)} bins' if group.binned else ''} (parity / odds)"
+
+
+def group_figures(group: GroupMetrics) -> str:
+    """Return the differences in demographic parity and in equalized odds."""
+    return f"{percent(group.demographic_parity_difference)} / {percent(group.equalized_odds_difference)}"
 
 
 def show_comparison(screen: Console, comparison: Comparison, title: str) -> None:
