@@ -194,6 +194,74 @@ def repair(
 
 
 @main.command()
+@click.argument("model", type=_FILE)
+@click.option("--data", type=_FILE, required=True, help="People, .csv or .parquet.")
+@click.option("--spec", "spec_file", type=_FILE, required=True, help="What the columns mean, .toml.")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "enumerate", "branch", "milp"]),
+    default="auto",
+    show_default=True,
+    help="Point by point, branch and bound, or a mixed-integer solver.",
+)
+@click.option("--rows", type=click.IntRange(min=1), help="Only so many rows of the data, drawn at random.")
+@click.option("--time-limit", type=_POSITIVE, help="Seconds; who is not decided by then is UNKNOWN.")
+@click.option(
+    "--activation",
+    default="relu",
+    show_default=True,
+    help="Activation of a network whose file holds weights only (.pth, .safetensors).",
+)
+@_seed
+@_json
+@_verbose
+@click.pass_context
+def certify(ctx: click.Context, /, model: Path, data: Path, spec_file: Path, **options: Any) -> None:
+    """Decide who is treated like everyone similar.
+
+    MODEL is a file: .onnx, .safetensors or .pth. For each person in the data the answer is FAIR (proven), UNFAIR (with
+    a similar person who gets another answer) or UNKNOWN. Exits with 0 if all are FAIR, 1 if any is UNFAIR, else 2.
+    """
+    from fairmend.commands.certify import run_certify
+
+    ctx.exit(run_certify(model, data, spec_file, **options))
+
+
+@main.command()
+@click.argument("model", type=_FILE)
+@click.option("--spec", "spec_file", type=_FILE, required=True, help="What the columns mean, .toml.")
+@click.option("--data", type=_FILE, help="People, .csv or .parquet, of any size; else samples of the input space.")
+@click.option(
+    "--samples",
+    type=click.IntRange(min=1),
+    default=100_000,
+    show_default=True,
+    help="How many samples, without --data.",
+)
+@_seed
+@click.option("--pairs", type=click.IntRange(min=0), default=10, show_default=True, help="How many pairs to show.")
+@click.option("--out", type=_FILE, help="CSV to write: everybody treated unequally, with a neighbour.")
+@click.option(
+    "--activation",
+    default="relu",
+    show_default=True,
+    help="Activation of a network whose file holds weights only (.pth, .safetensors).",
+)
+@_json
+@_verbose
+@click.pass_context
+def audit(ctx: click.Context, /, model: Path, spec_file: Path, **options: Any) -> None:
+    """Count who is treated unequally, and show the worst.
+
+    MODEL is a file: .onnx, .safetensors or .pth. Somebody is treated unequally who would get another answer with other
+    protected features. Exits with 0 if there is nobody, 1 if there is somebody.
+    """
+    from fairmend.commands.audit import run_audit
+
+    ctx.exit(run_audit(model, spec_file, **options))
+
+
+@main.command()
 @click.option("--out", type=_FILE, default=Path("fairmend-demo"), show_default=True, help="Folder to write.")
 @_seed
 @_json

@@ -26,6 +26,8 @@ _LEAF = 64  # points; bounds over one box take about as long as so many
 _PIECES = 16384  # at a time
 _BATCH = 4096  # boxes, where the network is small
 _WORK = 200_000_000  # multiplications in a batch, so that the clock is looked at often enough
+# Rigorous bounds lose more than computing a logit does, by about the number of layers; and what underflow may take.
+_HIDDEN, _UNDERFLOW = 16, 1e-280
 _WIDTH_COUNTS = 0.1  # how much a column counts in which the network seems not to change at all
 
 
@@ -141,7 +143,7 @@ class _Search:
         # Bounds are computed in float64, and no cut makes them better than that. On a lattice points decide.
         unproven = np.flatnonzero(~proven & ~finite)
         if len(unproven):
-            slack = 4 * rounding(self.in_float64, lower[unproven], upper[unproven])
+            slack = _HIDDEN * rounding(self.in_float64, lower[unproven], upper[unproven]) + _UNDERFLOW
             hidden = unproven[margin[unproven] > -slack]
             self.findings.doubt(rows[hidden], ROUNDING)
             proven[hidden] = True
