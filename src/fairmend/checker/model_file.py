@@ -1,0 +1,59 @@
+"""From a model file to a `Model`, whichever of the three formats it has."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from pathlib import Path
+
+from fairmend.checker import document
+from fairmend.checker.model import Activation, Model
+from fairmend.checker.refused import Refused
+
+MAX_BYTES = 2**30
+
+
+def read_model(path: Path) -> tuple[Model, str]:
+    """Return the model in a file, and the sha256 of the file."""
+    content = document.read_bytes(path, "model", MAX_BYTES)
+    suffix = path.suffix.lower()
+    try:
+        if suffix == ".onnx":
+            from fairmend.checker.read_onnx import read_onnx
+
+            model = read_onnx(content)
+        elif suffix == ".safetensors":
+            from fairmend.checker.read_safetensors import read_safetensors
+
+            model = read_safetensors(content)
+        elif suffix in (".pth", ".pt"):
+            from fairmend.checker.read_pth import read_pth
+
+            model = read_pth(content)
+        else:
+            raise Refused("not a format that can be checked; save it as .onnx, .safetensors or .pth")
+    except Refused as error:
+        raise Refused(f"model {path.name}: {error}") from error
+    except (ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError, RecursionError) as error:
+        raise Refused(f"model {path.name}: damaged ({type(error).__name__}: {str(error)[:100]})") from error
+    return model, hashlib.sha256(content).hexdigest()
+
+
+def described(text: str) -> tuple[list[str], list[Activation]]:
+    """Return the layers' names and the activations that fairmend notes beside the weights (.pth, .safetensors)."""
+    note = document.parse_json(text.encode("utf-8"), "its note on activations")
+    if document.take(note, "version", int, "its note") != 1:
+        raise Refused("its note on activations is of another version")
+    names = document.take(note, "names", list, "its note")
+    if not all(type(name) is str for name in names):
+        raise Refused("its note names a layer by something that is not a text")
+    closing = document.take(note, "closing", str, "its note")
+    if closing not in ("none", "sigmoid", "softmax"):
+        raise Refused(f"it ends in {closing[:40]}, which is not known")
+    activations = []
+    for entry in document.take(note, "activations", list, "its note"):
+        slope = document.take(entry, "slope", float, "its activation")
+        if not math.isfinite(slope):
+            raise Refused("its activation has a slope that is not finite")
+        activations.append(Activation(document.take(entry, "name", str, "its activation"), slope))
+    return names, activations
