@@ -68,11 +68,11 @@ def test_looking_at_the_functions_does_not_load_torch():
 @pytest.mark.parametrize(
     "first",
     [
-        "import fairmend.repair.prof",
-        "import fairmend; import fairmend.repair.prof",
+        "import fairmend.repair.methods",
+        "import fairmend; import fairmend.repair.methods",
         "import fairmend; import fairmend.repair",
         "import fairmend.repair",
-        "import fairmend; fairmend.repair; from fairmend.repair.prof import repair",
+        "import fairmend; fairmend.repair; from fairmend.repair.methods import repair",
         "import fairmend; fairmend.RepairResult",
         "from fairmend.repair import RepairResult, repair",
     ],

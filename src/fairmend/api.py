@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from fairmend.audit.report import AuditReport
+    from fairmend.audit.run import Witnesses
     from fairmend.audit.stream import Inputs
     from fairmend.certify.verdict import CertifyReport
     from fairmend.network import Network
@@ -55,16 +56,16 @@ def repair(
     X_repair: pd.DataFrame | ArrayLike,
     X_cal: pd.DataFrame | ArrayLike,
     y_cal: ArrayLike,
-    method: str = "prof",
+    method: str = "auto",
     seed: int = 0,
     **options: Any,
 ) -> RepairResult:
     """Repair a network so that every neighbourhood of the repair inputs provably gets one answer.
 
-    ``options`` are those of `fairmend.repair.prof.repair`: steps, learning_rate, bounds, margin, solver, time_limit,
+    ``options`` are those of `fairmend.repair.methods.repair`: steps, learning_rate, bounds, margin, solver, time_limit,
     gap, progress and others.
     """
-    from fairmend.repair.prof import repair as run
+    from fairmend.repair.methods import repair as run
 
     return run(load_network(net), spec, X_repair, X_cal, y_cal, method, seed, **options)
 
@@ -75,13 +76,26 @@ def audit(
     X: Inputs | None = None,
     samples: int = 100_000,
     seed: int = 0,
-    **options: Any,
+    *,
+    per_row: int = 64,
+    pairs: int = 20,
+    progress: Callable[[str, int, int], None] | None = None,
+    witnesses: Witnesses | None = None,
 ) -> AuditReport:
     """Count the inputs that have a neighbour with another answer: IDI-D of X, or IDI-S of samples without X.
 
-    X is an array, a DataFrame, or an iterator of chunks of either. ``options`` are those of
-    `fairmend.audit.run.audit`: per_row, pairs, progress and witnesses.
+    X is an array, a DataFrame, or an iterator of chunks of either; `fairmend.audit.run.audit` says more.
     """
     from fairmend.audit.run import audit as run
 
-    return run(load_network(net), spec, X, samples, seed, **options)
+    return run(
+        load_network(net),
+        spec,
+        X,
+        samples,
+        seed,
+        per_row=per_row,
+        pairs=pairs,
+        progress=progress,
+        witnesses=witnesses,
+    )

@@ -226,7 +226,7 @@ def test_divergence_is_an_error_that_says_what_to_do():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"steps": -1}, "steps >= 0"),
+        ({"steps": -1}, "steps is -1"),
         ({"learning_rate": 0}, "learning_rate > 0"),
         ({"fairness_weight": -0.1}, "fairness_weight >= 0"),
         ({"batch_size": 0}, "batch_size is 0"),

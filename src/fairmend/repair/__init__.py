@@ -1,4 +1,6 @@
-"""Repairs: step 1 (`calibrate`), step 2 (`features`, `head`), the re-check (`proof`) and ProF end to end (`prof`).
+"""Repairs: step 1 (`calibrate`), step 2 (`features`, `head`) and the re-check (`proof`).
+
+`recipe` puts them together, `auto` chooses among recipes, `methods` holds the public call.
 
 Light to import: `fairmend.repair` is also the public function, and PyTorch is only needed once it runs.
 """
@@ -10,7 +12,7 @@ __all__ = ["RepairResult", "repair"]
 
 def __getattr__(name: str) -> Any:
     if name == "repair":
-        from fairmend.repair.prof import repair
+        from fairmend.repair.methods import repair
 
         return repair
     if name == "RepairResult":

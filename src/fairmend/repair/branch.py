@@ -20,7 +20,7 @@ import numpy as np
 from fairmend.errors import FairmendError
 from fairmend.milp import LinearProgram, Status
 from fairmend.repair.features import Floats
-from fairmend.repair.milp_search import NOTHING_WITHIN
+from fairmend.repair.milp_search import NO_TIME, NOTHING_WITHIN
 from fairmend.repair.problem import Change, Found, Head, Limits
 from fairmend.repair.progress import Progress
 
@@ -30,6 +30,11 @@ Decisions = tuple[tuple[int, int], ...]
 
 MOST_CUTS = 200
 """Rounds of vertices added at one node. A region that is still missed then is missed by the solver's tolerances."""
+
+
+NO_ANSWER = (
+    "the solver could not tell whether there is a repair; scale the inputs, or try another solver (solver='scip')"
+)
 
 
 class _OutOfTimeError(Exception):
@@ -80,10 +85,9 @@ class BranchSearch:
             if self.best is not None and self.limits.closed(self.best.objective, bound):
                 break
         if self.best is None:
-            raise FairmendError(
-                NOTHING_WITHIN.format(limit=self.limits.delta, count=self.head.features.count)
-                + ("" if node is None else ", or more time")
-            )
+            if node is not None or self.unanswered < math.inf:
+                raise FairmendError(NO_TIME if node is not None else NO_ANSWER)
+            raise FairmendError(NOTHING_WITHIN.format(limit=self.limits.delta, count=self.head.features.count))
         return Found(self.best, bound, self.solves, len(self.decided))
 
     def _visit(self, node: _Open) -> _Open | None:

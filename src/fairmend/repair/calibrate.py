@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fairmend.bounds import Boxes, apply, feature_bounds
+from fairmend.bounds import METHODS, Boxes, apply, feature_bounds
 from fairmend.errors import FairmendError
 from fairmend.neighbourhood import Regions
 from fairmend.network import Affine, Network
@@ -26,14 +26,17 @@ PAPER_LEARNING_RATE = 0.001
 
 @dataclass(frozen=True)
 class History:
-    """The two losses of Alg. 1 before each step: ``fair`` (mean relative width) and ``task`` (cross-entropy)."""
+    """The two losses of Alg. 1 before each step: ``fair`` (mean relative width) and ``task`` (cross-entropy).
+
+    ``fair`` is empty where it had no weight.
+    """
 
     fair: tuple[float, ...] = ()
     task: tuple[float, ...] = ()
 
     def __len__(self) -> int:
         """How many steps were taken."""
-        return len(self.fair)
+        return len(self.task)
 
 
 @dataclass(frozen=True)
@@ -66,29 +69,24 @@ def calibrate(
     Parameters
     ----------
     regions : the neighbourhoods of the repair inputs.
-    X_cal, y_cal : ``(rows, inputs)`` and class numbers ``(rows,)``, to keep what the network knows.
+    X_cal, y_cal : ``(rows, inputs)``, and what to answer there: class numbers ``(rows,)``, as in the paper, or
+        probabilities ``(rows, classes)``, for instance those of the original network, to keep what it knows.
     steps, learning_rate : the paper's T and the rate of Adam.
-    fairness_weight : factor of the width; 1 is the paper's.
+    fairness_weight : factor of the width; 1 is the paper's, 0 leaves it out (and this is plain fine-tuning).
     bounds : "linear" (the paper's) or "interval" (looser, cheaper on deep networks).
     batch_size : calibration rows in a step, drawn with ``seed``; all of them by default, as in the paper.
     patience : stop after so many steps without a better total loss, and keep the best; never by default.
     """
     started = time.perf_counter()
-    if steps < 0 or learning_rate <= 0 or fairness_weight < 0:
-        raise FairmendError(
-            f"calibration needs steps >= 0, learning_rate > 0 and fairness_weight >= 0; "
-            f"got {steps}, {learning_rate}, {fairness_weight}"
-        )
-    if batch_size is not None and batch_size < 1:
-        raise FairmendError(f"batch_size is {batch_size}; give 1 or more, or None for all rows")
+    _check_options(steps, learning_rate, fairness_weight, bounds, batch_size, patience)
     if patience is not None and batch_size is not None:
         raise FairmendError("patience compares losses of the same rows; it needs batch_size=None")
     if not network.activations:  # a linear model: its features are its inputs, and no training moves those
         return Calibration(network, History(), regions.count, time.perf_counter() - started)
     dtype = torch.float32 if network.dtype == np.float32 else torch.float64
-    parameters = _FlatParameters(network, dtype)
-    losses = _Losses(network, parameters, regions, bounds, dtype)
-    X, y = torch.tensor(X_cal, dtype=dtype), torch.as_tensor(np.asarray(y_cal))
+    parameters = FlatParameters(network, dtype)
+    losses = _Losses(network, parameters, regions, bounds, dtype, fairness_weight)
+    X, y = torch.tensor(X_cal, dtype=dtype), torch.tensor(_targets(y_cal, network), dtype=dtype)
     batches = _batches(X, y, batch_size, seed)
     optimizer = Adam(parameters.flat, learning_rate)
     fair: list[float] = []
@@ -97,10 +95,12 @@ def calibrate(
     with few_threads((len(X) + losses.rows) * parameters.flat.numel()):
         for step in range(steps):
             fair_loss, task_loss = losses(parameters.layers(), *next(batches))
-            (fairness_weight * fair_loss + task_loss).backward()  # type: ignore[no-untyped-call]
-            fair.append(fair_loss.item())
+            total_loss = task_loss if fair_loss is None else fairness_weight * fair_loss + task_loss
+            total_loss.backward()  # type: ignore[no-untyped-call]
+            if fair_loss is not None:
+                fair.append(fair_loss.item())
             task.append(task_loss.item())
-            total = fairness_weight * fair[-1] + task[-1]
+            total = total_loss.item()
             if not math.isfinite(total):
                 raise FairmendError(
                     f"calibration diverged at step {step}: the loss is {total}; try a smaller learning_rate than "
@@ -111,10 +111,12 @@ def calibrate(
             optimizer.step()
             if progress is not None:
                 progress("calibrate", step + 1, steps)
-        with torch.no_grad():
-            fair_loss, task_loss = losses(parameters.layers(), X, y)
-            best.enough(float(fairness_weight * fair_loss + task_loss), parameters.flat)
-            best.restore(parameters.flat)
+        if patience is not None:
+            with torch.no_grad():
+                fair_loss, task_loss = losses(parameters.layers(), X, y)
+                total = float(task_loss if fair_loss is None else fairness_weight * fair_loss + task_loss)
+                best.enough(total, parameters.flat)
+                best.restore(parameters.flat)
     return Calibration(
         network.with_affines(parameters.affines()),
         History(tuple(fair), tuple(task)),
@@ -123,13 +125,38 @@ def calibrate(
     )
 
 
+def _check_options(
+    steps: int,
+    learning_rate: float,
+    fairness_weight: float,
+    bounds: str,
+    batch_size: int | None,
+    patience: int | None,
+) -> None:
+    for name, value, least in (("steps", steps, 0), ("batch_size", batch_size, 1), ("patience", patience, 0)):
+        if value is not None and not (isinstance(value, int | np.integer) and value >= least):
+            raise FairmendError(f"{name} is {value!r}; give a whole number of {least} or more")
+    if not (0 < learning_rate < math.inf and 0 <= fairness_weight < math.inf):
+        raise FairmendError(
+            f"calibration needs a learning_rate > 0 and a fairness_weight >= 0; got {learning_rate}, {fairness_weight}"
+        )
+    if bounds not in METHODS:
+        raise FairmendError(f"unknown bounds {bounds!r}; there are {', '.join(METHODS)}")
+
+
 class _Losses:
     """L_fair and L_bce of Alg. 1. Inputs whose features did not vary at the start (``idle``) have no share in it."""
 
     def __init__(
-        self, network: Network, parameters: _FlatParameters, regions: Regions, bounds: str, dtype: torch.dtype
+        self,
+        network: Network,
+        parameters: FlatParameters,
+        regions: Regions,
+        bounds: str,
+        dtype: torch.dtype,
+        fairness_weight: float,
     ) -> None:
-        self.network, self.bounds = network, bounds
+        self.network, self.bounds, self.wanted = network, bounds, fairness_weight > 0
         self.boxes = Boxes.from_arrays(regions.lower, regions.upper, dtype)
         self.rows = self.boxes.rows.shape[0] * self.boxes.rows.shape[1]
         self.widths = _Widths(regions)
@@ -139,8 +166,9 @@ class _Losses:
         self.idle = int((~varies).sum())
         self.share = torch.where(varies, 1 / initial, torch.zeros_like(initial)) / varies.sum().clamp(min=1)
 
-    def __call__(self, layers: list[tuple[Tensor, Tensor]], X: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        return self.share @ self._current_widths(layers), _task_loss(layers, self.network, X, y)
+    def __call__(self, layers: list[tuple[Tensor, Tensor]], X: Tensor, y: Tensor) -> tuple[Tensor | None, Tensor]:
+        fair = self.share @ self._current_widths(layers) if self.wanted else None
+        return fair, _task_loss(layers, self.network, X, y)
 
     def _current_widths(self, layers: list[tuple[Tensor, Tensor]]) -> Tensor:
         return self.widths(*feature_bounds(layers[:-1], self.network.activations, self.boxes, self.bounds))
@@ -169,7 +197,7 @@ class _Best:
             flat.copy_(self.flat)
 
 
-class _FlatParameters:
+class FlatParameters:
     """All weights and biases as one leaf, because an optimiser step costs by the tensor."""
 
     def __init__(self, network: Network, dtype: torch.dtype) -> None:
@@ -180,10 +208,12 @@ class _FlatParameters:
         self.flat.requires_grad_()
 
     def layers(self) -> list[tuple[Tensor, Tensor]]:
+        """Views of weight and bias, layer by layer."""
         parts = [part.view(shape) for part, shape in zip(torch.split(self.flat, self.sizes), self.shapes, strict=True)]
         return list(zip(parts[::2], parts[1::2], strict=True))
 
     def affines(self) -> list[Affine]:
+        """Copies of the layers as they are now."""
         return [Affine(weight.detach().numpy().copy(), bias.detach().numpy().copy()) for weight, bias in self.layers()]
 
 
@@ -221,5 +251,16 @@ def _task_loss(layers: list[tuple[Tensor, Tensor]], network: Network, X: Tensor,
     weight, bias = layers[-1]
     logits = torch.addmm(bias, h, weight.T)
     if network.outputs == 1:
-        return F.binary_cross_entropy_with_logits(logits[:, 0], y.to(logits.dtype))
-    return F.cross_entropy(logits, y.long())
+        return F.binary_cross_entropy_with_logits(logits[:, 0], y[:, 1])
+    return F.cross_entropy(logits, y)
+
+
+def _targets(y_cal: np.ndarray, network: Network) -> np.ndarray:
+    """Probabilities of each class, ``(rows, classes)``."""
+    targets = np.asarray(y_cal)
+    classes = 2 if network.outputs == 1 else network.outputs
+    if targets.ndim == 1:
+        return np.eye(classes)[targets.astype(np.int64)]
+    if targets.shape[1:] != (classes,):
+        raise FairmendError(f"targets have shape {targets.shape}; they must be (rows, {classes}), one for each class")
+    return targets

@@ -50,7 +50,7 @@ class Dual:
             offsets.append(form[0] - np.einsum("rdi,ri->rd", slope, centre))
         return Dual(slopes[0], offsets[0], slopes[1], offsets[1], low, high)
 
-    def milp(self, weight: Floats, bias: float, *, margin: float, delta_limit: float, big: float = 1e4) -> Milp:
+    def milp(self, weight: Floats, bias: float, *, margin: float, delta_limit: float, big: float) -> Milp:
         """The paper's MILP for a head with one output: ``weight (dimension,)`` and its bias."""
         model = MilpBuilder()
         regions, dimension, inputs = self.lower_slope.shape
@@ -94,7 +94,8 @@ class Dual:
     ) -> tuple[Solution, int, float]:
         """The solution, how many variables the model had, and the seconds it took to build and solve."""
         started = time.perf_counter()
-        milp = self.milp(weight.astype(np.float64).reshape(-1), float(bias[0]), margin=margin, delta_limit=delta_limit)
+        w, b = weight.astype(np.float64).reshape(-1), float(bias[0])
+        milp = self.milp(w, b, margin=margin, delta_limit=delta_limit, big=self._big(w, b, delta_limit))
         solution = get_solver(solver).solve(milp, time_limit=time_limit)
         return solution, milp.variables, time.perf_counter() - started
 

@@ -74,9 +74,7 @@ def repair_head(
     started = time.perf_counter()
     if not np.all(np.asarray(margin) > 0):
         raise FairmendError(f"margin is {margin}; it must be positive, or ties would count as fair")
-    search = search or ("branch" if solver == "highs" else "milp")
-    if search not in SEARCHES or (search == "branch" and solver != "highs"):
-        raise FairmendError(f"search {search!r} with solver {solver!r}: 'branch' needs 'highs', 'milp' takes any")
+    search = check_search(solver, search)
     head = Head(weight.astype(np.float64), bias.astype(np.float64), features, margin)
     limits = Limits(delta_limit, time_limit, gap)
     if (head.initial_slack.max(axis=1) >= head.margin).all():
@@ -95,3 +93,12 @@ def repair_head(
         regions_in_play=found.regions_in_play,
         seconds=time.perf_counter() - started,
     )
+
+
+def check_search(solver: str, search: str | None) -> str:
+    """The search to use; an error where there is no such solver or search, or the two do not go together."""
+    get_solver(solver)
+    chosen = search or ("branch" if solver == "highs" else "milp")
+    if chosen not in SEARCHES or (chosen == "branch" and solver != "highs"):
+        raise FairmendError(f"search {chosen!r} with solver {solver!r}: 'branch' needs 'highs', 'milp' takes any")
+    return chosen

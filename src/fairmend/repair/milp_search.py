@@ -23,6 +23,9 @@ NOTHING_WITHIN = (
     "no change with every parameter within {limit} gives all {count} regions one answer each; "
     "allow larger changes (delta_limit)"
 )
+NO_TIME = (
+    "the time limit struck before any repair was found; allow more time (time_limit) or larger changes (delta_limit)"
+)
 
 
 class MilpSearch:
@@ -57,6 +60,8 @@ class MilpSearch:
             if not self.master.admit(missed, found):
                 break  # nothing is missed, or only by what the solver's tolerances let through
         if self.best is None:
+            if time.perf_counter() >= self.deadline:
+                raise FairmendError(NO_TIME)
             raise FairmendError(NOTHING_WITHIN.format(limit=self.limits.delta, count=len(slack)))
         return Found(self.best, self.bound, self.solves, len(self.master.admitted))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from fairmend.certify.certificate import Certificate
 from fairmend.network import Network
+from fairmend.repair.auto import Candidate
 from fairmend.repair.calibrate import History
 from fairmend.repair.proof import Proof
 
@@ -16,13 +17,15 @@ class RepairResult:
 
     ``objective`` is the l1 norm of the head's change in step 2 and ``gap`` how far it may be from the smallest;
     ``margin`` the one step 2 ended with, the largest over the inputs; ``seconds`` by stage: calibrate, solve, check,
-    total. ``warnings`` say what a user should look at before using the network.
+    total. ``blind`` tells whether the network provably ignores the protected features, for every input. ``candidates``
+    are what "auto" tried. ``warnings`` say what a user should look at before using the network.
     """
 
     network: Network
     certificate: Certificate
     method: str
     proof: Proof
+    blind: bool
     objective: float
     gap: float
     margin: float
@@ -31,6 +34,7 @@ class RepairResult:
     changed_weights: int
     total_weights: int
     attempts: int
+    candidates: tuple[Candidate, ...] = field(default=())
     warnings: tuple[str, ...] = field(default=())
 
     @property
@@ -46,8 +50,9 @@ class RepairResult:
     def __repr__(self) -> str:
         """Say what was proven and what it cost."""
         inference = f"in {self.network.dtype} inference" if self.proof.covers_inference.all() else "in real arithmetic"
+        blind = "blind to the protected features for every input, " if self.blind else ""
         return (
-            f"RepairResult({self.method}: {self.regions} neighbourhoods proven {inference}, head changed by "
+            f"RepairResult({self.method}: {blind}{self.regions} neighbourhoods proven {inference}, head changed by "
             f"{self.objective:.4g} (l1), {self.changed_weights} of {self.total_weights} weights changed, "
             f"{self.seconds['total']:.2f} s, {len(self.warnings)} warnings)"
         )

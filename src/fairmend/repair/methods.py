@@ -1,0 +1,157 @@
+"""The public repair: one call, one method, one result."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from fairmend.certify.certificate import Certificate, certificate_of_blindness, certificate_of_regions
+from fairmend.errors import FairmendError
+from fairmend.network import Array, Network
+from fairmend.repair.auto import Candidate, choose
+from fairmend.repair.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS
+from fairmend.repair.progress import Progress
+from fairmend.repair.recipe import Dish, Recipe, cook
+from fairmend.repair.result import RepairResult
+from fairmend.repair.task import Step2, Task, make_task
+from fairmend.repair.warn import calibration_warnings, outcome_warnings
+from fairmend.spec import Spec
+
+METHODS = {
+    "auto": "tries recipes and takes the proven one that keeps most of the model",
+    "prof": "the paper's: calibrated features, symbolic bounds, the smallest change of the head",
+    "prof-concrete": "the paper's naive variant, on concrete bounds",
+    "blind": "protected columns folded into the first bias, then taught by the original network",
+}
+
+
+def repair(
+    net: Network,
+    spec: Spec,
+    X_repair: pd.DataFrame | ArrayLike,
+    X_cal: pd.DataFrame | ArrayLike,
+    y_cal: ArrayLike,
+    method: str = "auto",
+    seed: int = 0,
+    *,
+    features: str | None = None,
+    steps: int = PAPER_STEPS,
+    learning_rate: float = PAPER_LEARNING_RATE,
+    fairness_weight: float = 1.0,
+    label_weight: float | None = None,
+    reference: str = "mean",
+    bounds: str = "linear",
+    batch_size: int | None = None,
+    patience: int | None = None,
+    margin: float = 1e-6,
+    delta_limit: float = math.inf,
+    solver: str = "highs",
+    search: str | None = None,
+    time_limit: float | None = None,
+    gap: float = 0.0,
+    cover_inference: bool = True,
+    progress: Progress | None = None,
+) -> RepairResult:
+    """Repair a network so that every neighbourhood of the repair inputs provably gets one answer.
+
+    Parameters
+    ----------
+    net, spec : the network, and which people count as similar. The network is not modified.
+    X_repair : the repair inputs, encoded or as a DataFrame.
+    X_cal, y_cal : the calibration set, to keep what the network knows; class numbers.
+    method : one of `METHODS`. "blind" and most candidates of "auto" hold for every input there is, not only for the
+        repair inputs, where the spec has no tolerances.
+    features : the feature set of step 2, "linear", "box" or "points" (exact, finite neighbourhoods only); the
+        method's own by default.
+    steps, learning_rate, fairness_weight, bounds, batch_size, patience, seed : training, see `calibrate`; "auto"
+        chooses steps and weight itself.
+    label_weight : how much of the task loss is labels, the rest being the original network's own answers; 1 for the
+        paper's methods and 0 for "blind" by default.
+    reference : for "blind", the value that is folded in: "mean" or "best" on the calibration set.
+    margin, delta_limit, solver, search, time_limit, gap : step 2, see `repair_head`. The margin grows where the
+        re-check after casting asks for it.
+    cover_inference : make the margins exceed the rounding error of inference in the network's own precision, so that
+        the proof covers the deployed network and not only real arithmetic.
+    progress : called with the stage ("try", "calibrate", "solve", "check"), the steps done and the steps in all.
+    """
+    if method not in METHODS:
+        raise FairmendError(f"unknown method {method!r}; there are {', '.join(METHODS)}")
+    default = "box" if method == "prof-concrete" else "linear"
+    step2 = Step2(features or default, margin, delta_limit, solver, search, time_limit, gap, cover_inference)
+    task = make_task(net, spec, X_repair, X_cal, y_cal, step2, seed)
+    candidates: tuple[Candidate, ...] = ()
+    if method == "auto":
+        dish, candidates = choose(task, progress)
+    else:
+        recipe = Recipe(
+            method,
+            fairness_weight=fairness_weight,
+            label_weight=1.0 if label_weight is None else label_weight,
+            steps=steps,
+            learning_rate=learning_rate,
+            bounds=bounds,
+            batch_size=batch_size,
+            patience=patience,
+        )
+        if method == "blind":
+            recipe = replace(
+                recipe,
+                reference=reference,
+                label_weight=label_weight or 0.0,
+                # With protected columns the only ones that vary, a blind network's features have no width to tighten.
+                fairness_weight=0.0 if task.strict else fairness_weight,
+            )
+        dish = cook(recipe, task, progress)
+    return _result(task, method, dish, candidates)
+
+
+def _result(task: Task, method: str, dish: Dish, candidates: tuple[Candidate, ...]) -> RepairResult:
+    gap = 0.0 if dish.head is None else dish.head.gap
+    return RepairResult(
+        network=dish.network,
+        certificate=_certificate(task, method, dish),
+        method=method,
+        proof=dish.proof,
+        blind=dish.blind,
+        objective=0.0 if dish.head is None else dish.head.objective,
+        gap=gap,
+        margin=dish.margin,
+        history=dish.history,
+        seconds=dish.seconds,
+        changed_weights=_changed(task.network, dish.network),
+        total_weights=sum(affine.weight.size + affine.bias.size for affine in task.network.affines),
+        attempts=dish.attempts,
+        candidates=candidates,
+        warnings=(
+            *calibration_warnings(task.X_cal, task.y_cal),
+            *outcome_warnings(task.network, dish.network, task.X_cal, task.y_cal, gap, dish.proof),
+        ),
+    )
+
+
+def _certificate(task: Task, method: str, dish: Dish) -> Certificate:
+    columns = task.protected_columns if dish.blind else []
+    if dish.blind and task.strict:
+        return certificate_of_blindness(dish.network, task.spec, columns, method=method)
+    return certificate_of_regions(
+        dish.network,
+        task.spec,
+        task.X_repair,
+        dish.proof,
+        method=method,
+        regions=None if task.step2.features == "points" else task.regions,
+        blind_columns=columns,
+    )
+
+
+def _changed(before: Network, after: Network) -> int:
+    """How many weights and biases differ, bit for bit."""
+    pairs: list[tuple[Array, Array]] = [
+        (getattr(old, part), getattr(new, part))
+        for old, new in zip(before.affines, after.affines, strict=True)
+        for part in ("weight", "bias")
+    ]
+    return sum(int((old != new).sum()) for old, new in pairs)
