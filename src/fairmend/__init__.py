@@ -16,6 +16,7 @@ from fairmend.errors import FairmendError
 if TYPE_CHECKING:
     from fairmend.audit.report import AuditReport
     from fairmend.certify.verdict import CertifyReport, Verdict
+    from fairmend.checker import CheckReport, check
     from fairmend.network import Network
     from fairmend.repair.result import RepairResult
     from fairmend.spec import Feature, Label, Spec
@@ -25,17 +26,20 @@ del _audit_package, _certify_package, _repair_package
 _LAZY = {
     "AuditReport": "fairmend.audit.report",
     "CertifyReport": "fairmend.certify.verdict",
+    "CheckReport": "fairmend.checker",
     "Feature": "fairmend.spec",
     "Label": "fairmend.spec",
     "Network": "fairmend.network",
     "RepairResult": "fairmend.repair.result",
     "Spec": "fairmend.spec",
     "Verdict": "fairmend.certify.verdict",
+    "check": "fairmend.checker",
 }
 
 __all__ = [
     "AuditReport",
     "CertifyReport",
+    "CheckReport",
     "FairmendError",
     "Feature",
     "Label",
@@ -46,6 +50,7 @@ __all__ = [
     "__version__",
     "audit",
     "certify",
+    "check",
     "load_network",
     "repair",
 ]

@@ -262,6 +262,24 @@ def audit(ctx: click.Context, /, model: Path, spec_file: Path, **options: Any) -
 
 
 @main.command()
+@click.argument("certificate", type=_FILE)
+@click.argument("model", type=_FILE)
+@click.option("--spec", "spec_file", type=_FILE, help="A spec, .toml, that must be the certificate's own.")
+@_json
+@_verbose
+@click.pass_context
+def check(ctx: click.Context, /, certificate: Path, model: Path, spec_file: Path | None, json_output: bool) -> None:
+    """Check a certificate without trusting it.
+
+    CERTIFICATE is the .json file that came with MODEL (.onnx, .safetensors or .pth). Every claim in it is verified
+    anew, by code that shares nothing with what wrote it. Exits with 0 if it holds, 1 if not.
+    """
+    from fairmend.commands.check import run_check
+
+    ctx.exit(run_check(certificate, model, spec_file, json_output=json_output))
+
+
+@main.command()
 @click.option("--out", type=_FILE, default=Path("fairmend-demo"), show_default=True, help="Folder to write.")
 @_seed
 @_json
