@@ -18,6 +18,7 @@ from fairmend.atomic import write_atomically
 from fairmend.errors import FairmendError
 
 SUFFIXES = (".csv", ".parquet")
+PIECE = 65_536  # rows of a stream at a time
 
 StrPath = str | os.PathLike[str]
 
@@ -63,12 +64,13 @@ def read_table(path: StrPath) -> pd.DataFrame:
     return frame
 
 
-def stream_table(path: StrPath, rows: int = 65_536) -> TableStream:
+def stream_table(path: StrPath, rows: int | None = None) -> TableStream:
     """Return a CSV or Parquet file as a stream of data frames, the same values as `read_table` gives.
 
     The file is read once before, so that a column has one type in all pieces, and what is wrong with the last line is
     known before work begins on the first.
     """
+    rows = PIECE if rows is None else rows
     kinds: dict[str, set[str]] = {}
     total = 0
     with _reading(path) as source:

@@ -149,9 +149,16 @@ def make_pairs(net: Network, spec: Spec, rows: Sequence[int], X: FloatArray, oth
     return sorted(pairs, key=lambda pair: (-pair.gap, pair.row))
 
 
+def user_values(spec: Spec, X: FloatArray) -> dict[str, list[Any]]:
+    """Return X (rows, width) in the user's own values, by feature; real numbers with as many digits as X has."""
+    digits = np.finfo(X.dtype).precision + 1
+    values = {f.name: decoded(f, X[:, spec.columns(f.name)]).tolist() for f in spec.features}
+    real = [f.name for f in spec.features if f.kind == "continuous"]
+    return values | {name: [float(f"{value:.{digits}g}") for value in values[name]] for name in real}
+
+
 def _records(spec: Spec, X: FloatArray) -> list[dict[str, Any]]:
-    """Each row of X (rows, width) in the user's own values; as `Spec.decode`, without pandas."""
-    columns = {f.name: decoded(f, X[:, spec.columns(f.name)]).tolist() for f in spec.features}
+    columns = user_values(spec, X)
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 

@@ -38,7 +38,7 @@ def blocks(spec: Spec, X: Inputs, dtype: npt.DTypeLike) -> Iterator[FloatArray]:
     waiting: list[FloatArray] = []
     rows = done = 0
     for chunk in _chunks(X, size):
-        encoded = _encoded(spec, chunk, done, dtype)
+        encoded = encode_chunk(spec, chunk, done, dtype)
         done += len(encoded)
         waiting.append(encoded)
         rows += len(encoded)
@@ -83,7 +83,7 @@ def _chunks(X: Inputs, size: int) -> Iterator[pd.DataFrame | npt.ArrayLike]:
     yield from (matrix[start : start + size] for start in range(0, len(matrix), size))
 
 
-def _encoded(spec: Spec, chunk: pd.DataFrame | npt.ArrayLike, before: int, dtype: npt.DTypeLike) -> FloatArray:
+def encode_chunk(spec: Spec, chunk: pd.DataFrame | npt.ArrayLike, before: int, dtype: npt.DTypeLike) -> FloatArray:
     """Encode one chunk; an error names the row as it is counted over all chunks."""
     try:
         return spec.as_inputs(chunk, dtype)
