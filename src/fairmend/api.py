@@ -79,7 +79,7 @@ def audit(
     *,
     per_row: int = 64,
     pairs: int = 20,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
     witnesses: Witnesses | None = None,
 ) -> AuditReport:
     """Count the inputs that have a neighbour with another answer: IDI-D of X, or IDI-S of samples without X.
