@@ -1,0 +1,91 @@
+"""Blindness holds for every input, and costs as little as it can."""
+
+import numpy as np
+import pytest
+from blind_cases import SPEC, TOLERANT, case
+
+import fairmend
+from fairmend.repair.blind import blind, blind_columns, fold, hide, is_blind, references
+from fairmend.utility import balanced_accuracy
+
+
+@pytest.mark.parametrize("activation", ["relu", "leaky_relu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_no_protected_value_whatever_changes_a_bit_of_the_output(activation, outputs):
+    network, X_repair, X_cal, y_cal = case(SPEC, 1, outputs, activation)
+    result = fairmend.repair(network, SPEC, X_repair, X_cal, y_cal, method="blind")
+    columns = blind_columns(SPEC)
+    assert result.blind
+    rng = np.random.default_rng(5)
+    X = SPEC.sample_inputs(500, rng)
+    other = X.copy()
+    other[:, columns] = rng.normal(scale=1e6, size=(500, len(columns)))  # not even possible values
+    assert np.array_equal(result.network.logits(X), result.network.logits(other))
+
+
+def test_folding_a_value_is_seeing_that_value():
+    network, _, X, _ = case(SPEC, 2)
+    columns = blind_columns(SPEC)
+    assert columns == [0, 2, 3, 4]
+    reference = np.array([0.5, 0, 1, 0], np.float32)
+    seen = X.copy()
+    seen[:, columns] = reference
+    assert np.allclose(fold(network, columns, reference).logits(X), network.logits(seen), atol=1e-5)
+
+
+def test_the_reference_is_the_one_that_keeps_most_on_the_calibration_set():
+    network, _, X, y = case(SPEC, 3)
+    columns = blind_columns(SPEC)
+    chosen = balanced_accuracy(y, blind(network, SPEC, X, y).predict(X))
+    for reference in references(SPEC, X):
+        assert chosen >= balanced_accuracy(y, fold(network, columns, reference).predict(X)) - 0.02
+
+
+def test_references_are_possible_values_after_the_mean():
+    _, _, X, _ = case(SPEC, 4)
+    found = references(SPEC, X)
+    assert np.allclose(found[0], X[:, blind_columns(SPEC)].mean(axis=0))
+    assert len(found) <= 1 + 1024
+    assert (found[1:, 1:].sum(axis=1) == 1).all()
+
+
+def test_training_keeps_the_zeros_and_teaching_changes_fewer_answers_than_folding():
+    network, X_repair, X_cal, y_cal = case(SPEC, 6, rows=400)
+    columns = blind_columns(SPEC)
+    folded = fairmend.repair(network, SPEC, X_repair, X_cal, y_cal, method="blind", steps=0)
+    taught = fairmend.repair(network, SPEC, X_repair, X_cal, y_cal, method="blind", steps=300)
+    assert is_blind(folded.network, columns)
+    assert is_blind(taught.network, columns)
+    before = network.predict(X_cal)
+    assert np.mean(taught.network.predict(X_cal) != before) <= np.mean(folded.network.predict(X_cal) != before)
+
+
+def test_hidden_columns_are_zero_and_the_rest_is_untouched():
+    X = np.arange(12, dtype=np.float32).reshape(3, 4)
+    hidden = hide(X, [1, 3])
+    assert not hidden[:, [1, 3]].any()
+    assert np.array_equal(hidden[:, [0, 2]], X[:, [0, 2]])
+    assert X[0, 1] == 1
+
+
+def test_with_tolerances_the_papers_steps_follow():
+    network, X_repair, X_cal, y_cal = case(TOLERANT, 7)
+    result = fairmend.repair(network, TOLERANT, X_repair, X_cal, y_cal, method="blind")
+    assert result.blind
+    assert result.proof.covers_inference.all()
+    rng = np.random.default_rng(0)
+    for row, label in zip(X_repair, result.classes, strict=True):
+        near = np.repeat(row[None], 200, axis=0)
+        near[:, 0] = rng.integers(0, 10, 200)
+        near[:, 1] = np.clip(near[:, 1] + rng.uniform(-0.05, 0.05, 200), -3, 3)
+        assert (result.network.predict(near) == label).all()
+
+
+def test_the_global_claim_stands_in_the_certificate():
+    network, X_repair, X_cal, y_cal = case(SPEC, 8)
+    result = fairmend.repair(network, SPEC, X_repair, X_cal, y_cal, method="blind")
+    assert result.certificate.claim == (
+        "For every input at all, the output of this model does not depend on age and group."
+    )
+    assert result.certificate.content["global"] == {"columns": [0, 2, 3, 4]}
+    assert result.certificate.content["regions"] == []
