@@ -18,7 +18,7 @@ from fairmend.atomic import write_atomically
 from fairmend.errors import FairmendError
 
 SUFFIXES = (".csv", ".parquet")
-PIECE = 65_536  # rows of a stream at a time
+PIECE = 32_768  # rows of a stream at a time
 
 StrPath = str | os.PathLike[str]
 

@@ -131,8 +131,12 @@ class Scores:
         for feature, where in self._varying:
             if feature.protected:
                 fixed[:, where] = 0
-        base = self._weight @ fixed.T + self.net.affines[0].bias.astype(np.float64)[:, None]
-        return base.astype(X.dtype)
+        base = np.empty((len(self._weight), len(X)), X.dtype)
+        bias = self.net.affines[0].bias.astype(np.float64)[:, None]
+        step = max(64, _PRODUCTS // 2 // self._weight.size)
+        for start in range(0, len(X), step):
+            base[:, start : start + step] = self._weight @ fixed[start : start + step].T + bias
+        return base
 
     def _shapes(self, X: FloatArray) -> tuple[Sequence[Ends], npt.NDArray[np.int64]]:
         """Return the shapes of the neighbourhoods, and which shape each input's has (inputs,).

@@ -14,12 +14,12 @@ from fairmend.network import Array, Network
 from fairmend.spec import Spec
 from fairmend.utility import Utility, utility_of
 
-# A ranking needs every score at once; so many rows are enough, and take some tens of megabytes.
-_MOST = 1_000_000
+# A ranking needs every score at once; so many rows settle its second digit, and take little memory.
+_MOST = 100_000
 
 
 class Labelled:
-    """Scores, classes and protected values of the labelled rows, the first million of them."""
+    """Scores, classes and protected values of the labelled rows, the first 100,000 of them."""
 
     def __init__(self, spec: Spec, net: Network) -> None:
         """Start empty; without a label in the spec it stays so."""
