@@ -1,7 +1,8 @@
 """Engine "milp": the least margin of the input's class, by mixed-integer programming over each piece.
 
 What the paper measures CUR with, and a second opinion on the other engines. FAIR is as good as the solver here: its
-bound must exceed `TOLERANCE`, and what rounding the encoded lattice can make of it.
+bound must exceed `TOLERANCE`, and what rounding the encoded lattice can make of it; and a few points must not refute
+it, for HiGHS 1.15.1 was seen to return wrong optima of models with very small coefficients.
 """
 
 from __future__ import annotations
@@ -58,6 +59,11 @@ class _Solves:
         self.base = lower
         self.known = intervals(net, lower, upper)
         self.tolerance = TOLERANCE + self._effect(self.pieces.rounded_off(roots))
+        # Some points of each piece, (points, pieces, varying), and what the network makes of them.
+        self.some = np.stack([roots.low, roots.high, self.pieces.middle(roots)])
+        exact = net.astype(np.float64)
+        points = [self.pieces.points(roots.piece, at) for at in self.some]
+        self.logits = np.stack([exact.logits(at).reshape(len(at), -1) for at in points])
 
     def run(self) -> None:
         """Solve piece by piece, input by input."""
@@ -82,22 +88,33 @@ class _Solves:
         A[self.pieces.columns, np.arange(len(t))] = steps
         known: Intervals = [(lows[piece : piece + 1], highs[piece : piece + 1]) for lows, highs in self.known]
         model = encode(self.net, A, self.base[piece], t, lattice, known)
-        for weights, constant in _margins(model.A, model.c, int(self.findings.own[row])):
-            milp = replace(model.builder.build(), cost=weights)
+        for direction in _directions(int(self.findings.own[row]), self.net.outputs):
+            constant = float(direction @ model.c)
             left = self.findings.seconds_left
             solution = get_solver("highs").solve(
-                milp, time_limit=None if left == math.inf else max(0.0, left), threads=1, seed=self.seed
+                replace(model.builder.build(), cost=direction @ model.A),
+                time_limit=None if left == math.inf else max(0.0, left),
+                threads=1,
+                seed=self.seed,
             )
-            if solution.bound + constant > self.tolerance[piece]:
+            bound = solution.bound + constant
+            refuted = float((self.logits[:, piece] @ direction).min()) < bound - self.tolerance[piece]
+            if bound > self.tolerance[piece] and not refuted:
                 continue
             if solution.x is not None:
                 at = low + np.clip(solution.x[model.inputs], 0.0, t)
-                at = np.clip(np.where(lattice, np.rint(at), at), low, high)
-                point = self.pieces.points(np.array([piece]), at[None])
-                self.findings.offer(np.array([row]), point, np.zeros(1))
+                self._offer(row, piece, np.clip(np.where(lattice, np.rint(at), at), low, high))
+            if refuted and not self.findings.unfair[row]:
+                for some in self.some:
+                    self._offer(row, piece, some[piece])
+                self.findings.doubt([row], f"the solver's least margin, {bound:.2g}, is refuted by the network itself")
             if self.findings.unfair[row]:
                 return
             self.findings.doubt([row], self._why(solution, constant, piece))
+
+    def _offer(self, row: int, piece: int, at: Floats) -> None:
+        point = self.pieces.points(np.array([piece]), at[None])
+        self.findings.offer(np.array([row]), point, np.zeros(1))
 
     def _why(self, solution: Solution, constant: float, piece: int) -> str:
         """Why a solve showed neither: that is for want of time, or too close to tell."""
@@ -119,9 +136,8 @@ class _Solves:
         return np.asarray(moved.max(axis=1) * (1 if self.net.outputs == 1 else 2))
 
 
-def _margins(A: Floats, c: Floats, own: int) -> list[tuple[Floats, float]]:
-    """The margins of class `own` against each other class as linear functions: (variables,) and a constant."""
-    if len(c) == 1:
-        sign = 1.0 if own == 1 else -1.0
-        return [(sign * A[0], sign * float(c[0]))]
-    return [(A[own] - A[other], float(c[own] - c[other])) for other in range(len(c)) if other != own]
+def _directions(own: int, outputs: int) -> Floats:
+    """Rows (competitors, outputs) whose products with the logits are the margins of class `own`."""
+    if outputs == 1:
+        return np.array([[1.0 if own == 1 else -1.0]])
+    return np.delete(np.eye(outputs)[own] - np.eye(outputs), own, axis=0)

@@ -55,7 +55,7 @@ def _activate(activation: Activation, z: Exact) -> Exact:
     if activation.name == "relu":
         return np.maximum(z[0], 0), z[1]
     if activation.name == "leaky_relu":
-        slope, exponent = _exact(np.array(activation.slope))
-        factor, one = slope.item(), 1 << max(0, -exponent)
+        slope, exponent = _exact(np.array([activation.slope]))
+        factor, one = slope[0], 1 << max(0, -exponent)
         return np.where(z[0] >= 0, z[0] * one, z[0] * (factor << max(0, exponent))), z[1] - max(0, -exponent)
     return z

@@ -20,8 +20,10 @@ Floats = npt.NDArray[np.float64]
 Intervals = list[tuple[Floats, Floats]]
 """Lowest and highest value of every unit before its activation, layer by layer, each (boxes, units)."""
 
-# Bounds are computed in float64; this is far more than that loses, and far less than the solver's own tolerance.
-_WIDEN = 1e-10
+# Bounds are computed in float64, which loses far less than this. A unit that crosses its kink by no more counts as
+# stable: that moves its output by as little, far below the tolerance on margins, while HiGHS 1.15.1 was seen to return
+# a wrong optimum for constraints with coefficients as small.
+_NEGLIGIBLE = 1e-10
 
 
 def intervals(net: Network, lower: Floats, upper: Floats) -> Intervals:
@@ -39,10 +41,12 @@ def intervals(net: Network, lower: Floats, upper: Floats) -> Intervals:
             forms = propagate(parameters[: layer + 1], net.activations[: layer + 1], boxes).preactivation
             linear_low, linear_high = (part.numpy() for part in forms.concretise())
             low, high = np.maximum(linear_low, middle - spread), np.minimum(linear_high, middle + spread)
-            widen = _WIDEN * (1 + np.maximum(np.abs(low), np.abs(high)))
-            low, high = low - widen, high + widen
-            found.append((low, high))
-            low, high = low.copy(), high.copy()
+            slack = _NEGLIGIBLE * (1 + np.maximum(np.abs(low), np.abs(high)))
+            low, high = (
+                np.where(np.abs(low) <= slack, 0.0, low - slack),
+                np.where(np.abs(high) <= slack, 0.0, high + slack),
+            )
+            found.append((low.copy(), high.copy()))
             activation.apply(low)
             activation.apply(high)
     return found
