@@ -98,7 +98,7 @@ def _curved_minimum(activation: Activation, slope: Array, lower: Array, upper: A
 
 
 def _steepness(activation: Activation, slope: Array) -> Array:
-    """Return about the z >= 0 where the derivative is the slope: 0 above all derivatives, inf for none."""
+    """Return about the z >= 0 where the derivative is the slope: 0 above all derivatives, far out for none."""
     share = slope if activation.name == "tanh" else 4 * slope
-    z = np.arctanh(np.sqrt(np.clip(1 - share, 0.0, 1.0)))
+    z = np.arctanh(np.sqrt(np.clip(1 - share, 0.0, 1.0 - U)))
     return z if activation.name == "tanh" else 2 * z
