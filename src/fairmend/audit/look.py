@@ -86,11 +86,13 @@ class Everywhere:
             error[rest] = self._scores.errors(X[rest])
             doubtful = np.flatnonzero(~_decided(extremes.lowest, extremes.highest, error))
         unequal = (extremes.lowest < 0) & (extremes.highest > 0)
-        own = self._net.logits(X).astype(np.float64)
+        logits = self._net.logits(X)
+        own = logits.astype(np.float64)
         gap = np.where(own >= 0, own - extremes.lowest, extremes.highest - own)
         points = len(X) + extremes.points
         if len(doubtful):
-            again = self.worst(X[doubtful]).found
+            stream = self._spec.points(X[doubtful], batch=_BATCH, dtype=X.dtype)
+            again = _compare(self._net, X[doubtful], stream, logits[doubtful]).found
             unequal[doubtful], gap[doubtful] = again.unequal, again.gap
             points += again.points
         return Found(unequal, np.where(unequal, gap, 0.0), points)
@@ -140,9 +142,15 @@ def _decided(lowest: FloatArray, highest: FloatArray, error: npt.NDArray[np.floa
     return np.asarray(above | below | both)
 
 
-def _compare(net: Network, X: FloatArray, stream: Iterator[tuple[Rows, FloatArray]]) -> Worst:
-    """Compare each input with its streamed points; the answers are those of `net.predict`."""
-    logits = net.logits(X)
+def _compare(
+    net: Network, X: FloatArray, stream: Iterator[tuple[Rows, FloatArray]], logits: FloatArray | None = None
+) -> Worst:
+    """Compare each input, of which the logits may be known, with its points; the answers are those of `net.predict`.
+
+    BLAS rounds the same input differently in another batch. So where a score is 0 up to its last bits, the answer, and
+    with it the verdict of every enumeration, depends on who is asked about together.
+    """
+    logits = net.logits(X) if logits is None else logits
     own = _classes(logits)
     gap, other = np.zeros(len(X)), np.full_like(X, np.nan)
     unequal = np.zeros(len(X), dtype=np.bool_)

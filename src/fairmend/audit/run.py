@@ -65,7 +65,10 @@ def audit(
         rows = np.flatnonzero(found.unequal)
         leaders.add(total + rows, block[rows], found.gap[rows])
         if witnesses is not None and len(rows):
-            witnesses(total + rows, block[rows], look.worst(block[rows]).other)
+            worst = look.worst(block[rows])
+            # Whose score is 0 up to its last bits may have lost the other answer in another batch.
+            sure = worst.found.unequal
+            witnesses(total + rows[sure], block[rows[sure]], worst.other[sure])
         count, total, evaluations = count + len(rows), total + len(block), evaluations + found.points
         if progress is not None:
             progress("audit", total, expected)
