@@ -75,6 +75,7 @@ class Case:
             "--out": self.out,
             "--repair-rows": 20,
             "--calibration-rows": 60,
+            "--method": "prof",
             "--steps": 10,
         } | {f"--{name.replace('_', '-')}": value for name, value in replaced.items() if name != "model"}
         flat = [str(part) for option in options.items() for part in option]

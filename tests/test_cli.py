@@ -20,7 +20,7 @@ from fairmend.spec import Spec
 from fairmend.tables import read_table
 
 COMMAND = [sys.executable, "-c", "from fairmend.cli import main; main(prog_name='fairmend')"]
-FILES = ["model.onnx", "repair_inputs.csv", "result.json", "spec.toml"]
+FILES = ["certificate.json", "model.onnx", "repair_inputs.csv", "result.json", "spec.toml"]
 
 
 @pytest.fixture
@@ -255,3 +255,20 @@ def read_until(terminal, words, seconds=120):
             seen += os.read(terminal, 65536)
     assert words in seen, seen
     return seen
+
+
+def test_auto_shows_what_it_tried_and_its_certificate_is_valid(case):
+    result = case.repair(method="auto")
+    assert result.exit_code == 0, result.output
+    assert "What auto tried" in result.output
+    assert "blind, taught by the original" in result.output
+    assert "The certificate is valid" in result.output
+    checked = run("check", str(case.out / "certificate.json"), str(case.out / "model.onnx"))
+    assert checked.exit_code == 0, checked.output
+
+
+def test_the_certificate_of_the_papers_method_is_valid_too(case):
+    assert case.repair(method="prof").exit_code == 0
+    checked = run("check", str(case.out / "certificate.json"), str(case.out / "model.onnx"), "--json")
+    assert checked.exit_code == 0, checked.output
+    assert json.loads(checked.stdout)["valid"] is True

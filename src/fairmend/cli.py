@@ -98,10 +98,11 @@ def main() -> None:
 @click.option("--out", type=_FILE, required=True, help="Folder to write; other files in it stay.")
 @click.option(
     "--method",
-    type=click.Choice(["prof", "prof-concrete"]),
-    default="prof",
+    type=click.Choice(["auto", "prof", "prof-concrete", "blind"]),
+    default="auto",
     show_default=True,
-    help="Symbolic bounds, or the simpler concrete ones.",
+    help="auto takes the proven recipe that keeps most of the model; prof is the paper's, prof-concrete its naive "
+    "variant; blind makes the network ignore the protected columns.",
 )
 @click.option("--repair-data", type=_FILE, help="The inputs to repair; else rows drawn from the data.")
 @click.option(
@@ -174,7 +175,8 @@ def repair(
     """Repair a network and prove it.
 
     MODEL is a file: .onnx, .safetensors or .pth. The network in it is changed as little as possible so that
-    each repair input provably gets the same answer whatever its protected features are.
+    each repair input (with auto and blind, where nothing has a tolerance: everyone) provably gets the same answer
+    whatever its protected features are. The proof is written as a certificate that fairmend check reads.
     """
     from fairmend.commands.repair import run_repair
 

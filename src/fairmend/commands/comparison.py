@@ -87,6 +87,14 @@ class Comparison:
         near = [f"{f.name} by up to {f.tolerance:g}" for f in spec.features if f.tolerance and f.varies]
         also = f", also when it differs in {' and '.join(near)}" if near else ""
         least = "" if left.exact else "at least "
+        if self.result.blind:
+            everyone = f"Proven: for everyone, the output of the network does not depend on {names}."
+            if not near:
+                return everyone
+            return (
+                f"{everyone} And each of the {self.result.regions:,} repair inputs gets the same answer{also}; "
+                f"of the {len(left.rows):,} rows of the data, {least}{left.count:,} ({percent(left.rate)}) do not."
+            )
         return (
             f"Proven: each of the {self.result.regions:,} repair inputs gets the same answer whatever its "
             f"{names}{also}. Other people are not covered by the proof: of the {len(left.rows):,} rows of "
@@ -102,6 +110,8 @@ class Comparison:
             "proven": True,
             "proof_covers_inference": bool(result.proof.covers_inference.all()),
             "guarantee": self.guarantee,
+            "certificate": result.certificate.claim,
+            "blind": result.blind,
             "protected": [f.name for f in people.spec.protected],
             "repair_inputs": result.regions,
             "repair_rows": people.repair,
@@ -119,6 +129,9 @@ class Comparison:
             "gap": result.gap,
             "margin": result.margin,
             "classes": result.classes,
+            "candidates": [
+                {**asdict(candidate), "recipe": asdict(candidate.recipe)} for candidate in result.candidates
+            ],
             "history": {"fair": result.history.fair, "task": result.history.task},
             "seconds": dict(result.seconds),
             "warnings": self.warnings,

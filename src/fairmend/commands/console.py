@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -17,12 +18,16 @@ from fairmend.commands.comparison import Comparison, percent
 from fairmend.groups import GroupMetrics
 from fairmend.tables import to_json
 
+if TYPE_CHECKING:
+    from fairmend.repair.auto import Candidate
+
 Report = Callable[[str, int, int], None]
 
 STAGES = {
     "train": "Training a network",
     "audit": "Looking for unequal treatment",
     "audit original": "Looking for unequal treatment",
+    "try": "Trying recipes",
     "calibrate": "Step 1: calibrating the features",
     "solve": "Step 2: solving for the head",
     "check": "Proving every repair input",
@@ -118,7 +123,7 @@ def comparison_table(comparison: Comparison, title: str) -> Table:
     table.add_row("Predictions changed, of all data rows", "", percent(comparison.changed))
     table.add_row("Weights changed", "", f"{result.changed_weights:,} of {result.total_weights:,}")
     table.add_row("Change of the last layer (l1)", "", f"{result.objective:.4g}")
-    stages = ", ".join(f"{stage} {result.seconds[stage]:.2f}" for stage in ("calibrate", "solve", "check"))
+    stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in result.seconds.items() if stage != "total")
     table.add_row(f"Seconds ({stages})", "", f"{result.seconds['total']:.2f}")
     scored = f"on the {len(people.scored):,} rows"
     table.caption = (
@@ -127,6 +132,28 @@ def comparison_table(comparison: Comparison, title: str) -> Table:
         else f"† {scored} of the data, those used for repair and calibration among them"
     )
     table.caption_justify = "left"
+    return table
+
+
+def candidates_table(candidates: Sequence[Candidate]) -> Table:
+    """Return what auto tried: figures on calibration rows that the recipe did not see."""
+    table = Table(
+        title="What auto tried, judged on calibration rows it held back",
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+    )
+    for heading in ("recipe", "proven for", "balanced", "changed", "unfair"):
+        table.add_column(heading, justify="right" if heading in ("balanced", "changed", "unfair") else "left")
+    for candidate in candidates:
+        figures = (candidate.balanced_accuracy, candidate.changed, candidate.unfair_rate)
+        table.add_row(
+            f"{'→' if candidate.chosen else ' '} {candidate.recipe.name}",
+            candidate.guarantee if candidate.proven else "nobody",
+            *(percent(figure) if candidate.proven else "–" for figure in figures),
+            style="bold green" if candidate.chosen else "",
+        )
     return table
 
 
@@ -142,6 +169,9 @@ def group_figures(group: GroupMetrics) -> str:
 
 def show_comparison(screen: Console, comparison: Comparison, title: str) -> None:
     """Print the table, the warnings below it, and what is proven."""
+    if comparison.result.candidates:
+        screen.print(candidates_table(comparison.result.candidates))
+        screen.print()
     screen.print(comparison_table(comparison, title))
     for warning in comparison.warnings:
         screen.print(Text(f"Warning: {warning}", style="yellow"))
@@ -157,3 +187,15 @@ def show_files(screen: Console, out: Path, files: Mapping[str, str]) -> None:
     width = max(map(len, files))
     for name, what in files.items():
         screen.print(Text.assemble("  ", (name.ljust(width), "cyan"), f"  {what}"))
+
+
+def show_check(screen: Console, certificate: Path, model: Path) -> None:
+    """Check the certificate as anybody can, and say how."""
+    from fairmend.checker import check
+
+    report = check(certificate, model)
+    if not report.valid:  # what wrote it and what reads it disagree: neither is to be believed
+        raise RuntimeError(f"the certificate {certificate} is not valid: {report.reasons[0]}")
+    screen.print()
+    screen.print(Text.assemble(("The certificate is valid", "bold green"), f", checked in {report.seconds:.2f} s by:"))
+    screen.print(Text(f"  fairmend check {certificate} {model}", style="bold"), soft_wrap=True)

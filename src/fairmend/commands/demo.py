@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fairmend.commands.comparison import Comparison, Figures, measure, percent, repair_and_compare
-from fairmend.commands.console import bars, console, show_comparison, show_files, show_json
+from fairmend.commands.console import bars, console, show_check, show_comparison, show_files, show_json
 from fairmend.commands.folder import check_folder, staged_folder
 from fairmend.commands.pairs import Pair, pairs_table, telling_pairs
 from fairmend.commands.people import People, divide
@@ -27,7 +27,8 @@ FILES = {
     "model.onnx": "the network the bank trained",
     "unfair_pairs.csv": "everybody it treats unequally, with a twin who gets another answer",
     "repaired-model.onnx": "the repaired network",
-    "repair_inputs.csv": "the applicants the proof covers",
+    "certificate.json": "the proof, for fairmend check",
+    "repair_inputs.csv": "the applicants it was repaired with",
     "result.json": "every figure, with losses and warnings",
 }
 _ANSWERS = (("refused", "red"), ("approved", "green"))
@@ -43,6 +44,7 @@ def run_demo(
     epochs: int = 30,
     repair_rows: int = 100,
     calibration_rows: int = 500,
+    method: str = "auto",
     steps: int = 200,
 ) -> None:
     """Make a population, train on it, show whom the network wrongs, repair it, and write the folder `out`."""
@@ -61,25 +63,27 @@ def run_demo(
 
     _headline(screen, "The repair")
     with bars(quiet=json_output) as report:
-        options = {"method": "prof", "steps": steps}
+        options = {"method": method, "steps": steps}
         comparison = repair_and_compare(net, people, before, seed=seed, progress=report, options=options)
     repaired = comparison.result.network
     show_comparison(screen, comparison, "The network before and after")
     _show_again(screen, comparison, pairs, net)
 
-    document = {**comparison.as_dict(), "seed": seed, "pairs": _plain_pairs(people, pairs, net, repaired)}
+    document = {**comparison.as_dict(), "seed": seed, "pairs": _plain_pairs(comparison, pairs, net)}
     with staged_folder(out) as stage:
         write_csv(stage / "applicants.csv", frame)
         spec.save(stage / "spec.toml")
         net.save(stage / "model.onnx")
         write_csv(stage / "unfair_pairs.csv", pairs_table(spec, frame, X, before.data, net, repaired))
         repaired.save(stage / "repaired-model.onnx")
+        comparison.result.certificate.save(stage / "certificate.json", stage / "repaired-model.onnx")
         write_csv(stage / "repair_inputs.csv", people.repair_frame)
         write_json(stage / "result.json", document)
     if json_output:
         show_json({**document, "files": {name: out / name for name in FILES}})
         return
     show_files(screen, out, FILES)
+    show_check(screen, out / "certificate.json", out / "repaired-model.onnx")
     _say_what_next(screen, out)
 
 
@@ -134,7 +138,7 @@ def _show_again(screen: Console, comparison: Comparison, pairs: Sequence[Pair], 
     for heading in ("Applicant", "The same applicant, …", "Before", "Now", "In every case"):
         table.add_column(heading)
     for pair in pairs:
-        if pair.row in people.repair:
+        if comparison.result.blind or pair.row in people.repair:
             verdict = Text("equal, proven", style="bold green")
         elif comparison.after.data.rows[pair.row]:
             verdict = Text("not equal", style="yellow")
@@ -149,11 +153,12 @@ def _show_again(screen: Console, comparison: Comparison, pairs: Sequence[Pair], 
             verdict,
         )
     screen.print(table)
-    screen.print(
-        "proven: a repair input, covered by the proof; all tried: not one, but every age and gender was "
-        "tried, and the answer is the same",
-        style="dim italic",
-    )
+    if not comparison.result.blind:
+        screen.print(
+            "proven: a repair input, covered by the proof; all tried: not one, but every age and gender was "
+            "tried, and the answer is the same",
+            style="dim italic",
+        )
 
 
 def _both(answers: tuple[int, int]) -> Text:
@@ -165,15 +170,16 @@ def _number(people: People, pair: Pair) -> int:
     return int(people.frame["applicant"].iloc[pair.row])
 
 
-def _plain_pairs(people: People, pairs: Sequence[Pair], net: Network, repaired: Network) -> list[dict[str, Any]]:
+def _plain_pairs(comparison: Comparison, pairs: Sequence[Pair], net: Network) -> list[dict[str, Any]]:
+    people, result = comparison.people, comparison.result
     assert people.repair is not None
     return [
         {
             "applicant": _number(people, pair),
             "difference": people.spec.describe_pair(pair.x, pair.other),
             "before": [_ANSWERS[answer][0] for answer in pair.answers(net)],
-            "after": [_ANSWERS[answer][0] for answer in pair.answers(repaired)],
-            "proven": bool(pair.row in people.repair),
+            "after": [_ANSWERS[answer][0] for answer in pair.answers(result.network)],
+            "proven": result.blind or bool(pair.row in people.repair),
         }
         for pair in pairs
     ]

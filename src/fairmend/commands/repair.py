@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fairmend.commands.comparison import Comparison, measure, repair_and_compare
-from fairmend.commands.console import bars, console, show_comparison, show_files, show_json
+from fairmend.commands.console import bars, console, show_check, show_comparison, show_files, show_json
 from fairmend.commands.folder import check_folder, staged_folder
 from fairmend.commands.people import divide
 from fairmend.errors import FairmendError
@@ -33,6 +33,7 @@ def run_repair(
     """Repair the network in `model`, write the folder `out` and say what came of it."""
     files = {
         f"model{model.suffix.lower()}": "the repaired network",
+        "certificate.json": "the proof, for fairmend check",
         "spec.toml": "who counts as similar",
         "repair_inputs.csv": "the inputs the proof covers",
         "result.json": "every figure, with losses and warnings",
@@ -63,6 +64,7 @@ def run_repair(
     screen = console()
     show_comparison(screen, comparison, f"{model.name}, repaired with method {comparison.result.method}")
     show_files(screen, out, files)
+    show_check(screen, out / "certificate.json", out / f"model{model.suffix.lower()}")
 
 
 def _check_width(net: Network, spec: Spec, model: Path, spec_file: Path) -> None:
@@ -75,7 +77,9 @@ def _check_width(net: Network, spec: Spec, model: Path, spec_file: Path) -> None
 
 def _write(out: Path, comparison: Comparison, document: Mapping[str, object], suffix: str) -> None:
     with staged_folder(out) as stage:
-        comparison.result.network.save(stage / f"model{suffix}")
+        model = stage / f"model{suffix}"
+        comparison.result.network.save(model)
+        comparison.result.certificate.save(stage / "certificate.json", model)
         comparison.people.spec.save(stage / "spec.toml")
         write_csv(stage / "repair_inputs.csv", comparison.people.repair_frame)
         write_json(stage / "result.json", document)

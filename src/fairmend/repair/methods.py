@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 
 import pandas as pd
@@ -84,7 +85,10 @@ def repair(
     task = make_task(net, spec, X_repair, X_cal, y_cal, step2, seed)
     candidates: tuple[Candidate, ...] = ()
     if method == "auto":
+        started = time.perf_counter()
         dish, candidates = choose(task, progress)
+        total = time.perf_counter() - started
+        dish = replace(dish, seconds={**dish.seconds, "choose": total - dish.seconds["total"], "total": total})
     else:
         recipe = Recipe(
             method,
