@@ -40,6 +40,11 @@ def test_unfair_people_are_counted_shown_in_words_and_exit_1(case):
     assert "instead of" in words
 
 
+def test_help_says_what_the_exit_codes_mean():
+    shown = " ".join(run("certify", "--help").stdout.split())
+    assert "Exits with 0 if all are FAIR, 1 if any is UNFAIR, else 2" in shown
+
+
 def test_all_fair_exits_0(case):
     make_fair(case)
     result = certify(case)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fairmend
-from fairmend.certify import branch
+from fairmend.certify import boxes, branch, points
 from fairmend.certify.enumerate import sample_unequal
 from fairmend.certify.run import certify
 from fairmend.certify.verdict import Verdict
@@ -161,3 +161,17 @@ def test_what_cannot_be_asked_is_refused_with_what_to_do():
     near = Spec([AGE, Feature("income", "continuous", range=(0, 100), tolerance=1)])
     with pytest.raises(FairmendError, match=r"income, which is continuous.*use engine branch"):
         certify(net, near, near.sample_inputs(1, np.random.default_rng(0)), "enumerate")
+
+
+@pytest.mark.parametrize("engine", ["enumerate", "branch", "milp"])
+def test_inputs_in_several_portions_get_the_same_verdicts(monkeypatch, engine):
+    spec = Spec([AGE, GENDER, HOURS, INCOME])
+    net, X = network(5, spec, "relu"), spec.sample_inputs(23, np.random.default_rng(0))
+    whole = certify(net, spec, X, engine)
+    monkeypatch.setattr(boxes, "_ENTRIES", 5 * 3 * spec.width)
+    monkeypatch.setattr(branch, "_BATCH", 7)
+    monkeypatch.setattr(points, "_BATCH", 100)
+    portions = certify(net, spec, X, engine)
+    assert portions.verdicts == whole.verdicts
+    assert set(whole.verdicts) == {FAIR, UNFAIR}
+    check_witnesses(net, spec, X, portions)

@@ -7,6 +7,7 @@ continuous ones. A *box* is a piece with a lowest and a highest coordinate in ea
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,15 @@ from fairmend.spec import Spec
 Rows = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+
+
+_ENTRIES = 4_000_000  # of an array (pieces, width) at a time: 32 MB at most, and a handful of them live
+
+
+def inputs_at_a_time(spec: Spec, most: int = 16384) -> int:
+    """Return for how many inputs the pieces fit in memory, however many one-hot combinations each has."""
+    combinations = math.prod(f.width for f in spec.features if f.varies and f.one_hot)
+    return max(1, min(most, _ENTRIES // (spec.width * combinations)))
 
 
 class Boxes(NamedTuple):

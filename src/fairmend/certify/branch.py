@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairmend.certify.boxes import Bools, Boxes, Floats, Pieces, Rows
+from fairmend.certify.boxes import Bools, Boxes, Floats, Pieces, Rows, inputs_at_a_time
 from fairmend.certify.findings import ROUNDING, Findings
 from fairmend.certify.margin import computed, proven_margin, rounding, suffices
 from fairmend.certify.points import look_at
@@ -23,8 +23,8 @@ from fairmend.spec import Spec
 from fairmend.threads import few_threads
 
 _LEAF = 64  # points; bounds over one box take about as long as so many
-_PIECES = 16384  # at a time
-_BATCH = 4096  # boxes, where the network is small
+_BATCH = 4096  # boxes, where the network is small and its inputs are few
+_ENTRIES = 16_000_000  # of an array that holds all points of as many small boxes
 _WORK = 200_000_000  # multiplications in a batch, so that the clock is looked at often enough
 # Rigorous bounds lose more than computing a logit does, by about the number of layers; and what underflow may take.
 _HIDDEN, _UNDERFLOW = 16, 1e-280
@@ -33,12 +33,11 @@ _WIDTH_COUNTS = 0.1  # how much a column counts in which the network seems not t
 
 def by_branching(net: Network, spec: Spec, X: FloatArray, findings: Findings) -> None:
     """Decide each input, unless the time limit comes first."""
-    groups = [f.width for f in spec.features if f.varies and f.one_hot]
-    step = max(1, _PIECES // int(np.prod(groups, dtype=np.int64)))
+    step = inputs_at_a_time(spec)
     sizes = [affine.weight.shape for affine in net.affines]
     # Every layer's outputs are traced back through all layers before it.
     per_box = sum(out * a * b for i, (out, _) in enumerate(sizes) for a, b in sizes[: i + 1])
-    batch = int(np.clip(_WORK // per_box, 4, _BATCH))
+    batch = max(4, min(_BATCH, _WORK // per_box, _ENTRIES // (_LEAF * net.inputs)))
     with few_threads(min(batch, len(X)) * max(a * b for a, b in sizes)):
         for start in range(0, len(X), step):
             if findings.late:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairmend.certify.boxes import Floats, Pieces
+from fairmend.certify.boxes import Floats, Pieces, inputs_at_a_time
 from fairmend.certify.findings import TIME_LIMIT, Findings
 from fairmend.certify.rational import piecewise_linear
 from fairmend.certify.relu_milp import Intervals, encode, intervals
@@ -25,7 +25,7 @@ from fairmend.spec import Spec
 TOLERANCE = 1e-6
 """A margin below this is not believed: the solver keeps its constraints to 1e-9, and layers add up."""
 
-_PIECES = 1024  # bounds of this many at a time
+_INPUTS = 256  # bounds of this many at a time
 
 
 def by_milp(net: Network, spec: Spec, X: FloatArray, findings: Findings, seed: int = 0) -> None:
@@ -35,8 +35,7 @@ def by_milp(net: Network, spec: Spec, X: FloatArray, findings: Findings, seed: i
         raise FairmendError(
             f"engine milp encodes ReLU, leaky ReLU and identity, but the network has {names}; use engine branch"
         )
-    groups = [f.width for f in spec.features if f.varies and f.one_hot]
-    step = max(1, _PIECES // int(np.prod(groups, dtype=np.int64)))
+    step = inputs_at_a_time(spec, _INPUTS)
     for start in range(0, len(X), step):
         if findings.late:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairmend.certify.boxes import inputs_at_a_time
 from fairmend.certify.findings import ROUNDING, Findings, Rows
 from fairmend.certify.margin import Floats, computed, proven_at, rounding
 from fairmend.errors import FairmendError
@@ -11,8 +12,8 @@ from fairmend.neighbourhood import FloatArray
 from fairmend.network import Network
 from fairmend.spec import Spec
 
+_ENTRIES = 4_000_000  # of an array of points
 _BATCH = 65536
-_INPUTS = 2048  # at a time: their regions, one box per one-hot combination, are held in memory
 
 
 def by_enumeration(net: Network, spec: Spec, X: FloatArray, findings: Findings) -> None:
@@ -22,10 +23,11 @@ def by_enumeration(net: Network, spec: Spec, X: FloatArray, findings: Findings) 
         raise FairmendError(
             f"neighbours differ in {names}, which is continuous, so they cannot be enumerated; use engine branch"
         )
-    for start in range(0, len(X), _INPUTS):
-        chunk = X[start : start + _INPUTS]
+    step, batch = inputs_at_a_time(spec), max(1, min(_BATCH, _ENTRIES // spec.width))
+    for start in range(0, len(X), step):
+        chunk = X[start : start + step]
         error = _error_of_inputs(net, spec, chunk)
-        for rows, points in spec.points(chunk, _BATCH, dtype=X.dtype):
+        for rows, points in spec.points(chunk, batch, dtype=X.dtype):
             if findings.late:
                 findings.finish(np.arange(start, start + rows[0]))
                 return
