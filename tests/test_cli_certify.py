@@ -111,3 +111,34 @@ def test_milp_refuses_tanh_and_names_the_engine_to_use(case):
     result = certify(case, "--engine", "milp")
     assert result.exit_code == 2
     assert "use engine branch" in result.stderr
+
+
+def test_the_certificate_of_those_found_fair_is_valid(tmp_path):
+    import fairmend
+    from fairmend import Feature, Spec
+    from fairmend.network import Activation, Affine, Network
+    from test_cli import run as invoke  # the same runner
+
+    spec = Spec(
+        features=[
+            Feature(name="sex", kind="categorical", categories=("f", "m"), protected=True),
+            Feature(name="score", kind="integer", range=(-20, 20)),
+        ]
+    )
+    weight = np.array([[1.0, 1.0], [0.0, -1.0]], np.float32)
+    head = Affine(np.array([[1.0, -1.0]], np.float32), np.array([-0.5], np.float32))
+    network = Network([Affine(weight, np.zeros(2, np.float32)), head], [Activation("relu")])
+    network.save(tmp_path / "model.onnx")
+    spec.save(tmp_path / "spec.toml")
+    people = spec.decode(np.array([[0, score] for score in range(-20, 21)], np.float32))
+    people.to_csv(tmp_path / "people.csv", index=False)
+    certificate = tmp_path / "certificate.json"
+    result = invoke(
+        "certify", str(tmp_path / "model.onnx"), "--data", str(tmp_path / "people.csv"),
+        "--spec", str(tmp_path / "spec.toml"), "--certificate", str(certificate), "--json",
+    )  # fmt: skip
+    assert result.exit_code == 1, result.output  # somebody is unfair; the others are certified
+    answer = json.loads(result.stdout)
+    assert answer["counts"]["fair"] == answer["certified"] > 30
+    report = fairmend.check(certificate, tmp_path / "model.onnx", tmp_path / "spec.toml")
+    assert report.valid, report.reasons

@@ -215,6 +215,7 @@ def repair(
     help="Activation of a network whose file holds weights only (.pth, .safetensors).",
 )
 @_seed
+@click.option("--certificate", type=_FILE, help="Write a certificate of those that are FAIR, for fairmend check.")
 @_json
 @_verbose
 @click.pass_context

@@ -22,7 +22,7 @@ from fairmend.bounds.rigorous import Slopes, choose_slopes
 from fairmend.errors import FairmendError
 from fairmend.neighbourhood import Regions
 from fairmend.network import Array, Network
-from fairmend.repair.proof import Proof
+from fairmend.repair.proof import Proof, prove_points, prove_regions
 from fairmend.spec import Spec
 from fairmend.spec_file import toml_bytes
 
@@ -77,25 +77,41 @@ def certificate_of_regions(
     With ``regions`` the claim rests on linear bounds over their boxes, and the slopes are recorded; without, on every
     single point. ``blind_columns`` adds the global claim that the network does not depend on these inputs at all.
     """
-    covers = bool(proof.covers_inference.all())
-    arithmetic = network.dtype.name if covers else "real"
-    slopes = [] if regions is None else choose_slopes(network, regions.lower, regions.upper)
-    entries = []
-    for row in range(len(X)):
-        entry: dict[str, Any] = {
-            "input": X[row].tolist(),
-            "class": int(proof.classes[row]),
-            "margin": float(proof.margin[row] * CLAIMED_SHARE),
-            "proof": "points" if regions is None else "linear",
-        }
-        if regions is not None:
-            pieces = np.flatnonzero(regions.owner == row)
-            entry["pieces"] = [_piece(regions, slopes, int(piece)) for piece in pieces]
-        entries.append(entry)
+    arithmetic = network.dtype.name if proof.covers_inference.all() else "real"
+    entries = _entries(network, X, proof, regions)
     claims = [_global_claim(spec)] if len(blind_columns) else []
-    if entries:
-        claims.append(_region_claim(spec, len(entries), arithmetic))
+    claims.append(_region_claim(spec, len(entries), arithmetic))
     return Certificate(_content(network, spec, method, " ".join(claims), arithmetic, blind_columns, entries))
+
+
+def certificate_of_fair(network: Network, spec: Spec, X: Array) -> tuple[Certificate | None, np.ndarray]:
+    """Claim what can be claimed of inputs found fair: over boxes where that suffices, else point by point.
+
+    Returns the certificate, None where there is nothing to claim, and which rows of X it covers.
+    """
+    regions = spec.regions(X, network.dtype)
+    proof = prove_regions(network, regions)
+    by_boxes = proof.holds
+    by_points = np.zeros(len(X), dtype=bool)
+    entries: list[dict[str, Any]] = []
+    covers = True
+    if by_boxes.any():
+        rows = np.flatnonzero(by_boxes)
+        entries += _entries(network, X[rows], proof.subset(rows), regions.subset(rows))
+        covers &= bool(proof.covers_inference[rows].all())
+    if spec.finite and not by_boxes.all():
+        rows = np.flatnonzero(~by_boxes)
+        exact = prove_points(network, spec, X[rows])
+        proven = np.flatnonzero(exact.holds)
+        by_points[rows[proven]] = True
+        entries += _entries(network, X[rows[proven]], exact.subset(proven), None)
+        covers &= bool(exact.covers_inference[proven].all())
+    covered = by_boxes | by_points
+    if not entries:
+        return None, covered
+    arithmetic = network.dtype.name if covers else "real"
+    claim = _region_claim(spec, len(entries), arithmetic)
+    return Certificate(_content(network, spec, "certify", claim, arithmetic, [], entries)), covered
 
 
 def certificate_of_blindness(network: Network, spec: Spec, columns: Sequence[int], *, method: str) -> Certificate:
@@ -144,6 +160,24 @@ def _content(
         "global": {"columns": [int(column) for column in blind_columns]} if len(blind_columns) else None,
         "regions": entries,
     }
+
+
+def _entries(network: Network, X: Array, proof: Proof, regions: Regions | None) -> list[dict[str, Any]]:
+    """One region for each row of X."""
+    slopes = [] if regions is None else choose_slopes(network, regions.lower, regions.upper)
+    entries = []
+    for row in range(len(X)):
+        entry: dict[str, Any] = {
+            "input": X[row].tolist(),
+            "class": int(proof.classes[row]),
+            "margin": float(proof.margin[row] * CLAIMED_SHARE),
+            "proof": "points" if regions is None else "linear",
+        }
+        if regions is not None:
+            pieces = np.flatnonzero(regions.owner == row)
+            entry["pieces"] = [_piece(regions, slopes, int(piece)) for piece in pieces]
+        entries.append(entry)
+    return entries
 
 
 def _piece(regions: Regions, slopes: list[Slopes], piece: int) -> dict[str, Any]:

@@ -12,11 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from fairmend._version import __version__
+from fairmend.certify.certificate import certificate_of_fair
 from fairmend.certify.run import certify
 from fairmend.certify.verdict import CertifyReport, Verdict
 from fairmend.commands.console import bars, console, show_json
 from fairmend.errors import FairmendError
-from fairmend.network import load_network
+from fairmend.neighbourhood import FloatArray
+from fairmend.network import Network, load_network
 from fairmend.spec import Spec
 from fairmend.tables import read_table
 
@@ -40,6 +42,7 @@ def run_certify(
     time_limit: float | None = None,
     seed: int = 0,
     activation: str = "relu",
+    certificate: Path | None = None,
     json_output: bool = False,
 ) -> int:
     """Certify rows of the data and show what came of it; return the exit code."""
@@ -60,13 +63,32 @@ def run_certify(
             seed=seed,
             progress=lambda _, done, total: report("Deciding on every person", done, total),
         )
+    claimed = None if certificate is None else _write_certificate(certificate, model, net, spec, X, result)
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed, "rows": chosen}
-        show_json({**names, **result.as_dict(spec)})
+        written = {} if certificate is None else {"certificate": certificate, "certified": claimed}
+        show_json({**names, **result.as_dict(spec), **written})
     else:
         _show(console(), result, spec, chosen, f"{model.name} on {data.name}")
+        if certificate is not None:
+            console().print(f"\nCertificate for {claimed:,} of the {result.counts['fair']:,} FAIR: {certificate}")
     counts = result.counts
     return SOME_UNFAIR if counts["unfair"] else UNDECIDED if counts["unknown"] else ALL_FAIR
+
+
+def _write_certificate(path: Path, model: Path, net: Network, spec: Spec, X: FloatArray, result: CertifyReport) -> int:
+    """Write what can be proven in one piece or point by point; how many people that covers."""
+    fair = np.array([verdict is Verdict.FAIR for verdict in result.verdicts])
+    if not fair.any():
+        raise FairmendError("nobody is FAIR, so there is nothing to certify; repair the network first")
+    certificate, covered = certificate_of_fair(net, spec, X[fair])
+    if certificate is None:
+        raise FairmendError(
+            "the FAIR verdicts needed neighbourhoods to be split, and a certificate holds whole ones only; "
+            "certify without --certificate, or repair the network, which gives margins that need no splitting"
+        )
+    certificate.save(path, model)
+    return int(covered.sum())
 
 
 def _choose(count: int, rows: int | None, seed: int) -> npt.NDArray[np.int64]:

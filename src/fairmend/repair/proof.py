@@ -37,6 +37,10 @@ class Proof:
         """What a network that ignores the protected columns gives: one output, so one answer, by any margin."""
         return Proof(classes, np.full(len(classes), np.inf), np.zeros(len(classes)))
 
+    def subset(self, rows: Ints) -> Proof:
+        """The proof of some of the inputs."""
+        return Proof(self.classes[rows], self.margin[rows], self.error[rows])
+
     @property
     def holds(self) -> np.ndarray:
         """Where the class is proven in real arithmetic."""
