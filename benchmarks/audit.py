@@ -9,7 +9,6 @@ below 10 million evaluations a second, or above 500 MB.
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 import time
@@ -77,7 +76,7 @@ def main() -> int:
     if "--stream" in sys.argv:
         s = settings.setting(NAMES[0])
         report = fairmend.audit(s.network, s.spec, stream())
-        print(report.total, report.seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        print(report.total, report.seconds, settings.peak_megabytes())
         return 0
     console = Console(width=max(Console().width, 110))
     least = speed(console)

@@ -5,7 +5,6 @@ python benchmarks/memory.py
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 
@@ -29,7 +28,7 @@ def main() -> int:
 
         s = settings.setting(sys.argv[1])
         fairmend.repair(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal)
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        print(settings.peak_megabytes())
         return 0
     console = Console()
     peaks = {name: peak(name) for name in track(settings.names(), "settings", console=Console(stderr=True))}

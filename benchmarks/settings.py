@@ -48,6 +48,12 @@ def _dataset(name: str) -> Dataset:
     return load(name, SHARED / "data")
 
 
+def peak_megabytes() -> float:
+    """The most memory this process has had. (getrusage would count its parent's, from before exec.)"""
+    with Path("/proc/self/status").open() as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
+
+
 def require_shared() -> None:
     if not (SHARED / "reference").is_dir():
         sys.exit(f"no reference data at {SHARED}; point FAIRMEND_SHARED at it")

@@ -16,6 +16,7 @@ from fairmend.commands import labelled
 from fairmend.network import Affine, Network
 from fairmend.tables import read_table
 from fairmend.utility import utility
+from peak_memory import SCRIPT, needs_proc
 
 
 @pytest.fixture
@@ -214,17 +215,18 @@ def test_an_out_that_cannot_be_written_is_refused(case):
         assert message in " ".join(result.stderr.split())
 
 
-MEMORY = """
-import resource, sys
-from fairmend.cli import main
+MEMORY = f"""
+import sys
+{SCRIPT}from fairmend.cli import main
 try:
     main(sys.argv[1:])
 except SystemExit as end:
     assert end.code == 1, end.code
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, file=sys.stderr)
+print(peak_megabytes(), file=sys.stderr)
 """
 
 
+@needs_proc
 def test_a_long_file_takes_no_more_memory_than_a_short_one(case):
     peaks = []
     for times in (1, 1000):
