@@ -27,7 +27,7 @@ def main() -> int:
         import fairmend
 
         s = settings.setting(sys.argv[1])
-        fairmend.repair(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal)
+        fairmend.repair(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal, method="prof")
         print(settings.peak_megabytes())
         return 0
     console = Console()

@@ -32,7 +32,7 @@ ORIGINAL = {"margin": 1e-6, "delta_limit": 3.0}
 def compare(name: str) -> dict[str, float]:
     """All figures of one setting, ours and the original's."""
     s = settings.setting(name)
-    result = fairmend.repair(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal)
+    result = fairmend.repair(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal, method="prof")
     answers = result.network.predict(s.dataset.X_test)
     recall = [100 * float(np.mean(answers[s.dataset.y_test == label] == label)) for label in (0, 1)]
     regions = s.spec.regions(s.X_repair)
