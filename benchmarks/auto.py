@@ -116,10 +116,18 @@ def judge(rows: dict[str, dict[str, float | str]], console: Console) -> bool:
     for which in KINDS:
         group = [r for name, r in rows.items() if kind(name) == which]
         if group:
-            paper = np.mean([r["original orig_acc"] - r["original rep_acc"] for r in group])
-            console.print(f"{which}: the paper's method loses {paper:.2f} points of accuracy on average")
+            loss = np.mean([r["original orig_acc"] - r["original rep_acc"] for r in group])
+            unfair = [np.mean([r[f"original rep_{key}"] for r in group]) for key in ("idi_d", "idi_s")]
+            console.print(
+                f"{which}: the paper's method loses {loss:.2f} points of accuracy on average, with IDI-D {unfair[0]:.2f} "
+                f"and IDI-S {unfair[1]:.2f}"
+            )
             for key, limit in LIMITS[which].items():
                 lines.append((f"{which}: mean {key}", float(np.mean([r[key] for r in group])), limit))
+    constant = [name for name, r in rows.items() if r["original rep_pos"] in (0, 100)]
+    console.print(
+        f"settings where the paper's method ends in a constant classifier: {len(constant)} ({', '.join(constant)})"
+    )
     kept = [r["fall"] for name, r in rows.items() if not (name.startswith("compas") and "age" in name)]
     if kept:
         lines.append(("balanced accuracy, largest fall (compas with age excepted)", max(kept), LARGEST_FALL))

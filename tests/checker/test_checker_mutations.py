@@ -110,6 +110,16 @@ def test_a_narrowed_region(made, end, column, tmp_path):
         assert found.spec.features[column].name in reason or value == middle
 
 
+def test_a_widened_region_of_which_the_claim_is_not_true(made, tmp_path):
+    """The box grows over the whole input space, where the network gives both answers."""
+    _, content, model = made
+    for number in range(len(content["regions"])):
+        changed = json.loads(json.dumps(content))
+        (piece,) = changed["regions"][number]["pieces"]
+        piece["lower"], piece["upper"] = ([end] * len(piece["lower"]) for end in (-1e4, 1e4))
+        assert f"regions[{number}]: the margin of class" in refusal(tmp_path, changed, model)
+
+
 def test_a_removed_piece(tmp_path):
     found = case(spec="one-hot")
     _, model = found.save(tmp_path)
