@@ -119,8 +119,8 @@ def judge(rows: dict[str, dict[str, float | str]], console: Console) -> bool:
             loss = np.mean([r["original orig_acc"] - r["original rep_acc"] for r in group])
             unfair = [np.mean([r[f"original rep_{key}"] for r in group]) for key in ("idi_d", "idi_s")]
             console.print(
-                f"{which}: the paper's method loses {loss:.2f} points of accuracy on average, with IDI-D {unfair[0]:.2f} "
-                f"and IDI-S {unfair[1]:.2f}"
+                f"{which}: the paper's method loses {loss:.2f} points of accuracy on average, and leaves IDI-D "
+                f"{unfair[0]:.2f} and IDI-S {unfair[1]:.2f}"
             )
             for key, limit in LIMITS[which].items():
                 lines.append((f"{which}: mean {key}", float(np.mean([r[key] for r in group])), limit))

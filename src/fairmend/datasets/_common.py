@@ -1,9 +1,8 @@
-"""What the datasets share: finding and reading a raw file, coding its columns, splitting its rows."""
+"""What the datasets share: reading a raw file, coding its columns, splitting its rows."""
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +16,6 @@ from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     from fairmend.spec import Spec
-
-DATA_VARIABLE = "FAIRMEND_DATA"
 
 Column = NDArray[np.float32]
 
@@ -75,20 +72,6 @@ class Dataset:
                 for name, (lowest, highest) in zip(self.columns, self.ranges, strict=True)
             ]
         )
-
-
-def find_file(data_dir: str | os.PathLike[str] | None, name: str, source: str) -> Path:
-    """Return the raw file in data_dir, by default the folder that FAIRMEND_DATA names."""
-    folder = data_dir if data_dir is not None else os.environ.get(DATA_VARIABLE) or None
-    if folder is None:
-        raise FairmendError(
-            f"no folder to look for {name!r} in: give data_dir, or set the environment variable "
-            f"{DATA_VARIABLE}, to the folder that holds it. The file is in {source}."
-        )
-    path = Path(folder) / name
-    if not path.is_file():
-        raise FairmendError(f"{name!r} is not in {str(folder)!r}. Get it from {source} and put it there.")
-    return path
 
 
 def read_table(path: Path, names: Sequence[str], **options: Any) -> pd.DataFrame:

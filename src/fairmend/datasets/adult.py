@@ -7,10 +7,24 @@ import os
 import numpy as np
 import pandas as pd
 
-from fairmend.datasets._common import Dataset, assemble, bins, codes, find_file, read_table, whole_numbers
+from fairmend.datasets._common import Dataset, assemble, bins, codes, read_table, whole_numbers
+from fairmend.datasets._raw_file import RawFile, find_file
 
-FILES = ("adult.test", "adult.data")  # joined in this order
 SOURCE = "the UCI Machine Learning Repository, data set 'Adult' (https://archive.ics.uci.edu/dataset/2/adult)"
+FILES = (  # joined in this order
+    RawFile(
+        name="adult.test",
+        url="https://archive.ics.uci.edu/ml/machine-learning-databases/adult/adult.test",
+        sha256=("a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",),
+        source=SOURCE,
+    ),
+    RawFile(
+        name="adult.data",
+        url="https://archive.ics.uci.edu/ml/machine-learning-databases/adult/adult.data",
+        sha256=("5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",),
+        source=SOURCE,
+    ),
+)
 TEST_SIZE, SEED = 0.15, 42
 
 RAW = (
@@ -64,9 +78,9 @@ BOUNDS: dict[str, tuple[float, float]] = {
 }
 
 
-def load(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
+def load(data_dir: str | os.PathLike[str] | None = None, download: bool = True) -> Dataset:
     """Read and encode the raw files; 38,438 rows to train and 6,784 to test."""
-    paths = [find_file(data_dir, name, SOURCE) for name in FILES]
+    paths = [find_file(file, data_dir, download) for file in FILES]
     # The test file opens with a line that starts with `|`, and its labels end in a full stop.
     tables = [read_table(path, RAW.split(), header=None, comment="|", skipinitialspace=True) for path in paths]
     table = pd.concat(tables, ignore_index=True)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 
-from fairmend.datasets._common import Dataset, assemble, bins, codes, find_file, read_table, whole_numbers
+from fairmend.datasets._common import Dataset, assemble, bins, codes, read_table, whole_numbers
+from fairmend.datasets._raw_file import RawFile, find_file
 
-FILE = "bank-full.csv"
-SOURCE = (
-    "the UCI Machine Learning Repository, data set 'Bank Marketing' "
-    "(https://archive.ics.uci.edu/dataset/222/bank+marketing)"
+FILE = RawFile(
+    name="bank-full.csv",
+    url="https://archive.ics.uci.edu/ml/machine-learning-databases/00222/bank.zip",
+    sha256=("d1513ec63b385506f7cfce9f2c5caa9fe99e7ba4e8c3fa264b3aaf0f849ed32d",),
+    source=(
+        "the UCI Machine Learning Repository, data set 'Bank Marketing' "
+        "(https://archive.ics.uci.edu/dataset/222/bank+marketing)"
+    ),
+    zipped=True,
 )
 TEST_SIZE, SEED = 0.2, 1234
 
@@ -66,9 +72,9 @@ BOUNDS: dict[str, tuple[float, float]] = {
 }
 
 
-def load(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
+def load(data_dir: str | os.PathLike[str] | None = None, download: bool = True) -> Dataset:
     """Read and encode the raw file; 36,168 rows to train and 9,043 to test."""
-    path = find_file(data_dir, FILE, SOURCE)
+    path = find_file(FILE, data_dir, download)
     table = read_table(path, [*BOUNDS, "y"], sep=";")
     for column, mode in MODES.items():
         table[column] = table[column].replace("unknown", mode)

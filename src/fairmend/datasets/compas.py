@@ -9,12 +9,20 @@ import os
 
 import numpy as np
 
-from fairmend.datasets._common import Dataset, assemble, codes, find_file, read_table, whole_numbers
+from fairmend.datasets._common import Dataset, assemble, codes, read_table, whole_numbers
+from fairmend.datasets._raw_file import RawFile, find_file
 
-FILE = "propublica_data_for_fairml.csv"
-SOURCE = (
-    "ProPublica's 'Machine Bias' data as prepared for FairML "
-    "(https://github.com/adebayoj/fairml, folder doc/example_notebooks)"
+FILE = RawFile(
+    name="propublica_data_for_fairml.csv",
+    url="https://raw.githubusercontent.com/adebayoj/fairml/master/doc/example_notebooks/propublica_data_for_fairml.csv",
+    sha256=(
+        "f94fcf01be68ab00a886ee4c0a42539b4d6159d347d6b6344f89c79219ebc17d",  # lines end in CR LF, the last in nothing
+        "efc28b32b72462af9a07236bfe04b2a9ac07971fad35f87704b2b92bbfe6cf06",  # the same lines, each ending in LF
+    ),
+    source=(
+        "ProPublica's 'Machine Bias' data as prepared for FairML "
+        "(https://github.com/adebayoj/fairml, folder doc/example_notebooks)"
+    ),
 )
 TEST_SIZE, SEED = 0.2, 2025
 
@@ -30,9 +38,9 @@ BOUNDS: dict[str, tuple[float, float]] = {
 }
 
 
-def load(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
+def load(data_dir: str | os.PathLike[str] | None = None, download: bool = True) -> Dataset:
     """Read and encode the raw file; 4,937 rows to train and 1,235 to test."""
-    path = find_file(data_dir, FILE, SOURCE)
+    path = find_file(FILE, data_dir, download)
     flags = ("Two_yr_Recidivism", "score_factor", "Age_Below_TwentyFive", *RACES, "Female", "Misdemeanor")
     table = read_table(path, ["Number_of_Priors", *flags])
     encoded = {flag: codes(table, flag, ["0", "1"], path) for flag in flags}

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 
-from fairmend.datasets._common import (
-    Dataset,
-    assemble,
-    codes,
-    find_file,
-    grouped,
-    read_table,
-    whole_numbers,
-)
+from fairmend.datasets._common import Dataset, assemble, codes, grouped, read_table, whole_numbers
+from fairmend.datasets._raw_file import RawFile, find_file
 
-FILE = "german.data"
-SOURCE = (
-    "the UCI Machine Learning Repository, data set 'Statlog (German Credit Data)' "
-    "(https://archive.ics.uci.edu/dataset/144/statlog+german+credit+data)"
+FILE = RawFile(
+    name="german.data",
+    url="https://archive.ics.uci.edu/ml/machine-learning-databases/statlog/german/german.data",
+    sha256=("b21f3d81db8071257d5ff1deaeba1fd4303b62712e6fcc9715c7a86202cb5871",),
+    source=(
+        "the UCI Machine Learning Repository, data set 'Statlog (German Credit Data)' "
+        "(https://archive.ics.uci.edu/dataset/144/statlog+german+credit+data)"
+    ),
 )
 TEST_SIZE, SEED = 0.3, 42
 OLDER = 26  # age is 1 from here on
@@ -90,9 +87,9 @@ BOUNDS: dict[str, tuple[float, float]] = {
 WIDER: dict[str, tuple[float, float]] = {"property": (0, 3)}
 
 
-def load(data_dir: str | os.PathLike[str] | None = None) -> Dataset:
+def load(data_dir: str | os.PathLike[str] | None = None, download: bool = True) -> Dataset:
     """Read and encode the raw file; 700 rows to train and 300 to test."""
-    path = find_file(data_dir, FILE, SOURCE)
+    path = find_file(FILE, data_dir, download)
     table = read_table(path, RAW.split(), header=None, sep=" ")
     encoded = {"sex": grouped(table, "personal_status", SEX, path)}
     for column in BOUNDS:
