@@ -1,0 +1,163 @@
+"""Where a raw file comes from: a folder of the user's, the cache, or the address that published it.
+
+A file in a folder that the user names is taken as it is. One in the cache must have its pinned checksum, so that what
+was downloaded, today or by an older version, is what the paper's networks were trained on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+from fairmend.errors import FairmendError
+
+DATA_VARIABLE = "FAIRMEND_DATA"
+CACHE_VARIABLE = "FAIRMEND_CACHE"
+
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """A file of a dataset, as published.
+
+    name    what it is called, in a user's folder as in the cache
+    url     the address of it, or of the zip archive that holds it under that name
+    sha256  its checksum; several where copies with other line endings are about
+    source  in words, where a person finds it
+    zipped  whether the address is that of an archive
+    """
+
+    name: str
+    url: str
+    sha256: tuple[str, ...]
+    source: str
+    zipped: bool = False
+
+
+def find_file(file: RawFile, data_dir: str | os.PathLike[str] | None = None, download: bool = True) -> Path:
+    """Return the path of a raw file: in data_dir or, without one, in FAIRMEND_DATA; without both, in the cache.
+
+    A folder that was named is the only place looked at. A file missing from the cache is downloaded into it.
+    """
+    folder = data_dir if data_dir is not None else os.environ.get(DATA_VARIABLE) or None
+    if folder is not None:
+        path = Path(folder) / file.name
+        if not path.is_file():
+            raise FairmendError(f"{file.name!r} is not in {str(folder)!r}. Get it from {file.source} and put it there.")
+        return path
+    path = cache_folder() / file.name
+    if path.is_file():
+        _check(file, path.read_bytes(), f"{path}: is not the published file", "Delete it, and it is downloaded again.")
+    elif download:
+        _download(file, path)
+    else:
+        raise FairmendError(f"{file.name!r} is not on this machine. {_by_hand(file, path)}")
+    return path
+
+
+def cache_folder() -> Path:
+    """Return where downloads are kept: FAIRMEND_CACHE, else the system's folder for caches."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    if chosen:
+        return Path(chosen)
+    import pooch
+
+    return Path(pooch.os_cache("fairmend"))
+
+
+def _by_hand(file: RawFile, path: Path) -> str:
+    return (
+        f"Get it from {file.source}, at {file.url}, and put it into {str(path.parent)!r}, or into any folder "
+        f"named by data_dir or by the environment variable {DATA_VARIABLE}."
+    )
+
+
+def _check(file: RawFile, content: bytes, complaint: str, remedy: str) -> None:
+    found = sha256(content).hexdigest()
+    if found not in file.sha256:
+        raise FairmendError(f"{complaint}: its SHA-256 is {found}, not {' or '.join(file.sha256)}. {remedy}")
+
+
+def _download(file: RawFile, path: Path) -> None:
+    """Put the file into its place in the cache, whole and checked or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+            arrived = _retrieve(file, Path(scratch))
+            if file.zipped:
+                with zipfile.ZipFile(arrived) as archive:
+                    content = archive.read(file.name)
+            else:
+                content = arrived.read_bytes()
+            _check(
+                file, content, f"what {file.url} sent for {file.name!r} is not the published file", "It is not kept."
+            )
+            whole = Path(scratch) / "whole"
+            whole.write_bytes(content)
+            os.replace(whole, path)
+    except (OSError, zipfile.BadZipFile, KeyError) as error:  # every error of `requests` is an OSError
+        raise FairmendError(f"{file.name!r} could not be downloaded: {error}. {_by_hand(file, path)}") from error
+
+
+def _retrieve(file: RawFile, folder: Path) -> Path:
+    """Download the address into the folder, with a bar where standard error is a terminal."""
+    import pooch
+
+    with _quiet(pooch.get_logger()), _bar(file.name) as bar:
+        downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK)
+        # No checksum yet: the one pinned is of the file, not of the archive around it.
+        return Path(pooch.retrieve(file.url, known_hash=None, fname="download", path=folder, downloader=downloader))
+
+
+@contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    """Keep pooch from announcing each download on standard error."""
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+class _Bar:
+    """A task of rich's, in the words that pooch has for a progress bar (those of tqdm)."""
+
+    def __init__(self, progress: Progress, title: str) -> None:
+        self._progress, self._task = progress, progress.add_task(title, total=None)
+
+    @property
+    def total(self) -> float | None:
+        return self._progress.tasks[0].total
+
+    @total.setter
+    def total(self, size: int) -> None:
+        self._progress.update(self._task, total=size or None)  # 0: the server did not say
+
+    def update(self, size: int) -> None:
+        self._progress.advance(self._task, size)
+
+    def reset(self) -> None:
+        self._progress.reset(self._task, total=self.total)
+
+    def close(self) -> None:
+        self._progress.stop_task(self._task)
+
+
+@contextmanager
+def _bar(title: str) -> Iterator[_Bar]:
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield _Bar(progress, title)
