@@ -98,11 +98,12 @@ def main() -> None:
 @click.option("--out", type=_FILE, required=True, help="Folder to write; other files in it stay.")
 @click.option(
     "--method",
-    type=click.Choice(["auto", "prof", "prof-concrete", "blind"]),
+    type=click.Choice(["auto", "prof", "prof-concrete", "blind", "flip", "grft", "care"]),
     default="auto",
     show_default=True,
     help="auto takes the proven recipe that keeps most of the model; prof is the paper's, prof-concrete its naive "
-    "variant; blind makes the network ignore the protected columns.",
+    "variant; blind makes the network ignore the protected columns; flip, grft and care are baselines that prove "
+    "nothing.",
 )
 @click.option("--repair-data", type=_FILE, help="The inputs to repair; else rows drawn from the data.")
 @click.option(
@@ -120,8 +121,8 @@ def main() -> None:
     help="How many other rows to keep the accuracy with.",
 )
 @_seed
-@click.option("--steps", type=click.IntRange(min=0), default=200, show_default=True, help="Calibration steps.")
-@click.option("--learning-rate", type=_POSITIVE, default=0.001, show_default=True, help="Of calibration.")
+@click.option("--steps", type=click.IntRange(min=0), help="Training steps; the method's own by default, 200 for prof.")
+@click.option("--learning-rate", type=_POSITIVE, help="Of training; the method's own by default, 0.001 for prof.")
 @click.option(
     "--bounds",
     type=click.Choice(["linear", "interval"]),
@@ -159,7 +160,10 @@ def main() -> None:
 )
 @_json
 @_verbose
+@click.pass_context
 def repair(
+    ctx: click.Context,
+    /,
     model: Path,
     data: Path,
     spec_file: Path,
@@ -176,11 +180,12 @@ def repair(
 
     MODEL is a file: .onnx, .safetensors or .pth. The network in it is changed as little as possible so that
     each repair input (with auto and blind, where nothing has a tolerance: everyone) provably gets the same answer
-    whatever its protected features are. The proof is written as a certificate that fairmend check reads.
+    whatever its protected features are. The proof is written as a certificate that fairmend check reads. Exits
+    with 1 if repair inputs are still treated unequally, which only a baseline (flip, grft, care) can leave.
     """
     from fairmend.commands.repair import run_repair
 
-    run_repair(
+    code = run_repair(
         model,
         data,
         spec_file,
@@ -193,6 +198,7 @@ def repair(
         json_output=json_output,
         options=options,
     )
+    ctx.exit(code)
 
 
 @main.command()

@@ -95,6 +95,15 @@ class Comparison:
                 f"{everyone} And each of the {self.result.regions:,} repair inputs gets the same answer{also}; "
                 f"of the {len(left.rows):,} rows of the data, {least}{left.count:,} ({percent(left.rate)}) do not."
             )
+        if self.result.proven < self.result.regions:
+            unfair = self.after.repair
+            some = "" if unfair.exact else "at least "
+            return (
+                f"Not proven: {self.result.method} gives no guarantee; {self.result.proven:,} of "
+                f"{self.result.regions:,} repair inputs happen to be proven to get the same answer whatever their "
+                f"{names}{also}, and {some}{unfair.count:,} are still treated unequally. "
+                f"Of the {len(left.rows):,} rows of the data, {least}{left.count:,} ({percent(left.rate)}) are."
+            )
         return (
             f"Proven: each of the {self.result.regions:,} repair inputs gets the same answer whatever its "
             f"{names}{also}. Other people are not covered by the proof: of the {len(left.rows):,} rows of "
@@ -107,10 +116,11 @@ class Comparison:
         return {
             "fairmend": __version__,
             "method": result.method,
-            "proven": True,
-            "proof_covers_inference": bool(result.proof.covers_inference.all()),
+            "proven": result.proven == result.regions,
+            "proven_repair_inputs": result.proven,
+            "proof_covers_inference": bool(result.proven and result.proof.covers_inference[result.proof.holds].all()),
             "guarantee": self.guarantee,
-            "certificate": result.certificate.claim,
+            "certificate": None if result.certificate is None else result.certificate.claim,
             "blind": result.blind,
             "protected": [f.name for f in people.spec.protected],
             "repair_inputs": result.regions,
@@ -153,10 +163,10 @@ def repair_and_compare(
     X_cal, y_cal = people.X[people.calibration], people.y[people.calibration]
     result = repair(net, people.spec, people.X_repair, X_cal, y_cal, seed=seed, progress=progress, **options)
     after = measure(result.network, people, stage="audit repaired", seed=seed, progress=progress)
-    if after.repair.count:  # looked at independently of the proof, so that neither is trusted alone
-        raise RuntimeError(
-            f"{after.repair.count} repair inputs are treated unequally although they were proven not to be"
-        )
+    # Looked at independently of the proof, so that neither is trusted alone.
+    contradicted = int((after.repair.rows & result.proof.covers_inference).sum())
+    if contradicted:
+        raise RuntimeError(f"{contradicted} repair inputs are treated unequally although they were proven not to be")
     changed = changed_rate(net.predict(people.X), result.network.predict(people.X))
     return Comparison(people, result, before, after, changed, (*people.warnings, *result.warnings))
 

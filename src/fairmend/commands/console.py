@@ -28,9 +28,10 @@ STAGES = {
     "audit": "Looking for unequal treatment",
     "audit original": "Looking for unequal treatment",
     "try": "Trying recipes",
+    "retrain": "Changing the weights",
     "calibrate": "Step 1: calibrating the features",
     "solve": "Step 2: solving for the head",
-    "check": "Proving every repair input",
+    "check": "Proving the repair inputs",
     "audit repaired": "Looking for what is left",
 }
 
@@ -98,7 +99,7 @@ def comparison_table(comparison: Comparison, title: str) -> Table:
     table.add_row(
         "Unfair repair inputs (CUR)",
         f"{before.repair.count:,} of {inputs:,}",
-        Text(f"{after.repair.count:,} of {inputs:,}", style="bold green"),
+        Text(f"{after.repair.count:,} of {inputs:,}", style="bold red" if after.repair.count else "bold green"),
     )
     table.add_row(
         f"Unfair among all {rows:,} data rows (IDI-D{sampled})",
@@ -177,7 +178,8 @@ def show_comparison(screen: Console, comparison: Comparison, title: str) -> None
         screen.print(Text(f"Warning: {warning}", style="yellow"))
     screen.print()
     proven, _, rest = comparison.guarantee.partition(":")
-    screen.print(Text.assemble((f"{proven}:", "bold green"), rest))
+    style = "bold green" if proven == "Proven" else "bold yellow"
+    screen.print(Text.assemble((f"{proven}:", style), rest))
 
 
 def show_files(screen: Console, out: Path, files: Mapping[str, str]) -> None:

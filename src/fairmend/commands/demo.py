@@ -76,6 +76,7 @@ def run_demo(
         net.save(stage / "model.onnx")
         write_csv(stage / "unfair_pairs.csv", pairs_table(spec, frame, X, before.data, net, repaired))
         repaired.save(stage / "repaired-model.onnx")
+        assert comparison.result.certificate is not None
         comparison.result.certificate.save(stage / "certificate.json", stage / "repaired-model.onnx")
         write_csv(stage / "repair_inputs.csv", people.repair_frame)
         write_json(stage / "result.json", document)

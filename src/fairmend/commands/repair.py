@@ -29,13 +29,16 @@ def run_repair(
     activation: str = "relu",
     json_output: bool = False,
     options: Mapping[str, Any],
-) -> None:
-    """Repair the network in `model`, write the folder `out` and say what came of it."""
+) -> int:
+    """Repair the network in `model`, write the folder `out` and say what came of it.
+
+    Returns 1 where repair inputs are still treated unequally, as a baseline may leave them, else 0.
+    """
     files = {
         f"model{model.suffix.lower()}": "the repaired network",
         "certificate.json": "the proof, for fairmend check",
         "spec.toml": "who counts as similar",
-        "repair_inputs.csv": "the inputs the proof covers",
+        "repair_inputs.csv": "the inputs the network was repaired with",
         "result.json": "every figure, with losses and warnings",
     }
     inputs = [path for path in (model, data, spec_file, repair_data) if path is not None]
@@ -58,13 +61,19 @@ def run_repair(
         comparison = repair_and_compare(net, people, before, seed=seed, progress=report, options=options)
     document = {**comparison.as_dict(), "seed": seed, "model": model.name, "data": data.name}
     _write(out, comparison, document, model.suffix.lower())
+    certified = comparison.result.certificate is not None
+    if not certified:
+        del files["certificate.json"]
+    code = 1 if comparison.after.repair.count else 0
     if json_output:
         show_json({**document, "files": {name: out / name for name in files}})
-        return
+        return code
     screen = console()
     show_comparison(screen, comparison, f"{model.name}, repaired with method {comparison.result.method}")
     show_files(screen, out, files)
-    show_check(screen, out / "certificate.json", out / f"model{model.suffix.lower()}")
+    if certified:
+        show_check(screen, out / "certificate.json", out / f"model{model.suffix.lower()}")
+    return code
 
 
 def _check_width(net: Network, spec: Spec, model: Path, spec_file: Path) -> None:
@@ -79,7 +88,10 @@ def _write(out: Path, comparison: Comparison, document: Mapping[str, object], su
     with staged_folder(out) as stage:
         model = stage / f"model{suffix}"
         comparison.result.network.save(model)
-        comparison.result.certificate.save(stage / "certificate.json", model)
+        if comparison.result.certificate is not None:
+            comparison.result.certificate.save(stage / "certificate.json", model)
+        else:  # one that an earlier repair left there is about another network
+            (out / "certificate.json").unlink(missing_ok=True)
         comparison.people.spec.save(stage / "spec.toml")
         write_csv(stage / "repair_inputs.csv", comparison.people.repair_frame)
         write_json(stage / "result.json", document)

@@ -6,6 +6,7 @@ import math
 import time
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
@@ -13,7 +14,9 @@ from fairmend.certify.certificate import Certificate, certificate_of_blindness, 
 from fairmend.errors import FairmendError
 from fairmend.network import Array, Network
 from fairmend.repair.auto import Candidate, choose
+from fairmend.repair.baselines import BASELINES, Training, train
 from fairmend.repair.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS
+from fairmend.repair.grft import Pairs
 from fairmend.repair.progress import Progress
 from fairmend.repair.recipe import Dish, Recipe, cook
 from fairmend.repair.result import RepairResult
@@ -26,6 +29,7 @@ METHODS = {
     "prof": "the paper's: calibrated features, symbolic bounds, the smallest change of the head",
     "prof-concrete": "the paper's naive variant, on concrete bounds",
     "blind": "protected columns folded into the first bias, then taught by the original network",
+    **BASELINES,
 }
 
 
@@ -39,9 +43,9 @@ def repair(
     seed: int = 0,
     *,
     features: str | None = None,
-    steps: int = PAPER_STEPS,
-    learning_rate: float = PAPER_LEARNING_RATE,
-    fairness_weight: float = 1.0,
+    steps: int | None = None,
+    learning_rate: float | None = None,
+    fairness_weight: float | None = None,
     label_weight: float | None = None,
     reference: str = "mean",
     bounds: str = "linear",
@@ -54,9 +58,13 @@ def repair(
     time_limit: float | None = None,
     gap: float = 0.0,
     cover_inference: bool = True,
+    pairs: Pairs | None = None,
     progress: Progress | None = None,
 ) -> RepairResult:
     """Repair a network so that every neighbourhood of the repair inputs provably gets one answer.
+
+    The baselines "flip", "grft" and "care" prove nothing by themselves: `RepairResult.proven` says of how many repair
+    inputs it happens to be proven, and the certificate, if there is one, claims only those.
 
     Parameters
     ----------
@@ -67,8 +75,8 @@ def repair(
         repair inputs, where the spec has no tolerances.
     features : the feature set of step 2, "linear", "box" or "points" (exact, finite neighbourhoods only); the
         method's own by default.
-    steps, learning_rate, fairness_weight, bounds, batch_size, patience, seed : training, see `calibrate`; "auto"
-        chooses steps and weight itself.
+    steps, learning_rate, fairness_weight, bounds, batch_size, patience, seed : training, see `calibrate`; the
+        method's own by default, which for the paper's are 200, 0.001 and 1. "auto" chooses steps and weight itself.
     label_weight : how much of the task loss is labels, the rest being the original network's own answers; 1 for the
         paper's methods and 0 for "blind" by default.
     reference : for "blind", the value that is folded in: "mean" or "best" on the calibration set.
@@ -76,10 +84,14 @@ def repair(
         re-check after casting asks for it.
     cover_inference : make the margins exceed the rounding error of inference in the network's own precision, so that
         the proof covers the deployed network and not only real arithmetic.
-    progress : called with the stage ("try", "calibrate", "solve", "check"), the steps done and the steps in all.
+    pairs : for "grft", two arrays (pairs, width) of people to be treated alike; found by default.
+    progress : called with the stage ("try", "retrain", "calibrate", "solve", "check"), the steps done and
+        the steps in all.
     """
     if method not in METHODS:
         raise FairmendError(f"unknown method {method!r}; there are {', '.join(METHODS)}")
+    if pairs is not None and method != "grft":
+        raise FairmendError(f"pairs are for method 'grft'; {method!r} finds its own neighbourhoods")
     default = "box" if method == "prof-concrete" else "linear"
     step2 = Step2(features or default, margin, delta_limit, solver, search, time_limit, gap, cover_inference)
     task = make_task(net, spec, X_repair, X_cal, y_cal, step2, seed)
@@ -89,13 +101,16 @@ def repair(
         dish, candidates = choose(task, progress)
         total = time.perf_counter() - started
         dish = replace(dish, seconds={**dish.seconds, "choose": total - dish.seconds["total"], "total": total})
+    elif method in BASELINES:
+        dish = train(method, task, Training(steps, learning_rate, fairness_weight, batch_size, pairs), progress)
     else:
+        weight = 1.0 if fairness_weight is None else fairness_weight
         recipe = Recipe(
             method,
-            fairness_weight=fairness_weight,
+            fairness_weight=weight,
             label_weight=1.0 if label_weight is None else label_weight,
-            steps=steps,
-            learning_rate=learning_rate,
+            steps=PAPER_STEPS if steps is None else steps,
+            learning_rate=PAPER_LEARNING_RATE if learning_rate is None else learning_rate,
             bounds=bounds,
             batch_size=batch_size,
             patience=patience,
@@ -106,7 +121,7 @@ def repair(
                 reference=reference,
                 label_weight=label_weight or 0.0,
                 # With protected columns the only ones that vary, a blind network's features have no width to tighten.
-                fairness_weight=0.0 if task.strict else fairness_weight,
+                fairness_weight=0.0 if task.strict else weight,
             )
         dish = cook(recipe, task, progress)
     return _result(task, method, dish, candidates)
@@ -136,17 +151,21 @@ def _result(task: Task, method: str, dish: Dish, candidates: tuple[Candidate, ..
     )
 
 
-def _certificate(task: Task, method: str, dish: Dish) -> Certificate:
+def _certificate(task: Task, method: str, dish: Dish) -> Certificate | None:
+    """A claim of what is proven; None where nothing is."""
     columns = task.protected_columns if dish.blind else []
     if dish.blind and task.strict:
         return certificate_of_blindness(dish.network, task.spec, columns, method=method)
+    proven = np.flatnonzero(dish.proof.holds)
+    if not len(proven) and not dish.blind:
+        return None
     return certificate_of_regions(
         dish.network,
         task.spec,
-        task.X_repair,
-        dish.proof,
+        task.X_repair[proven],
+        dish.proof.subset(proven),
         method=method,
-        regions=None if task.step2.features == "points" else task.regions,
+        regions=None if task.step2.features == "points" else task.regions.subset(proven),
         blind_columns=columns,
     )
 

@@ -148,7 +148,8 @@ def _feature_set(network: Network, task: Task) -> FeatureSet:
     return (Linear if task.step2.features == "linear" else Box).from_network(network, task.regions)
 
 
-def _prove(network: Network, task: Task) -> Proof:
+def prove(network: Network, task: Task) -> Proof:
+    """The re-check, over boxes or, where step 2 works on points, point by point."""
     if task.step2.features == "points":
         return prove_points(network, task.spec, task.X_repair)
     return prove_regions(network, task.regions)
@@ -179,7 +180,7 @@ def _repair_until_proven(network: Network, task: Task, progress: Progress | None
         new_head = Affine((weight + head.weight).astype(network.dtype), (bias + head.bias).astype(network.dtype))
         candidate = network.with_affines([*network.affines[:-1], new_head])
         check_started = time.perf_counter()
-        proof = _prove(candidate, task)
+        proof = prove(candidate, task)
         checking += time.perf_counter() - check_started
         wanted = HEADROOM * proof.error if settings.cover_inference else np.zeros_like(proof.error)
         missing = wanted - proof.margin

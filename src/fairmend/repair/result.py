@@ -13,7 +13,10 @@ from fairmend.repair.proof import Proof
 
 @dataclass(frozen=True)
 class RepairResult:
-    """A repaired network, the proof that goes with it, and how it was made.
+    """A repaired network, what is proven of it, and how it was made.
+
+    A baseline ("flip", "grft", "care") proves nothing by itself: then ``proven`` may be below ``regions``, and the
+    certificate claims only what is proven, or is None.
 
     ``objective`` is the l1 norm of the head's change in step 2 and ``gap`` how far it may be from the smallest;
     ``margin`` the one step 2 ended with, the largest over the inputs; ``seconds`` by stage: calibrate, solve, check,
@@ -22,7 +25,7 @@ class RepairResult:
     """
 
     network: Network
-    certificate: Certificate
+    certificate: Certificate | None
     method: str
     proof: Proof
     blind: bool
@@ -39,20 +42,28 @@ class RepairResult:
 
     @property
     def regions(self) -> int:
-        """How many neighbourhoods are proven."""
+        """How many repair inputs there are."""
         return len(self.proof.classes)
 
     @property
-    def classes(self) -> list[int]:
-        """The class that each repair input's whole neighbourhood gets."""
-        return [int(label) for label in self.proof.classes]
+    def proven(self) -> int:
+        """Of how many of them it is proven that their whole neighbourhood gets one answer."""
+        return int(self.proof.holds.sum())
+
+    @property
+    def classes(self) -> list[int | None]:
+        """The class that each repair input's whole neighbourhood gets; None where that is not proven."""
+        pairs = zip(self.proof.classes, self.proof.holds, strict=True)
+        return [int(label) if holds else None for label, holds in pairs]
 
     def __repr__(self) -> str:
         """Say what was proven and what it cost."""
-        inference = f"in {self.network.dtype} inference" if self.proof.covers_inference.all() else "in real arithmetic"
+        covered = self.proof.covers_inference[self.proof.holds].all()
+        inference = f"in {self.network.dtype} inference" if covered else "in real arithmetic"
+        some = f"{self.regions}" if self.proven == self.regions else f"{self.proven} of {self.regions}"
         blind = "blind to the protected features for every input, " if self.blind else ""
         return (
-            f"RepairResult({self.method}: {blind}{self.regions} neighbourhoods proven {inference}, head changed by "
+            f"RepairResult({self.method}: {blind}{some} neighbourhoods proven {inference}, head changed by "
             f"{self.objective:.4g} (l1), {self.changed_weights} of {self.total_weights} weights changed, "
             f"{self.seconds['total']:.2f} s, {len(self.warnings)} warnings)"
         )

@@ -20,6 +20,8 @@ NOT_INFERENCE = (
     "{count} neighbourhoods are proven in real arithmetic only: their margin is below the rounding error of inference"
 )
 
+NOT_PROVEN = "{count} of {inputs} repair inputs are not proven to be treated equally: this method gives no guarantee"
+
 LARGEST_FALL = 0.05
 
 
@@ -44,6 +46,9 @@ def outcome_warnings(before: Network, after: Network, X: Array, y: np.ndarray, g
         warnings.append(FELL.format(points=100 * (old - new), before=old, after=new))
     if gap > 0:
         warnings.append(GAP.format(gap=gap))
-    if not proof.covers_inference.all():
-        warnings.append(NOT_INFERENCE.format(count=int((~proof.covers_inference).sum())))
+    if not proof.holds.all():
+        warnings.append(NOT_PROVEN.format(count=int((~proof.holds).sum()), inputs=len(proof.holds)))
+    only_real = proof.holds & ~proof.covers_inference
+    if only_real.any():
+        warnings.append(NOT_INFERENCE.format(count=int(only_real.sum())))
     return warnings
