@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import fairmend.audit as _audit_package
 import fairmend.certify as _certify_package
 import fairmend.repair as _repair_package
+import fairmend.search as _search_package
 from fairmend._version import __version__
-from fairmend.api import audit, certify, load_network, repair
+from fairmend.api import audit, certify, load_network, repair, search
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from fairmend.checker import CheckReport, check
     from fairmend.network import Network
     from fairmend.repair.result import RepairResult
+    from fairmend.search.report import SearchReport
     from fairmend.spec import Feature, Label, Spec
 
-del _audit_package, _certify_package, _repair_package
+del _audit_package, _certify_package, _repair_package, _search_package
 
 _LAZY = {
     "AuditReport": "fairmend.audit.report",
@@ -31,6 +33,7 @@ _LAZY = {
     "Label": "fairmend.spec",
     "Network": "fairmend.network",
     "RepairResult": "fairmend.repair.result",
+    "SearchReport": "fairmend.search.report",
     "Spec": "fairmend.spec",
     "Verdict": "fairmend.certify.verdict",
     "check": "fairmend.checker",
@@ -45,6 +48,7 @@ __all__ = [
     "Label",
     "Network",
     "RepairResult",
+    "SearchReport",
     "Spec",
     "Verdict",
     "__version__",
@@ -53,6 +57,7 @@ __all__ = [
     "check",
     "load_network",
     "repair",
+    "search",
 ]
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fairmend.network import Network
     from fairmend.repair.progress import Progress
     from fairmend.repair.result import RepairResult
+    from fairmend.search.report import SearchReport
     from fairmend.spec import Spec
 
 
@@ -98,4 +99,35 @@ def audit(
         pairs=pairs,
         progress=progress,
         witnesses=witnesses,
+    )
+
+
+def search(
+    net: Network | str | PathLike[str] | nn.Module,
+    spec: Spec,
+    X: pd.DataFrame | ArrayLike,
+    method: str = "adf",
+    seed: int = 0,
+    *,
+    seeds: int = 1000,
+    local_steps: int = 1000,
+    global_steps: int = 10,
+    progress: Progress | None = None,
+) -> SearchReport:
+    """Search, from the inputs X, for people who would get another answer if only protected features were different.
+
+    ``method`` is a published tester: "adf", "eidig", "neuronfair" or "grft"; `fairmend.search.run.search` says more.
+    """
+    from fairmend.search.run import search as run
+
+    return run(
+        load_network(net),
+        spec,
+        X,
+        method,
+        seed,
+        seeds=seeds,
+        local_steps=local_steps,
+        global_steps=global_steps,
+        progress=progress,
     )

@@ -271,6 +271,47 @@ def audit(ctx: click.Context, /, model: Path, spec_file: Path, **options: Any) -
 
 
 @main.command()
+@click.argument("model", type=_FILE)
+@click.option("--spec", "spec_file", type=_FILE, required=True, help="What the columns mean, .toml.")
+@click.option("--data", type=_FILE, required=True, help="People to start from, .csv or .parquet.")
+@click.option(
+    "--method",
+    type=click.Choice(["adf", "eidig", "neuronfair", "grft"]),
+    default="adf",
+    show_default=True,
+    help="The tester: by gradients of the loss, of the output or of biased neurons, or by a genetic search.",
+)
+@click.option("--seeds", type=click.IntRange(min=1), default=1000, show_default=True, help="People to start from.")
+@click.option(
+    "--local-steps",
+    type=click.IntRange(min=0),
+    default=1000,
+    show_default=True,
+    help="Steps around each seed that led to somebody.",
+)
+@_seed
+@click.option("--out", type=_FILE, help="CSV to write: everybody found, with a neighbour.")
+@click.option(
+    "--activation",
+    default="relu",
+    show_default=True,
+    help="Activation of a network whose file holds weights only (.pth, .safetensors).",
+)
+@_json
+@_verbose
+@click.pass_context
+def search(ctx: click.Context, /, model: Path, spec_file: Path, data: Path, **options: Any) -> None:
+    """Search for people who are treated unequally.
+
+    MODEL is a file: .onnx, .safetensors or .pth. A fairness tester goes from the people in the data to others who would
+    get another answer with other protected features. Exits with 0 if nobody was found, 1 if somebody was.
+    """
+    from fairmend.commands.search import run_search
+
+    ctx.exit(run_search(model, spec_file, data, **options))
+
+
+@main.command()
 @click.argument("certificate", type=_FILE)
 @click.argument("model", type=_FILE)
 @click.option("--spec", "spec_file", type=_FILE, help="A spec, .toml, that must be the certificate's own.")

@@ -1,0 +1,108 @@
+"""`fairmend search`: a fairness tester looks for people whom a network treats unequally, beyond those in the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fairmend._version import __version__
+from fairmend.audit.report import AuditPair, make_pairs
+from fairmend.commands.console import bars, console, show_json
+from fairmend.commands.pairs_file import PairsFile
+from fairmend.errors import FairmendError
+from fairmend.network import Network, load_network
+from fairmend.search.report import SearchReport
+from fairmend.search.run import search
+from fairmend.spec import Spec
+from fairmend.tables import read_table
+
+NOBODY_FOUND, SOMEBODY_FOUND = 0, 1
+
+_SHOWN = 5
+_STAGES = {
+    "global": "Looking for somebody from each seed",
+    "local": "Looking around those found",
+    "confirm": "Confirming everybody found",
+}
+
+
+def run_search(
+    model: Path,
+    spec_file: Path,
+    data: Path,
+    *,
+    method: str = "adf",
+    seeds: int = 1000,
+    local_steps: int = 1000,
+    seed: int = 0,
+    out: Path | None = None,
+    activation: str = "relu",
+    json_output: bool = False,
+) -> int:
+    """Search from the people in the file and show what came of it; return the exit code."""
+    spec, net = Spec.load(spec_file), load_network(model, activation)
+    if net.inputs != spec.width:
+        raise FairmendError(
+            f"{model}: the network reads {net.inputs} columns, but {spec_file} describes {spec.width} "
+            f"({', '.join(spec.column_names)}); use the spec of the data the network was trained on"
+        )
+    try:
+        X = spec.as_inputs(read_table(data), net.dtype)
+    except FairmendError as error:
+        raise error if str(error).startswith(str(data)) else FairmendError(f"{data}: {error}") from error
+    with PairsFile(out, spec, net, [model, spec_file, data]) as file:
+        with bars(quiet=json_output) as report:
+            result = search(
+                net,
+                spec,
+                X,
+                method,
+                seed,
+                seeds=seeds,
+                local_steps=local_steps,
+                progress=lambda stage, done, total: report(_STAGES[stage], done, total),
+            )
+        if out is not None and result.count:
+            file.write(np.arange(result.count), result.idis, result.others)
+    if json_output:
+        names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed}
+        pairs = [pair.as_dict() for pair in _pairs(net, spec, result)]
+        show_json({**names, "local_steps": local_steps, **result.as_dict(), "pairs": pairs, "out": out})
+    else:
+        _show(console(), f"{model.name}, searched from {data.name}", result, _pairs(net, spec, result))
+        if out is not None:
+            console().print(Text.assemble("\nEverybody found is in ", (str(out), "bold")))
+    return SOMEBODY_FOUND if result.count else NOBODY_FOUND
+
+
+def _pairs(net: Network, spec: Spec, result: SearchReport) -> list[AuditPair]:
+    """Return a few of those found, spread over all of them; `row` counts them from 0."""
+    rows = np.unique(np.linspace(0, result.count - 1, min(_SHOWN, result.count)).astype(np.int64)).tolist()
+    return make_pairs(net, spec, rows, result.idis[rows], result.others[rows]) if rows else []
+
+
+def _show(screen: Console, title: str, result: SearchReport, pairs: list[AuditPair]) -> None:
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False)
+    table.add_column("")
+    table.add_column("", justify="right")
+    table.add_row("Tester", result.method)
+    table.add_row("Treated unequally, found", Text(f"{result.count:,}", "bold red" if result.count else "bold green"))
+    table.add_row("Seeds that led to somebody", f"{result.starts:,} of {result.seeds:,}")
+    table.add_row("Model calls", f"{result.calls:,}")
+    table.add_row("Seconds", f"{result.seconds:.2f}")
+    screen.print(table)
+    if not result.count:
+        screen.print(Text("Nobody was found, which proves nothing: fairmend certify can prove.", style="yellow"))
+        return
+    screen.print(Text("\nSome of them:"))
+    lines = Table.grid(padding=(0, 1))
+    for pair in pairs:
+        first, second = (f"answer {a} ({s:+.3g})" for a, s in zip(pair.answers, pair.scores, strict=True))
+        words = f"{pair.difference[0].upper()}{pair.difference[1:]}"
+        lines.add_row(Text(f"  {pair.row}: {first}."), Text(f"{words}: {second}."))
+    screen.print(lines)

@@ -1,0 +1,90 @@
+"""Derivatives of the network with respect to its inputs, for a batch of rows, by hand: the chain rule backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.feature import FloatArray
+from fairmend.network import Activation, Network
+from fairmend.search.oracle import Oracle, classes
+from fairmend.search.values import Values
+
+Floats = npt.NDArray[np.float64]
+
+
+def forward(net: Network, X: FloatArray) -> list[Floats]:
+    """Return what every affine layer makes of X (rows, width), after its activation; the logits last."""
+    layers: list[Floats] = []
+    values = X.astype(np.float64)
+    for i, affine in enumerate(net.affines):
+        values = values @ affine.weight.T.astype(np.float64) + affine.bias
+        if i < len(net.activations):
+            net.activations[i].apply(values)
+        layers.append(values)
+    return layers
+
+
+def backward(net: Network, layers: Sequence[Floats], slopes: Sequence[Floats | None]) -> Floats:
+    """Return the gradient (rows, width) of a function, from its derivatives in each layer of `forward`."""
+    gradient: Floats | None = None
+    for i in reversed(range(net.depth)):
+        slope = slopes[i]
+        if slope is not None:
+            gradient = slope if gradient is None else gradient + slope
+        if gradient is None:
+            continue
+        if i < len(net.activations):
+            gradient = gradient * _slope(net.activations[i], layers[i])
+        gradient = gradient @ net.affines[i].weight.astype(np.float64)
+    if gradient is None:
+        return np.zeros((len(layers[0]), net.inputs))
+    return gradient
+
+
+def loss_gradient(oracle: Oracle, V: Values) -> Floats:
+    """Return the gradient (rows, width) of the cross entropy between the output and the class the network chose."""
+    layers, chances, chosen = _outputs(oracle, V)
+    return backward(oracle.net, layers, _last(oracle.net, chances - chosen))
+
+
+def output_gradient(oracle: Oracle, V: Values) -> Floats:
+    """Return the gradient (rows, width) of the probability of the class the network chose."""
+    layers, chances, chosen = _outputs(oracle, V)
+    if oracle.net.outputs == 1:
+        slope = chances * (1 - chances) * (2 * chosen - 1)
+    else:
+        slope = (chances * chosen).sum(axis=1, keepdims=True) * (chosen - chances)
+    return backward(oracle.net, layers, _last(oracle.net, slope))
+
+
+def _outputs(oracle: Oracle, V: Values) -> tuple[list[Floats], Floats, Floats]:
+    """Return the layers, the probabilities and the chosen class as 0 and 1, both (rows, outputs)."""
+    layers = forward(oracle.net, oracle.space.encode(V))
+    oracle.calls += len(V)
+    logits = layers[-1]
+    answers = classes(logits)
+    if oracle.net.outputs == 1:
+        chances = logits.copy()
+        Activation("sigmoid").apply(chances)
+        return layers, chances, answers[:, None].astype(np.float64)
+    chances = np.exp(logits - logits.max(axis=1, keepdims=True))
+    chances /= chances.sum(axis=1, keepdims=True)
+    return layers, chances, np.eye(oracle.net.outputs)[answers]
+
+
+def _last(net: Network, slope: Floats) -> list[Floats | None]:
+    return [*([None] * (net.depth - 1)), slope]
+
+
+def _slope(activation: Activation, after: Floats) -> Floats:
+    """Return the derivative of an activation from what it gave."""
+    if activation.name in ("relu", "leaky_relu"):
+        return np.where(after > 0, 1.0, activation.slope)
+    if activation.name == "tanh":
+        return np.asarray(1 - after * after)
+    if activation.name == "sigmoid":
+        return np.asarray(after * (1 - after))
+    return np.ones_like(after)

@@ -1,0 +1,168 @@
+"""What a tester may ask of the network, and how often it did: answers, and the most different neighbour."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.feature import Feature, FloatArray
+from fairmend.network import Network
+from fairmend.search.values import Choices, Space, Values
+from fairmend.spec import Spec
+
+Mask = npt.NDArray[np.bool_]
+
+# Neighbourhoods up to this size are looked at whole, of larger ones a random part of this size.
+MOST_NEIGHBOURS = 512
+_NUMBERS = 262_144  # in one buffer: what stays in cache
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """The most different neighbour of some rows.
+
+    Attributes
+    ----------
+    answers : (rows,), the class of each
+    partner : (rows,), the number of the neighbour with another answer that is deepest in it; where there is none, of
+        the one whose score differs most
+    unequal : bool (rows,), whether the partner gets another answer
+    own, theirs : (rows,), by how much the row's class leads the best other one, at the row and at its partner
+    """
+
+    answers: Choices
+    partner: Choices
+    unequal: Mask
+    own: npt.NDArray[np.float64]
+    theirs: npt.NDArray[np.float64]
+
+
+class Oracle:
+    """A network and its neighbourhoods, over values; counts every evaluation in `calls`.
+
+    Neighbour number j of a row is the row with the j-th choice of protected values, and moved by the j-th choice of
+    offsets in the features that have a tolerance; so a number means the same to every row.
+    """
+
+    def __init__(self, net: Network, spec: Spec, rng: np.random.Generator) -> None:
+        self.net, self.spec, self.space = net, spec, Space(spec, net.dtype)
+        self.calls = 0
+        self._varying = [(i, f) for i, f in enumerate(spec.features) if f.varies]
+        self._table = _choices([f for _, f in self._varying], rng)
+        self._near = [not f.protected for _, f in self._varying]
+        self._shared = None if any(self._near) else self._first_layer()
+
+    def answers(self, V: Values) -> Choices:
+        """Return the class of each row (rows,)."""
+        return classes(self.logits(V))
+
+    def logits(self, V: Values) -> FloatArray:
+        """Return the logits (rows, outputs)."""
+        self.calls += len(V)
+        return self.net.logits(self.space.encode(V)).reshape(len(V), -1)
+
+    def neighbours(self, V: Values, partner: Choices) -> Values:
+        """Return the neighbours of V (rows, features) with these numbers (rows,)."""
+        others = V.copy()
+        for k, (i, _) in enumerate(self._varying):
+            choice = self._table[partner, k]
+            others[:, i] = V[:, i] + choice if self._near[k] else choice
+        return self.space.clip(others) if any(self._near) else others
+
+    def look(self, V: Values) -> Look:
+        """Find the most different neighbour of each row."""
+        own = self.logits(V)
+        answers = classes(own)
+        partner = np.zeros(len(V), np.int64)
+        unequal, deepest = np.zeros(len(V), np.bool_), np.zeros(len(V))
+        mine = lead(own[:, None, :], answers)[:, 0]
+        step = max(1, _NUMBERS // (len(self._table) * max(len(a.bias) for a in self.net.affines)))
+        for start in range(0, len(V), step):
+            rows = slice(start, start + step)
+            theirs = self._everyone(V[rows])
+            leads = lead(theirs, answers[rows])
+            differ = classes(theirs) != answers[rows, None]
+            # A neighbour with another answer counts before any other, and the deepest of those first.
+            distance = np.abs(leads - mine[rows, None])
+            chosen = np.where(differ.any(axis=1), leads.argmin(axis=1), distance.argmax(axis=1))
+            at = np.arange(len(chosen))
+            partner[rows], unequal[rows], deepest[rows] = chosen, differ[at, chosen], leads[at, chosen]
+        return Look(answers, partner, unequal, mine, deepest)
+
+    def _everyone(self, V: Values) -> FloatArray:
+        """Return the logits of all neighbours (rows, neighbours, outputs)."""
+        points = len(self._table)
+        self.calls += len(V) * points
+        if self._shared is None:
+            others = self.neighbours(np.repeat(V, points, axis=0), np.tile(np.arange(points), len(V)))
+            return self.net.logits(self.space.encode(others)).reshape(len(V), points, -1)
+        # Neighbours differ in protected columns only, so what these add to the first layer is the same for all rows.
+        first = self.net.affines[0]
+        X = self.space.encode(V)
+        for _, f in self._varying:
+            X[:, self.spec.columns(f.name)] = 0
+        with np.errstate(over="ignore", invalid="ignore"):
+            hidden = ((X @ first.weight.T + first.bias)[:, None, :] + self._shared).reshape(len(V) * points, -1)
+            for activation, affine in zip(self.net.activations, self.net.affines[1:], strict=True):
+                activation.apply(hidden)
+                hidden = hidden @ affine.weight.T
+                hidden += affine.bias
+        return hidden.reshape(len(V), points, -1)
+
+    def _first_layer(self) -> FloatArray:
+        """Return what the protected values of each choice add to the first layer (neighbours, units)."""
+        V = np.tile(self.space.low, (len(self._table), 1))
+        for k, (i, _) in enumerate(self._varying):
+            V[:, i] = self._table[:, k]
+        X = self.space.encode(V)
+        columns = [c for _, f in self._varying for c in range(self.spec.width)[self.spec.columns(f.name)]]
+        return np.asarray(X[:, columns] @ self.net.affines[0].weight[:, columns].T)
+
+
+def classes(logits: FloatArray) -> Choices:
+    """Return the classes (...) of logits (..., outputs), as `Network.predict` chooses them."""
+    if logits.shape[-1] == 1:
+        return np.asarray(logits[..., 0] >= 0, dtype=np.int64)
+    return np.asarray(logits.argmax(axis=-1), dtype=np.int64)
+
+
+def lead(logits: FloatArray, answers: Choices) -> npt.NDArray[np.float64]:
+    """Return by how much each row's class (rows,) leads the best other one in logits (rows, points, outputs)."""
+    if logits.shape[-1] == 1:
+        return np.asarray(logits[..., 0] * (2.0 * answers - 1)[:, None], dtype=np.float64)
+    own = np.take_along_axis(logits, answers[:, None, None], axis=2)[..., 0]
+    others = np.where(np.arange(logits.shape[-1]) == answers[:, None, None], -np.inf, logits).max(axis=2)
+    return np.asarray(own - others, dtype=np.float64)
+
+
+def _choices(varying: list[Feature], rng: np.random.Generator) -> Values:
+    """Return protected values and offsets of the neighbours (neighbours, varying features): all, or a random part."""
+    whole = [np.arange(*_span(f, whole=True)) if f.kind != "continuous" else None for f in varying]
+    if all(values is not None for values in whole):
+        sizes = [len(values) for values in whole if values is not None]
+        if math.prod(sizes) <= MOST_NEIGHBOURS:
+            return np.array(list(product(*[values for values in whole if values is not None])), dtype=np.float64)
+    columns = []
+    for f in varying:
+        low, high = _span(f)
+        drawn = rng.uniform(low, high, MOST_NEIGHBOURS)
+        columns.append(drawn if f.kind == "continuous" else rng.integers(int(low), int(high) + 1, MOST_NEIGHBOURS))
+    table = np.stack(columns, axis=1).astype(np.float64)
+    # The ends of every range are where a score is most likely to differ most.
+    corners = np.array(list(product(*[_span(f) for f in varying[:6]])), dtype=np.float64)
+    table[: len(corners), : corners.shape[1]] = corners
+    return table
+
+
+def _span(f: Feature, whole: bool = False) -> tuple[float, float]:
+    """Return the first and last protected value, or offset; of `whole` numbers, the one after the last."""
+    low, high = f.bounds if f.protected else (-min(f.reach, _length(f)), min(f.reach, _length(f)))
+    return low, high + 1 if whole else high
+
+
+def _length(f: Feature) -> float:
+    return f.bounds[1] - f.bounds[0]

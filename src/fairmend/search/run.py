@@ -1,0 +1,91 @@
+"""`fairmend.search`: a fairness tester looks for individual discriminatory instances, in two phases, in one batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.audit.look import enumerable
+from fairmend.errors import FairmendError
+from fairmend.network import Network
+from fairmend.search import adf, eidig, grft, neuronfair
+from fairmend.search.found import Found
+from fairmend.search.oracle import Oracle
+from fairmend.search.report import SearchReport
+from fairmend.search.seeds import draw_seeds
+from fairmend.search.walk import walk
+from fairmend.spec import Spec
+from fairmend.words import suggest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Progress = Callable[[str, int, int], None]
+"""Called with the stage ("global", "local" or "confirm"), the steps done and the steps in all."""
+
+METHODS: dict[str, ModuleType] = {"adf": adf, "eidig": eidig, "neuronfair": neuronfair, "grft": grft}
+
+
+def search(
+    net: Network,
+    spec: Spec,
+    X: pd.DataFrame | npt.ArrayLike,
+    method: str = "adf",
+    seed: int = 0,
+    *,
+    seeds: int = 1000,
+    local_steps: int = 1000,
+    global_steps: int = 10,
+    progress: Progress | None = None,
+) -> SearchReport:
+    """Search for people who would get another answer if only their protected features were different.
+
+    Parameters
+    ----------
+    net, spec : the network, and which people count as similar.
+    X : inputs to start from, encoded or as a DataFrame.
+    method : "adf", "eidig", "neuronfair" or "grft".
+    seed : of every random choice.
+    seeds : how many of X to start from, drawn in turn from 4 clusters.
+    local_steps : how many steps the local phase takes from each seed that led to somebody.
+    global_steps : how many steps (grft: generations) the global phase takes from each seed at most.
+    progress : called with the stage, the steps done and the steps in all.
+    """
+    started = time.perf_counter()
+    if method not in METHODS:
+        raise FairmendError(f'unknown tester "{method}"{suggest(method, METHODS)}; use one of {", ".join(METHODS)}')
+    for name, value, least in (("seeds", seeds, 1), ("local_steps", local_steps, 0), ("global_steps", global_steps, 0)):
+        if value < least:
+            raise FairmendError(f"{name} is {value}; it must be at least {least}")
+    if net.inputs != spec.width:
+        raise FairmendError(
+            f"the network reads {net.inputs} columns, the spec describes {spec.width}; "
+            "use the spec the network was trained with"
+        )
+    tester, rng = METHODS[method], np.random.default_rng(seed)
+    oracle = Oracle(net, spec, rng)
+    found = Found(oracle)
+    origins = oracle.space.values(draw_seeds(spec.as_inputs(X, net.dtype), seeds, rng))
+    starts, partners = tester.find(oracle, origins, global_steps, found, rng, _stage(progress, "global"))
+    walk(oracle, starts, partners, local_steps, tester.RULE, found, rng, _stage(progress, "local"))
+    calls = oracle.calls
+    idis, others = found.confirmed(_stage(progress, "confirm"))
+    return SearchReport(
+        idis=idis,
+        others=others,
+        method=method,
+        seeds=len(origins),
+        starts=len(starts),
+        calls=calls,
+        exact=enumerable(spec),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _stage(progress: Progress | None, stage: str) -> Callable[[int, int], None] | None:
+    return None if progress is None else lambda done, total: progress(stage, done, total)
