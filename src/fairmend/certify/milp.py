@@ -14,6 +14,7 @@ import numpy as np
 
 from fairmend.certify.boxes import Floats, Pieces, inputs_at_a_time
 from fairmend.certify.findings import TIME_LIMIT, Findings
+from fairmend.certify.margin import proven_at
 from fairmend.certify.rational import piecewise_linear
 from fairmend.certify.relu_milp import Intervals, encode, intervals
 from fairmend.errors import FairmendError
@@ -112,8 +113,11 @@ class _Solves:
             self.findings.doubt([row], self._why(solution, constant, piece))
 
     def _offer(self, row: int, piece: int, at: Floats) -> None:
+        """Offer a point as a witness, unless its other answer is only rounding: a minimiser likes to lie on a tie."""
         point = self.pieces.points(np.array([piece]), at[None])
-        self.findings.offer(np.array([row]), point, np.zeros(1))
+        pair = np.concatenate([self.findings.X[row : row + 1], point])
+        if proven_at(self.net, pair, self.net.predict(pair)).all():
+            self.findings.offer(np.array([row]), point, np.zeros(1))
 
     def _why(self, solution: Solution, constant: float, piece: int) -> str:
         """Why a solve showed neither: that is for want of time, or too close to tell."""
