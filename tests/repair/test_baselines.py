@@ -208,8 +208,6 @@ def test_auto_does_not_try_them():
 
 def test_the_command_says_what_is_not_proven_and_exits_with_1(tmp_path):
     made = Case(tmp_path)
-    made.out.mkdir()
-    (made.out / "certificate.json").write_text("of an earlier repair")
     result = made.repair("--method", "flip", "--steps", "1", "--json")
     assert result.exit_code == 1, result.stderr
     document = json.loads(result.stdout)
@@ -224,3 +222,17 @@ def test_the_command_says_what_is_not_proven_and_exits_with_1(tmp_path):
     words = made.repair("--method", "flip", "--steps", "1")
     assert words.exit_code == 1
     assert "Not proven:" in words.stdout
+
+
+def test_where_nothing_is_proven_no_certificate_is_left_in_the_folder(tmp_path):
+    made = Case(tmp_path)
+    made.out.mkdir()
+    (made.out / "certificate.json").write_text("of an earlier repair")
+    first = Affine(np.array([[0, 8, 0, 0, 0], [0, 0, 8, 0, 0]], np.float32), np.zeros(2, np.float32))
+    head = Affine(np.array([[1.0, -1.0]], np.float32), np.zeros(1, np.float32))
+    Network([first, head], case(ONE)[0].activations[:1]).save(made.model)
+    result = made.repair("--method", "flip", "--steps", "0")
+    assert result.exit_code == 1, result.stderr
+    assert "0 of 20 repair inputs happen to be proven" in " ".join(result.stdout.split())
+    assert "certificate" not in result.stdout
+    assert not (made.out / "certificate.json").exists()
