@@ -330,6 +330,24 @@ def check(ctx: click.Context, /, certificate: Path, model: Path, spec_file: Path
 
 
 @main.command()
+@click.argument("what", type=click.Choice(["table1", "table2", "table3", "table4", "rq4", "timing", "all"]))
+@click.option("--out", type=_FILE, default=Path("fairmend-bench"), show_default=True, help="Folder to write.")
+@click.option("--data-dir", type=_FILE, help="Raw files of the data sets; else the cache, or a download.")
+@click.option("--models-dir", type=_FILE, help="The biased networks as state dicts; else networks are trained.")
+@click.option("--splits-dir", type=_FILE, help="The paper's repair and calibration sets; else they are drawn.")
+@click.option("--quick", is_flag=True, help="Fewer samples and steps: for a first look.")
+@click.option("--resume", is_flag=True, help="Go on where an earlier run in the same folder stopped.")
+@_seed
+@_json
+@_verbose
+def bench(what: str, out: Path, **options: Any) -> None:
+    """Print the paper's tables, its numbers beside ours."""
+    from fairmend.commands.bench import run_bench
+
+    run_bench(what, out, **options)
+
+
+@main.command()
 @click.option("--out", type=_FILE, default=Path("fairmend-demo"), show_default=True, help="Folder to write.")
 @_seed
 @_json

@@ -28,6 +28,7 @@ STAGES = {
     "audit": "Looking for unequal treatment",
     "audit original": "Looking for unequal treatment",
     "try": "Trying recipes",
+    "bench": "Filling the tables",
     "retrain": "Changing the weights",
     "calibrate": "Step 1: calibrating the features",
     "solve": "Step 2: solving for the head",

@@ -1,0 +1,154 @@
+"""The paper's tables as data: each entry with our number and the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fairmend.bench.cells import Cell
+from fairmend.bench.protocol import names, paper
+
+PAPER_NAME = {"original": "Original", "flip": "FLIP", "care": "CARE", "grft": "GRFT", "prof": "Ours"}
+METHODS = ("original", "flip", "care", "grft", "prof", "blind", "auto")
+TESTERS = ("adf", "eidig", "neuronfair", "grft")
+TESTED = ("flip", "care", "grft", "prof")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Ours, the paper's where it has one, and a shade: "good", "fair", "bad", "best" or none."""
+
+    ours: float | None
+    paper: float | None = None
+    shade: str = ""
+    digits: int = 2
+
+    def __str__(self) -> str:
+        """Ours, with the paper's in brackets."""
+        ours = "–" if self.ours is None else f"{self.ours:.{self.digits}f}"
+        return ours if self.paper is None else f"{ours} ({self.paper:.{self.digits}f})"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows by name; the first column of the header names them."""
+
+    name: str
+    title: str
+    header: Sequence[str]
+    rows: Mapping[str, Sequence[Entry]] = field(default_factory=dict)
+    note: str = ""
+
+
+Cells = Callable[[str, str], Cell]
+"""The repair cell of a setting and a method."""
+
+
+def table1(cells: Cells) -> list[Table]:
+    """Single-attribute repair: CUR, IDI-D and IDI-S."""
+    return [_metric_table("table1", "single", metric, METHODS, cells) for metric in ("CUR", "IDI-D", "IDI-S")]
+
+
+def table3(cells: Cells) -> list[Table]:
+    """Several attributes, and relaxed similarity."""
+    return [
+        _metric_table("table3", kind, metric, METHODS, cells)
+        for kind in ("multi", "relaxed")
+        for metric in ("CUR", "IDI-D", "IDI-S")
+    ]
+
+
+def _metric_table(name: str, kind: str, metric: str, methods: Sequence[str], cells: Cells) -> Table:
+    chosen = names(kind)
+    rows: dict[str, list[Entry]] = {}
+    best = {setting: min(cells(setting, method)[metric] for method in methods[1:]) for setting in chosen}
+    before = [cells(setting, "original")[metric] for setting in chosen]
+    for method in methods:
+        ours = [cells(setting, method)[metric] for setting in chosen]
+        theirs = [_paper(setting, method, metric) for setting in chosen]
+        shades = ["best" if v == best[s] and method != "original" else "" for s, v in zip(chosen, ours, strict=True)]
+        entries = [Entry(o, t, shade) for o, t, shade in zip(ours, theirs, shades, strict=True)]
+        known = None if None in theirs else float(np.mean([t for t in theirs if t is not None]))
+        drop = None if method == "original" else 100 * (1 - np.mean(ours) / np.mean(before))
+        rows[method] = [*entries, Entry(float(np.mean(ours)), known), Entry(None if drop is None else float(drop))]
+    title = {"single": "one protected attribute", "multi": "two", "relaxed": "with a tolerance"}[kind]
+    return Table(name, f"{metric} in percent, {title}", ("method", *chosen, "mean", "relative drop"), rows, _BRACKETS)
+
+
+def table2(cells: Cells) -> list[Table]:
+    """Accuracy, and what it does not show."""
+    chosen, rows = names(), {}
+    for setting in chosen:
+        original = cells(setting, "original")["accuracy"]
+        entries = [Entry(original)]
+        for method in METHODS[1:]:
+            ours = cells(setting, method)["accuracy"]
+            loss = original - ours
+            shade = "good" if loss <= 3 else "fair" if loss <= 5 else "bad"
+            theirs = paper()["accuracy"].get(setting, {}).get(PAPER_NAME.get(method, ""))
+            entries.append(Entry(ours, theirs, shade))
+        rows[setting] = entries
+    tables = [Table("table2", "accuracy in percent", ("setting", *METHODS), rows, _BRACKETS)]
+    for key, title, digits in (("balanced", "balanced accuracy in percent", 1), ("AUC", "AUC", 3), ("positive", "positive rate in percent", 1)):  # fmt: skip  # noqa: E501
+        body = {s: [Entry(cells(s, method)[key], digits=digits) for method in METHODS] for s in chosen}
+        tables.append(Table("table2", title, ("setting", *METHODS), body, "The paper does not report this."))
+    proven = {s: [Entry(float(cells(s, m)["certificate"] is not None), digits=0) for m in METHODS] for s in chosen}
+    tables.append(Table("table2", "certificate (1: there is one)", ("setting", *METHODS), proven))
+    return tables
+
+
+def table4(ratio: Callable[[str, str, str], float | None]) -> list[Table]:
+    """IDIs that testers find after a repair, as a share of those before; ``ratio(setting, method, tester)``."""
+    header = ("setting", *(f"{method}: {tester}" for method in TESTED for tester in TESTERS))
+    rows: dict[str, list[Entry]] = {}
+    for setting in names("strict"):
+        rows[setting] = []
+        for method in TESTED:
+            for tester in TESTERS:
+                ours = ratio(setting, method, tester)
+                theirs = paper()["testers"][setting][PAPER_NAME[method]][tester]
+                shade = "" if ours is None else "good" if ours < 1 else "fair" if ours <= 1.3 else "bad"
+                rows[setting].append(Entry(ours, theirs, shade))
+    columns = list(zip(*rows.values(), strict=True))
+    rows["mean"] = [Entry(_mean([e.ours for e in column]), _mean([e.paper for e in column])) for column in columns]
+    return [Table("table4", "IDIs found after the repair / before", header, rows, _BRACKETS)]
+
+
+def timing(cells: Cells) -> list[Table]:
+    """Seconds of each repair."""
+    rows = {s: [Entry(cells(s, method)["seconds"]) for method in METHODS[1:]] for s in names()}
+    columns = list(zip(*rows.values(), strict=True))
+    theirs: dict[str, float] = {"flip": 1.0, "grft": 1.0, "care": 244.0, "prof": 18.0}
+    rows["mean"] = [
+        Entry(_mean([e.ours for e in column]), theirs.get(method))
+        for method, column in zip(METHODS[1:], columns, strict=True)
+    ]
+    return [Table("timing", "seconds of a repair", ("setting", *METHODS[1:]), rows, _BRACKETS)]
+
+
+def naive(cell: Callable[[str], Cell]) -> list[Table]:
+    """The naive method beside the symbolic one (RQ4)."""
+    rows = {}
+    for setting in names():
+        found = cell(setting)
+        rows[setting] = [
+            *(Entry(found[method]["accuracy"]) for method in ("prof", "prof-concrete")),
+            *(Entry(found[method]["objective"], digits=5) for method in ("prof", "prof-concrete")),
+        ]
+    header = ("setting", "accuracy, symbolic", "accuracy, naive", "optimum, symbolic", "optimum, naive")
+    return [Table("rq4", "symbolic against concrete bounds", header, rows)]
+
+
+_BRACKETS = "In brackets: the paper's number."
+
+
+def _paper(setting: str, method: str, metric: str) -> float | None:
+    number = paper()["repair"][setting].get(PAPER_NAME.get(method, ""), {}).get(metric)
+    return None if number is None else float(number)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None

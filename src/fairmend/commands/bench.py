@@ -1,0 +1,52 @@
+"""`fairmend bench`: the paper's tables, with its numbers beside ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from fairmend.bench.protocol import Sources
+from fairmend.bench.render import show, write
+from fairmend.bench.run import QUICK, Effort, run
+from fairmend.commands.console import bars, show_json
+from fairmend.errors import FairmendError
+
+
+def run_bench(
+    what: str,
+    out: Path,
+    *,
+    models_dir: Path | None = None,
+    data_dir: Path | None = None,
+    splits_dir: Path | None = None,
+    quick: bool = False,
+    resume: bool = False,
+    seed: int = 0,
+    json_output: bool = False,
+) -> None:
+    """Compute tables, show them, and write them below `out`."""
+    for folder in (models_dir, data_dir, splits_dir):
+        if folder is not None and not folder.is_dir():
+            raise FairmendError(f"{folder}: no such folder")
+    sources = Sources(models_dir, data_dir, splits_dir, seed)
+    with bars(quiet=json_output) as report:
+        effort = QUICK if quick else Effort()
+        results = run(what, out, sources, effort, resume=resume, progress=report)
+    files = write(out, results.tables, results.figures)
+    if json_output:
+        plain = [
+            {
+                "table": table.name,
+                "title": table.title,
+                "columns": list(table.header),
+                "rows": {name: [[e.ours, e.paper] for e in entries] for name, entries in table.rows.items()},
+            }
+            for table in results.tables
+        ]
+        show_json({"tables": plain, "files": [str(path) for path in files]})
+        return
+    screen = Console(width=max(Console().width, 200), highlight=False)
+    show(screen, results.tables)
+    for path in files:
+        screen.print(f"Saved {path}")

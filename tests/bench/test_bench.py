@@ -1,0 +1,156 @@
+"""The bench: the paper's numbers as printed, cells computed once, tables that hold both."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+
+from fairmend import FairmendError
+from fairmend.bench import run as bench_run
+from fairmend.bench import tables
+from fairmend.bench.cells import Store
+from fairmend.bench.figures import loss_figure
+from fairmend.bench.protocol import Sources, load_setting, names, paper
+from fairmend.bench.render import show, write
+from fairmend.bench.tables import Entry, Table
+
+
+def fake_cell(setting, method):
+    value = float(len(setting) + len(method)) / 4
+    keys = ("CUR", "IDI-D", "IDI-S", "accuracy", "balanced", "AUC", "positive", "seconds")
+    return {**dict.fromkeys(keys, value), "certificate": "all" if method == "auto" else None, "objective": None}
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "metric", "printed"),
+    [
+        ("single", "Original", "CUR", 9.22),
+        ("single", "FLIP", "CUR", 3.56),
+        ("single", "CARE", "IDI-D", 4.54),
+        ("single", "GRFT", "IDI-S", 1.31),
+        ("single", "Ours", "IDI-D", 0.43),
+        ("single", "Ours", "IDI-S", 0.33),
+        ("multi", "Original", "IDI-D", 26.26),
+        ("multi", "FLIP", "CUR", 8.71),
+        ("multi", "Ours", "IDI-S", 0.83),
+        ("relaxed", "GRFT", "CUR", 1.50),
+        ("relaxed", "Ours", "IDI-D", 0.52),
+    ],
+)
+def test_the_papers_numbers_have_the_means_that_the_paper_prints(kind, method, metric, printed):
+    values = [paper()["repair"][setting][method][metric] for setting in names(kind)]
+    assert np.mean(values) == pytest.approx(printed, abs=0.0051)
+
+
+def test_the_papers_tester_ratios_have_its_means():
+    for method, printed in {"FLIP": (0.61, 0.60, 0.89, 0.64), "Ours": (0.06, 0.12, 0.05, 0.16)}.items():
+        for tester, mean in zip(tables.TESTERS, printed, strict=True):
+            values = [paper()["testers"][setting][method][tester] for setting in names("strict")]
+            assert np.mean(values) == pytest.approx(mean, abs=0.0051)
+
+
+def test_there_are_22_settings_in_the_papers_order():
+    assert [len(names(kind)) for kind in ("single", "multi", "relaxed", "strict", "all")] == [9, 7, 6, 16, 22]
+    assert names()[0] == "compas-sex"
+
+
+def test_a_cell_is_computed_once_and_never_again(tmp_path):
+    calls = []
+    store = Store(tmp_path, resume=False)
+    for _ in range(2):
+        assert store.get("a/b", lambda: calls.append(1) or {"x": 1}) == {"x": 1}
+    assert Store(tmp_path, resume=True).get("a/b", dict) == {"x": 1}
+    assert calls == [1]
+    with pytest.raises(FairmendError, match="--resume"):
+        Store(tmp_path, resume=False)
+
+
+def test_a_cell_that_fails_leaves_nothing_behind(tmp_path):
+    store = Store(tmp_path, resume=False)
+    with pytest.raises(ZeroDivisionError):
+        store.get("a/b", lambda: {"x": 1 / 0})
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path, monkeypatch):
+    done = []
+
+    def cell(setting, method, samples):
+        if len(done) == 40:
+            raise KeyboardInterrupt
+        done.append((setting, method))
+        return fake_cell(setting, method)
+
+    monkeypatch.setattr(bench_run, "repair_cell", cell)
+    monkeypatch.setattr(bench_run, "load_setting", lambda name, sources: name)
+    sources = Sources(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        bench_run.run("table2", tmp_path, sources, bench_run.QUICK)
+    done.append("marker")
+    results = bench_run.run("table2", tmp_path, sources, bench_run.QUICK, resume=True)
+    assert len(set(done)) == 22 * len(tables.METHODS) + 1
+    assert results.tables[0].header == ("setting", *tables.METHODS)
+
+
+def test_tables_hold_ours_and_the_papers(tmp_path):
+    found = [
+        *tables.table1(fake_cell),
+        *tables.table2(fake_cell),
+        *tables.table3(fake_cell),
+        *tables.table4(lambda *which: 0.5),
+        *tables.timing(fake_cell),
+        *tables.naive(lambda s: {m: {"accuracy": 1.0, "objective": 0.1} for m in ("prof", "prof-concrete")}),
+    ]
+    assert found[0].rows["prof"][0] == Entry(3.5, 0.0, "best")
+    assert all(len(entries) == len(table.header) - 1 for table in found for entries in table.rows.values())
+    write(tmp_path, found, [("a figure", "<svg></svg>")])
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "tables.csv").read_text())))
+    assert {row["table"] for row in rows} == {"table1", "table2", "table3", "table4", "rq4", "timing"}
+    assert "| flip |" in (tmp_path / "tables.md").read_text()
+    assert "<svg></svg>" in (tmp_path / "tables.html").read_text()
+
+
+def test_names_are_escaped_on_the_page(tmp_path):
+    table = Table("t", "<script>alert(1)</script>", ("row", "<b>"), {"<i>": [Entry(1.0, 2.0, "best")]})
+    write(tmp_path, [table])
+    page = (tmp_path / "tables.html").read_text()
+    assert "<script>" not in page
+    assert "<i>" not in page
+    assert "1.00 (2.00)" in page
+
+
+def test_tables_print(capsys):
+    from rich.console import Console
+
+    show(Console(width=200), tables.table1(fake_cell))
+    assert "IDI-D in percent" in capsys.readouterr().out
+
+
+def test_the_loss_figure_is_one_svg():
+    svg = loss_figure("x", {"a": np.ones((3, 5)), "b": np.zeros((3, 5))})
+    assert svg.startswith("<svg")
+    assert svg.count("<polyline") == 2
+
+
+def test_a_setting_reads_the_papers_sets(shared):
+    reference = shared / "reference" / "splits"
+    setting = load_setting("compas-sex", Sources(shared / "models", shared / "data", reference))
+    assert setting.X_repair.shape == (100, 6)
+    drawn = load_setting("compas-sex", Sources(shared / "models", shared / "data"))
+    assert drawn.X_repair.shape == (100, 6)
+    assert not np.array_equal(drawn.X_repair, setting.X_repair)
+    assert (setting.uniform(50) <= setting.dataset.bounds[:, 1]).all()
+    with pytest.raises(FairmendError, match="unknown setting"):
+        load_setting("compas-shoe", Sources(shared / "models", shared / "data"))
+
+
+def test_a_missing_folder_is_refused_on_the_command_line(tmp_path):
+    from click.testing import CliRunner
+
+    from fairmend.cli import main
+
+    result = CliRunner().invoke(main, ["bench", "table1", "--out", str(tmp_path / "out"), "--models-dir", "nowhere"])
+    assert result.exit_code == 2
+    assert "nowhere: no such folder" in result.stderr
+    assert not (tmp_path / "out").exists()
