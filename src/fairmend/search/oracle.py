@@ -18,7 +18,9 @@ Mask = npt.NDArray[np.bool_]
 
 # Neighbourhoods up to this size are looked at whole, of larger ones a random part of this size.
 MOST_NEIGHBOURS = 512
-_NUMBERS = 262_144  # in one buffer: what stays in cache
+# Numbers in one buffer, and multiplications in one layer: what stays in cache, and below the size at which BLAS starts
+# threads, which wait for each other at every step where other programs keep the cores busy.
+_NUMBERS, _PRODUCTS = 262_144, 500_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +82,9 @@ class Oracle:
         partner = np.zeros(len(V), np.int64)
         unequal, deepest = np.zeros(len(V), np.bool_), np.zeros(len(V))
         mine = lead(own[:, None, :], answers)[:, 0]
-        step = max(1, _NUMBERS // (len(self._table) * max(len(a.bias) for a in self.net.affines)))
+        widest = max(len(affine.bias) for affine in self.net.affines)
+        largest = max(affine.weight.size for affine in self.net.affines)
+        step = max(1, min(_NUMBERS // widest, _PRODUCTS // largest) // len(self._table))
         for start in range(0, len(V), step):
             rows = slice(start, start + step)
             theirs = self._everyone(V[rows])

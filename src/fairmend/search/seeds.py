@@ -20,7 +20,7 @@ def draw_seeds(X: FloatArray, seeds: int, rng: np.random.Generator) -> FloatArra
 
     X = X[rng.permutation(len(X))[:_ENOUGH]]
     distinct = len(np.unique(X, axis=0))
-    means = KMeans(min(CLUSTERS, distinct), n_init=4, random_state=int(rng.integers(2**31)))
+    means = KMeans(min(CLUSTERS, distinct), n_init=1, random_state=int(rng.integers(2**31)))
     clusters = means.fit_predict(X.astype(np.float64))
     turn = np.empty(len(X), np.int64)  # the first of each cluster come first, then the second of each
     for cluster in range(means.n_clusters):
