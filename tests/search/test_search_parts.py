@@ -14,6 +14,7 @@ from strategies import networks
 
 SPECS = {
     "one-hot": spec(),
+    "several in order": spec(protected=("age", "sex"), one_hot=False),
     "several": spec(protected=("sex", "job")),
     "tolerance": spec(protected=("age",), tolerance=2),
 }

@@ -57,6 +57,10 @@ class Oracle:
         self._table = _choices([f for _, f in self._varying], rng)
         self._near = [not f.protected for _, f in self._varying]
         self._shared = None if any(self._near) else self._first_layer()
+        sizes = [f.bounds[1] - f.bounds[0] + 1 for _, f in self._varying]
+        # Whether the table lists all protected values in order, so that a row itself is one of its neighbours.
+        self._whole = self._shared is not None and spec.finite and math.prod(sizes) == len(self._table)
+        self._strides = np.array([math.prod(sizes[k + 1 :]) for k in range(len(sizes))])
 
     def answers(self, V: Values) -> Choices:
         """Return the class of each row (rows,)."""
@@ -75,19 +79,24 @@ class Oracle:
             others[:, i] = V[:, i] + choice if self._near[k] else choice
         return self.space.clip(others) if any(self._near) else others
 
+    @property
+    def pairs(self) -> bool:
+        """Whether everybody has one neighbour, so that a partner once found is the only one."""
+        return self._whole and len(self._table) == 2
+
     def look(self, V: Values) -> Look:
         """Find the most different neighbour of each row."""
-        own = self.logits(V)
-        answers = classes(own)
-        partner = np.zeros(len(V), np.int64)
-        unequal, deepest = np.zeros(len(V), np.bool_), np.zeros(len(V))
-        mine = lead(own[:, None, :], answers)[:, 0]
+        answers, partner = np.zeros(len(V), np.int64), np.zeros(len(V), np.int64)
+        unequal, mine, deepest = np.zeros(len(V), np.bool_), np.zeros(len(V)), np.zeros(len(V))
         widest = max(len(affine.bias) for affine in self.net.affines)
         largest = max(affine.weight.size for affine in self.net.affines)
         step = max(1, min(_NUMBERS // widest, _PRODUCTS // largest) // len(self._table))
         for start in range(0, len(V), step):
             rows = slice(start, start + step)
             theirs = self._everyone(V[rows])
+            own = theirs[np.arange(len(theirs)), self._numbers(V[rows])] if self._whole else self.logits(V[rows])
+            answers[rows] = classes(own)
+            mine[rows] = lead(own[:, None, :], answers[rows])[:, 0]
             leads = lead(theirs, answers[rows])
             differ = classes(theirs) != answers[rows, None]
             # A neighbour with another answer counts before any other, and the deepest of those first.
@@ -96,6 +105,11 @@ class Oracle:
             at = np.arange(len(chosen))
             partner[rows], unequal[rows], deepest[rows] = chosen, differ[at, chosen], leads[at, chosen]
         return Look(answers, partner, unequal, mine, deepest)
+
+    def _numbers(self, V: Values) -> Choices:
+        """Return which of its own neighbours each row is (rows,)."""
+        varying = [i for i, _ in self._varying]
+        return np.asarray((V[:, varying] - self.space.low[varying]) @ self._strides, dtype=np.int64)
 
     def _everyone(self, V: Values) -> FloatArray:
         """Return the logits of all neighbours (rows, neighbours, outputs)."""

@@ -85,7 +85,7 @@ def _check(oracle: Oracle, V: Values, partner: Choices) -> tuple[Mask, Choices]:
     other = partner.copy()
     hit = oracle.answers(V) != oracle.answers(oracle.neighbours(V, partner))
     rest = np.flatnonzero(~hit)
-    if len(rest):
+    if len(rest) and not oracle.pairs:
         look = oracle.look(V[rest])
         hit[rest], other[rest] = look.unequal, look.partner
     return hit, other
