@@ -162,7 +162,8 @@ class _Losses:
         self.widths = _Widths(regions)
         with torch.no_grad():
             initial = self._current_widths(parameters.layers())
-        varies = initial > 0
+        # A saturated unit has a width of 1e-30, say; what that shrinks to in proportion is noise, and overflows.
+        varies = initial > math.sqrt(torch.finfo(dtype).tiny)
         self.idle = int((~varies).sum())
         self.share = torch.where(varies, 1 / initial, torch.zeros_like(initial)) / varies.sum().clamp(min=1)
 
