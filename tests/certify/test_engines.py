@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fairmend
+from fairmend.bounds.inference import inference_error
 from fairmend.certify import boxes, branch, points
 from fairmend.certify.enumerate import sample_unequal
 from fairmend.certify.run import certify
@@ -37,6 +38,25 @@ def network(seed, spec, activation, outputs=1, dtype=np.float32, hidden=(6, 5)):
     return Network([*net.affines[:-1], head], net.activations)
 
 
+def check_agreement(net, spec, X, report):
+    """Every verdict is that of brute force, or UNKNOWN where inference may answer either way.
+
+    What inference answers within its own rounding error depends on the batch a row is in, so there brute force is one
+    of two truths.
+    """
+    for x, verdict, true in zip(X, report.verdicts, brute_force(net, spec, X), strict=True):
+        assert verdict is true or (verdict is UNKNOWN and not settled(net, spec, x))
+
+
+def settled(net, spec, x):
+    """Whether every neighbour of x is further from a change of answer than inference can be off."""
+    points = np.concatenate([chunk for _, chunk in spec.points(x[None], dtype=x.dtype)])
+    logits = np.sort(net.astype(np.float64).logits(points).reshape(len(points), -1), axis=1)
+    margin = np.abs(logits[:, 0]) if net.outputs == 1 else logits[:, -1] - logits[:, -2]
+    error = inference_error(net, points, points).max(axis=1) * (1 if net.outputs == 1 else 2)
+    return bool((margin > error).all())
+
+
 cases = given(
     case=specs_and_inputs(finite=True),
     seed=st.integers(0, 2**32 - 1),
@@ -51,7 +71,7 @@ def test_enumeration_agrees_with_brute_force(case, seed, outputs, data):
     spec, X = case
     net = network(seed, spec, data.draw(st.sampled_from(ACTIVATIONS)), outputs, X.dtype)
     report = certify(net, spec, X, "enumerate")
-    assert list(report.verdicts) == brute_force(net, spec, X)
+    check_agreement(net, spec, X, report)
     check_witnesses(net, spec, X, report)
 
 
@@ -64,7 +84,7 @@ def test_branch_and_bound_agrees_with_brute_force_for_every_activation(case, see
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(branch, "_LEAF", leaf)  # at 1, only bounds prove
         report = certify(net, spec, X, "branch")
-    assert list(report.verdicts) == brute_force(net, spec, X)
+    check_agreement(net, spec, X, report)
     check_witnesses(net, spec, X, report)
 
 
