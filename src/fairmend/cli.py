@@ -74,6 +74,15 @@ def _json(command: _Command) -> _Command:
     )
 
 
+def _activation(command: _Command) -> _Command:
+    return click.option(
+        "--activation",
+        default="relu",
+        show_default=True,
+        help="Activation of a network whose file holds weights only (.pth, .safetensors).",
+    )(command)
+
+
 def _seed(command: _Command) -> _Command:
     return click.option(
         "--seed",
@@ -152,12 +161,7 @@ def main() -> None:
     show_default=True,
     help="Relative gap at which the solver may stop.",
 )
-@click.option(
-    "--activation",
-    default="relu",
-    show_default=True,
-    help="Activation of a network whose file holds weights only (.pth, .safetensors).",
-)
+@_activation
 @_json
 @_verbose
 @click.pass_context
@@ -214,12 +218,7 @@ def repair(
 )
 @click.option("--rows", type=click.IntRange(min=1), help="Only so many rows of the data, drawn at random.")
 @click.option("--time-limit", type=_POSITIVE, help="Seconds; who is not decided by then is UNKNOWN.")
-@click.option(
-    "--activation",
-    default="relu",
-    show_default=True,
-    help="Activation of a network whose file holds weights only (.pth, .safetensors).",
-)
+@_activation
 @_seed
 @click.option("--certificate", type=_FILE, help="Write a certificate of those that are FAIR, for fairmend check.")
 @_json
@@ -250,12 +249,7 @@ def certify(ctx: click.Context, /, model: Path, data: Path, spec_file: Path, **o
 @_seed
 @click.option("--pairs", type=click.IntRange(min=0), default=10, show_default=True, help="How many pairs to show.")
 @click.option("--out", type=_FILE, help="CSV to write: everybody treated unequally, with a neighbour.")
-@click.option(
-    "--activation",
-    default="relu",
-    show_default=True,
-    help="Activation of a network whose file holds weights only (.pth, .safetensors).",
-)
+@_activation
 @_json
 @_verbose
 @click.pass_context
@@ -291,12 +285,7 @@ def audit(ctx: click.Context, /, model: Path, spec_file: Path, **options: Any) -
 )
 @_seed
 @click.option("--out", type=_FILE, help="CSV to write: everybody found, with a neighbour.")
-@click.option(
-    "--activation",
-    default="relu",
-    show_default=True,
-    help="Activation of a network whose file holds weights only (.pth, .safetensors).",
-)
+@_activation
 @_json
 @_verbose
 @click.pass_context
