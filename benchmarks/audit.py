@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -28,16 +27,6 @@ WANTED, MEMORY = 10e6, 500.0
 ROWS, CHUNK = 2_000_000, 100_000
 
 
-def seconds_of(run: object, repeat: int = 5) -> tuple[object, float]:
-    """What it gives, and the least seconds it took: these machines are shared, and noise only adds."""
-    best = float("inf")
-    for _ in range(repeat):
-        started = time.perf_counter()
-        result = run()
-        best = min(best, time.perf_counter() - started)
-    return result, best
-
-
 def speed(console: Console) -> float:
     table = Table(title="AC1 (13 → 16 → 8 → 1) on 45,222 people: million evaluations a second")
     for heading in ("setting", "points each", "unequal", "scores alone", "audit", "net.predict", "times faster"):
@@ -48,9 +37,9 @@ def speed(console: Console) -> float:
         X = s.everyone.astype(s.network.dtype)
         points = int(s.spec.neighbourhood_sizes(X).sum())
         scores = Scores(s.network, s.spec)
-        _, alone = seconds_of(lambda scores=scores, X=X: scores.extremes(X))
-        ours, audit = seconds_of(lambda s=s, X=X: fairmend.audit(s.network, s.spec, X))
-        plain, predict = seconds_of(lambda s=s, X=X: find_unequal(s.network, s.spec, X), repeat=2)
+        _, alone = settings.timed(lambda scores=scores, X=X: scores.extremes(X))
+        ours, audit = settings.timed(lambda s=s, X=X: fairmend.audit(s.network, s.spec, X))
+        plain, predict = settings.timed(lambda s=s, X=X: find_unequal(s.network, s.spec, X), repeat=2)
         if ours.count != plain.count:
             raise SystemExit(f"{name}: audit counts {ours.count}, enumeration {plain.count}")
         least = min(least, points / audit)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 import os
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from fairmend.bench import protocol
 
+T = TypeVar("T")
 SHARED = Path(os.environ.get("FAIRMEND_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 
 
@@ -24,6 +28,16 @@ def peak_megabytes() -> float:
     """The most memory this process has had. (getrusage would count its parent's, from before exec.)"""
     with Path("/proc/self/status").open() as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
+
+
+def timed(run: Callable[[], T], repeat: int = 3) -> tuple[T, float]:
+    """What it gives, and the least seconds it took: these machines are shared, and noise only adds."""
+    best = float("inf")
+    for _ in range(repeat):
+        started = time.perf_counter()
+        result = run()
+        best = min(best, time.perf_counter() - started)
+    return result, best
 
 
 def require_shared() -> None:

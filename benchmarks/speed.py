@@ -12,8 +12,6 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from collections.abc import Callable
-from typing import TypeVar
 
 import numpy as np
 from rich.console import Console
@@ -27,7 +25,6 @@ from fairmend.repair.dual import Dual
 from fairmend.repair.features import Linear
 from fairmend.repair.head import HeadRepair, repair_head
 
-T = TypeVar("T")
 ORIGINAL = {"margin": 1e-6, "delta_limit": 3.0}
 DUAL_SECONDS = 300.0
 LARGE = [
@@ -40,16 +37,6 @@ LARGE = [
 ]
 
 
-def timed(run: Callable[[], T], repeat: int = 3) -> tuple[T, float]:
-    """What it gives, and the least seconds it took: these machines are shared, and noise only adds."""
-    best = float("inf")
-    for _ in range(repeat):
-        started = time.perf_counter()
-        result = run()
-        best = min(best, time.perf_counter() - started)
-    return result, best
-
-
 def paper_settings(console: Console) -> None:
     table = Table(title="the paper's settings, 100 regions (seconds)")
     for heading in (
@@ -60,16 +47,18 @@ def paper_settings(console: Console) -> None:
     for name in track(settings.names(), "22 settings", console=Console(stderr=True)):
         s = settings.setting(name)
         regions = s.spec.regions(s.X_repair)
-        calibrated, step1 = timed(lambda s=s, regions=regions: calibrate(s.network, regions, s.X_cal, s.y_cal))
-        head, step2 = timed(lambda network=calibrated.network, regions=regions: ours(network, regions))
+        calibrated, step1 = settings.timed(lambda s=s, regions=regions: calibrate(s.network, regions, s.X_cal, s.y_cal))
+        head, step2 = settings.timed(lambda network=calibrated.network, regions=regions: ours(network, regions))
         weight, bias = calibrated.network.head.weight, calibrated.network.head.bias
-        dual, dual_seconds = timed(
+        dual, dual_seconds = settings.timed(
             lambda network=calibrated.network, regions=regions, weight=weight, bias=bias: Dual.from_network(
                 network, regions
             ).solve(weight, bias, **ORIGINAL)[0],
             repeat=1,
         )
-        _, total = timed(lambda s=s: fairmend.repair(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal, method="prof"))
+        _, total = settings.timed(
+            lambda s=s: fairmend.repair(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal, method="prof")
+        )
         if dual.objective is None or abs(dual.objective - head.objective) > 1e-6:
             raise SystemExit(f"{name}: ours {head.objective}, Dual {dual}")
         theirs = s.original["seconds_step1"], s.original["seconds_step2_dual"]
@@ -102,8 +91,10 @@ def large(console: Console) -> None:
         s = settings.setting(name)
         rows = np.random.default_rng(0).permutation(len(s.dataset.X_train))[:count]
         regions = s.spec.regions(s.dataset.X_train[rows])
-        calibrated, step1 = timed(lambda s=s, regions=regions: calibrate(s.network, regions, s.X_cal, s.y_cal), 1)
-        head, step2 = timed(lambda network=calibrated.network, regions=regions: ours(network, regions))
+        calibrated, step1 = settings.timed(
+            lambda s=s, regions=regions: calibrate(s.network, regions, s.X_cal, s.y_cal), 1
+        )
+        head, step2 = settings.timed(lambda network=calibrated.network, regions=regions: ours(network, regions))
         dual_text, ratio = "not tried", ""
         if name != "adult-race":
             weight, bias = calibrated.network.head.weight, calibrated.network.head.bias
