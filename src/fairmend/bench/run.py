@@ -58,7 +58,7 @@ def run(
 
 
 def jobs_of(wanted: tuple[str, ...], effort: Effort) -> list[Job]:
-    """The work that these tables need, in the order of the paper's settings."""
+    """The work that these tables need, longest first, so that no core waits long for the last one."""
     kinds = {kind for table in wanted for kind in _SETTINGS.get(table, ())}
     measured = {(setting, method) for kind in kinds for setting in names(kind) for method in tables.METHODS}
     if "rq4" in wanted:
@@ -66,7 +66,7 @@ def jobs_of(wanted: tuple[str, ...], effort: Effort) -> list[Job]:
     tested = set()
     if "table4" in wanted:
         tested = {(setting, method) for setting in names("strict") for method in ("original", *tables.TESTED)}
-    in_order = sorted(measured | tested, key=lambda job: (names().index(job[0]), job[1]))
+    in_order = sorted(measured | tested, key=lambda job: (job[1] != "auto", -names().index(job[0]), job[1]))
     jobs: list[Job] = [
         RepairJob(*job, measured=job in measured, testers=tables.TESTERS if job in tested else ()) for job in in_order
     ]
