@@ -112,7 +112,7 @@ def test_all_makes_each_network_once_and_draws_every_figure(tmp_path, made):
     results = bench_run.run("all", tmp_path, Sources(), jobs.QUICK)
     networks = made[41:]
     assert len(networks) == len(set(networks)) == 22 * (len(tables.METHODS) + 1)
-    assert {table.name for table in results.tables} == set(bench_run.WHAT)
+    assert {table.name for table in results.tables} == {*bench_run.WHAT, "summary"}
     assert [title for title, _ in results.figures[:2]] == ["accuracy in percent after the repair", "optimum of step 2"]
     assert len(results.figures) == 2 + 9
 
@@ -150,6 +150,17 @@ def test_names_are_escaped_on_the_page(tmp_path):
     assert "<script>" not in page
     assert "<i>" not in page
     assert "1.00 (2.00)" in page
+
+
+def test_the_summary_counts_who_agrees_with_the_paper():
+    def as_printed(setting, method):
+        printed = paper()["repair"][setting].get(tables.PAPER_NAME.get(method, ""), {})
+        return {"accuracy": 0.0, **printed, "CUR": 1.0}
+
+    rows = tables.summary(as_printed).rows
+    assert [entry.ours for entry in rows["original, IDI-D"][:2]] == [22, 22]
+    assert [entry.ours for entry in rows["prof, accuracy"][:2]] == [0, 9]
+    assert rows["prof, CUR"][3].word.startswith("compas-sex, compas-race")
 
 
 def test_tables_print(capsys):

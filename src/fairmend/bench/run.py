@@ -111,6 +111,8 @@ def _read(wanted: tuple[str, ...], store: Store, effort: Effort) -> Results:
             results.figures.extend(_losses(store, setting, effort) for setting in names("single"))
         else:
             results.tables.extend(_REPAIR_TABLES[name](cell))
+    if set(wanted) == set(WHAT):
+        results.tables.insert(0, tables.summary(cell))
     return results
 
 
