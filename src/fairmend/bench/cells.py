@@ -105,8 +105,7 @@ def tester_cell(setting: Setting, made: Made, tester: str, seeds: int, local_ste
     """How many IDIs a tester finds on the network that a method made."""
     from fairmend.search.run import search
 
-    people = setting.dataset.X_train
-    report = search(made.network, setting.spec, people, tester, 0, seeds=seeds, local_steps=local_steps)
+    report = search(made.network, setting.spec, setting.everyone, tester, 0, seeds=seeds, local_steps=local_steps)
     return {"count": report.count, "calls": report.calls, "seconds": report.seconds}
 
 
