@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from doc_page import CHECKED, RUN, SHOWN, blocks, needs_demo, run
 
 ROOT = Path(__file__).parent.parent
