@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 # The package of the same name must be imported before the function takes its name here: a first import later on
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from fairmend.spec import Feature, Label, Spec
 
 del _audit_package, _certify_package, _repair_package, _search_package
+
+# Who uses fairmend as a library decides where its log goes.
+logging.getLogger("fairmend").addHandler(logging.NullHandler())
 
 _LAZY = {
     "AuditReport": "fairmend.audit.report",

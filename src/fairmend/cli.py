@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from fairmend._version import __version__
-from fairmend.shell import SHELLS, FileType, Group, completion_script
+from fairmend.shell import SHELLS, BareCommand, FileType, Group, completion_script, config_of
 from fairmend.shell import common_options as _verbose
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -302,22 +302,22 @@ def demo(out: Path, seed: int, json_output: bool) -> None:
     run_demo(out, seed=seed, json_output=json_output)
 
 
-@main.command()
+@main.command(cls=BareCommand)
 @_json
 @_verbose
 @click.pass_context
 def doctor(ctx: click.Context, /, json_output: bool) -> None:
     """Check that fairmend has what it needs here.
 
-    Looks at versions, solvers and their licences, threads, a GPU, extras and fairmend.toml. Exits with 0 if fairmend can
-    work, 2 if something it requires is missing or too old.
+    Looks at versions, solvers and their licences, threads, a GPU, extras and fairmend.toml. Exits with 0 if fairmend
+    can work, 2 if something it requires is missing or too old.
     """
     from fairmend.commands.doctor import run_doctor
 
-    ctx.exit(run_doctor(main, json_output=json_output))
+    ctx.exit(run_doctor(main, config_of(ctx), json_output=json_output))
 
 
-@main.command()
+@main.command(cls=BareCommand)
 @click.argument("shell", type=click.Choice(SHELLS))
 @_verbose
 def completion(shell: str) -> None:

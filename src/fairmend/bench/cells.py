@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,8 @@ from fairmend.certify.enumerate import find_unequal
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.utility import utility
+
+_logger = logging.getLogger(__name__)
 
 Cell = dict[str, Any]
 MOST_POINTS = 40_000_000
@@ -36,9 +39,12 @@ class Store:
         """The cell of that name."""
         path = self.folder / f"{key}.json"
         if path.is_file():
+            _logger.debug("cell %s is there", key)
             found: Cell = json.loads(path.read_text())
             return found
+        started = time.perf_counter()
         cell = compute()
+        _logger.info("cell %s in %.2f s", key, time.perf_counter() - started)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps(cell, allow_nan=False).encode())
         return cell

@@ -21,7 +21,7 @@ import click
 
 from fairmend._version import __version__
 from fairmend.errors import FairmendError
-from fairmend.shell.config import check_config, find_config
+from fairmend.shell.config import check_config
 
 CAN_WORK, CANNOT_WORK = 0, 2
 
@@ -45,7 +45,7 @@ class Package:
     problem: str = ""
 
 
-def run_doctor(commands: click.Group, *, json_output: bool = False) -> int:
+def run_doctor(commands: click.Group, config: Path | None = None, *, json_output: bool = False) -> int:
     """Look, say what was found, and return the exit code."""
     problems: list[str] = []
     packages = _packages(problems)
@@ -62,11 +62,16 @@ def run_doctor(commands: click.Group, *, json_output: bool = False) -> int:
             for extra in sorted({p.extra for p in packages if p.extra and p.problem} - set(_TOOLS))
         },
         "browser": next((found for found in map(shutil.which, _BROWSERS) if found), None),
-        "config": _config(commands, problems),
+        "config": None if config is None else str(config),
     }
     problems += [f"{p.name}: {p.problem}" for p in packages if p.problem and p.extra is None]
     if document["solvers"]["highs"] != "works":
         problems.append(f"the default solver, highs: {document['solvers']['highs']}")
+    if config is not None:
+        try:
+            check_config(config, commands)
+        except FairmendError as error:
+            problems.append(str(error))
     document |= {"problems": problems, "can_work": not problems}
     if json_output:
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
@@ -154,17 +159,6 @@ def _threads() -> dict[str, Any]:
 def _gpu() -> str | None:
     torch = sys.modules.get("torch")
     return torch.cuda.get_device_name(0) if torch is not None and torch.cuda.is_available() else None
-
-
-def _config(commands: click.Group, problems: list[str]) -> str | None:
-    file = find_config(Path.cwd())
-    if file is None:
-        return None
-    try:
-        check_config(file, commands)
-    except FairmendError as error:
-        problems.append(str(error))
-    return str(file)
 
 
 def _show(document: dict[str, Any], packages: list[Package]) -> None:

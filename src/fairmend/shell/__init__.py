@@ -4,6 +4,16 @@ Everything here is light to import: `fairmend --help` goes through it.
 """
 
 from fairmend.shell.completion import SHELLS, FileType, completion_script
-from fairmend.shell.group import COULD_NOT_ANSWER, INTERRUPTED, Group, common_options
+from fairmend.shell.group import COULD_NOT_ANSWER, INTERRUPTED, BareCommand, Group, common_options, config_of
 
-__all__ = ["COULD_NOT_ANSWER", "INTERRUPTED", "SHELLS", "FileType", "Group", "common_options", "completion_script"]
+__all__ = [
+    "COULD_NOT_ANSWER",
+    "INTERRUPTED",
+    "SHELLS",
+    "BareCommand",
+    "FileType",
+    "Group",
+    "common_options",
+    "completion_script",
+    "config_of",
+]

@@ -46,7 +46,7 @@ def command_defaults(file: Path | None, ctx: click.Context) -> dict[str, Any]:
     root = ctx.find_root().command
     assert isinstance(root, click.Group)
     tables = _Tables(file, root)
-    names = []
+    names: list[str] = []
     here: click.Context | None = ctx
     while here is not None and here.parent is not None:
         names.insert(0, here.info_name or "")

@@ -31,11 +31,14 @@ _logger = logging.getLogger(__name__)
 class Command(click.Command):
     """A command whose options may have their defaults in fairmend.toml."""
 
+    takes_defaults = True
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Find the project's defaults before the options are looked at; explicit options win over them."""
         if not ctx.resilient_parsing:  # that is, not while a shell completes
             given: dict[str, Any] = self.make_parser(ctx).parse_args(list(args))[0]
-            ctx.default_map = command_defaults(_chosen_config(ctx, given), ctx)
+            config = _chosen_config(ctx, given)
+            ctx.default_map = command_defaults(config, ctx) if self.takes_defaults else {}
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -48,6 +51,12 @@ class Command(click.Command):
             return super().invoke(ctx)
         finally:
             _logger.info("%s ended after %.2f s", ctx.command_path, time.perf_counter() - started)
+
+
+class BareCommand(Command):
+    """A command that works whatever fairmend.toml says, and without it."""
+
+    takes_defaults = False
 
 
 class Group(click.Group):
@@ -83,6 +92,12 @@ def _fail(ctx: click.Context, message: str, code: int = COULD_NOT_ANSWER) -> NoR
     _logger.debug("exit %d: %s", code, message)
     click.secho(f"Error: {message}" if code != INTERRUPTED else message, fg="red", err=True)
     ctx.exit(code)
+
+
+def config_of(ctx: click.Context) -> Path | None:
+    """Return the fairmend.toml in force, if there is one."""
+    file: Path | None = ctx.meta.get(_CONFIG)
+    return file
 
 
 def _chosen_config(ctx: click.Context, given: dict[str, Any]) -> Path | None:
