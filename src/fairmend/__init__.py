@@ -12,7 +12,7 @@ import fairmend.certify as _certify_package
 import fairmend.repair as _repair_package
 import fairmend.search as _search_package
 from fairmend._version import __version__
-from fairmend.api import audit, certify, load_network, repair, search
+from fairmend.api import audit, certify, export_vnnlib, load_network, repair, search
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ __all__ = [
     "audit",
     "certify",
     "check",
+    "export_vnnlib",
     "load_network",
     "repair",
     "search",

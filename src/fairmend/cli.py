@@ -302,6 +302,42 @@ def demo(out: Path, seed: int, json_output: bool) -> None:
     run_demo(out, seed=seed, json_output=json_output)
 
 
+@main.command("export-vnnlib")
+@click.argument("model", type=_FILE)
+@click.option("--spec", "spec_file", type=_FILE, required=True, help="What the columns mean, .toml.")
+@click.option("--data", type=_FILE, required=True, help="People, .csv or .parquet.")
+@click.option("--out", type=_FILE, required=True, help="Folder to write; other files in it stay.")
+@click.option("--rows", type=click.IntRange(min=1), help="Only so many rows of the data, drawn at random.")
+@click.option(
+    "--timeout",
+    type=click.IntRange(min=1),
+    default=300,
+    show_default=True,
+    help="Seconds that instances.csv grants each problem.",
+)
+@click.option(
+    "--most-boxes",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Write values out up to so many boxes; beyond, relax features to intervals.",
+)
+@_seed
+@_activation
+@_json
+@_verbose
+def export_vnnlib(model: Path, data: Path, spec_file: Path, out: Path, **options: Any) -> None:
+    """Write problems for other verifiers (ONNX, VNN-LIB).
+
+    MODEL is a file: .onnx, .safetensors or .pth. For each person in the data the folder gets a property that is
+    satisfied where somebody similar gets another answer, in the form that VNN-COMP's tools read: model.onnx, .vnnlib
+    files, instances.csv, and manifest.json with what sat and unsat mean.
+    """
+    from fairmend.commands.export_vnnlib import run_export
+
+    run_export(model, data, spec_file, out, **options)
+
+
 @main.command(cls=BareCommand)
 @_json
 @_verbose

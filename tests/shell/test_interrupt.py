@@ -45,18 +45,20 @@ def test_certify_stops_and_says_that_nothing_was_written(tmp_path):
     case = Case(tmp_path)
     before = case.listing()
     # Continuous features all over, and a network on which branching takes long.
+    import numpy as np
+
     from cli_case import small_spec
     from fairmend.spec import Spec
     from strategies import random_network
-
-    import numpy as np
 
     features = [{"name": f"x{i}", "kind": "continuous", "range": [-3, 3], "protected": True} for i in range(12)]
     Spec(features).save(case.spec)
     random_network(np.random.default_rng(0), 12, [60, 60, 60], 1, "tanh").save(case.model)
     rng = np.random.default_rng(1)
     case.data.write_text(
-        "\n".join([",".join(f"x{i}" for i in range(12)), *(",".join(map(str, r)) for r in rng.uniform(-3, 3, (500, 12)))])
+        "\n".join(
+            [",".join(f"x{i}" for i in range(12)), *(",".join(map(str, r)) for r in rng.uniform(-3, 3, (500, 12)))]
+        )
     )
     before = case.listing()
     arguments = ["certify", case.model, "--spec", case.spec, "--data", case.data, "--engine", "branch",
