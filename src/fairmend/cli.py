@@ -280,6 +280,7 @@ def check(ctx: click.Context, /, certificate: Path, model: Path, spec_file: Path
 @click.option("--splits-dir", type=_FILE, help="The paper's repair and calibration sets; else they are drawn.")
 @click.option("--quick", is_flag=True, help="Fewer samples and steps: for a first look.")
 @click.option("--resume", is_flag=True, help="Go on where an earlier run in the same folder stopped.")
+@click.option("--workers", type=click.IntRange(min=1), help="Jobs at a time; as many as there are cores by default.")
 @_seed
 @_json
 @_verbose

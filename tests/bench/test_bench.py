@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from fairmend import FairmendError
+from fairmend.bench import jobs, tables
 from fairmend.bench import run as bench_run
-from fairmend.bench import tables
 from fairmend.bench.cells import Store
-from fairmend.bench.figures import loss_figure
+from fairmend.bench.figures import beside, loss_figure
 from fairmend.bench.protocol import Sources, load_setting, names, paper
 from fairmend.bench.render import show, write
 from fairmend.bench.tables import Entry, Table
@@ -19,7 +19,7 @@ from fairmend.bench.tables import Entry, Table
 def fake_cell(setting, method):
     value = float(len(setting) + len(method)) / 4
     keys = ("CUR", "IDI-D", "IDI-S", "accuracy", "balanced", "AUC", "positive", "seconds")
-    return {**dict.fromkeys(keys, value), "certificate": "all" if method == "auto" else None, "objective": None}
+    return {**dict.fromkeys(keys, value), "certificate": "valid" if method == "auto" else None, "objective": value}
 
 
 @pytest.mark.parametrize(
@@ -57,40 +57,72 @@ def test_there_are_22_settings_in_the_papers_order():
 
 def test_a_cell_is_computed_once_and_never_again(tmp_path):
     calls = []
-    store = Store(tmp_path, resume=False)
     for _ in range(2):
-        assert store.get("a/b", lambda: calls.append(1) or {"x": 1}) == {"x": 1}
-    assert Store(tmp_path, resume=True).get("a/b", dict) == {"x": 1}
+        assert Store(tmp_path).get("a/b", lambda: calls.append(1) or {"x": 1}) == {"x": 1}
+    assert Store(tmp_path).read("a/b") == {"x": 1}
     assert calls == [1]
-    with pytest.raises(FairmendError, match="--resume"):
-        Store(tmp_path, resume=False)
 
 
 def test_a_cell_that_fails_leaves_nothing_behind(tmp_path):
-    store = Store(tmp_path, resume=False)
     with pytest.raises(ZeroDivisionError):
-        store.get("a/b", lambda: {"x": 1 / 0})
+        Store(tmp_path).get("a/b", lambda: {"x": 1 / 0})
     assert not list(tmp_path.rglob("*.json"))
 
 
-def test_a_killed_run_goes_on_where_it_was(tmp_path, monkeypatch):
+@pytest.fixture
+def made(monkeypatch):
+    """Jobs that compute nothing: the list of what was made, settings with methods."""
     done = []
 
-    def cell(setting, method, samples):
+    def make(setting, method):
         if len(done) == 40:
+            done.append("killed")
             raise KeyboardInterrupt
         done.append((setting, method))
-        return fake_cell(setting, method)
+        return setting, method
 
-    monkeypatch.setattr(bench_run, "repair_cell", cell)
-    monkeypatch.setattr(bench_run, "load_setting", lambda name, sources: name)
-    sources = Sources(tmp_path)
+    monkeypatch.setattr(jobs, "make", make)
+    monkeypatch.setattr(jobs, "_setting", lambda name, sources: name)
+    monkeypatch.setattr(jobs, "repair_cell", lambda setting, network, samples: fake_cell(*network))
+    monkeypatch.setattr(jobs, "tester_cell", lambda setting, network, tester, *effort: {"count": len(network[1])})
+    monkeypatch.setattr(jobs, "load_setting", lambda name, sources: name)
+    monkeypatch.setattr(jobs, "loss_cell", lambda setting: {"fair": [1.0, 0.5], "task": [0.3, 0.3]})
+    return done
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path, made):
     with pytest.raises(KeyboardInterrupt):
-        bench_run.run("table2", tmp_path, sources, bench_run.QUICK)
-    done.append("marker")
-    results = bench_run.run("table2", tmp_path, sources, bench_run.QUICK, resume=True)
-    assert len(set(done)) == 22 * len(tables.METHODS) + 1
+        bench_run.run("table2", tmp_path, Sources(), jobs.QUICK)
+    results = bench_run.run("table2", tmp_path, Sources(), jobs.QUICK, resume=True)
+    assert len(made) == len(set(made)) == 22 * len(tables.METHODS) + 1
     assert results.tables[0].header == ("setting", *tables.METHODS)
+
+
+def test_runs_of_different_kinds_are_not_mixed(tmp_path, made):
+    made.extend(["x"] * 41)
+    bench_run.run("timing", tmp_path, Sources(), jobs.QUICK)
+    with pytest.raises(FairmendError, match="go on with --resume"):
+        bench_run.run("timing", tmp_path, Sources(), jobs.QUICK)
+    with pytest.raises(FairmendError, match="another --quick"):
+        bench_run.run("timing", tmp_path, Sources(), jobs.Effort(), resume=True)
+
+
+def test_all_makes_each_network_once_and_draws_every_figure(tmp_path, made):
+    made.extend(["x"] * 41)
+    results = bench_run.run("all", tmp_path, Sources(), jobs.QUICK)
+    networks = made[41:]
+    assert len(networks) == len(set(networks)) == 22 * (len(tables.METHODS) + 1)
+    assert {table.name for table in results.tables} == {*bench_run.WHAT, "summary"}
+    assert [title for title, _ in results.figures[:2]] == ["accuracy in percent after the repair", "optimum of step 2"]
+    assert len(results.figures) == 2 + 9
+
+
+def test_jobs_run_in_other_processes(tmp_path):
+    store = Store(tmp_path)
+    effort = jobs.QUICK
+    failing = [jobs.LossJob("compas-shoe", seed) for seed in range(2)]
+    with pytest.raises(FairmendError, match="unknown setting"):
+        list(jobs.run_jobs(failing, store, Sources(), effort, workers=2))
 
 
 def test_tables_hold_ours_and_the_papers(tmp_path):
@@ -100,7 +132,7 @@ def test_tables_hold_ours_and_the_papers(tmp_path):
         *tables.table3(fake_cell),
         *tables.table4(lambda *which: 0.5),
         *tables.timing(fake_cell),
-        *tables.naive(lambda s: {m: {"accuracy": 1.0, "objective": 0.1} for m in ("prof", "prof-concrete")}),
+        tables.naive(fake_cell),
     ]
     assert found[0].rows["prof"][0] == Entry(3.5, 0.0, "best")
     assert all(len(entries) == len(table.header) - 1 for table in found for entries in table.rows.values())
@@ -120,6 +152,17 @@ def test_names_are_escaped_on_the_page(tmp_path):
     assert "1.00 (2.00)" in page
 
 
+def test_the_summary_counts_who_agrees_with_the_paper():
+    def as_printed(setting, method):
+        printed = paper()["repair"][setting].get(tables.PAPER_NAME.get(method, ""), {})
+        return {"accuracy": 0.0, **printed, "CUR": 1.0}
+
+    rows = tables.summary(as_printed).rows
+    assert [entry.ours for entry in rows["original, IDI-D"][:2]] == [22, 22]
+    assert [entry.ours for entry in rows["prof, accuracy"][:2]] == [0, 9]
+    assert rows["prof, CUR"][3].word.startswith("compas-sex, compas-race")
+
+
 def test_tables_print(capsys):
     from rich.console import Console
 
@@ -131,6 +174,13 @@ def test_the_loss_figure_is_one_svg():
     svg = loss_figure("x", {"a": np.ones((3, 5)), "b": np.zeros((3, 5))})
     assert svg.startswith("<svg")
     assert svg.count("<polyline") == 2
+
+
+def test_missing_values_and_zeros_are_left_out_of_a_log_scale():
+    svg = beside("<x>", ["a", "b"], {"one": [1.0, 0.0], "two": [None, 10.0]}, logarithmic=True)
+    assert svg.count("<circle") == 2
+    assert "&lt;x&gt;" in svg
+    assert "nan" not in svg
 
 
 def test_a_setting_reads_the_papers_sets(shared):

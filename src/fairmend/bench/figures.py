@@ -1,8 +1,9 @@
-"""Figures as SVG text: a line with a band around it, for the losses of step 1."""
+"""Figures as SVG text: losses as lines with a band around them, two methods as dots beside each other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,13 @@ def loss_figure(title: str, curves: Mapping[str, NDArray[np.float64]]) -> str:
         parts.append(f'<polyline points="{" ".join(place(mean))}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
         row = 30 + 14 * list(curves).index(name)
         parts.append(f'<text x="{WIDTH - 90}" y="{row}" font-size="11" fill="{colour}">{name}</text>')
-    body = "".join(parts)
+    return _svg(WIDTH, HEIGHT, parts)
+
+
+def _svg(width: int, height: int, parts: Sequence[str]) -> str:
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'font-family="system-ui,sans-serif" fill="currentColor">{body}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        f'font-family="system-ui,sans-serif" fill="currentColor">{"".join(parts)}</svg>'
     )
 
 
@@ -45,3 +49,42 @@ def _axes(top: float, steps: int) -> list[str]:
         f'<text x="{WIDTH - 8}" y="{HEIGHT - 12}" font-size="10" text-anchor="end">step {steps}</text>',
     ]
     return [line, *labels]
+
+
+def beside(
+    title: str, labels: Sequence[str], series: Mapping[str, Sequence[float | None]], *, logarithmic: bool = False
+) -> str:
+    """Values for each label, as dots on one vertical line; what is missing, or 0 on a log scale, is left out."""
+    width, floor = LEFT + 30 * len(labels) + 8, HEIGHT - BOTTOM
+    height = HEIGHT + 80  # the labels stand upright
+    known = [v for values in series.values() for v in values if v is not None and (v > 0 or not logarithmic)]
+    low, high = (min(known), max(known)) if known else (0.0, 1.0)
+    if logarithmic:
+        low, high = np.log10(low), np.log10(high)
+    low, high = low - 0.05 * (high - low), high + 0.05 * (high - low) or 1.0
+
+    def place(value: float) -> float:
+        at = np.log10(value) if logarithmic else value
+        return float(floor - (at - low) / ((high - low) or 1.0) * (floor - 32))
+
+    ends = (10**low, 10**high) if logarithmic else (low, high)
+    parts = [f'<text x="{LEFT}" y="14" font-size="13">{escape(title)}</text>']
+    parts.append(f'<path d="M{LEFT} 24V{floor}H{width - 8}" fill="none" stroke="currentColor" opacity=".5"/>')
+    for end, y in zip(ends, (floor, 32), strict=True):
+        parts.append(f'<text x="{LEFT - 4}" y="{y}" font-size="10" text-anchor="end">{end:.3g}</text>')
+    for number, label in enumerate(labels):
+        x = LEFT + 15 + 30 * number
+        turned = f'transform="rotate(-60 {x} {floor + 14})" text-anchor="end"'
+        parts.append(f'<text x="{x}" y="{floor + 14}" font-size="10" {turned}>{escape(label)}</text>')
+        values = [values[number] for values in series.values()]
+        heights = [None if v is None or (logarithmic and v <= 0) else place(v) for v in values]
+        seen = [h for h in heights if h is not None]
+        if len(seen) > 1:
+            parts.append(f'<path d="M{x} {min(seen):.1f}V{max(seen):.1f}" stroke="currentColor" opacity=".35"/>')
+        for colour, h in zip(COLOURS, heights, strict=False):
+            if h is not None:
+                parts.append(f'<circle cx="{x}" cy="{h:.1f}" r="4" fill="{colour}"/>')
+    for number, (colour, name) in enumerate(zip(COLOURS, series, strict=False)):
+        x = width - 90 * (len(series) - number)
+        parts.append(f'<text x="{x}" y="14" font-size="11" fill="{colour}">● {escape(name)}</text>')
+    return _svg(width, height, parts)

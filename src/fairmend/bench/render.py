@@ -52,7 +52,7 @@ def _csv(tables: Sequence[Table]) -> str:
     for table in tables:
         for row, entries in table.rows.items():
             for column, entry in zip(table.header[1:], entries, strict=True):
-                writer.writerow([table.name, table.title, row, column, entry.ours, entry.paper])
+                writer.writerow([table.name, table.title, row, column, entry.word or entry.ours, entry.paper])
     return out.getvalue()
 
 

@@ -1,42 +1,32 @@
-"""Run the evaluation: which cells a table needs, computed or read, and what is written of them."""
+"""Run the evaluation: which cells a table needs, and what is made of them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cache, partial
-from itertools import product
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
+from fairmend.atomic import write_atomically
 from fairmend.bench import tables
-from fairmend.bench.cells import Cell, Store, loss_cell, naive_cell, repair_cell, tester_cell
-from fairmend.bench.figures import loss_figure
-from fairmend.bench.protocol import Setting, Sources, load_setting, names
+from fairmend.bench.cells import Cell, Store
+from fairmend.bench.figures import beside, loss_figure
+from fairmend.bench.jobs import Effort, Job, LossJob, RepairJob, loss_key, repair_key, run_jobs, tester_key
+from fairmend.bench.protocol import Sources, names
 from fairmend.bench.tables import Table
+from fairmend.errors import FairmendError
 
 WHAT = ("table1", "table2", "table3", "table4", "rq4", "timing")
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much work a run does."""
-
-    samples: int = 100_000
-    seeds: int = 1000
-    local_steps: int = 1000
-    loss_runs: int = 10
-
-
-QUICK = Effort(samples=10_000, seeds=200, local_steps=100, loss_runs=1)
-Progress = Callable[[str, int, int], None]
+_SETTINGS = {"table1": ("single",), "table2": ("all",), "table3": ("multi", "relaxed"), "timing": ("all",)}
 _REPAIR_TABLES = {
     "table1": tables.table1,
     "table2": tables.table2,
     "table3": tables.table3,
     "timing": tables.timing,
 }
+Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -48,67 +38,100 @@ class Results:
 
 
 def run(
-    what: str, out: Path, sources: Sources, effort: Effort, *, resume: bool = False, progress: Progress | None = None
+    what: str,
+    out: Path,
+    sources: Sources,
+    effort: Effort,
+    *,
+    workers: int = 1,
+    resume: bool = False,
+    progress: Progress | None = None,
 ) -> Results:
     """Compute one of `WHAT`, or "all"; finished cells below ``out`` are not computed again."""
-    store = Store(out, resume=resume)
     wanted = WHAT if what == "all" else (what,)
+    store = _open(out, sources, effort, resume=resume)
+    jobs = jobs_of(wanted, effort)
+    for done, _ in enumerate(run_jobs(jobs, store, sources, effort, workers), start=1):
+        if progress is not None:
+            progress("bench", done, len(jobs))
+    return _read(wanted, store, effort)
 
-    @cache
-    def setting(name: str) -> Setting:
-        return load_setting(name, sources)
 
-    def cell(name: str, method: str) -> Cell:
-        return store.get(f"repair/{name}/{method}", lambda: repair_cell(setting(name), method, effort.samples))
+def jobs_of(wanted: tuple[str, ...], effort: Effort) -> list[Job]:
+    """The work that these tables need, longest first, so that no core waits long for the last one."""
+    kinds = {kind for table in wanted for kind in _SETTINGS.get(table, ())}
+    measured = {(setting, method) for kind in kinds for setting in names(kind) for method in tables.METHODS}
+    if "rq4" in wanted:
+        measured |= {(setting, method) for setting in names() for method in tables.NAIVE_AND_SYMBOLIC}
+    tested = set()
+    if "table4" in wanted:
+        tested = {(setting, method) for setting in names("strict") for method in ("original", *tables.TESTED)}
+    in_order = sorted(measured | tested, key=lambda job: (job[1] != "auto", -names().index(job[0]), job[1]))
+    jobs: list[Job] = [
+        RepairJob(*job, measured=job in measured, testers=tables.TESTERS if job in tested else ()) for job in in_order
+    ]
+    if "rq4" in wanted:
+        jobs += [LossJob(setting, seed) for setting in names("single") for seed in range(effort.loss_runs)]
+    return jobs
 
-    def found_by(name: str, method: str, tester: str) -> int:
-        compute = partial(tester_cell, seeds=effort.seeds, local_steps=effort.local_steps)
-        counted = store.get(f"testers/{name}/{method}/{tester}", lambda: compute(setting(name), method, tester))
-        return int(counted["count"])
 
-    def ratio(name: str, method: str, tester: str) -> float | None:
-        before = found_by(name, "original", tester)
-        return found_by(name, method, tester) / before if before else None
+def _open(out: Path, sources: Sources, effort: Effort, *, resume: bool) -> Store:
+    """The cells below a folder; those of another kind of run are not mixed with these."""
+    store, note = Store(out / "cells"), out / "run.json"
+    this_run = {"sources": {key: str(value) for key, value in asdict(sources).items()}, "effort": asdict(effort)}
+    if note.exists():
+        if not resume:
+            raise FairmendError(f"{out} holds cells of an earlier run; go on with --resume, or choose another --out")
+        if json.loads(note.read_text()) != this_run:
+            raise FairmendError(
+                f"{out} holds cells of a run with other folders, another seed, or another --quick; "
+                "give the same options, or choose another --out"
+            )
+    store.folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(note, json.dumps(this_run, indent=1).encode())
+    return store
 
-    _compute_ahead(wanted, cell, ratio, progress)
-    found: list[Table] = []
-    figures: list[tuple[str, str]] = []
+
+def _read(wanted: tuple[str, ...], store: Store, effort: Effort) -> Results:
+    def cell(setting: str, method: str) -> Cell:
+        return store.read(repair_key(setting, method))
+
+    def ratio(setting: str, method: str, tester: str) -> float | None:
+        before, after = (store.read(tester_key(setting, which, tester))["count"] for which in ("original", method))
+        return after / before if before else None
+
+    results = Results([], [])
     for name in wanted:
         if name == "table4":
-            found += tables.table4(ratio)
+            results.tables.extend(tables.table4(ratio))
         elif name == "rq4":
-            found += tables.naive(lambda s: store.get(f"naive/{s}", lambda: naive_cell(setting(s))))
-            figures = [_losses(store, s, sources, effort) for s in names("single")]
+            naive = tables.naive(cell)
+            results.tables.append(naive)
+            results.figures.extend(_naive_figures(naive))
+            results.figures.extend(_losses(store, setting, effort) for setting in names("single"))
         else:
-            found += _REPAIR_TABLES[name](cell)
-    return Results(found, figures)
+            results.tables.extend(_REPAIR_TABLES[name](cell))
+    if set(wanted) == set(WHAT):
+        results.tables.insert(0, tables.summary(cell))
+    return results
 
 
-def _compute_ahead(
-    wanted: tuple[str, ...],
-    cell: Callable[[str, str], Cell],
-    ratio: Callable[[str, str, str], float | None],
-    progress: Progress | None,
-) -> None:
-    """Fill the store in an order that a progress bar can follow."""
-    kinds = {"table1": ("single",), "table2": ("all",), "table3": ("multi", "relaxed"), "timing": ("all",)}
-    settings = sorted({s for table in wanted for kind in kinds.get(table, ()) for s in names(kind)})
-    work: list[Callable[[], object]] = [partial(cell, s, m) for s in settings for m in tables.METHODS]
-    if "table4" in wanted:
-        every = product(names("strict"), tables.TESTED, tables.TESTERS)
-        work += [partial(ratio, *which) for which in every]
-    for number, job in enumerate(work):
-        job()
-        if progress is not None:
-            progress("bench", number + 1, len(work))
+def _naive_figures(table: Table) -> list[tuple[str, str]]:
+    """What the naive method and the symbolic one reach, setting by setting."""
+    columns = {
+        title: [row[number].ours for row in table.rows.values()] for number, title in enumerate(table.header[1:])
+    }
+    settings = list(table.rows)
+    found = []
+    for title, kind in (("accuracy in percent after the repair", "accuracy"), ("optimum of step 2", "optimum")):
+        series = {name: columns[f"{kind}, {name}"] for name in ("symbolic", "naive")}
+        found.append((title, beside(title, settings, series, logarithmic=kind == "optimum")))
+    return found
 
 
-def _losses(store: Store, name: str, sources: Sources, effort: Effort) -> tuple[str, str]:
+def _losses(store: Store, setting: str, effort: Effort) -> tuple[str, str]:
     """The figure of one setting: runs differ in the sets that are drawn."""
-    cells = []
-    for seed in range(effort.loss_runs):
-        drawn = replace(sources, splits=None, seed=seed)
-        cells.append(store.get(f"losses/{name}/{seed}", lambda: loss_cell(load_setting(name, drawn))))  # noqa: B023
+    cells = [store.read(loss_key(setting, seed)) for seed in range(effort.loss_runs)]
     curves = {key: np.array([cell[key] for cell in cells]) for key in ("fair", "task")}
-    title = f"losses of step 1, {name}"
+    title = f"losses of step 1, {setting}"
     return title, loss_figure(title, {"L_fair": curves["fair"], "L_bce": curves["task"]})

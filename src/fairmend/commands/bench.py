@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from joblib import cpu_count
 from rich.console import Console
 
+from fairmend.bench.jobs import QUICK, Effort
 from fairmend.bench.protocol import Sources
 from fairmend.bench.render import show, write
-from fairmend.bench.run import QUICK, Effort, run
+from fairmend.bench.run import run
 from fairmend.commands.console import bars, show_json
 from fairmend.errors import FairmendError
 
@@ -22,6 +24,7 @@ def run_bench(
     splits_dir: Path | None = None,
     quick: bool = False,
     resume: bool = False,
+    workers: int | None = None,
     seed: int = 0,
     json_output: bool = False,
 ) -> None:
@@ -32,7 +35,8 @@ def run_bench(
     sources = Sources(models_dir, data_dir, splits_dir, seed)
     with bars(quiet=json_output) as report:
         effort = QUICK if quick else Effort()
-        results = run(what, out, sources, effort, resume=resume, progress=report)
+        workers = workers or cpu_count()
+        results = run(what, out, sources, effort, workers=workers, resume=resume, progress=report)
     files = write(out, results.tables, results.figures)
     if json_output:
         plain = [
@@ -40,7 +44,7 @@ def run_bench(
                 "table": table.name,
                 "title": table.title,
                 "columns": list(table.header),
-                "rows": {name: [[e.ours, e.paper] for e in entries] for name, entries in table.rows.items()},
+                "rows": {name: [[e.word or e.ours, e.paper] for e in entries] for name, entries in table.rows.items()},
             }
             for table in results.tables
         ]

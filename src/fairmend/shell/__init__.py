@@ -4,12 +4,13 @@ Everything here is light to import: `fairmend --help` goes through it.
 """
 
 from fairmend.shell.completion import SHELLS, FileType, completion_script
-from fairmend.shell.group import COULD_NOT_ANSWER, INTERRUPTED, BareCommand, Group, common_options, config_of
+from fairmend.shell.group import COULD_NOT_ANSWER, INTERRUPTED, TYPED, BareCommand, Group, common_options, config_of
 
 __all__ = [
     "COULD_NOT_ANSWER",
     "INTERRUPTED",
     "SHELLS",
+    "TYPED",
     "BareCommand",
     "FileType",
     "Group",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import time
 import traceback
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from fairmend.shell.config import command_defaults, find_config
 from fairmend.shell.logs import log_to
 
 COULD_NOT_ANSWER, INTERRUPTED = 2, 130
+TYPED = "fairmend.typed"  # of a context's meta: the command as it was typed
 
 # What a command that does not write everything at its very end has left, and how to go on.
 _AFTER_INTERRUPT = {"bench": "interrupted; what was finished is kept: go on with --resume"}
@@ -44,7 +46,7 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, and log that it ran."""
         started = time.perf_counter()
-        _logger.info("fairmend %s: %s", __version__, ctx.command_path)
+        _logger.info("fairmend %s: %s", __version__, ctx.meta.get(TYPED, ctx.command_path))
         if ctx.meta.get(_CONFIG):
             _logger.info("defaults from %s: %s", ctx.meta[_CONFIG], ", ".join(ctx.default_map or {}) or "none used")
         try:
@@ -64,6 +66,12 @@ class Group(click.Group):
 
     command_class = Command
     group_class = type
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep what was typed: logs and reports say how they came about."""
+        if ctx.parent is None:
+            ctx.meta[TYPED] = shlex.join(["fairmend", *args])
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what goes wrong is said on stderr."""

@@ -1,0 +1,58 @@
+"""Every page runs: what it shows as Python and shell is executed, in a folder of its own."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from doc_page import CHECKED, RUN, SHOWN, blocks, needs_demo, run
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+DEMO = ("applicants.csv", "spec.toml", "model.onnx")
+
+
+@pytest.fixture(scope="session")
+def demo_files(tmp_path_factory):
+    from fairmend.commands.demo import run_demo
+
+    folder = tmp_path_factory.mktemp("pages") / "demo"
+    run_demo(folder, json_output=True)
+    return folder
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_runs(page, tmp_path, monkeypatch, request):
+    monkeypatch.chdir(tmp_path)
+    if needs_demo(page):
+        folder = request.getfixturevalue("demo_files")
+        for name in DEMO:
+            shutil.copy(folder / name, tmp_path)
+    run(page, tmp_path)
+
+
+def test_every_block_says_its_language():
+    for page in PAGES:
+        for block in blocks(page):
+            assert block.language in RUN | CHECKED | SHOWN, f"{page.name}, line {block.line}"
+
+
+def test_what_is_not_run_says_why_and_is_little():
+    skipped = [(page.name, b.line) for page in PAGES for b in blocks(page) if "not run" in b.notes]
+    assert len(skipped) <= 10, skipped
+
+
+def test_a_page_that_lies_fails(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+    for text, error in {
+        "```python\nassert False\n```\n": AssertionError,
+        "```bash\nexit 3\n```\n": AssertionError,
+        "```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n": AssertionError,
+    }.items():
+        page.write_text(text)
+        with pytest.raises(error):
+            run(page, tmp_path)
+    page.write_text("<!-- exit: 3 -->\n```bash\nexit 3\n```\n\n<!-- file: a.txt -->\n```text\nhello\n```\n")
+    run(page, tmp_path)
+    assert (tmp_path / "a.txt").read_text() == "hello\n"
