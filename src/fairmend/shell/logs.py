@@ -19,6 +19,7 @@ class _Stderr(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         sys.stderr.write(f"{self.format(record)}\n")
+        sys.stderr.flush()
 
 
 def log_to(verbosity: int, file: Path | None) -> Callable[[], None]:
