@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint clean
+.PHONY: setup demo test lint release-check test-oldest test-newest clean
 
 setup: $(STAMP)
 
@@ -23,6 +23,17 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# What a release must pass: built, installed where nothing else is, and the demo run from there.
+release-check: setup
+	.ci/release-check $(BIN)/python
+
+# The tests with the oldest and with the newest releases of what fairmend depends on.
+test-oldest:
+	.ci/test-with oldest $(PYTHON)
+
+test-newest:
+	.ci/test-with newest $(PYTHON)
 
 clean:
 	rm -rf $(VENV) fairmend-demo

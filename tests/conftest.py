@@ -7,9 +7,10 @@ import pytest
 from hypothesis import settings
 
 # The same examples each time where a failure would only puzzle; new ones at every run where somebody can look.
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+# No deadlines: how long an example takes says something about the machine only.
+settings.register_profile("fairmend", deadline=None)
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "fairmend")
 
 SHARED = Path(os.environ.get("FAIRMEND_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 # The package of the same name must be imported before the function takes its name here: a first import later on
@@ -11,7 +12,7 @@ import fairmend.certify as _certify_package
 import fairmend.repair as _repair_package
 import fairmend.search as _search_package
 from fairmend._version import __version__
-from fairmend.api import audit, certify, load_network, repair, search
+from fairmend.api import audit, certify, export_vnnlib, load_network, repair, search
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from fairmend.spec import Feature, Label, Spec
 
 del _audit_package, _certify_package, _repair_package, _search_package
+
+# Who uses fairmend as a library decides where its log goes.
+logging.getLogger("fairmend").addHandler(logging.NullHandler())
 
 _LAZY = {
     "AuditReport": "fairmend.audit.report",
@@ -55,6 +59,7 @@ __all__ = [
     "audit",
     "certify",
     "check",
+    "export_vnnlib",
     "load_network",
     "repair",
     "search",

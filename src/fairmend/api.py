@@ -6,6 +6,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
     from numpy.typing import ArrayLike
     from torch import nn
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from fairmend.repair.result import RepairResult
     from fairmend.search.report import SearchReport
     from fairmend.spec import Spec
+    from fairmend.vnnlib import VnnlibExport
 
 
 def load_network(source: str | PathLike[str] | nn.Module | Network, activation: str = "relu") -> Network:
@@ -100,6 +103,26 @@ def audit(
         progress=progress,
         witnesses=witnesses,
     )
+
+
+def export_vnnlib(
+    net: Network | str | PathLike[str] | nn.Module,
+    spec: Spec,
+    X: pd.DataFrame | ArrayLike,
+    out: str | PathLike[str],
+    *,
+    rows: Sequence[int] | None = None,
+    timeout: int = 300,
+    most_boxes: int = 1000,
+) -> VnnlibExport:
+    """Write, for each input, whether anybody similar gets another answer, as a problem for other verifiers.
+
+    ``out`` gets model.onnx, VNN-LIB properties, instances.csv and manifest.json; `fairmend.vnnlib` says what sat and
+    unsat mean.
+    """
+    from fairmend.vnnlib import export_vnnlib as run
+
+    return run(load_network(net), spec, X, out, rows=rows, timeout=timeout, most_boxes=most_boxes)
 
 
 def search(

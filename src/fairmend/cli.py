@@ -2,70 +2,19 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from fairmend._version import __version__
-from fairmend.errors import FairmendError
-
-COULD_NOT_ANSWER, INTERRUPTED = 2, 130
+from fairmend.shell import SHELLS, BareCommand, FileType, Group, completion_script, config_of
+from fairmend.shell import common_options as _verbose
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-_FILE = click.Path(path_type=Path)
+_FILE = FileType(path_type=Path)
 _POSITIVE = click.FloatRange(min=0, min_open=True)
-
-
-class _Group(click.Group):
-    """A group whose commands fail with a message and an exit code, never with a traceback."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what goes wrong is said on stderr."""
-        try:
-            return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
-            raise  # click's own business
-        except FairmendError as error:
-            _fail(ctx, str(error))
-        except KeyboardInterrupt:
-            _fail(ctx, "interrupted; nothing was written", INTERRUPTED)
-        except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
-            _fail(ctx, f"{where}{error.strerror or error}")
-        except MemoryError:
-            _fail(ctx, "out of memory; give fewer rows or a smaller network")
-        except Exception as error:
-            if ctx.meta.get(_VERBOSE):
-                click.echo(traceback.format_exc(), err=True)
-            hint = "" if ctx.meta.get(_VERBOSE) else "; --verbose shows where"
-            _fail(ctx, f"unexpected {type(error).__name__}: {error}. This is a bug in fairmend{hint}")
-
-
-_VERBOSE = "fairmend.verbose"
-
-
-def _fail(ctx: click.Context, message: str, code: int = COULD_NOT_ANSWER) -> NoReturn:
-    click.secho(f"Error: {message}" if code != INTERRUPTED else message, fg="red", err=True)
-    ctx.exit(code)
-
-
-def _set_verbose(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    if value:
-        ctx.meta[_VERBOSE] = True  # shared by all contexts of one call
-
-
-def _verbose(command: _Command) -> _Command:
-    return click.option(
-        "-v",
-        "--verbose",
-        is_flag=True,
-        expose_value=False,
-        callback=_set_verbose,
-        help="Show the traceback of unexpected errors.",
-    )(command)
 
 
 def _json(command: _Command) -> _Command:
@@ -93,11 +42,16 @@ def _seed(command: _Command) -> _Command:
     )(command)
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="fairmend", message="%(prog)s %(version)s")
 @_verbose
 def main() -> None:
-    """Find, repair and prove individual fairness of neural networks that score people."""
+    """Find, repair and prove individual fairness of neural networks that score people.
+
+    Options may have a project's defaults in fairmend.toml, in this folder or one above: a table for each command, such
+    as [repair] with method = "prof", and [defaults] for all that have such an option. Exits with 0 when the answer is
+    good, 1 when it is bad, 2 when there was none, and 130 after Ctrl-C.
+    """
 
 
 @main.command()
@@ -347,3 +301,68 @@ def demo(out: Path, seed: int, json_output: bool) -> None:
     from fairmend.commands.demo import run_demo
 
     run_demo(out, seed=seed, json_output=json_output)
+
+
+@main.command("export-vnnlib")
+@click.argument("model", type=_FILE)
+@click.option("--spec", "spec_file", type=_FILE, required=True, help="What the columns mean, .toml.")
+@click.option("--data", type=_FILE, required=True, help="People, .csv or .parquet.")
+@click.option("--out", type=_FILE, required=True, help="Folder to write; other files in it stay.")
+@click.option("--rows", type=click.IntRange(min=1), help="Only so many rows of the data, drawn at random.")
+@click.option(
+    "--timeout",
+    type=click.IntRange(min=1),
+    default=300,
+    show_default=True,
+    help="Seconds that instances.csv grants each problem.",
+)
+@click.option(
+    "--most-boxes",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Write values out up to so many boxes; beyond, relax features to intervals.",
+)
+@_seed
+@_activation
+@_json
+@_verbose
+def export_vnnlib(model: Path, data: Path, spec_file: Path, out: Path, **options: Any) -> None:
+    """Write problems for other verifiers (ONNX, VNN-LIB).
+
+    MODEL is a file: .onnx, .safetensors or .pth. For each person in the data the folder gets a property that is
+    satisfied where somebody similar gets another answer, in the form that VNN-COMP's tools read: model.onnx, .vnnlib
+    files, instances.csv, and manifest.json with what sat and unsat mean.
+    """
+    from fairmend.commands.export_vnnlib import run_export
+
+    run_export(model, data, spec_file, out, **options)
+
+
+@main.command(cls=BareCommand)
+@_json
+@_verbose
+@click.pass_context
+def doctor(ctx: click.Context, /, json_output: bool) -> None:
+    """Check that fairmend has what it needs here.
+
+    Looks at versions, solvers and their licences, threads, a GPU, extras and fairmend.toml. Exits with 0 if fairmend
+    can work, 2 if something it requires is missing or too old.
+    """
+    from fairmend.commands.doctor import run_doctor
+
+    ctx.exit(run_doctor(main, config_of(ctx), json_output=json_output))
+
+
+@main.command(cls=BareCommand)
+@click.argument("shell", type=click.Choice(SHELLS))
+@_verbose
+def completion(shell: str) -> None:
+    """Print what makes a shell complete fairmend.
+
+    \b
+    bash: eval "$(fairmend completion bash)" in ~/.bashrc
+    zsh:  eval "$(fairmend completion zsh)" in ~/.zshrc
+    fish: fairmend completion fish > ~/.config/fish/completions/fairmend.fish
+    """
+    click.echo(completion_script(shell, main))

@@ -7,6 +7,7 @@ changes a prediction, so it is kept aside and the network itself ends in logits.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -26,6 +27,7 @@ ACTIVATIONS = ("relu", "leaky_relu", "tanh", "sigmoid", "identity")
 CLOSINGS = ("none", "sigmoid", "softmax")
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
+_logger = logging.getLogger(__name__)
 _FIELDS = ("affines", "activations", "closing", "names")
 # Multiplications in one layer for one block of rows. Blocks this small stay in the processor's cache, and
 # below the size at which BLAS starts threads, which cost more than they bring on networks this narrow.
@@ -253,7 +255,12 @@ def load_network(source: str | PathLike[str] | Network | nn.Module, activation: 
     """
     from fairmend.formats import read_network
 
-    return read_network(source, activation)
+    network = read_network(source, activation)
+    if network is not source:
+        _logger.info(
+            "read %r from %s", network, source if isinstance(source, str | PathLike) else type(source).__name__
+        )
+    return network
 
 
 def _check_chain(

@@ -6,6 +6,7 @@ that follow from a spec in `neighbourhood`.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Feature", "Label", "Spec"]
+
+_logger = logging.getLogger(__name__)
 
 
 class Spec:
@@ -128,9 +131,11 @@ class Spec:
         """Return the spec in a TOML file."""
         data = read_toml(path)
         try:
-            return cls.from_dict(data)
+            spec = cls.from_dict(data)
         except FairmendError as err:
             raise FairmendError(f"{path}: {err}") from err
+        _logger.info("read %r from %s", spec, path)
+        return spec
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the spec as TOML; the file is replaced whole or not at all."""
@@ -168,6 +173,7 @@ class Spec:
                 check_encoded(f, matrix[:, self._slices[f.name]])
         if len(matrix) == 0:
             raise FairmendError("X has no rows; give at least one input")
+        _logger.debug("%d inputs of %d columns", *matrix.shape)
         return np.ascontiguousarray(matrix, dtype=float_type(dtype))
 
     def sample_inputs(self, n: int, rng: np.random.Generator, dtype: DTypeLike = np.float32) -> FloatArray:

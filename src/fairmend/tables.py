@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,8 @@ from fairmend.errors import FairmendError
 
 SUFFIXES = (".csv", ".parquet")
 PIECE = 32_768  # rows of a stream at a time
+
+_logger = logging.getLogger(__name__)
 
 StrPath = str | os.PathLike[str]
 
@@ -61,6 +64,7 @@ def read_table(path: StrPath) -> pd.DataFrame:
     with _reading(path) as source:
         frame = _read_csv(source) if source.suffix.lower() == ".csv" else _read_parquet(source)
     _refuse_empty(path, len(frame))
+    _logger.info("read %d rows of %d columns from %s", *frame.shape, path)
     return frame
 
 
@@ -82,6 +86,7 @@ def stream_table(path: StrPath, rows: int | None = None) -> TableStream:
         else:
             total = sum(len(frame) for frame in _pieces(source, rows, ()))
     _refuse_empty(path, total)
+    _logger.info("%s has %d rows; they are read %d at a time", path, total, rows)
     return TableStream(source, rows, total, tuple(name for name, found in kinds.items() if len(found) > 1))
 
 

@@ -243,7 +243,7 @@ def test_every_status_of_the_solvers_is_mapped():
         import gurobipy
 
         words = {word for word in dir(gurobipy.GRB.Status) if word.isupper()}
-        assert set(get_solver("gurobi").STATUS_MAP) == words
+        assert set(get_solver("gurobi").STATUS_MAP) >= words  # newer releases have more words
 
 
 def test_gurobis_size_limit_is_explained():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 
@@ -15,6 +16,8 @@ from fairmend.errors import FairmendError
 from fairmend.neighbourhood import FloatArray
 from fairmend.network import Network
 from fairmend.spec import Spec
+
+_logger = logging.getLogger(__name__)
 
 Progress = Callable[[str, int, int], None]
 """Called with the stage ("audit"), the inputs done and the inputs in all, 0 where nobody knows."""
@@ -58,6 +61,7 @@ def audit(
     else:
         stream, expected = blocks(spec, X, net.dtype), known_length(X)
     # Twice as many as asked for, because their order is only known up to rounding yet.
+    _logger.info("audit by looking %s", "at every neighbour" if look.exact else f"at {per_row} random neighbours each")
     leaders = _Leaders(2 * pairs)
     count = total = evaluations = 0
     for block in stream:
@@ -72,6 +76,7 @@ def audit(
         count, total, evaluations = count + len(rows), total + len(block), evaluations + found.points
         if progress is not None:
             progress("audit", total, expected)
+    _logger.info("audit: %d of %d treated unequally, %d scores computed", count, total, evaluations)
     return AuditReport(
         count=count,
         total=total,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import tempfile
 import time
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from fairmend.bench.protocol import Setting
 from fairmend.certify.enumerate import find_unequal
 from fairmend.network import Network
 from fairmend.utility import utility
+
+_logger = logging.getLogger(__name__)
 
 Cell = dict[str, Any]
 MOST_POINTS = 40_000_000
@@ -35,7 +38,9 @@ class Store:
         path = self.path(key)
         if path.is_file():
             return self.read(key)
+        started = time.perf_counter()
         cell = compute()
+        _logger.info("cell %s in %.2f s", key, time.perf_counter() - started)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps(cell, allow_nan=False).encode())
         return cell

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,8 @@ from fairmend.words import suggest
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_logger = logging.getLogger(__name__)
 
 ENGINES = ("auto", "enumerate", "branch", "milp")
 
@@ -62,6 +65,7 @@ def certify(
         )
     inputs = spec.as_inputs(X, net.dtype)
     chosen = _automatic(spec, inputs) if engine == "auto" else engine
+    _logger.info("certify %d inputs with engine %s", len(inputs), chosen)
     findings = Findings(net, inputs, time_limit, progress)
     if chosen == "enumerate":
         by_enumeration(net, spec, inputs, findings)
@@ -73,7 +77,11 @@ def certify(
         from fairmend.certify.milp import by_milp
 
         by_milp(net, spec, inputs, findings, seed)
-    return findings.report(chosen)
+    report = findings.report(chosen)
+    _logger.info("engine %s: %s in %.2f s", chosen, report.counts, report.seconds)
+    for reason in dict.fromkeys(filter(None, report.reasons)):
+        _logger.debug("unknown for %d: %s", report.reasons.count(reason), reason)
+    return report
 
 
 def _automatic(spec: Spec, X: FloatArray) -> str:

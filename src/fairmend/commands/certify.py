@@ -48,7 +48,7 @@ def run_certify(
     """Certify rows of the data and show what came of it; return the exit code."""
     spec, net = Spec.load(spec_file), load_network(model, activation)
     frame = read_table(data)
-    chosen = _choose(len(frame), rows, seed)
+    chosen = choose_rows(len(frame), rows, seed)
     try:
         X = spec.as_inputs(frame.iloc[chosen], net.dtype)
     except FairmendError as error:
@@ -91,7 +91,7 @@ def _write_certificate(path: Path, model: Path, net: Network, spec: Spec, X: Flo
     return int(covered.sum())
 
 
-def _choose(count: int, rows: int | None, seed: int) -> npt.NDArray[np.int64]:
+def choose_rows(count: int, rows: int | None, seed: int) -> npt.NDArray[np.int64]:
     """All rows, or so many of them drawn at random, in their order."""
     if rows is None or rows >= count:
         return np.arange(count, dtype=np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import click
@@ -11,6 +12,8 @@ from fairmend.errors import FairmendError
 
 HOLDS, REFUSED = 0, 1
 
+_logger = logging.getLogger(__name__)
+
 
 def run_check(certificate: Path, model: Path, spec_file: Path | None = None, *, json_output: bool = False) -> int:
     """Check the certificate and show the verdict; return the exit code."""
@@ -18,6 +21,7 @@ def run_check(certificate: Path, model: Path, spec_file: Path | None = None, *, 
         if path is not None and not path.exists():
             raise FairmendError(f"{path}: there is no such file")
     report = check(certificate, model, spec_file)
+    _logger.info("%s with %d regions, checked in %.2f s", certificate, report.regions, report.seconds)
     if json_output:
         import json
 

@@ -66,8 +66,10 @@ def bars(quiet: bool = False) -> Iterator[Report]:
         _Seconds(),
     )
     tasks: dict[str, TaskID] = {}
-    shown = screen.is_terminal and not quiet
-    with Progress(*columns, console=screen, disable=not shown) as progress:
+    if quiet or not screen.is_terminal:
+        yield lambda stage, done, total: None
+        return
+    with Progress(*columns, console=screen) as progress:
 
         def finish(others_than: str | None = None) -> None:
             """A stage is over when another one reports: a solver need not count to the end."""
@@ -84,8 +86,7 @@ def bars(quiet: bool = False) -> Iterator[Report]:
 
         yield report
         finish()
-    if shown:
-        screen.print()
+    screen.print()
 
 
 def comparison_table(comparison: Comparison, title: str) -> Table:

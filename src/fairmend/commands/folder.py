@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import shutil
@@ -12,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fairmend.errors import FairmendError
+
+_logger = logging.getLogger(__name__)
 
 
 def check_folder(out: Path, names: Sequence[str], inputs: Iterable[Path] = ()) -> None:
@@ -47,6 +50,7 @@ def staged_folder(out: Path) -> Iterator[Path]:
         yield stage
         with _uninterrupted():
             _move(stage, out)
+        _logger.info("wrote %s", out)
     except OSError as error:
         raise FairmendError(f"{error.filename or out}: cannot write: {error.strerror or error}") from error
     finally:

@@ -11,7 +11,7 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -159,5 +159,7 @@ class _Bar:
 def _bar(title: str) -> Iterator[_Bar]:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    # Not entered where nobody is watching: some releases of rich end even a disabled one with an empty line.
+    with progress if console.is_terminal else nullcontext():
         yield _Bar(progress, title)

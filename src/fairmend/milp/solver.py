@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from abc import ABC, abstractmethod
@@ -15,6 +16,8 @@ from numpy.typing import ArrayLike
 
 from fairmend.errors import FairmendError
 from fairmend.milp.model import Floats, Milp, Solution, Status
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,16 @@ class Solver(ABC):
             return _solution(Status.OPTIMAL, milp, np.zeros(0), 0.0, gap, begin)
         answer = self._run(milp, settings)
         status = self._read(answer)
+        _logger.debug(
+            "%s: %d variables (%d whole), %d rows: %s (%s) in %.3f s",
+            self.NAME,
+            milp.variables,
+            int(milp.integer.sum()),
+            milp.rows,
+            status.value,
+            answer.word,
+            time.perf_counter() - begin,
+        )
         if status is Status.UNBOUNDED:
             # A ray says nothing about whether there is any point to start from: ask without a cost.
             left = None if time_limit is None else max(0.0, time_limit - (time.perf_counter() - begin))

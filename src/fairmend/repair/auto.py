@@ -7,6 +7,7 @@ see (cross-fitting), and the winner is made once more from all rows.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +19,8 @@ from fairmend.repair.progress import Progress
 from fairmend.repair.recipe import Dish, Recipe, cook
 from fairmend.repair.task import Task
 from fairmend.utility import accuracy, balanced_accuracy
+
+_logger = logging.getLogger(__name__)
 
 FOLDS = 4
 KEEPS_ACCURACY = 0.02
@@ -89,14 +92,30 @@ def choose(task: Task, progress: Progress | None = None) -> tuple[Dish, tuple[Ca
         except FairmendError as error:
             candidates.append(Candidate(recipe, problem=str(error)))
             dishes.append(None)
+        _log(candidates[-1])
         if progress is not None:
             progress("try", number + 1, len(recipes))
     winner = _winner(candidates, task)
     served = dishes[winner]
     if served is None:
         raise FairmendError(f"no recipe gave a proven repair; the first failed so: {candidates[0].problem}")
+    _logger.info("auto takes %s", candidates[winner].recipe.name)
     marked = [replace(candidate, chosen=number == winner) for number, candidate in enumerate(candidates)]
     return served, tuple(marked)
+
+
+def _log(candidate: Candidate) -> None:
+    if not candidate.proven:
+        _logger.info("candidate %s: not proven, %s", candidate.recipe.name, candidate.problem)
+        return
+    _logger.info(
+        "candidate %s: proven for %s, balanced accuracy %.4f, changed %.4f, unfair %.4f",
+        candidate.recipe.name,
+        candidate.guarantee,
+        candidate.balanced_accuracy,
+        candidate.changed,
+        candidate.unfair_rate,
+    )
 
 
 def _winner(candidates: list[Candidate], task: Task) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from fairmend.network import Affine, Network
 from fairmend.repair.adam import Adam
 from fairmend.repair.progress import Progress
 from fairmend.threads import few_threads
+
+_logger = logging.getLogger(__name__)
 
 PAPER_STEPS = 200
 PAPER_LEARNING_RATE = 0.001
@@ -117,6 +120,15 @@ def calibrate(
                 total = float(task_loss if fair_loss is None else fairness_weight * fair_loss + task_loss)
                 best.enough(total, parameters.flat)
                 best.restore(parameters.flat)
+    if task:
+        _logger.info(
+            "step 1: %d steps in %.2f s, task loss %.4g to %.4g%s",
+            len(task),
+            time.perf_counter() - started,
+            task[0],
+            task[-1],
+            f", fairness loss {fair[0]:.4g} to {fair[-1]:.4g}" if fair else "",
+        )
     return Calibration(
         network.with_affines(parameters.affines()),
         History(tuple(fair), tuple(task)),

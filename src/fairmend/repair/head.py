@@ -6,6 +6,7 @@ problem (`features`: the closed form of the dual) and the way to it (`branch`, o
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from fairmend.repair.features import FeatureSet, Floats, Ints
 from fairmend.repair.milp_search import MilpSearch
 from fairmend.repair.problem import Found, Head, Limits
 from fairmend.repair.progress import Progress
+
+_logger = logging.getLogger(__name__)
 
 SEARCHES = ("branch", "milp")
 
@@ -83,7 +86,7 @@ def repair_head(
         found = BranchSearch(head, limits, progress).run()
     else:
         found = MilpSearch(head, get_solver(solver), limits, seed, progress).run()
-    return HeadRepair(
+    repaired = HeadRepair(
         weight=found.change.weight,
         bias=found.change.bias,
         classes=head.slack(found.change).argmax(axis=1),
@@ -93,6 +96,16 @@ def repair_head(
         regions_in_play=found.regions_in_play,
         seconds=time.perf_counter() - started,
     )
+    _logger.info(
+        "step 2: %d regions, %d in play, change %.4g (bound %.4g) after %d solves in %.3f s",
+        features.count,
+        repaired.regions_in_play,
+        repaired.objective,
+        repaired.bound,
+        repaired.solves,
+        repaired.seconds,
+    )
+    return repaired
 
 
 def check_search(solver: str, search: str | None) -> str:

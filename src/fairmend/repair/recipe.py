@@ -6,6 +6,7 @@ before; then, where blindness alone proves nothing, change the head as little as
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from fairmend.repair.head import HeadRepair, repair_head
 from fairmend.repair.progress import Progress
 from fairmend.repair.proof import HEADROOM, Proof, prove_points, prove_regions
 from fairmend.repair.task import Task
+
+_logger = logging.getLogger(__name__)
 
 MOST_ATTEMPTS = 40
 
@@ -67,6 +70,7 @@ class Dish:
 def cook(recipe: Recipe, task: Task, progress: Progress | None = None) -> Dish:
     """Follow the recipe. What comes out is proven, or an error says why it could not be."""
     started = time.perf_counter()
+    _logger.debug("%r with %d repair inputs and %d calibration rows", recipe, task.regions.count, len(task.X_cal))
     network, regions, X = task.network, task.regions, task.X_cal
     if recipe.reference is not None:
         network = _blinded(recipe, task)
@@ -186,6 +190,7 @@ def _repair_until_proven(network: Network, task: Task, progress: Progress | None
         missing = wanted - proof.margin
         if progress is not None:
             progress("check", int((missing < 0).sum()), len(missing))
+        _logger.info("re-check, attempt %d: %d of %d proven", attempt, int((missing < 0).sum()), len(missing))
         if (missing < 0).all():
             return _Proven(candidate, head, proof, float(margins.max()), attempt, checking)
         failed = missing >= 0

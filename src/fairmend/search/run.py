@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from types import ModuleType
@@ -24,6 +25,8 @@ from fairmend.words import suggest
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_logger = logging.getLogger(__name__)
 
 Progress = Callable[[str, int, int], None]
 """Called with the stage ("global", "local" or "confirm"), the steps done and the steps in all."""
@@ -72,9 +75,11 @@ def search(
     found = Found(oracle)
     origins = oracle.space.values(draw_seeds(spec.as_inputs(X, net.dtype), seeds, rng))
     starts, partners = tester.find(oracle, origins, global_steps, found, rng, _stage(progress, "global"))
+    _logger.info("search %s: %d of %d seeds led to somebody, %d calls", method, len(starts), len(origins), oracle.calls)
     walk(oracle, starts, partners, local_steps, tester.RULE, found, rng, _stage(progress, "local"))
     calls = oracle.calls
     idis, others = found.confirmed(_stage(progress, "confirm"))
+    _logger.info("search %s: %d found with %d calls", method, len(idis), calls)
     return SearchReport(
         idis=idis,
         others=others,

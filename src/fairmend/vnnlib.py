@@ -1,0 +1,273 @@
+"""Neighbourhoods as verification problems in VNN-COMP's form: a second opinion from other verifiers.
+
+A problem is a network (ONNX, logits as outputs Y) and a property (VNN-LIB) that states the *counterexample*: somebody
+in the neighbourhood gets another answer than the input itself. So unsat means fair. sat means unfair, but for two
+things that the form cannot say, and which `Problem` therefore names:
+
+- VNN-LIB has no strict inequality. Positive means a logit of 0 or more, and of N logits the lowest index wins a tie.
+  So where the other answer needs *less than* (or *more than*), the property takes in the tie as well, and a sat that
+  lies on the tie shows nothing.
+- Values that are whole numbers or categories are written out, as a disjunction of boxes, up to a number of boxes.
+  Beyond it features are relaxed to intervals, largest first, and a sat need not be a person.
+
+Both only add counterexamples: unsat means fair in every case.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairmend._version import __version__
+from fairmend.atomic import write_atomically
+from fairmend.errors import FairmendError
+from fairmend.feature import Feature, FloatArray
+from fairmend.neighbourhood import build_regions, count_points, stream_points
+from fairmend.network import Network
+from fairmend.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import ArrayLike
+
+__all__ = ["Problem", "VnnlibExport", "export_vnnlib"]
+
+MOST_BOXES = 1000
+MODEL, INSTANCES, MANIFEST = "model.onnx", "instances.csv", "manifest.json"
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is known about one property file.
+
+    Attributes
+    ----------
+    file : its name
+    row : the number of the input
+    answer : the class that the network gives the input
+    boxes : how many boxes the neighbourhood is written as
+    relaxed : the features whose values were relaxed to an interval, so that a sat may be nobody
+    tie_is_sat : whether a tie, which is no other answer, satisfies the property
+    """
+
+    file: str
+    row: int
+    answer: int
+    boxes: int
+    relaxed: tuple[str, ...]
+    tie_is_sat: bool
+
+    @property
+    def exact(self) -> bool:
+        """Whether sat means unfair without a further look."""
+        return not self.relaxed and not self.tie_is_sat
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "file": self.file,
+            "row": self.row,
+            "answer": self.answer,
+            "boxes": self.boxes,
+            "relaxed": list(self.relaxed),
+            "tie_is_sat": self.tie_is_sat,
+            "unsat": "fair",
+            "sat": _meaning_of_sat(self.relaxed, self.tie_is_sat),
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class VnnlibExport:
+    """The problems that were written, and where."""
+
+    folder: Path
+    problems: tuple[Problem, ...]
+
+    def __repr__(self) -> str:
+        """Count them."""
+        relaxed = sum(bool(problem.relaxed) for problem in self.problems)
+        return f"VnnlibExport({len(self.problems)} problems in {self.folder}, {relaxed} of them relaxed)"
+
+
+def export_vnnlib(
+    net: Network,
+    spec: Spec,
+    X: pd.DataFrame | ArrayLike,
+    out: str | PathLike[str],
+    *,
+    rows: Sequence[int] | None = None,
+    timeout: int = 300,
+    most_boxes: int = MOST_BOXES,
+) -> VnnlibExport:
+    """Write a folder of problems, one for each input: is anybody similar to it answered differently?
+
+    The folder gets model.onnx, one .vnnlib file per input, instances.csv (model, property, seconds, as VNN-COMP has it)
+    and manifest.json, which says for each property what sat and unsat mean.
+
+    Parameters
+    ----------
+    net, spec : the network, and which people count as similar
+    X : the inputs, encoded or as a DataFrame
+    rows : numbers by which the inputs are named; 0, 1, … by default
+    timeout : the seconds that instances.csv grants a verifier for each problem
+    most_boxes : how many boxes a property may have before features are relaxed to intervals
+    """
+    if net.inputs != spec.width:
+        raise FairmendError(
+            f"the network reads {net.inputs} columns, the spec describes {spec.width}; "
+            "use the spec the network was trained with"
+        )
+    if most_boxes < 1 or timeout < 1:
+        raise FairmendError(f"most_boxes and timeout must be at least 1, got {most_boxes} and {timeout}")
+    inputs = spec.as_inputs(X, net.dtype)
+    numbers = list(range(len(inputs))) if rows is None else [int(row) for row in rows]
+    if len(numbers) != len(inputs) or len(set(numbers)) != len(numbers):
+        raise FairmendError(f"rows must be {len(inputs)} different numbers, one for each input")
+    folder = Path(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FairmendError(f"{folder}: cannot make the folder: {error.strerror or error}") from error
+    write_atomically(folder / MODEL, _model_bytes(net))
+    digits = len(str(max(numbers)))
+    problems = []
+    for row, x, answer in zip(numbers, inputs, net.predict(inputs).tolist(), strict=True):
+        problem, text = _problem(net, spec, x, answer, row, f"row-{row:0{digits}d}.vnnlib", most_boxes)
+        write_atomically(folder / problem.file, text.encode("utf-8"))
+        problems.append(problem)
+        _logger.debug("%s: %d boxes, relaxed: %s", problem.file, problem.boxes, ", ".join(problem.relaxed) or "none")
+    manifest = {"fairmend": __version__, "model": MODEL, "problems": [problem.as_dict() for problem in problems]}
+    write_atomically(folder / MANIFEST, (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode("utf-8"))
+    # Last, so that where it is there everything it names is there too.
+    lines = "".join(f"{MODEL},{problem.file},{timeout}\n" for problem in problems)
+    write_atomically(folder / INSTANCES, lines.encode("utf-8"))
+    export = VnnlibExport(folder, tuple(problems))
+    _logger.info("%r", export)
+    return export
+
+
+def _model_bytes(net: Network) -> bytes:
+    """The network as verifiers want it: one input at a time, logits out."""
+    import onnx
+
+    from fairmend.formats.onnx_format import to_bytes
+
+    model = onnx.load_from_string(to_bytes(Network(net.affines, net.activations, "none", net.names)))
+    for value in (*model.graph.input, *model.graph.output):
+        batch = value.type.tensor_type.shape.dim[0]
+        batch.Clear()
+        batch.dim_value = 1
+    onnx.checker.check_model(model)
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def _problem(
+    net: Network, spec: Spec, x: FloatArray, answer: int, row: int, file: str, most_boxes: int
+) -> tuple[Problem, str]:
+    lower, upper, relaxed = region_boxes(spec, x, most_boxes)
+    conditions, tie_is_sat = _other_answers(answer, net.outputs)
+    problem = Problem(file, row, answer, len(lower), relaxed, tie_is_sat)
+    return problem, "\n".join(_lines(net, spec, problem, lower, upper, conditions)) + "\n"
+
+
+def region_boxes(spec: Spec, x: FloatArray, most: int) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
+    """Return boxes (boxes, width) whose union is the neighbourhood of x (width,), and the features that were relaxed.
+
+    Where none is relaxed, the union is exact: whole numbers and categories are points.
+    """
+    X = x[None]
+    placed = [(feature, spec.columns(feature.name)) for feature in spec.features]
+    sizes = {f.name: int(count_points([(f, at)], X)[0]) for f, at in placed if f.varies and f.kind != "continuous"}
+    relaxed: list[Feature] = []
+    # One-hot groups last: the box around their points holds much that is nobody.
+    for feature in sorted((f for f, _ in placed if f.name in sizes), key=lambda f: (f.one_hot, -sizes[f.name])):
+        if math.prod(sizes.values()) <= most:
+            break
+        relaxed.append(feature)
+        del sizes[feature.name]
+    # What is not written out stays as it is in x first, and becomes an interval then.
+    listed = [(f if f.name in sizes else replace(f, protected=False, tolerance=0.0), at) for f, at in placed]
+    lower = np.concatenate([points for _, points in stream_points(listed, X, most)])
+    upper = lower.copy()
+    for feature, at in placed:
+        if feature.varies and feature.name not in sizes:
+            low, high = build_regions([(feature, at)], X).hull()
+            lower[:, at], upper[:, at] = low[:, at], high[:, at]
+    return lower, upper, tuple(f.name for f, _ in placed if f in relaxed)
+
+
+def _other_answers(answer: int, outputs: int) -> tuple[list[str], bool]:
+    """What the outputs satisfy where the answer is another one, each condition alone; and whether a tie does too."""
+    if outputs == 1:
+        return (["(>= Y_0 0.0)"], False) if answer == 0 else (["(<= Y_0 0.0)"], True)
+    others = [other for other in range(outputs) if other != answer]
+    # On a tie the lowest index wins, so another class of higher index needs more.
+    return [f"(>= Y_{other} Y_{answer})" for other in others], answer < outputs - 1
+
+
+def _lines(
+    net: Network, spec: Spec, problem: Problem, lower: FloatArray, upper: FloatArray, conditions: list[str]
+) -> Iterator[str]:
+    yield _comment(
+        f"Is anybody similar to row {problem.row} answered differently? Its own answer is class {problem.answer}."
+    )
+    yield _comment(f"unsat: nobody is, proven. sat: {_meaning_of_sat(problem.relaxed, problem.tie_is_sat)}.")
+    yield _comment(f"{len(lower)} boxes, written by fairmend {__version__}.")
+    yield ""
+    for column, name in enumerate(spec.column_names):
+        yield _comment(f"X_{column}: {name}")
+        yield f"(declare-const X_{column} Real)"
+    for output in range(net.outputs):
+        yield f"(declare-const Y_{output} Real)"
+    yield ""
+    first, last = lower.min(axis=0), upper.max(axis=0)
+    for column in range(net.inputs):
+        yield f"(assert (>= X_{column} {_number(first[column])}))"
+        yield f"(assert (<= X_{column} {_number(last[column])}))"
+    yield ""
+    narrower = np.flatnonzero((lower > first).any(axis=0) | (upper < last).any(axis=0)).tolist()
+    clauses = [
+        [
+            *(f"(>= X_{k} {_number(low[k])}) (<= X_{k} {_number(high[k])})" for k in narrower),
+            condition,
+        ]
+        for low, high in zip(lower, upper, strict=True)
+        for condition in conditions
+    ]
+    if len(clauses) == 1:
+        yield f"(assert {clauses[0][0]})"
+        return
+    yield "(assert (or"
+    for clause in clauses:
+        yield f"  (and {' '.join(clause)})"
+    yield "))"
+
+
+def _meaning_of_sat(relaxed: Sequence[str], tie_is_sat: bool) -> str:
+    doubts = []
+    if relaxed:
+        doubts.append(f"it is no person of the neighbourhood ({', '.join(relaxed)} relaxed to intervals)")
+    if tie_is_sat:
+        doubts.append("it lies on a tie, which is no other answer")
+    return f"somebody is, unless {' or '.join(doubts)}" if doubts else "somebody is"
+
+
+def _comment(text: str) -> str:
+    """One line, whatever the names in it hold: what follows a line break would be part of the property."""
+    return f"; {' '.join(text.split())}"
+
+
+def _number(value: Any) -> str:
+    """The exact value as a decimal without exponent, which not every parser reads."""
+    return np.format_float_positional(np.float64(value) + 0.0, unique=True, trim="0")

@@ -1,0 +1,56 @@
+"""The keys of JSON documents, as they are and as a page documents them."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+_HEADING = re.compile(r"^##+ (.+?)\s*$")
+_ROW = re.compile(r"^\| `([^`]+)` \|(.*)\|\s*$")
+_SHAPE = re.compile(r"\]\(#([a-z-]+)\)")
+
+Key = tuple[str, ...]
+_ALL_OF: Key = ("…",)
+
+
+def paths(value: object, prefix: Key = ()) -> Iterator[Key]:
+    """Every path to a key, those of inner documents among them; [] stands for the entries of a list."""
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            yield (*prefix, key)
+            yield from paths(entry, (*prefix, key))
+    elif isinstance(value, list):
+        for entry in value:
+            yield from paths(entry, (*prefix, "[]"))
+
+
+def documented(page: Path) -> dict[str, set[Key]]:
+    """Section by section the keys in its table; ``*`` stands for any key, a link to a section for its keys,
+    and … for all of them at this level."""
+    tables: dict[str, list[tuple[Key, str | None]]] = {}
+    here = ""
+    for line in page.read_text().splitlines():
+        if heading := _HEADING.match(line):
+            here = heading[1].strip("`").removeprefix("fairmend ").lower()
+        elif row := _ROW.match(line):
+            shape = _SHAPE.search(row[2])
+            tables.setdefault(here, []).append((_key(row[1]), shape[1] if shape else None))
+
+    def keys(section: str) -> set[Key]:
+        found: set[Key] = set()
+        for key, shape in tables[section]:
+            if key != _ALL_OF:
+                found.add(key if key[-1] != "[]" else key[:-1])
+            prefix = () if key == _ALL_OF else key
+            found |= {(*prefix, *inner) for inner in keys(shape)} if shape else set()
+        return found
+
+    return {section: keys(section) for section in tables}
+
+
+def fits(pattern: Key, path: Key) -> bool:
+    """Whether a documented key is the real one."""
+    return len(pattern) == len(path) and all(p in ("*", q) for p, q in zip(pattern, path, strict=True))
+
+
+def _key(text: str) -> Key:
+    return tuple(part for word in text.split(".") for part in ((word[:-2], "[]") if word.endswith("[]") else (word,)))
