@@ -57,9 +57,12 @@ def _numbers(feature: Feature, series: pd.Series[Any]) -> NDArray[np.float64]:
     import pandas as pd
 
     name, (lo, hi) = f'feature "{feature.name}"', feature.bounds
-    refuse(name, series.isna().to_numpy(bool), lambda row: "the value is missing; fill it in or drop the row")
+    missing = series.isna().to_numpy(bool)
+    if feature.missing is None:
+        refuse(name, missing, _missing)
     plain = series.astype(object) if isinstance(series.dtype, pd.CategoricalDtype) else series
     values = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    values = values if feature.missing is None else np.where(missing, feature.missing, values).astype(np.float64)
     refuse(
         name,
         np.isnan(values),
@@ -82,15 +85,22 @@ def _numbers(feature: Feature, series: pd.Series[Any]) -> NDArray[np.float64]:
     return values
 
 
+def _missing(row: int) -> str:
+    return "the value is missing; fill it in, drop the row, or say in the spec what it stands for: missing = ..."
+
+
 def _codes(feature: Feature, series: pd.Series[Any]) -> NDArray[np.float64]:
     """Return a column of the user's data as category codes (rows,)."""
     import pandas as pd
 
     name, categories = f'feature "{feature.name}"', feature.categories or ()
     found, uniques = pd.factorize(series)
-    refuse(name, found < 0, lambda row: "the value is missing; fill it in or drop the row")
     known = {category: code for code, category in enumerate(categories)}
-    codes = np.array([known.get(as_text(value), -1) for value in uniques], dtype=np.float64)[found]
+    if feature.missing is None:
+        refuse(name, found < 0, _missing)
+    # Nothing is found at -1, which is where the last entry lies: that of what is missing.
+    of_missing = known.get(str(feature.missing), -1)
+    codes = np.array([*(known.get(as_text(value), -1) for value in uniques), of_missing], dtype=np.float64)[found]
     refuse(
         name,
         codes < 0,
@@ -108,7 +118,7 @@ def _codes(feature: Feature, series: pd.Series[Any]) -> NDArray[np.float64]:
 def encoded(feature: Feature, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the encoded columns (rows, columns of the feature) of values or codes (rows,)."""
     if feature.one_hot:
-        return np.eye(feature.width)[values.astype(np.int64)]
+        return feature.corners[values.astype(np.int64)]
     return feature.scaled(values)[:, None]
 
 
@@ -116,7 +126,7 @@ def decoded(feature: Feature, x: FloatArray) -> NDArray[Any]:
     """Return the user's values (rows,) nearest to encoded columns x (rows, columns of the feature)."""
     if feature.kind == "continuous":
         return feature.nearest(x[:, 0])
-    values = x.argmax(axis=1) if feature.one_hot else feature.nearest(x[:, 0]).astype(np.int64)
+    values = feature.category_of(x) if feature.one_hot else feature.nearest(x[:, 0]).astype(np.int64)
     return np.array(feature.categories, dtype=object)[values] if feature.categories else values
 
 
@@ -124,12 +134,10 @@ def check_encoded(feature: Feature, x: FloatArray) -> None:
     """Refuse encoded columns x (rows, columns of the feature) that no value of the feature gives."""
     name = f'feature "{feature.name}"'
     if feature.one_hot:
-        good = ((x == 0) | (x == 1)).all(axis=1) & ((x == 1).sum(axis=1) == 1)
-        refuse(
-            name,
-            ~good,
-            lambda row: f"its one-hot columns hold {x[row].tolist()}; exactly one of them must be 1",
-        )
+        ones = (x == 1).sum(axis=1)
+        good = ((x == 0) | (x == 1)).all(axis=1) & ((ones == 1) | ((ones == 0) & (feature.dropped is not None)))
+        rule = "exactly one of them must be 1" if feature.dropped is None else "at most one of them may be 1, others 0"
+        refuse(name, ~good, lambda row: f"its one-hot columns hold {x[row].tolist()}; {rule}")
         return
     values, nearest = feature.unscaled(x[:, 0]), feature.nearest(x[:, 0])
     off = np.abs(values - nearest) > feature.slack(nearest)

@@ -76,7 +76,7 @@ class Spec:
         return [
             name
             for f in self._features
-            for name in ([f"{f.name}={c}" for c in f.categories or ()] if f.one_hot else [f.name])
+            for name in ([f"{f.name}={c}" for c in f.categories or () if c != f.dropped] if f.one_hot else [f.name])
         ]
 
     @property
