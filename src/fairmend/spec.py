@@ -132,6 +132,46 @@ class Spec:
         except FairmendError as err:
             raise FairmendError(f"{path}: {err}") from err
 
+    @classmethod
+    def from_data(
+        cls,
+        data: pd.DataFrame,
+        protected: str | Iterable[str],
+        label: str | None = None,
+        positive: object = None,
+        *,
+        drop: Iterable[str] = (),
+        inputs: int | None = None,
+        standardize: bool = False,
+    ) -> Spec:
+        """Return a spec guessed from data; look it over before you rely on it (`fairmend spec init` says at what).
+
+        ``drop`` are columns the model does not read, ``inputs`` is how many it reads, and ``standardize`` gives
+        numbers a scale of mean 0 and variance 1.
+        """
+        from fairmend.drafts.from_data import draft_from_data
+
+        names = [protected] if isinstance(protected, str) else protected
+        return draft_from_data(data, names, label, positive, drop=drop, inputs=inputs, standardize=standardize).spec
+
+    @classmethod
+    def from_sklearn(
+        cls,
+        transformer: Any,
+        protected: str | Iterable[str],
+        label: Label | Mapping[str, Any] | None = None,
+        data: pd.DataFrame | None = None,
+    ) -> Spec:
+        """Return the spec of a fitted ColumnTransformer, or of a Pipeline with one: `encode` does what it does.
+
+        ``data`` are raw rows, which say the ranges of numbers; without them only a MinMaxScaler knows any.
+        """
+        from fairmend.drafts.from_sklearn import draft_from_sklearn
+
+        known = label if isinstance(label, Label) or label is None else build(Label, label, "[label]")
+        names = [protected] if isinstance(protected, str) else protected
+        return draft_from_sklearn(transformer, names, known, data).spec
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the spec as TOML; the file is replaced whole or not at all."""
         write_toml(path, self.to_dict())
