@@ -346,3 +346,6 @@ def demo(out: Path, seed: int, json_output: bool) -> None:
     from fairmend.commands.demo import run_demo
 
     run_demo(out, seed=seed, json_output=json_output)
+
+
+import fairmend.cli_spec  # noqa: E402, F401  # adds `fairmend spec`, with the options from here

@@ -142,17 +142,17 @@ class Spec:
         *,
         drop: Iterable[str] = (),
         inputs: int | None = None,
-        standardize: bool = False,
+        scale: str = "none",
     ) -> Spec:
         """Return a spec guessed from data; look it over before you rely on it (`fairmend spec init` says at what).
 
-        ``drop`` are columns the model does not read, ``inputs`` is how many it reads, and ``standardize`` gives
-        numbers a scale of mean 0 and variance 1.
+        ``drop`` are columns the model does not read, ``inputs`` is how many it reads, and ``scale`` is "none",
+        "standard" (mean 0, variance 1) or "min-max" (0 to 1), taken from the data.
         """
         from fairmend.drafts.from_data import draft_from_data
 
         names = [protected] if isinstance(protected, str) else protected
-        return draft_from_data(data, names, label, positive, drop=drop, inputs=inputs, standardize=standardize).spec
+        return draft_from_data(data, names, label, positive, drop=drop, inputs=inputs, scale=scale).spec
 
     @classmethod
     def from_sklearn(

@@ -65,10 +65,9 @@ class Draft:
             _comment(table, [f"LOOK: {words}" for words in part.look])
             for key, value in with_inline_scale(plain_feature(part.feature)).items():
                 table[key] = value
-            table.add(tomlkit.nl())
             features.append(table)
         document.add("feature", features)
-        text = tomlkit.dumps(document)
+        text = tomlkit.dumps(document).replace("\n[[feature]]", "\n\n[[feature]]").replace("\n\n\n", "\n\n")
         if Spec.from_dict(tomlkit.parse(text).unwrap()) != self.spec:
             raise FairmendError("the spec cannot be written as TOML; rename columns with unusual characters")
         return text.rstrip("\n") + "\n"

@@ -23,6 +23,13 @@ FEW = 10  # whole numbers of so few values may be codes of categories
 MANY = 50  # categories; more are worth a look
 _ENOUGH = 20  # rows; of fewer it says little that all values differ
 _EXACT = 2.0**53
+SCALES = ("none", "standard", "min-max")
+_SCALED = {
+    "none": "numbers are read as they are; add scale = {mean = ..., std = ...} or {min = ..., max = ...} if the model "
+    "reads scaled ones (spec init --scale standard or min-max takes them from the data)",
+    "standard": "the mean and standard deviation of this data",
+    "min-max": "the lowest and highest value of this data",
+}
 _ID_NAME = re.compile(r"(?:^|[_\-. ])(?:id|index|uuid|guid|nr|no|number|key)$|^unnamed: ?\d*$", re.IGNORECASE)
 
 
@@ -53,13 +60,16 @@ def draft_from_data(
     *,
     drop: Iterable[str] = (),
     inputs: int | None = None,
-    standardize: bool = False,
+    scale: str = "none",
 ) -> Draft:
     """Return a spec that encodes this data.
 
     `drop` are columns that the model does not read, and `inputs` is how many the model reads, which may tell how
-    categories are encoded. `standardize` scales numbers to mean 0 and variance 1; else they are read as they are.
+    categories are encoded. `scale` is "standard" for numbers with mean 0 and variance 1 in the data, "min-max" for
+    numbers from 0 to 1, "none" for numbers as they are.
     """
+    if scale not in SCALES:
+        raise FairmendError(f"scale is {scale!r}; it can be {', '.join(SCALES)}")
     columns = [str(name) for name in data.columns]
     for name in columns:
         if columns.count(name) > 1:
@@ -83,23 +93,26 @@ def draft_from_data(
         if why is not None:
             left_out.append((name, why))
         else:
-            parts.append(_part(name, column, name in wanted, standardize))
-    draft = Draft(tuple(parts), found, label_notes, tuple(left_out))
-    return _encoded(draft, inputs)
+            parts.append(_part(name, column, name in wanted, scale))
+    draft = _encoded(Draft(tuple(parts), found, label_notes, tuple(left_out)), inputs)
+    if all(part.feature.categories for part in draft.parts):
+        return draft
+    return replace(draft, look=(*draft.look, f"scale: {_SCALED[scale]}; it must be what the model was trained on"))
 
 
 # One column
 
 
-def _part(name: str, column: pd.Series[Any], protected: bool, standardize: bool) -> Part:
+def _part(name: str, column: pd.Series[Any], protected: bool, scale: str) -> Part:
     import pandas as pd
 
     rows, gaps = len(column), int(column.isna().sum())
     present = column.dropna()
-    notes = [f"{present.nunique()} different values in {rows} rows" + (f", {gaps} missing" if gaps else "")]
+    several = f"{present.nunique()} different values" if present.nunique() > 1 else "one value"
+    notes = [f"{several} in {rows} rows" + (f", {gaps} missing" if gaps else "")]
     look: list[str] = []
     if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
-        feature = _number(name, present, gaps, protected, standardize, notes, look)
+        feature = _number(name, present, gaps, protected, scale, notes, look)
     else:
         feature = _category(name, present, gaps, protected, notes, look)
     if present.nunique() == 1:
@@ -117,7 +130,7 @@ def _number(
     present: pd.Series[Any],
     gaps: int,
     protected: bool,
-    standardize: bool,
+    scaling: str,
     notes: list[str],
     look: list[str],
 ) -> Feature:
@@ -139,13 +152,11 @@ def _number(
             look.append("it has only two values; are they categories?")
     notes.append("range: what the data holds; widen it to what is possible")
     scale = None
-    if standardize:
+    if scaling == "standard":
         spread = float(values.std())
         scale = {"mean": float(values.mean()), "std": spread if spread > 0 else 1.0}
-    else:
-        notes.append(
-            "if the model was trained on scaled values, add scale = {mean = ..., std = ...} or {min = ..., max = ...}"
-        )
+    elif scaling == "min-max":
+        scale = {"min": low, "max": high if high > low else low + 1.0}
     missing = None
     if gaps:
         middle = float(np.median(values))
