@@ -111,10 +111,6 @@ def _part(name: str, column: pd.Series[Any], protected: bool, scale: str) -> Par
     several = f"{present.nunique()} different values" if present.nunique() > 1 else "one value"
     notes = [f"{several} in {rows} rows" + (f", {gaps} missing" if gaps else "")]
     look: list[str] = []
-    if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
-        feature = _number(name, present, gaps, protected, scale, notes, look)
-    else:
-        feature = _category(name, present, gaps, protected, notes, look)
     if present.nunique() == 1:
         if protected:
             raise FairmendError(
@@ -122,6 +118,10 @@ def _part(name: str, column: pd.Series[Any], protected: bool, scale: str) -> Par
                 "or write the spec's range or categories by hand"
             )
         look.append("it is constant in the data; does the model read it, and can it be anything else?")
+    if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
+        feature = _number(name, present, gaps, protected, scale, notes, look)
+    else:
+        feature = _category(name, present, gaps, protected, notes, look)
     return Part(feature, tuple(notes), tuple(look))
 
 

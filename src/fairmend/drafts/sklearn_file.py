@@ -8,6 +8,14 @@ from typing import Any
 
 from fairmend.errors import FairmendError
 
+# Inert types that fitted pipelines hold and skops leaves to its user to trust.
+_TRUSTED = {
+    "numpy.dtype",
+    "numpy.number",
+    "sklearn.compose._column_transformer.make_column_selector",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+}
 _PICKLES = (".joblib", ".pkl", ".pickle")
 
 
@@ -39,13 +47,14 @@ def _read_skops(path: Path) -> Any:
         raise FairmendError(f'{path}: reading .skops files needs skops; pip install "fairmend[sklearn]"') from error
     try:
         # What skops trusts by itself: types of scikit-learn, NumPy and SciPy, and Python's own plain ones.
-        unknown = sorted(io.get_untrusted_types(file=path))
+        asked = set(io.get_untrusted_types(file=path))
+        unknown = sorted(asked - _TRUSTED)
         if unknown:
             raise FairmendError(
                 f"{path}: holds {', '.join(unknown)}, which is not scikit-learn's or NumPy's and is not loaded; "
                 "save the preprocessing alone, without the model or your own classes"
             )
-        return io.load(path, trusted=[])
+        return io.load(path, trusted=sorted(asked))
     except FairmendError:
         raise
     except Exception as error:  # whatever a damaged or forged archive leads to
