@@ -61,12 +61,14 @@ def draft_from_data(
     drop: Iterable[str] = (),
     inputs: int | None = None,
     scale: str = "none",
+    leave_out: bool = True,
 ) -> Draft:
     """Return a spec that encodes this data.
 
     `drop` are columns that the model does not read, and `inputs` is how many the model reads, which may tell how
     categories are encoded. `scale` is "standard" for numbers with mean 0 and variance 1 in the data, "min-max" for
-    numbers from 0 to 1, "none" for numbers as they are.
+    numbers from 0 to 1, "none" for numbers as they are. What looks like an id is left out, unless `leave_out` is
+    False.
     """
     if scale not in SCALES:
         raise FairmendError(f"scale is {scale!r}; it can be {', '.join(SCALES)}")
@@ -89,7 +91,7 @@ def draft_from_data(
             continue
         if column.isna().all():
             raise FairmendError(f'column "{name}" holds no values at all; fill it in, or drop it (--drop)')
-        why = None if name in wanted else _like_an_id(name, column)
+        why = _like_an_id(name, column) if leave_out and name not in wanted else None
         if why is not None:
             left_out.append((name, why))
         else:
