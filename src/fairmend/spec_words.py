@@ -21,7 +21,10 @@ def values_words(feature: Feature) -> str:
     else:
         low, high = feature.bounds
         words = f"{'whole numbers ' if feature.kind == 'integer' else ''}{low:.10g} to {high:.10g}"
-    return words if feature.missing is None else f"{words}; missing is {feature.missing}"
+    if feature.missing is None:
+        return words
+    stands_in = feature.missing if isinstance(feature.missing, str) else f"{feature.missing:.10g}"
+    return f"{words}; missing is {stands_in}"
 
 
 def reading_words(feature: Feature) -> str:

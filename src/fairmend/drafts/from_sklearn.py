@@ -50,7 +50,8 @@ def draft_from_sklearn(
             raise FairmendError(
                 f"nothing says the range of {', '.join(unknown)}; give data, raw rows with these columns (--data)"
             )
-    left_out = tuple((name, "the pipeline drops it") for name in names if name not in found)
+    outcome = None if label is None else label.column
+    left_out = tuple((name, "the pipeline drops it") for name in names if name not in (*found, outcome))
     parts = [
         _part(track, None if data is None else _column(data, track.name), track.name in wanted) for track in tracks
     ]
