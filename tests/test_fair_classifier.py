@@ -172,6 +172,8 @@ def test_a_frozen_network_is_repaired_as_it_is(bare):
     model = FairRepairClassifier(FrozenEstimator(fitted), protected="sex", random_state=0, **QUICK).fit(frame, y)
     rows = frame.to_numpy(float) if bare else fitted[:-1].transform(frame)
     np.testing.assert_allclose(model.original_network_.probabilities(rows), mlp.predict_proba(rows)[:, 1], atol=1e-9)
+    np.testing.assert_allclose(model.spec_.encode(frame, np.float64), rows, atol=1e-9)
+    np.testing.assert_allclose(model.network_.probabilities(rows), model.predict_proba(frame)[:, 1], atol=1e-9)
     for before, after in zip(weights, mlp.coefs_, strict=True):
         np.testing.assert_array_equal(before, after)
     assert clone(model).fit(frame, y).network_ == model.network_

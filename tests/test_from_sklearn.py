@@ -96,6 +96,7 @@ encoders = st.sampled_from(
         OneHotEncoder(),
         OneHotEncoder(drop="first"),
         OneHotEncoder(drop="if_binary"),
+        OneHotEncoder(drop=["m", "c"]),
         OneHotEncoder(handle_unknown="ignore", sparse_output=False),
         OneHotEncoder(handle_unknown="infrequent_if_exist"),
         OrdinalEncoder(),

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,8 @@ from fairmend.checker.refused import Refused
 from fairmend.checker.spec import read_spec, spec_digest
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
+from fairmend.repair.blind import references
+from fairmend.search.values import Space
 from fairmend.spec import Feature, Spec
 from fairmend.spec_file import toml_bytes
 from strategies_spec import specs, unhurried
@@ -136,8 +139,9 @@ def test_unfairness_at_a_dropped_category_is_found_and_repaired(tmp_path_factory
     assert fairmend.audit(result.network, spec, X).count == 0
 
 
-def test_a_certificate_must_cover_the_dropped_category(tmp_path):
-    """A forged one that leaves out the piece with zeros everywhere is not believed."""
+@pytest.mark.parametrize("left_out", ["a", "b", "c"])
+def test_a_certificate_must_cover_every_category(tmp_path, left_out):
+    """A forged one that leaves out a piece is not believed, the one with zeros everywhere included."""
     spec = Spec([RACE, Feature("income", "continuous", range=(-1, 1))])
     net = Network([Affine(np.array([[0.1, 0.1, 0.0]], np.float32), np.array([1.0], np.float32))], [])
     X = spec.sample_inputs(1, np.random.default_rng(0))
@@ -146,8 +150,30 @@ def test_a_certificate_must_cover_the_dropped_category(tmp_path):
     content = json.loads(json.dumps(result.certificate.content))
     pieces = content["regions"][0]["pieces"]
     assert len(pieces) == 3
-    content["regions"][0]["pieces"] = [piece for piece in pieces if any(piece["lower"][:2])]
+    gone = RACE.corners[RACE.categories.index(left_out)].tolist()
+    content["regions"][0]["pieces"] = [piece for piece in pieces if piece["lower"][:2] != gone]
+    assert len(content["regions"][0]["pieces"]) == 2
     (tmp_path / "forged.json").write_text(json.dumps(content))
     report = fairmend.check(tmp_path / "forged.json", tmp_path / "model.onnx")
     assert not report.valid
-    assert "race = b" in report.reasons[0]
+    assert f"race = {left_out}" in report.reasons[0]
+
+
+def test_the_testers_move_to_and_from_a_dropped_category():
+    spec = Spec([replace(RACE, protected=False), Feature("s", "integer", range=(0, 1), protected=True)])
+    space = Space(spec, np.float64)
+    V = np.array([[0.0, 0], [1, 1], [2, 0]])
+    np.testing.assert_array_equal(space.values(space.encode(V)), V)
+    np.testing.assert_array_equal(space.encode(V)[:, :2], RACE.corners)
+    downhill = np.tile([-1.0, -2.0, 0.0], (3, 1))  # the dropped category, whose slope is 0, is the best there is
+    np.testing.assert_array_equal(space.ascent(V, downhill)[:, 0], [1, 0, -1])
+    np.testing.assert_array_equal(space.influence(V, downhill)[:, 0], [1, 2, 2])
+    moved = space.stepped(np.repeat(V, 50, axis=0), np.zeros(150, np.int64), np.random.default_rng(0))
+    assert {(int(a), int(b)) for a, b in zip(np.repeat([0, 1, 2], 50), moved[:, 0], strict=True)} == {
+        (a, b) for a in range(3) for b in range(3) if a != b
+    }
+
+
+def test_a_dropped_category_can_be_folded_in():
+    tried = references(SPEC, np.zeros((2, 3)))
+    np.testing.assert_array_equal(tried[1:], RACE.corners)
