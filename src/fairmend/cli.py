@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from fairmend._version import __version__
-from fairmend.shell import SHELLS, BareCommand, FileType, Group, completion_script, config_of
+from fairmend.cli_spec import spec
+from fairmend.shell import SHELLS, BareCommand, Group, completion_script, config_of
 from fairmend.shell import common_options as _verbose
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-_FILE = FileType(path_type=Path)
-_POSITIVE = click.FloatRange(min=0, min_open=True)
-
-
-def _json(command: _Command) -> _Command:
-    return click.option("--json", "json_output", is_flag=True, help="Print one JSON document and nothing else.")(
-        command
-    )
-
-
-def _activation(command: _Command) -> _Command:
-    return click.option(
-        "--activation",
-        default="relu",
-        show_default=True,
-        help="Activation of a network whose file holds weights only (.pth, .safetensors).",
-    )(command)
-
-
-def _seed(command: _Command) -> _Command:
-    return click.option(
-        "--seed",
-        type=click.IntRange(min=0),
-        default=0,
-        show_default=True,
-        help="Of every random choice.",
-    )(command)
+from fairmend.shell.options import FILE as _FILE
+from fairmend.shell.options import POSITIVE as _POSITIVE
+from fairmend.shell.options import activation_option as _activation
+from fairmend.shell.options import json_option as _json
+from fairmend.shell.options import seed_option as _seed
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -366,3 +342,6 @@ def completion(shell: str) -> None:
     fish: fairmend completion fish > ~/.config/fish/completions/fairmend.fish
     """
     click.echo(completion_script(shell, main))
+
+
+main.add_command(spec)
