@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,11 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 
 class _Group(click.Group):
     """A group whose commands fail with a message and an exit code, never with a traceback."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep what was typed: a report says how it came about."""
+        ctx.meta[_TYPED] = shlex.join(["fairmend", *args])
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what goes wrong is said on stderr."""
@@ -44,7 +50,7 @@ class _Group(click.Group):
             _fail(ctx, f"unexpected {type(error).__name__}: {error}. This is a bug in fairmend{hint}")
 
 
-_VERBOSE = "fairmend.verbose"
+_VERBOSE, _TYPED = "fairmend.verbose", "fairmend.typed"
 
 
 def _fail(ctx: click.Context, message: str, code: int = COULD_NOT_ANSWER) -> NoReturn:
@@ -200,6 +206,7 @@ def repair(
         seed=seed,
         activation=activation,
         json_output=json_output,
+        command=ctx.meta[_TYPED],
         options=options,
     )
     ctx.exit(code)
@@ -249,11 +256,19 @@ def certify(ctx: click.Context, /, model: Path, data: Path, spec_file: Path, **o
 @_seed
 @click.option("--pairs", type=click.IntRange(min=0), default=10, show_default=True, help="How many pairs to show.")
 @click.option("--out", type=_FILE, help="CSV to write: everybody treated unequally, with a neighbour.")
+@click.option(
+    "--report",
+    type=_FILE,
+    default=Path("fairmend-audit"),
+    show_default=True,
+    help="Folder to write the report into, report.html; other files in it stay.",
+)
+@click.option("--no-report", is_flag=True, help="Write no report.")
 @_activation
 @_json
 @_verbose
 @click.pass_context
-def audit(ctx: click.Context, /, model: Path, spec_file: Path, **options: Any) -> None:
+def audit(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, no_report: bool, **options: Any) -> None:
     """Count who is treated unequally, and show the worst.
 
     MODEL is a file: .onnx, .safetensors or .pth. Somebody is treated unequally who would get another answer with other
@@ -261,7 +276,7 @@ def audit(ctx: click.Context, /, model: Path, spec_file: Path, **options: Any) -
     """
     from fairmend.commands.audit import run_audit
 
-    ctx.exit(run_audit(model, spec_file, **options))
+    ctx.exit(run_audit(model, spec_file, report=None if no_report else report, command=ctx.meta[_TYPED], **options))
 
 
 @main.command()
@@ -341,8 +356,25 @@ def bench(what: str, out: Path, **options: Any) -> None:
 @_seed
 @_json
 @_verbose
-def demo(out: Path, seed: int, json_output: bool) -> None:
+@click.pass_context
+def demo(ctx: click.Context, /, out: Path, seed: int, json_output: bool) -> None:
     """Watch a biased network being found out and repaired."""
     from fairmend.commands.demo import run_demo
 
-    run_demo(out, seed=seed, json_output=json_output)
+    run_demo(out, seed=seed, json_output=json_output, command=ctx.meta[_TYPED])
+
+
+@main.command()
+@click.argument("folder", type=_FILE)
+@click.option("--out", type=_FILE, help="Where to write the page instead of report.html in the folder.")
+@_json
+@_verbose
+def report(folder: Path, out: Path | None, json_output: bool) -> None:
+    """Draw a report anew.
+
+    FOLDER is one that fairmend repair, audit or demo wrote. Its report.json becomes report.html, as this version of
+    fairmend draws it: one page that needs nothing else.
+    """
+    from fairmend.commands.report import run_report
+
+    run_report(folder, out, json_output=json_output)

@@ -97,7 +97,8 @@ def choose(task: Task, progress: Progress | None = None) -> tuple[Dish, tuple[Ca
     if served is None:
         raise FairmendError(f"no recipe gave a proven repair; the first failed so: {candidates[0].problem}")
     marked = [
-        replace(candidate, chosen=number == winner, reason=reasons[number]) for number, candidate in enumerate(candidates)
+        replace(candidate, chosen=number == winner, reason=reasons[number])
+        for number, candidate in enumerate(candidates)
     ]
     return served, tuple(marked)
 
@@ -133,10 +134,13 @@ def _winner(candidates: list[Candidate], task: Task) -> tuple[int, list[str]]:
         elif number not in pool:
             reasons[number] = "others are proven for everyone"
         elif number in keepers:
-            fewer = round(candidate.unfair_rate, 6) > round(candidates[winner].unfair_rate, 6)
-            reasons[number] = (
-                "leaves more people treated unequally" if fewer else "changes as many answers as the chosen one, or more"
-            )
+            chosen = candidates[winner]
+            if round(candidate.unfair_rate, 6) > round(chosen.unfair_rate, 6):
+                reasons[number] = "leaves more people treated unequally"
+            elif candidate.changed > chosen.changed:
+                reasons[number] = f"changes more answers, {candidate.changed:.1%} against {chosen.changed:.1%}"
+            else:
+                reasons[number] = "as good as the chosen one, which was tried first"
         elif candidate.balanced_accuracy < least_accuracy:
             reasons[number] = f"balanced accuracy is below {least_accuracy:.1%}"
         elif candidate.agreement < least_agreement:

@@ -159,12 +159,12 @@ def audit_report(
     """
     from fairmend.commands.people import classes_of
     from fairmend.groups import group_metrics
-    from fairmend.report.audit import MOST_ROWS, Labels, audit_document
+    from fairmend.report.audit import FirstRows, Labels, audit_document
     from fairmend.utility import utility
 
     frame = data if is_frame(data) else None
     if data is None:
-        X, arrays = sampled_inputs(network, spec, found.total, seed or 0, MOST_ROWS), {}
+        X, arrays = sampled_inputs(network, spec, found.total, seed or 0, FirstRows(spec).most), {}
     else:
         X = spec.as_inputs(data, network.dtype)
         arrays = {"data": X}

@@ -30,6 +30,7 @@ MOST_ROWS = 20_000
 """So many of the audited inputs are looked at once more, for who they are and what changes their answer."""
 
 MOST_POINTS = 5_000_000
+MOST_NUMBERS = 5_000_000
 MOST_SPANS = 240
 MOST_WORST = 20
 
@@ -41,6 +42,29 @@ class Labels:
     rows: int = 0
     utility: Utility | None = None
     groups: tuple[GroupMetrics, ...] = ()
+
+
+class FirstRows:
+    """Keeps the first rows of a stream, as many as the report looks at, and the first piece as the user wrote it."""
+
+    def __init__(self, spec: Spec) -> None:
+        """Keep fewer rows where they are very wide."""
+        self.most = max(1, min(MOST_ROWS, MOST_NUMBERS // spec.width))
+        self.frame: pd.DataFrame | None = None
+        self._kept: list[FloatArray] = []
+        self._rows = 0
+
+    def add(self, frame: pd.DataFrame, X: FloatArray) -> None:
+        """Take in the next rows, which are X (rows, width) encoded."""
+        if self.frame is None:
+            self.frame = frame
+        if self._rows < self.most:
+            self._kept.append(X[: self.most - self._rows].copy())
+            self._rows += len(self._kept[-1])
+
+    def inputs(self) -> FloatArray:
+        """Return the rows kept (rows, width)."""
+        return np.concatenate(self._kept)
 
 
 def audit_document(

@@ -1,4 +1,4 @@
-"""The report's pictures. Colours come from classes, so that the style sheet can choose them for light, dark and paper."""
+"""The report's pictures. Colours come from classes, so that the style sheet chooses them for light, dark and paper."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Place = Callable[[float], float]
 
 _WIDTH, _HEIGHT = 520, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 12, 26
-_THINNEST = 2.4  # of a bar whose scores are all alike, so that it can be seen
+_THINNEST = 5.0  # of a bar whose scores are all alike, so that it can be seen
 
 
 # The range of the score
@@ -42,7 +42,8 @@ def span_chart(spans: Sequence[Span], score: str, label: str, scale: tuple[float
             low, high = (scale[0] if span.low is None else span.low), (scale[1] if span.high is None else span.high)
             bars["bound"].append(_bar(x, low, high, place, decision))
         bars[span.state].append(_bar(x, span.seen_low, span.seen_high, place, decision))
-        own.append(f"M{x - thick / 2:.1f} {place(span.own):.1f}h{thick:.1f}")
+        if place(span.seen_low) - place(span.seen_high) > 2 * _THINNEST:  # else the mark would hide the bar
+            own.append(f"M{x - thick / 2:.1f} {place(span.own):.1f}h{thick:.1f}")
     parts += [path(steps, f"bar {state}", stroke_width=thick) for state, steps in bars.items()]
     parts += [
         path(own, "own"),
@@ -104,7 +105,7 @@ def loss_chart(losses: Sequence[float], label: str, class_: str) -> Markup:
     parts = [
         line(left, floor, width - right, floor, "grid"),
         line(left, 14, width - right, 14, "grid"),
-        text(left - 6, 18, number(most), anchor="end", class_="tick"),
+        text(left - 6, 18, f"{most:.2g}", anchor="end", class_="tick"),
         text(left - 6, floor + 4, "0", anchor="end", class_="tick"),
         path(steps, f"curve {class_}"),
         text(width - right, height - 6, f"{len(losses)} steps", anchor="end", class_="tick"),
@@ -141,7 +142,9 @@ def share_bar(share: float, class_: str = "two") -> Markup:
     return strip(
         percent(share),
         element("rect", x="0", y="25%", width="100%", height="50%", rx=3, class_="trough"),
-        element("rect", x="0", y="25%", width=f"{100 * min(1.0, share):.2f}%", height="50%", rx=3, class_=f"fill {class_}"),
+        element(
+            "rect", x="0", y="25%", width=f"{100 * min(1.0, share):.2f}%", height="50%", rx=3, class_=f"fill {class_}"
+        ),
     )
 
 

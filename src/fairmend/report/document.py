@@ -180,11 +180,15 @@ class Pair:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs, the largest difference in score first; `total` people are treated unequally, `exact` or at least."""
+    """Pairs, the largest difference in score first; `total` people are treated unequally, `exact` or at least.
+
+    The first `varying` of the columns are those in which similar people may differ.
+    """
 
     total: int
     exact: bool
     columns: list[str]
+    varying: int
     columns_left_out: int
     rows: list[Pair]
 

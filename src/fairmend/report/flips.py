@@ -53,8 +53,16 @@ class Twins:
 
     def take(self, chosen: Rows) -> Twins:
         """Return some of them, in the order given."""
-        parts = (part[chosen] for part in (self.rows, self.X, self.other))
-        return Twins(*parts, self.features, *(p[chosen] for p in (self.differs, self.alone, self.gap)), self.exact)
+        return Twins(
+            self.rows[chosen],
+            self.X[chosen],
+            self.other[chosen],
+            self.features,
+            self.differs[chosen],
+            self.alone[chosen],
+            self.gap[chosen],
+            self.exact,
+        )
 
 
 def find_twins(net: Network, spec: Spec, X: FloatArray, rows: Rows, found: FloatArray) -> Twins:

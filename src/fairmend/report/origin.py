@@ -6,7 +6,7 @@ import hashlib
 import platform
 from collections.abc import Mapping
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from fairmend.errors import FairmendError
 from fairmend.report.document import File, Origin
 from fairmend.report.text import short
 
-_PACKAGES = ("numpy", "torch", "highspy", "onnx", "pandas")
+_PACKAGES = ("numpy", "torch", "highspy", "onnx", "pandas")  # fairmend depends on all of them
 _CHUNK = 1 << 20
 
 
@@ -60,10 +60,9 @@ def _array_digest(values: npt.ArrayLike) -> str:
 
 
 def _versions() -> dict[str, str]:
-    versions = {"fairmend": __version__, "Python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:  # one of them may be optional one day
-            continue
-    return versions | {"system": f"{platform.system()} {platform.machine()}"}
+    return {
+        "fairmend": __version__,
+        "Python": platform.python_version(),
+        **{package: version(package) for package in _PACKAGES},
+        "system": f"{platform.system()} {platform.machine()}",
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from importlib.resources import files
 
 import jinja2
@@ -67,12 +67,12 @@ def _source(content: str) -> str:
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
 
 
-@lru_cache(maxsize=None)
+@cache
 def _asset(name: str) -> str:
     return (files("fairmend.report") / "templates" / name).read_text(encoding="utf-8")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),
@@ -88,5 +88,5 @@ def _template() -> jinja2.Template:
         "count": text.count,
         "listed": text.listed,
     }
-    environment.globals |= {"charts": charts, "points": text.points}
+    environment.globals |= {"charts": charts, "points": text.points, "wider": text.wider}
     return environment.get_template("report.html")

@@ -18,12 +18,13 @@ MOST_PAIRS, MOST_COLUMNS = 1_000, 16
 def pairs_of(twins: Twins, spec: Spec, total: int, exact: bool, before: Network, after: Network | None = None) -> Pairs:
     """Return the worst pairs of `total` people treated unequally: the largest differences in score first."""
     chosen = twins.take(np.argsort(-twins.gap, kind="stable")[:MOST_PAIRS])
-    features = sorted(spec.features, key=lambda f: (not f.protected, not f.varies))
+    features = sorted(spec.features, key=lambda f: (not f.varies, not f.protected))
     names = [f.name for f in features[:MOST_COLUMNS]]
     rows: list[Pair] = []
     if len(chosen.rows):
         mine, theirs = user_values(spec, chosen.X), user_values(spec, chosen.other)
-        figures = [_answers(net, chosen) for net in (before, after) if net is not None]
+        answers, values = _answers(before, chosen)
+        later = None if after is None else _answers(after, chosen)
         for i, row in enumerate(chosen.rows.tolist()):
             differs = [name for name, is_so in zip(chosen.features, chosen.differs[i], strict=True) if is_so]
             rows.append(
@@ -32,11 +33,15 @@ def pairs_of(twins: Twins, spec: Spec, total: int, exact: bool, before: Network,
                     [plain_value(mine[name][i]) for name in names],
                     [_other(mine[name][i], theirs[name][i]) if name in differs else None for name in names],
                     [short(name) for name in differs],
-                    *(entry for answers, values in figures for entry in (answers[i], values[i])),
+                    answers[i],
+                    values[i],
+                    None if later is None else later[0][i],
+                    None if later is None else later[1][i],
                 )
             )
     shown = [short(name) for name in names]
-    return Pairs(total, exact, shown, len(features) - len(names), rows)
+    varying = sum(f.varies for f in features[:MOST_COLUMNS])
+    return Pairs(total, exact, shown, varying, len(features) - len(names), rows)
 
 
 def _answers(net: Network, twins: Twins) -> tuple[list[list[int]], list[list[float]]]:

@@ -6,7 +6,7 @@ import math
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fairmend.errors import FairmendError
@@ -27,7 +27,9 @@ def _read(kind: Any, value: object, where: str) -> Any:
         entries = _must(value, list, where)
         return [_read(arguments[0], entry, f"{where}[{i}]") for i, entry in enumerate(entries)]
     if origin is dict:
-        return {str(key): _read(arguments[1], entry, _at(where, key)) for key, entry in _must(value, dict, where).items()}
+        return {
+            str(key): _read(arguments[1], entry, _at(where, key)) for key, entry in _must(value, dict, where).items()
+        }
     if is_dataclass(kind):
         return _dataclass(kind, _must(value, dict, where), where)
     if kind is float:
@@ -46,7 +48,7 @@ def _dataclass(kind: Any, value: Mapping[str, object], where: str) -> Any:
     return kind(**{name: _read(known[name][1], entry, _at(where, name)) for name, entry in value.items()})
 
 
-@lru_cache(maxsize=None)
+@cache
 def _fields(kind: Any) -> dict[str, tuple[Field[Any], Any]]:
     hints = get_type_hints(kind)
     return {entry.name: (entry, hints[entry.name]) for entry in fields(kind)}

@@ -31,22 +31,25 @@ def scope(document: Document) -> Scope:
 
 def _of_repair(document: Document, repair: Repair) -> Scope:
     names, near = listed(document.similar.protected), _near(document)
+    either = listed(document.similar.protected, "or")
     inputs = f"{count(repair.inputs)} repair inputs"
     all_proven = repair.proven == repair.inputs
+    what: tuple[str, ...]
+    whom: tuple[str, ...]
     also = f", nor on differences in {near}" if near else ""
     if repair.blind and repair.strict:
         tag, mood = "Proven for everyone", "good"
-        verdict = f"Proven for everyone: the model’s output does not depend on {names}."
+        verdict = f"The model’s output does not depend on {names}."
         what = (f"Change {names} in any way, and the score stays the same, bit for bit.",)
         whom = ("Everyone: every input there is, not only the people in the data.",)
     elif all_proven:
         tag, mood = f"Proven for {inputs}", "good"
-        verdict = f"Proven: each of the {inputs} gets one answer, whatever its {names}."
+        verdict = f"Each of the {inputs} gets one answer, whatever its {names}."
         what = (f"The answer to a repair input does not depend on {names}{also}.",)
         whom = (f"The {inputs}, and everybody who differs from one of them only in that.",)
         if repair.blind:
-            tag, mood = "Proven for everyone, and with tolerance for the repair inputs", "good"
-            verdict = f"Proven for everyone: the model’s output does not depend on {names}."
+            tag = "Proven for everyone"
+            verdict = f"The model’s output does not depend on {names}; nor do the answers to {inputs} on {near}."
             what = (
                 f"Change {names} in any way, and the score stays the same.",
                 f"Each of the {inputs} also keeps its answer when it differs in {near}.",
@@ -57,12 +60,14 @@ def _of_repair(document: Document, repair: Repair) -> Scope:
         left = repair.after.unfair_inputs
         least = "" if repair.after.unfair_inputs_exact else "at least "
         verdict = (
-            f"Not proven: {least}{count(left)} of the {inputs} still get another answer with another {listed(document.similar.protected, 'or')}."
+            f"{least}{count(left)} of the {inputs} still get another answer with another {either}."
             if left
-            else f"Not proven: the method {repair.method} gives no guarantee, though no repair input was seen to be treated unequally."
+            else f"The method {repair.method} gives no guarantee, but no repair input was seen to be treated unequally."
         )
+        verdict = verdict[0].upper() + verdict[1:]
         what = (
-            f"Of the {inputs}, {count(repair.proven)} happen to be proven: their answer does not depend on {names}{also}.",
+            f"Of the {inputs}, {count(repair.proven)} happen to be proven: "
+            f"their answer does not depend on {names}{also}.",
         )
         whom = ("Those repair inputs, and everybody who differs from one of them only in that.",)
     if repair.proven:

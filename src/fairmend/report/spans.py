@@ -87,9 +87,7 @@ def spans(net: Network, spec: Spec, X: FloatArray, *, seed: int = 0) -> Spans:
     own = scores(net, X, own_class)
     low, high = own.copy(), own.copy()
     exact = spec.finite and float(np.sum(spec.neighbourhood_sizes(X))) <= MOST_POINTS
-    stream = (
-        spec.points(X, dtype=X.dtype) if exact else sampled_points(spec, X, _SAMPLES, np.random.default_rng(seed))
-    )
+    stream = spec.points(X, dtype=X.dtype) if exact else sampled_points(spec, X, _SAMPLES, np.random.default_rng(seed))
     for rows, points in stream:
         found = scores(net, points, own_class[rows])
         np.minimum.at(low, rows, found)
@@ -147,12 +145,12 @@ def _cut(net: Network, regions: Regions) -> Regions:
     for column in varying.tolist() if parts > 1 else ():
         start, end = lower[:, column], upper[:, column]
         # The same numbers end one box and begin the next, so nothing lies between them, whatever was rounded.
-        edges = [start + (end - start) * start.dtype.type(i / parts) for i in range(parts)]
-        edges = [np.clip(edge, start, end) for edge in edges] + [end]
+        inner = [start + (end - start) * start.dtype.type(i / parts) for i in range(parts)]
+        edges = np.stack([*(np.clip(edge, start, end) for edge in inner), end], axis=1)
         lower, upper = (np.repeat(side, parts, axis=0) for side in (lower, upper))
         owner = np.repeat(owner, parts)
-        edges_of = np.maximum.accumulate(np.stack(edges, axis=1), axis=1)
-        lower[:, column], upper[:, column] = edges_of[:, :-1].ravel(), edges_of[:, 1:].ravel()
+        edges = np.maximum.accumulate(edges, axis=1)
+        lower[:, column], upper[:, column] = edges[:, :-1].ravel(), edges[:, 1:].ravel()
     return Regions(lower, upper, owner, regions.count)
 
 

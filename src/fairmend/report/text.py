@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 LONGEST = 80
 MOST_NAMES = 8
+_NBSP = "\N{NO-BREAK SPACE}"
 
 
 def short(text: object, longest: int = LONGEST) -> str:
@@ -26,12 +27,14 @@ def percent(rate: float | None, digits: int = 1) -> str:
     """Return a share as 12.5 %; never 0 or 100 % where it is not; a dash where there is none."""
     if rate is None:
         return "–"
+    if rate in (0, 1):
+        return f"{100 * rate:.0f}{_NBSP}%"
     least = 10.0**-digits
     if 0 < 100 * rate < least / 2:
-        return f"< {least:g} %"
+        return f"< {least:g}{_NBSP}%"
     if 100 - least / 2 <= 100 * rate < 100:
-        return f"> {100 - least:g} %"
-    return f"{100 * rate:.{digits}f} %"
+        return f"> {100 - least:g}{_NBSP}%"
+    return f"{100 * rate:.{digits}f}{_NBSP}%"
 
 
 def number(value: float | None) -> str:
@@ -60,3 +63,8 @@ def points(before: float | None, after: float | None) -> str:
         return ""
     change = 100 * (after - before)
     return "unchanged" if abs(change) < 0.05 else f"{change:+.1f} points".replace("-", "−")
+
+
+def wider(before: float | None, after: float | None) -> bool:
+    """Return whether a gap grew by more than half a percentage point."""
+    return before is not None and after is not None and after - before > 0.005

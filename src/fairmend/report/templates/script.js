@@ -24,7 +24,7 @@
     const form = section.querySelector(".controls");
     const more = section.querySelector(".more");
     const output = form.querySelector("output");
-    const [query, attribute, now] = ["query", "attribute", "now"].map((name) => form.querySelector("." + name));
+    const [query, attribute, state] = ["query", "attribute", "state"].map((name) => form.querySelector("." + name));
     let shown = PAGE;
 
     function differs(row, name) {
@@ -36,7 +36,7 @@
       return (
         wanted.every((word) => words.get(row).includes(word)) &&
         (!attribute.value || differs(row, attribute.value)) &&
-        (!now || !now.value || row.dataset.now === now.value)
+        (!state || !state.value || row.dataset.now === state.value)
       );
     }
 
@@ -68,7 +68,7 @@
         update();
       });
     });
-    for (const control of [query, attribute, now]) control?.addEventListener("input", restart);
+    for (const control of [query, attribute, state]) control?.addEventListener("input", restart);
     form.addEventListener("submit", (event) => event.preventDefault());
     more.querySelector("button").addEventListener("click", () => {
       shown += 4 * PAGE;
