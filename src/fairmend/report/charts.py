@@ -157,7 +157,6 @@ def dumbbell_ends(bells: Sequence[Dumbbell]) -> tuple[float, float]:
 # Candidates
 
 GUARANTEES = ("everyone", "everyone, and the repair inputs with tolerance", "the repair inputs", "nobody")
-_SHORT = {GUARANTEES[1]: "everyone + tolerance", GUARANTEES[2]: "repair inputs"}
 
 
 def candidate_chart(candidates: Sequence[CandidateNote]) -> Markup:
@@ -166,34 +165,36 @@ def candidate_chart(candidates: Sequence[CandidateNote]) -> Markup:
     levels = [g for g in GUARANTEES if any(c.guarantee == g for c in proven)]
     values = [c.balanced_accuracy for c in proven]
     low, high = min(values, default=0.0), max(values, default=1.0)
-    low, high = max(0.0, math.floor(20 * low - 0.2) / 20), min(1.0, math.ceil(20 * high + 0.2) / 20)
-    width, left, right, row = 720, 168, 24, 84
-    floor = 14 + row * max(1, len(levels))
+    low, high = max(0.0, math.floor(25 * low - 0.1) / 25), min(1.0, math.ceil(25 * high + 0.1) / 25)
+    width, left, right, row = 520, 26, 26, 104
+    floor = 4 + row * max(1, len(levels))
 
     def place(value: float) -> float:
         return left + (width - left - right) * (value - low) / ((high - low) or 1.0)
 
+    def middle(level: int) -> float:
+        return 4 + row * level + 60
+
     parts = []
     for i, level in enumerate(levels):
-        middle = 14 + row * (i + 0.5)
-        parts += [line(left, middle, width - right, middle, "grid")]
-        parts += [text(left - 14, middle + 4, _SHORT.get(level, level), anchor="end", class_="level")]
+        parts += [line(left, middle(i), width - right, middle(i), "grid")]
+        parts += [text(left, middle(i) - 40, f"proven for {level}", class_="level")]
     for i in range(5):
         value = low + (high - low) * i / 4
-        parts += [line(place(value), 14, place(value), floor, "grid faint")]
-        parts += [text(place(value), floor + 18, percent(value), anchor="middle", class_="tick")]
+        parts += [line(place(value), middle(0) - 30, place(value), floor, "grid faint")]
+        parts += [text(place(value), floor + 18, percent(value, 0), anchor="middle", class_="tick")]
     crowd: list[tuple[float, float]] = []
     # The chosen one is drawn last, over the others.
     for candidate in sorted(proven, key=lambda c: c.chosen):
-        x, y = place(candidate.balanced_accuracy), 14 + row * (levels.index(candidate.guarantee) + 0.5)
+        x, y = place(candidate.balanced_accuracy), middle(levels.index(candidate.guarantee))
         y = next(
-            (y + shift for shift in (0, 23, -23, 11, -11) if all(math.dist((x, y + shift), c) > 22 for c in crowd)), y
+            (y + shift for shift in (0, 26, -26, 13, -13) if all(math.dist((x, y + shift), c) > 25 for c in crowd)), y
         )
         crowd.append((x, y))
         name = "chosen" if candidate.chosen else "other"
-        parts.append(element("circle", cx=x, cy=y, r=11, class_=f"candidate {name}"))
+        parts.append(element("circle", cx=x, cy=y, r=12, class_=f"candidate {name}"))
         parts.append(text(x, y + 4, candidates.index(candidate) + 1, anchor="middle", class_=f"key {name}"))
-    parts.append(text(width - right, floor + 38, "balanced accuracy, on rows held back", anchor="end", class_="tick"))
+    parts.append(text(width - right, floor + 40, "balanced accuracy, on rows held back", anchor="end", class_="tick"))
     chosen = next((c.name for c in candidates if c.chosen), "none")
     label = f"What auto tried, by guarantee and balanced accuracy; chosen: {chosen}. The table below has the figures."
     return drawing(width, floor + 46, label, *parts)
