@@ -26,7 +26,7 @@ lint: setup
 
 # The README's picture: the top of the demo's report, as Chromium draws it.
 picture: setup
-	$(BIN)/python benchmarks/picture.py docs/images/report.png
+	$(BIN)/python docs/picture.py docs/images/report.png
 
 clean:
 	rm -rf $(VENV) fairmend-demo fairmend-audit

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from report_cases import audit_of, people, repair_of, repaired
+from test_report_page import Page
 
 import fairmend
 from cli_case import small_network, small_people, small_spec
@@ -13,8 +15,6 @@ from fairmend.report.flips import find_twins
 from fairmend.report.page import render
 from fairmend.report.scope import scope
 from fairmend.utility import utility
-from report_cases import audit_of, people, repair_of, repaired
-from test_report_page import Page
 
 
 @pytest.mark.parametrize("method", ["auto", "prof", "flip"])

@@ -5,6 +5,7 @@ import shlex
 from dataclasses import asdict
 
 import pytest
+from report_cases import audit_of, hostile, repair_of
 
 from cli_case import Case, run, small_network, small_people
 from fairmend.errors import FairmendError
@@ -12,7 +13,6 @@ from fairmend.report import load_report
 from fairmend.report.document import Document
 from fairmend.report.origin import file_digest
 from fairmend.report.plain import from_plain
-from report_cases import audit_of, hostile, repair_of
 
 
 @pytest.fixture

@@ -5,15 +5,16 @@ import hashlib
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from report_cases import HOSTILE, audit_of, hostile, repair_of
 
 from fairmend.report.document import Pair
 from fairmend.report.page import LARGEST, render
 from fairmend.report.text import listed, percent, points
-from report_cases import HOSTILE, audit_of, hostile, repair_of
 
 VOID = {"meta", "link", "br", "input"}
 PAGES = {
@@ -99,7 +100,7 @@ def test_headings_tables_and_pictures_can_be_read_aloud(html):
     assert page.all("html") == [{"lang": "en"}]
     levels = [int(name[1]) for name, _ in page.elements if re.fullmatch("h[1-6]", name)]
     assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after <= before + 1 for before, after in pairwise(levels))
     assert all(head.get("scope") in ("col", "row") for head in page.all("th"))
     assert all(svg["role"] == "img" and svg["aria-label"] for svg in page.all("svg"))
     assert "None" not in page.text.replace("None of", "")

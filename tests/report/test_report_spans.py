@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from report_cases import repair_of, repaired
 
 from cli_case import small_people, small_spec
 from fairmend.certify.enumerate import find_unequal, sample_unequal
@@ -12,7 +13,6 @@ from fairmend.report import spans as module
 from fairmend.report.charts import _HEIGHT, _TOP, _bar, _score_axis, score_scale, span_chart
 from fairmend.report.document import Span
 from fairmend.report.spans import by_score, scores, spans
-from report_cases import repair_of, repaired
 from strategies import random_network
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fairmend.report.document import Audit, Document, Repair
-from fairmend.report.text import count, listed, percent
+from fairmend.report.text import count, listed, percent, wider
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,13 @@ def _limits(document: Document, repair: Repair) -> tuple[str, ...]:
             "are still treated unequally."
         )
     limits.append(f"Proxies: another column may stand in for {either}.")
-    limits.append("Groups: equal treatment is not equal outcomes; the gaps are below.")
+    grown = [
+        f.feature
+        for f in document.groups
+        if wider(f.parity_before, f.parity_after) or wider(f.odds_before, f.odds_after)
+    ]
+    gaps = f"gaps between groups of {listed(grown)} grew" if grown else "the gaps are below"
+    limits.append(f"Groups: equal treatment is not equal outcomes; {gaps}.")
     limits.append("That the model is right: see what it still gets right, below.")
     return tuple(limits)
 
