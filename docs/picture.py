@@ -1,6 +1,6 @@
 """Draw the README's picture: run the demo and photograph the top of its report with Chromium.
 
-    python docs/picture.py docs/images/report.png
+python docs/picture.py docs/images/report.png
 """
 
 import os
