@@ -21,10 +21,18 @@ def case(tmp_path, monkeypatch):
     return Case(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "report", [repair_of(), repair_of("prof", 3), audit_of(), audit_of(sampled=True), hostile()[0]], ids=repr
-)
-def test_what_is_saved_is_what_is_read(report, tmp_path):
+MADE = {
+    "repair": repair_of,
+    "three classes": lambda: repair_of("prof", 3),
+    "audit": audit_of,
+    "samples": lambda: audit_of(sampled=True),
+    "hostile": lambda: hostile()[0],
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_saved_is_what_is_read(name, tmp_path):
+    report = MADE[name]()
     report.save_data(tmp_path / "report.json")
     again = load_report(tmp_path)
     assert again.document == report.document
@@ -72,10 +80,29 @@ def test_a_folder_without_good_data_is_exit_2(case, content, message):
     assert not (case.folder / "report.html").exists()
 
 
-def test_a_document_of_neither_kind_is_refused(case):
-    plain = asdict(audit_of().document) | {"audit": None}
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.update(repair=None), "either a repair or an audit"),
+        (lambda d: d.update(kind="audit"), "either a repair or an audit"),
+        (lambda d: d.update(kind="other"), "either a repair or an audit"),
+        (lambda d: d.update(answers=["yes"]), "answers: there must be"),
+        (lambda d: d["ranges"].update(score="<b>"), "ranges.score"),
+        (lambda d: d["ranges"]["before"][0].update(state="x"), "a state is not one of"),
+        (lambda d: d["pairs"]["rows"][0]["values"].pop(), "pairs.rows[0]"),
+        (lambda d: d["pairs"]["rows"][1].update(answers=[1]), "pairs.rows[1]"),
+        (lambda d: d["pairs"]["rows"][0].update(answers_after=None), "pairs.rows[0]"),
+        (lambda d: d["repair"]["candidates"][0].update(guarantee="all"), "a guarantee is not one of"),
+    ],
+)
+def test_fields_that_do_not_fit_together_are_refused(case, change, message):
+    plain = json.loads(json.dumps(asdict(repair_of().document)))
+    change(plain)
     (case.folder / "report.json").write_text(json.dumps(plain))
-    assert "either a repair or an audit" in " ".join(run("report", case.folder).stderr.split())
+    result = run("report", case.folder)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert "bug" not in result.stderr
 
 
 def test_no_such_folder_and_no_overwriting_of_the_data(case):

@@ -103,7 +103,7 @@ def test_a_short_bar_never_reaches_over_the_decision_line():
 def test_extreme_scores_can_be_drawn():
     wild = [Span(1e30, -1e30, 1e30, None, None, "two"), Span(0.0, 0.0, 0.0, 0.0, 0.0, "one")]
     for kind in ("logit", "lead"):
-        drawn = span_chart(wild, kind, "x", score_scale(wild))
+        drawn = span_chart(wild, kind, "x", score_scale(wild), "order")
         assert "nan" not in drawn
         assert "inf" not in drawn
     assert by_score(random_network(np.random.default_rng(0), 5, [3], 1, "relu"), np.zeros((2, 5))).tolist() == [0, 1]

@@ -17,6 +17,7 @@ from fairmend.audit.report import AuditReport
 from fairmend.columns import is_frame
 from fairmend.errors import FairmendError
 from fairmend.network import Network
+from fairmend.report.consistent import check_consistent
 from fairmend.report.document import FORMAT, VERSION, Document
 from fairmend.report.origin import origin
 from fairmend.report.plain import from_plain
@@ -79,8 +80,7 @@ def load_report(path: str | PathLike[str]) -> Report:
         )
     try:
         document = from_plain(Document, plain)
-        if (document.repair is None) == (document.audit is None):
-            raise FairmendError("there must be either a repair or an audit")
+        check_consistent(document)
     except FairmendError as error:
         raise FairmendError(f"{file}: {error}; run the command that wrote it again") from error
     return Report(document)

@@ -21,7 +21,7 @@ _THINNEST = 5.0  # of a bar whose scores are all alike, so that it can be seen
 # The range of the score
 
 
-def span_chart(spans: Sequence[Span], score: str, label: str, scale: tuple[float, float]) -> Markup:
+def span_chart(spans: Sequence[Span], score: str, label: str, scale: tuple[float, float], order: str) -> Markup:
     """One bar for each input, from the lowest to the highest score over its neighbourhood, and the decision line."""
     place, marks, decision = _score_axis(score, scale)
     parts = [
@@ -39,7 +39,7 @@ def span_chart(spans: Sequence[Span], score: str, label: str, scale: tuple[float
     for i, span in enumerate(spans):
         x = _LEFT + (i + 0.5) * step
         if (span.low, span.high) != (span.seen_low, span.seen_high):
-            low, high = (scale[0] if span.low is None else span.low), (scale[1] if span.high is None else span.high)
+            low, high = (-math.inf if span.low is None else span.low), (math.inf if span.high is None else span.high)
             bars["bound"].append(_bar(x, low, high, place, decision))
         bars[span.state].append(_bar(x, span.seen_low, span.seen_high, place, decision))
         if place(span.seen_low) - place(span.seen_high) > 2 * _THINNEST:  # else the mark would hide the bar
@@ -48,7 +48,7 @@ def span_chart(spans: Sequence[Span], score: str, label: str, scale: tuple[float
     parts += [
         path(own, "own"),
         line(_LEFT, place(decision), _WIDTH - _RIGHT, place(decision), "decision"),
-        text(_WIDTH - _RIGHT, _HEIGHT - 8, "people, in order of their score before", anchor="end", class_="tick"),
+        text(_WIDTH - _RIGHT, _HEIGHT - 8, order, anchor="end", class_="tick"),
     ]
     return drawing(_WIDTH, _HEIGHT, label, *parts)
 
@@ -97,7 +97,7 @@ def _logit(share: float) -> float:
 
 def loss_chart(losses: Sequence[float], label: str, class_: str) -> Markup:
     """A loss over the steps, from 0 up."""
-    width, height, left, right, floor = 340, 150, 44, 12, 124
+    width, height, left, right, floor = 460, 170, 48, 12, 140
     most = max(losses, default=0.0) or 1.0
     step = (width - left - right) / max(1, len(losses) - 1)
     points = [(left + i * step, floor - (floor - 14) * value / most) for i, value in enumerate(losses)]

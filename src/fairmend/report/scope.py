@@ -48,7 +48,7 @@ def _of_repair(document: Document, repair: Repair) -> Scope:
         what = (f"The answer to a repair input does not depend on {names}{also}.",)
         whom = (f"The {inputs}, and everybody who differs from one of them only in that.",)
         if repair.blind:
-            tag = "Proven for everyone"
+            tag = f"Proven for everyone; with tolerance, for {inputs}"
             verdict = f"The model’s output does not depend on {names}; nor do the answers to {inputs} on {near}."
             what = (
                 f"Change {names} in any way, and the score stays the same.",
