@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["read_network", "write_network"]
 
 READERS = {
+    ".h5": "keras_h5",
+    ".hdf5": "keras_h5",
+    ".keras": "keras_zip",
     ".onnx": "onnx_format",
     ".pt": "pytorch",
     ".pth": "pytorch",
