@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import struct
 from pathlib import Path
 
 from fairmend.checker import document
@@ -34,7 +35,16 @@ def read_model(path: Path) -> tuple[Model, str]:
             raise Refused("not a format that can be checked; save it as .onnx, .safetensors or .pth")
     except Refused as error:
         raise Refused(f"model {path.name}: {error}") from error
-    except (ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError, RecursionError) as error:
+    except (
+        ValueError,
+        IndexError,
+        KeyError,
+        TypeError,
+        OverflowError,
+        MemoryError,
+        RecursionError,
+        struct.error,
+    ) as error:
         raise Refused(f"model {path.name}: damaged ({type(error).__name__}: {str(error)[:100]})") from error
     return model, hashlib.sha256(content).hexdigest()
 

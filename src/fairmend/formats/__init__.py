@@ -26,6 +26,7 @@ READERS = {
     ".h5": "keras_h5",
     ".hdf5": "keras_h5",
     ".keras": "keras_zip",
+    ".nnet": "nnet",
     ".onnx": "onnx_format",
     ".pt": "pytorch",
     ".pth": "pytorch",

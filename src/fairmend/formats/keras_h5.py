@@ -28,11 +28,10 @@ def read(path: Path, activation: Activation) -> Network:
     """The network in the file; the config says the activations."""
     source = str(path)
     with open_hdf5(path.read_bytes(), source) as file:
-        text = file.text(file.root, "model_config")
-        weights = file.group("model_weights")
-        if text is None or weights is None:
+        texts = file.texts("model_config")
+        if not texts or file.names("model_weights") is None:
             raise FairmendError(f"{path}: holds weights without a model's config, or no model of Keras; {_WHOLE}")
-        chain = describe(text, source).chain
+        chain = describe(texts[0], source).chain
         arrays = [_arrays(file, layer) for layer in chain]
     steps = [step for layer, found in zip(chain, arrays, strict=True) for step in steps_of(layer, found, source)]
     return build(steps, source)
@@ -40,9 +39,8 @@ def read(path: Path, activation: Activation) -> Network:
 
 def _arrays(file: Hdf5File, layer: Layer) -> list[npt.NDArray[Any]]:
     """The layer's weights in the order its group lists them."""
-    group = file.group("model_weights", layer.name)
-    names = None if group is None else file.texts(group, "weight_names")
-    return [file.array(group, name) for name in names or ()]
+    place = ("model_weights", layer.name)
+    return [file.array(*place, *name.split("/")) for name in file.texts("weight_names", *place) or ()]
 
 
 def to_bytes(network: Network) -> bytes:

@@ -86,9 +86,9 @@ def _snake_case(name: str) -> str:
 
 def _arrays(file: Hdf5File, place: str) -> list[npt.NDArray[Any]]:
     """The variables of a layer, numbered from 0."""
-    groups = (file.group(root, place, "vars") for root in _ROOTS)
-    group = next((group for group in groups if group is not None), None)
-    return [] if group is None else [file.array(group, str(number)) for number in range(len(group))]
+    paths = ((root, place, "vars") for root in _ROOTS)
+    path = next((path for path in paths if file.names(*path) is not None), None)
+    return [] if path is None else [file.array(*path, str(number)) for number in range(len(file.names(*path) or ()))]
 
 
 def _members(path: Path) -> tuple[bytes, bytes]:
