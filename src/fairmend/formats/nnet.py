@@ -111,9 +111,7 @@ def _note(comments: list[str], source: str) -> _Note:
 
 def _steps(rows: list[str], note: _Note, source: str) -> list[Step]:
     if len(rows) < _HEADER:
-        raise FairmendError(
-            f"{source}: has {len(rows)} lines of numbers; a .nnet file starts with {_HEADER}"
-        )
+        raise FairmendError(f"{source}: has {len(rows)} lines of numbers; a .nnet file starts with {_HEADER}")
     depth, inputs, outputs, _ = _whole(rows[0], 4, "the first line of numbers", source)
     widths = _whole(rows[1], depth + 1, "the line of layer sizes", source)
     if (widths[0], widths[-1]) != (inputs, outputs):
