@@ -13,6 +13,7 @@ from fairmend._version import __version__
 from fairmend.errors import FairmendError
 
 COULD_NOT_ANSWER, INTERRUPTED = 2, 130
+MODEL_FORMATS = ".onnx, .h5, .keras, .nnet, .pth or .safetensors"
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FILE = click.Path(path_type=Path)
@@ -81,6 +82,12 @@ def _activation(command: _Command) -> _Command:
         show_default=True,
         help="Activation of a network whose file holds weights only (.pth, .safetensors).",
     )(command)
+
+
+def _names_formats(command: _Command) -> _Command:
+    """Put the model formats into the command's help."""
+    command.__doc__ = (command.__doc__ or "").replace("{formats}", MODEL_FORMATS)
+    return command
 
 
 def _seed(command: _Command) -> _Command:
@@ -165,6 +172,7 @@ def main() -> None:
 @_json
 @_verbose
 @click.pass_context
+@_names_formats
 def repair(
     ctx: click.Context,
     /,
@@ -182,7 +190,7 @@ def repair(
 ) -> None:
     """Repair a network and prove it.
 
-    MODEL is a file: .onnx, .safetensors or .pth. The network in it is changed as little as possible so that
+    MODEL is a file: {formats}. The network in it is changed as little as possible so that
     each repair input (with auto and blind, where nothing has a tolerance: everyone) provably gets the same answer
     whatever its protected features are. The proof is written as a certificate that fairmend check reads. Exits
     with 1 if repair inputs are still treated unequally, which only a baseline (flip, grft, care) can leave.
@@ -224,10 +232,11 @@ def repair(
 @_json
 @_verbose
 @click.pass_context
+@_names_formats
 def certify(ctx: click.Context, /, model: Path, data: Path, spec_file: Path, **options: Any) -> None:
     """Decide who is treated like everyone similar.
 
-    MODEL is a file: .onnx, .safetensors or .pth. For each person in the data the answer is FAIR (proven), UNFAIR (with
+    MODEL is a file: {formats}. For each person in the data the answer is FAIR (proven), UNFAIR (with
     a similar person who gets another answer) or UNKNOWN. Exits with 0 if all are FAIR, 1 if any is UNFAIR, else 2.
     """
     from fairmend.commands.certify import run_certify
@@ -253,10 +262,11 @@ def certify(ctx: click.Context, /, model: Path, data: Path, spec_file: Path, **o
 @_json
 @_verbose
 @click.pass_context
+@_names_formats
 def audit(ctx: click.Context, /, model: Path, spec_file: Path, **options: Any) -> None:
     """Count who is treated unequally, and show the worst.
 
-    MODEL is a file: .onnx, .safetensors or .pth. Somebody is treated unequally who would get another answer with other
+    MODEL is a file: {formats}. Somebody is treated unequally who would get another answer with other
     protected features. Exits with 0 if there is nobody, 1 if there is somebody.
     """
     from fairmend.commands.audit import run_audit
@@ -289,10 +299,11 @@ def audit(ctx: click.Context, /, model: Path, spec_file: Path, **options: Any) -
 @_json
 @_verbose
 @click.pass_context
+@_names_formats
 def search(ctx: click.Context, /, model: Path, spec_file: Path, data: Path, **options: Any) -> None:
     """Search for people who are treated unequally.
 
-    MODEL is a file: .onnx, .safetensors or .pth. A fairness tester goes from the people in the data to others who would
+    MODEL is a file: {formats}. A fairness tester goes from the people in the data to others who would
     get another answer with other protected features. Exits with 0 if nobody was found, 1 if somebody was.
     """
     from fairmend.commands.search import run_search
@@ -307,10 +318,11 @@ def search(ctx: click.Context, /, model: Path, spec_file: Path, data: Path, **op
 @_json
 @_verbose
 @click.pass_context
+@_names_formats
 def check(ctx: click.Context, /, certificate: Path, model: Path, spec_file: Path | None, json_output: bool) -> None:
     """Check a certificate without trusting it.
 
-    CERTIFICATE is the .json file that came with MODEL (.onnx, .safetensors or .pth). Every claim in it is verified
+    CERTIFICATE is the .json file that came with MODEL ({formats}). Every claim in it is verified
     anew, by code that shares nothing with what wrote it. Exits with 0 if it holds, 1 if not.
     """
     from fairmend.commands.check import run_check
