@@ -15,7 +15,7 @@ from fairmend.errors import FairmendError
 from fairmend.formats.chain import build
 from fairmend.formats.hdf5 import Hdf5File, open_hdf5
 from fairmend.formats.keras_config import Layer, describe
-from fairmend.formats.keras_layers import steps_of
+from fairmend.formats.keras_layers import read_of, steps_of
 from fairmend.formats.keras_write import Style, layer_names, sequential
 from fairmend.network import Activation, Network
 
@@ -40,7 +40,8 @@ def read(path: Path, activation: Activation) -> Network:
 def _arrays(file: Hdf5File, layer: Layer) -> list[npt.NDArray[Any]]:
     """The layer's weights in the order its group lists them."""
     place = ("model_weights", layer.name)
-    return [file.array(*place, *name.split("/")) for name in file.texts("weight_names", *place) or ()]
+    names = file.texts("weight_names", *place) or ()
+    return [file.array(*place, *name.split("/")) for name in read_of(layer, names)]
 
 
 def to_bytes(network: Network) -> bytes:

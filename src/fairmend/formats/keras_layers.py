@@ -29,6 +29,13 @@ _TINY = 1e-7  # keras.config.epsilon(), which Normalization divides by at least
 _LEAKY_FUNCTION, _LEAKY_LAYER = 0.2, 0.3  # Keras's defaults, which differ from each other and from PyTorch's
 
 
+def read_of(layer: Layer, places: Sequence[str]) -> Sequence[str]:
+    """Of the places of a layer's arrays those that matter; the others (counts, random states) may be no floats."""
+    if layer.kind == "Normalization":
+        return places[:2]  # the third counts the rows it was adapted to
+    return places if layer.kind in ("Dense", "BatchNormalization") else ()
+
+
 def steps_of(layer: Layer, weights: Weights, source: str) -> list[Step]:
     """What the layer computes at inference."""
     convert = _LAYERS.get(layer.kind)
@@ -136,7 +143,7 @@ def _normalization(layer: Layer, weights: Weights, source: str) -> list[Step]:
         raise refuse(source, layer.where, f"is over axis {layer.get('axis')}, not the last one")
     given = [layer.get("mean"), layer.get("variance")]
     if None in given:
-        given = list(_expect(layer, weights, 3, source)[:2])  # the third counts the rows it was adapted to
+        given = list(_expect(layer, weights, 2, source))
     mean, variance = (_numbers(layer, part, source) for part in given)
     deviation = np.maximum(np.sqrt(np.maximum(variance, 0)), _TINY)
     if layer.get("invert"):

@@ -18,7 +18,7 @@ from fairmend.errors import FairmendError
 from fairmend.formats.chain import build
 from fairmend.formats.hdf5 import Hdf5File, open_hdf5
 from fairmend.formats.keras_config import Layer, describe
-from fairmend.formats.keras_layers import steps_of
+from fairmend.formats.keras_layers import read_of, steps_of
 from fairmend.formats.keras_write import Style, sequential
 from fairmend.network import Activation, Network
 
@@ -35,7 +35,7 @@ def read(path: Path, activation: Activation) -> Network:
     description = describe(config, source)
     with open_hdf5(weights, source) as file:
         places = dict(zip((layer.name for layer in description.layers), _places(description.layers), strict=True))
-        arrays = [_arrays(file, places[layer.name]) for layer in description.chain]
+        arrays = [_arrays(file, layer, places[layer.name]) for layer in description.chain]
     pairs = zip(description.chain, arrays, strict=True)
     return build([step for layer, found in pairs for step in steps_of(layer, found, source)], source)
 
@@ -84,11 +84,14 @@ def _snake_case(name: str) -> str:
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", spaced).lower()
 
 
-def _arrays(file: Hdf5File, place: str) -> list[npt.NDArray[Any]]:
+def _arrays(file: Hdf5File, layer: Layer, place: str) -> list[npt.NDArray[Any]]:
     """The variables of a layer, numbered from 0."""
-    paths = ((root, place, "vars") for root in _ROOTS)
-    path = next((path for path in paths if file.names(*path) is not None), None)
-    return [] if path is None else [file.array(*path, str(number)) for number in range(len(file.names(*path) or ()))]
+    for root in _ROOTS:
+        names = file.names(root, place, "vars")
+        if names is not None:
+            numbers = [str(number) for number in range(len(names))]
+            return [file.array(root, place, "vars", number) for number in read_of(layer, numbers)]
+    return []
 
 
 def _members(path: Path) -> tuple[bytes, bytes]:
