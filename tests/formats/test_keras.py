@@ -199,7 +199,7 @@ LAYERS = {
     "a foreign module": ({**dense("b", 1), "module": "my.layers"}, r"'b' \(Dense\) is my.layers, not one of"),
     "an activation": (dense("b", 1, "swish"), r"'b' \(Dense\) has the activation swish"),
     "a function": (dense("b", 1, {"class_name": "function", "config": "f"}), "has the activation"),
-    "a capped relu": ({"class_name": "ReLU", "config": {"name": "r", "max_value": 6.0}}, r"'r' \(ReLU\) has a max_value"),
+    "a capped relu": ({"class_name": "ReLU", "config": {"name": "r", "max_value": 6}}, r"'r' \(ReLU\) has a max_value"),
     "a steep slope": ({"class_name": "LeakyReLU", "config": {"name": "r", "alpha": 1.5}}, r"'r' \(LeakyReLU\) .*slope"),
     "no slope": ({"class_name": "LeakyReLU", "config": {"name": "r", "alpha": "x"}}, "alpha=x, which is no number"),
     "half precision": (dense("b", 1, dtype="mixed_float16"), "computes in mixed_float16"),

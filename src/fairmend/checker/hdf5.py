@@ -69,6 +69,8 @@ class Hdf5:
             raise Refused("it is not an HDF5 file")
         if head[8] != 0 or (head[13], head[14]) != (8, 8) or _number(head, 24) != 0:
             raise Refused("it is an HDF5 file of a newer version; save it with h5py's default settings")
+        if _number(head, 40) > len(self.content):
+            raise Refused("it is truncated")
         return self._node(_number(head, 64), "")
 
     def find(self, start: Node, path: list[str]) -> Node | None:

@@ -22,6 +22,8 @@ _AGAIN = "load it with fairmend and save it again"
 
 def read_nnet(content: bytes) -> Model:
     """Return the model, if nothing in the file can be understood in two ways."""
+    if not content.endswith(b"\n"):
+        raise Refused("it is truncated")
     lines = [line.strip() for line in content.decode("ascii").splitlines()]
     notes = [line[len(_NOTE) :] for line in lines if line.startswith(_NOTE)]
     if len(notes) != 1:

@@ -41,6 +41,8 @@ def read(path: Path, activation: Activation) -> Network:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise FairmendError(f"{path}: is no .nnet file, which is text ({error})") from error
+    if not text.endswith(("\n", ",")):  # a last number that lost its end would still be one
+        raise FairmendError(f"{path}: ends in the middle of a line; if nothing is missing, add a line feed")
     lines = [line.strip() for line in text.splitlines()]
     notes = [line for line in lines if line.startswith("//")]
     rows = [line.rstrip(",") for line in lines if line and not line.startswith("//")]
