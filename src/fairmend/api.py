@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
     from numpy.typing import ArrayLike
+    from sklearn.neural_network import MLPClassifier
     from torch import nn
 
     from fairmend.audit.report import AuditReport
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from fairmend.vnnlib import VnnlibExport
 
 
-def load_network(source: str | PathLike[str] | nn.Module | Network, activation: str = "relu") -> Network:
-    """Read a network from a file (.onnx, .pth, .safetensors) or a module.
+def load_network(
+    source: str | PathLike[str] | nn.Module | MLPClassifier | Network, activation: str = "relu"
+) -> Network:
+    """Read a network from a file (.onnx, .h5, .keras, .nnet, .pth, .safetensors), a module or a fitted MLPClassifier.
 
     A state dict (.pth, or .safetensors that fairmend did not write) does not say its activations; ``activation`` does.
     """
@@ -35,7 +38,7 @@ def load_network(source: str | PathLike[str] | nn.Module | Network, activation: 
 
 
 def certify(
-    net: Network | str | PathLike[str] | nn.Module,
+    net: Network | str | PathLike[str] | nn.Module | MLPClassifier,
     spec: Spec,
     X: pd.DataFrame | ArrayLike,
     engine: str = "auto",
@@ -55,7 +58,7 @@ def certify(
 
 
 def repair(
-    net: Network | str | PathLike[str] | nn.Module,
+    net: Network | str | PathLike[str] | nn.Module | MLPClassifier,
     spec: Spec,
     X_repair: pd.DataFrame | ArrayLike,
     X_cal: pd.DataFrame | ArrayLike,
@@ -75,7 +78,7 @@ def repair(
 
 
 def audit(
-    net: Network | str | PathLike[str] | nn.Module,
+    net: Network | str | PathLike[str] | nn.Module | MLPClassifier,
     spec: Spec,
     X: Inputs | None = None,
     samples: int = 100_000,
@@ -126,7 +129,7 @@ def export_vnnlib(
 
 
 def search(
-    net: Network | str | PathLike[str] | nn.Module,
+    net: Network | str | PathLike[str] | nn.Module | MLPClassifier,
     spec: Spec,
     X: pd.DataFrame | ArrayLike,
     method: str = "adf",

@@ -16,6 +16,7 @@ from fairmend.shell.options import FILE as _FILE
 from fairmend.shell.options import POSITIVE as _POSITIVE
 from fairmend.shell.options import activation_option as _activation
 from fairmend.shell.options import json_option as _json
+from fairmend.shell.options import names_formats as _names_formats
 from fairmend.shell.options import seed_option as _seed
 
 
@@ -96,6 +97,7 @@ def main() -> None:
 @_json
 @_verbose
 @click.pass_context
+@_names_formats
 def repair(
     ctx: click.Context,
     /,
@@ -113,7 +115,7 @@ def repair(
 ) -> None:
     """Repair a network and prove it.
 
-    MODEL is a file: .onnx, .safetensors or .pth. The network in it is changed as little as possible so that
+    MODEL is a file: {formats}. The network in it is changed as little as possible so that
     each repair input (with auto and blind, where nothing has a tolerance: everyone) provably gets the same answer
     whatever its protected features are. The proof is written as a certificate that fairmend check reads. Exits
     with 1 if repair inputs are still treated unequally, which only a baseline (flip, grft, care) can leave.
@@ -156,10 +158,11 @@ def repair(
 @_json
 @_verbose
 @click.pass_context
+@_names_formats
 def certify(ctx: click.Context, /, model: Path, data: Path, spec_file: Path, **options: Any) -> None:
     """Decide who is treated like everyone similar.
 
-    MODEL is a file: .onnx, .safetensors or .pth. For each person in the data the answer is FAIR (proven), UNFAIR (with
+    MODEL is a file: {formats}. For each person in the data the answer is FAIR (proven), UNFAIR (with
     a similar person who gets another answer) or UNKNOWN. Exits with 0 if all are FAIR, 1 if any is UNFAIR, else 2.
     """
     from fairmend.commands.certify import run_certify
@@ -193,10 +196,11 @@ def certify(ctx: click.Context, /, model: Path, data: Path, spec_file: Path, **o
 @_json
 @_verbose
 @click.pass_context
+@_names_formats
 def audit(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, no_report: bool, **options: Any) -> None:
     """Count who is treated unequally, and show the worst.
 
-    MODEL is a file: .onnx, .safetensors or .pth. Somebody is treated unequally who would get another answer with other
+    MODEL is a file: {formats}. Somebody is treated unequally who would get another answer with other
     protected features. Exits with 0 if there is nobody, 1 if there is somebody.
     """
     from fairmend.commands.audit import run_audit
@@ -229,10 +233,11 @@ def audit(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, no_
 @_json
 @_verbose
 @click.pass_context
+@_names_formats
 def search(ctx: click.Context, /, model: Path, spec_file: Path, data: Path, **options: Any) -> None:
     """Search for people who are treated unequally.
 
-    MODEL is a file: .onnx, .safetensors or .pth. A fairness tester goes from the people in the data to others who would
+    MODEL is a file: {formats}. A fairness tester goes from the people in the data to others who would
     get another answer with other protected features. Exits with 0 if nobody was found, 1 if somebody was.
     """
     from fairmend.commands.search import run_search
@@ -247,10 +252,11 @@ def search(ctx: click.Context, /, model: Path, spec_file: Path, data: Path, **op
 @_json
 @_verbose
 @click.pass_context
+@_names_formats
 def check(ctx: click.Context, /, certificate: Path, model: Path, spec_file: Path | None, json_output: bool) -> None:
     """Check a certificate without trusting it.
 
-    CERTIFICATE is the .json file that came with MODEL (.onnx, .safetensors or .pth). Every claim in it is verified
+    CERTIFICATE is the .json file that came with MODEL ({formats}). Every claim in it is verified
     anew, by code that shares nothing with what wrote it. Exits with 0 if it holds, 1 if not.
     """
     from fairmend.commands.check import run_check
@@ -314,10 +320,11 @@ def demo(ctx: click.Context, /, out: Path, seed: int, json_output: bool) -> None
 @_activation
 @_json
 @_verbose
+@_names_formats
 def export_vnnlib(model: Path, data: Path, spec_file: Path, out: Path, **options: Any) -> None:
     """Write problems for other verifiers (ONNX, VNN-LIB).
 
-    MODEL is a file: .onnx, .safetensors or .pth. For each person in the data the folder gets a property that is
+    MODEL is a file: {formats}. For each person in the data the folder gets a property that is
     satisfied where somebody similar gets another answer, in the form that VNN-COMP's tools read: model.onnx, .vnnlib
     files, instances.csv, and manifest.json with what sat and unsat mean.
     """

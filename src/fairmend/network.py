@@ -19,6 +19,7 @@ import numpy.typing as npt
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
+    from sklearn.neural_network import MLPClassifier
     from torch import nn
 
 Array = npt.NDArray[np.floating[Any]]
@@ -215,7 +216,7 @@ class Network:
         return Network([a.astype(dtype) for a in self.affines], self.activations, self.closing, self.names)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write .safetensors, .pth or .onnx, by suffix; an existing file is replaced whole or not at all."""
+        """Write .onnx, .h5, .keras, .nnet (ReLU only), .pth or .safetensors, by suffix; whole or not at all."""
         from fairmend.formats import write_network
 
         write_network(self, path)
@@ -246,8 +247,13 @@ class Network:
         return out
 
 
-def load_network(source: str | PathLike[str] | Network | nn.Module, activation: str | Activation = "relu") -> Network:
-    """Read a network from a file (.onnx, .safetensors, .pth) or from a torch module.
+def load_network(
+    source: str | PathLike[str] | Network | nn.Module | MLPClassifier, activation: str | Activation = "relu"
+) -> Network:
+    """Read a network from a file (.onnx, .h5, .keras, .nnet, .pth, .safetensors), a torch module or an MLPClassifier.
+
+    Keras files are read without Keras. For .nnet, `fairmend.formats.nnet` says what becomes of its normalisation; for
+    a fitted MLPClassifier, `fairmend.formats.sklearn_mlp.to_estimator` puts a repaired network back into a copy of it.
 
     `activation` says what stands between the affine layers of a file that holds weights only (a .pth
     or .safetensors state dict not written by fairmend); elsewhere the source itself says. A plain

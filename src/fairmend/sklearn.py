@@ -17,7 +17,7 @@ from fairmend.columns import is_frame
 from fairmend.drafts.draft import known_columns
 from fairmend.drafts.from_data import draft_from_data
 from fairmend.errors import FairmendError
-from fairmend.formats.sklearn_mlp import to_estimator, to_network
+from fairmend.formats.sklearn_mlp import read_estimator, to_estimator
 from fairmend.network import Network
 from fairmend.repair.methods import repair
 from fairmend.spec import Feature, Spec
@@ -124,7 +124,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self._before = estimator[:-1] if isinstance(estimator, Pipeline) else None
             self._fit_spec_of_pipeline(X)
             mlp = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-            self._fit_repair(to_network(mlp), mlp, X, y, seed)
+            self._fit_repair(read_estimator(mlp), mlp, X, y, seed)
             self.estimator_ = _with_last(estimator, to_estimator(self.network_, mlp))
         for warning in self.result_.warnings:
             warnings.warn(warning, RepairWarning, stacklevel=2)

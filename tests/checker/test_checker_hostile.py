@@ -149,7 +149,7 @@ def test_numbers_at_the_edge_of_double_precision(model, tmp_path):
             json.dumps(report.as_dict(), allow_nan=False)
 
 
-@pytest.mark.parametrize("suffix", ["onnx", "pth", "safetensors"])
+@pytest.mark.parametrize("suffix", ["onnx", "pth", "safetensors", "h5", "keras", "nnet"])
 def test_damaged_model_files(suffix, tmp_path):
     certificate, model = case().save(tmp_path, suffix)
     whole = model.read_bytes()

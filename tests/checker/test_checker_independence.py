@@ -36,17 +36,17 @@ def test_checking_loads_nothing_else(tmp_path):
     from checker_cases import case
 
     certificate, _ = case().save(tmp_path)
-    for suffix in ("onnx", "pth", "safetensors"):
+    for suffix in ("onnx", "pth", "safetensors", "h5", "keras", "nnet"):
         case().network.save(tmp_path / f"model.{suffix}")
     code = (
         "import sys, fairmend\n"
         "before = set(sys.modules)\n"
         "from fairmend.checker import check\n"
-        "for suffix in ('onnx', 'pth', 'safetensors'):\n"
+        "for suffix in ('onnx', 'pth', 'safetensors', 'h5', 'keras', 'nnet'):\n"
         f"    assert check({str(certificate)!r}, {str(tmp_path)!r} + '/model.' + suffix).valid\n"
         "new = set(sys.modules) - before\n"
         "print(sorted(n for n in new if n.startswith('fairmend') and not n.startswith('fairmend.checker')))\n"
-        "print(sorted({n.split('.')[0] for n in new} & {'torch', 'onnx', 'safetensors', 'pandas', 'scipy'}))"
+        "print(sorted({n.split('.')[0] for n in new} & {'torch', 'onnx', 'safetensors', 'h5py', 'pandas', 'scipy'}))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split("\n")[:2] == ["[]", "[]"]

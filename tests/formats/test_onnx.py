@@ -148,6 +148,17 @@ AFFINE = {
     "matmul": ([node("MatMul", "x w")], {"w": W.T}),
     "matmul add": ([node("MatMul", "x w", "h"), node("Add", "h b")], A),
     "add matmul": ([node("MatMul", "x w", "h"), node("Add", "b h")], A),
+    "second add": ([node("Gemm", "x w b", "h"), node("Add", "h b")], A),
+    "scaled input": (
+        [
+            node("Sub", "x o", "x1"),
+            node("Div", "x1 d", "x2"),
+            node("Mul", "m x2", "x3"),
+            node("Add", "x3 o", "x4"),
+            node("Gemm", "x4 w b"),
+        ],
+        A | {"o": W[0], "d": np.arange(1, 5).astype(np.float32), "m": np.array([0.5], np.float32)},
+    ),
     "constant node": (
         [
             helper.make_node("Constant", [], ["w"], value=numpy_helper.from_array(W.T.copy())),
@@ -233,8 +244,10 @@ REFUSED = {
     "conv": ([node("Conv", "x k")], {"k": np.ones((1, 4, 1), np.float32)}, r"\(Conv\) is not supported"),
     "residual": (after(node("Relu", "h", "r"), node("Add", "h r")), {}, r"\(Add\) is not a layer"),
     "concat": (after(node("Concat", "h h", axis=1)), {}, r"\(Concat\)"),
-    "late add": (after(node("Relu", "h", "r"), node("Add", "r b")), {}, r"\(Add\) adds a constant elsewhere"),
-    "second add": (after(node("Add", "h b")), {}, r"\(Add\) adds a constant elsewhere"),
+    "late add": (after(node("Relu", "h", "r"), node("Add", "r b")), {}, r"\(Relu\) closes the network"),
+    "constant minus data": (after(node("Sub", "b h")), {}, r"\(Sub\)"),
+    "constant over data": (after(node("Div", "b h")), {}, r"\(Div\)"),
+    "division by 0": (after(node("Div", "h z")), {"z": np.zeros(3, np.float32)}, r"\(Div\) divides by 0"),
     "left matmul": ([node("MatMul", "q x")], {"q": np.ones((3, 3), np.float32)}, r"\(MatMul\)"),
     "transA": ([node("Gemm", "x w b", transA=1)], {}, "transA=1"),
     "closing relu": (after(node("Relu", "h")), {}, r"\(Relu\) closes"),

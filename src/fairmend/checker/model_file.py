@@ -1,9 +1,10 @@
-"""From a model file to a `Model`, whichever of the three formats it has."""
+"""From a model file to a `Model`, whichever of its formats it has."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+import struct
 from pathlib import Path
 
 from fairmend.checker import document
@@ -11,6 +12,7 @@ from fairmend.checker.model import Activation, Model
 from fairmend.checker.refused import Refused
 
 MAX_BYTES = 2**30
+FORMATS = ".onnx, .safetensors, .pth, .h5, .keras or .nnet"
 
 
 def read_model(path: Path) -> tuple[Model, str]:
@@ -30,11 +32,32 @@ def read_model(path: Path) -> tuple[Model, str]:
             from fairmend.checker.read_pth import read_pth
 
             model = read_pth(content)
+        elif suffix in (".h5", ".hdf5"):
+            from fairmend.checker.read_keras import read_h5
+
+            model = read_h5(content)
+        elif suffix == ".keras":
+            from fairmend.checker.read_keras import read_keras
+
+            model = read_keras(content)
+        elif suffix == ".nnet":
+            from fairmend.checker.read_nnet import read_nnet
+
+            model = read_nnet(content)
         else:
-            raise Refused("not a format that can be checked; save it as .onnx, .safetensors or .pth")
+            raise Refused(f"not a format that can be checked; save it as {FORMATS}")
     except Refused as error:
         raise Refused(f"model {path.name}: {error}") from error
-    except (ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError, RecursionError) as error:
+    except (
+        ValueError,
+        IndexError,
+        KeyError,
+        TypeError,
+        OverflowError,
+        MemoryError,
+        RecursionError,
+        struct.error,
+    ) as error:
         raise Refused(f"model {path.name}: damaged ({type(error).__name__}: {str(error)[:100]})") from error
     return model, hashlib.sha256(content).hexdigest()
 

@@ -18,11 +18,16 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 
 if TYPE_CHECKING:
+    from sklearn.neural_network import MLPClassifier
     from torch import nn
 
 __all__ = ["read_network", "write_network"]
 
 READERS = {
+    ".h5": "keras_h5",
+    ".hdf5": "keras_h5",
+    ".keras": "keras_zip",
+    ".nnet": "nnet",
     ".onnx": "onnx_format",
     ".pt": "pytorch",
     ".pth": "pytorch",
@@ -34,8 +39,10 @@ WRITERS = READERS
 _LEAKY_SLOPE = 0.01
 
 
-def read_network(source: str | PathLike[str] | Network | nn.Module, activation: str | Activation = "relu") -> Network:
-    """The network in a file or torch module; see `fairmend.load_network`."""
+def read_network(
+    source: str | PathLike[str] | Network | nn.Module | MLPClassifier, activation: str | Activation = "relu"
+) -> Network:
+    """The network in a file, torch module or estimator; see `fairmend.load_network`."""
     between = parse_activation(activation)
     if isinstance(source, Network):
         return source
@@ -51,9 +58,14 @@ def read_network(source: str | PathLike[str] | Network | nn.Module, activation: 
         from fairmend.formats.torch_module import read_module
 
         return read_module(source)
+    sklearn = sys.modules.get("sklearn.neural_network")
+    if sklearn is not None and type(source) is sklearn.MLPClassifier:  # a subclass may compute something else
+        from fairmend.formats.sklearn_mlp import read_estimator
+
+        return read_estimator(source)
     raise FairmendError(
         f"cannot read a network from {type(source).__name__}; give the path of a file "
-        f"({', '.join(READERS)}), a torch nn.Module or a fairmend Network"
+        f"({', '.join(READERS)}), a torch nn.Module, a fitted MLPClassifier of scikit-learn or a fairmend Network"
     )
 
 

@@ -17,8 +17,8 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 
 SUPPORTED = (
-    "supported is a chain of affine layers with relu, leaky_relu, tanh or sigmoid between them, BatchNorm1d "
-    "next to an affine layer, dropout, and a closing sigmoid (1 output) or softmax (several)"
+    "supported is a chain of affine layers with relu, leaky_relu, tanh or sigmoid between them, batch normalisation "
+    "and scaling next to an affine layer, dropout, and a closing sigmoid (1 output) or softmax (several)"
 )
 
 Float64 = npt.NDArray[np.float64]
@@ -48,6 +48,15 @@ class BatchNorm:
 
 
 @dataclass(frozen=True)
+class Scale:
+    """gain·x + shift, each (width,), or one number for all."""
+
+    where: str
+    gain: npt.NDArray[Any]
+    shift: npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
 class Nonlinear:
     """An activation; a sigmoid after the last affine layer is the closing."""
 
@@ -70,7 +79,8 @@ class Collapse:
     single: bool
 
 
-Step = Linear | BatchNorm | Nonlinear | Softmax | Collapse
+Norm = BatchNorm | Scale
+Step = Linear | Norm | Nonlinear | Softmax | Collapse
 
 
 def refuse(source: str, where: str, why: str) -> FairmendError:
@@ -83,7 +93,7 @@ def build(steps: Sequence[Step], source: str) -> Network:
     last = max((i for i, step in enumerate(steps) if isinstance(step, Linear)), default=None)
     if last is None:
         raise FairmendError(f"{source}: holds no affine layer; {SUPPORTED}")
-    while last + 1 < len(steps) and isinstance(steps[last + 1], BatchNorm):
+    while last + 1 < len(steps) and isinstance(steps[last + 1], Norm):
         last += 1
     affines, activations = _body(steps[: last + 1], source)
     closing = _tail(steps[last + 1 :], len(affines[-1].bias), source)
@@ -96,27 +106,26 @@ def build(steps: Sequence[Step], source: str) -> Network:
 
 
 def _body(steps: Sequence[Step], source: str) -> tuple[list[Affine], list[Activation]]:
-    """The affine layers, BatchNorm folded in, and the activations between them."""
+    """The affine layers, BatchNorm and scales folded in, and the activations between them."""
     affines: list[Affine] = []
     activations: list[Activation] = []
-    waiting: BatchNorm | None = None  # a BatchNorm after an activation goes into the affine layer after it
+    waiting: list[Norm] = []  # a BatchNorm after an activation goes into the affine layer after it
     for step in steps:
         if isinstance(step, Linear):
             if 0 < len(affines) == len(activations) + 1:
                 activations.append(Activation("identity"))
             affine = _affine(step, source)
-            affines.append(affine if waiting is None else _fold_before(waiting, affine, source))
-            waiting = None
-        elif isinstance(step, BatchNorm):
-            if waiting is not None:
-                raise refuse(source, step.where, f"follows {waiting.where} with no affine layer between them")
+            while waiting:
+                affine = _fold_before(waiting.pop(), affine, source)
+            affines.append(affine)
+        elif isinstance(step, Norm):
             if len(affines) == len(activations) + 1:
                 affines[-1] = _fold_after(affines[-1], step, source)
             else:
-                waiting = step
+                waiting.append(step)
         elif isinstance(step, Nonlinear):
-            if waiting is not None:
-                raise refuse(source, waiting.where, "is followed by an activation, not by an affine layer")
+            if waiting:
+                raise refuse(source, waiting[-1].where, "is followed by an activation, not by an affine layer")
             if not affines:
                 raise refuse(source, step.where, "stands before the first affine layer")
             if len(activations) == len(affines):
@@ -158,32 +167,41 @@ def _tail(steps: Sequence[Step], outputs: int, source: str) -> str:
     return closing
 
 
-def _gain_and_shift(norm: BatchNorm, width: int, source: str) -> tuple[Float64, Float64]:
-    """BatchNorm in inference as x ↦ gain·x + shift, both (width,), in float64."""
-    given = (norm.mean, norm.variance, norm.gain, norm.shift)
-    mean, variance, gain, shift = (None if part is None else np.asarray(part, np.float64) for part in given)
-    for part in (mean, variance, gain, shift):
-        if part is not None and part.shape != (width,):
-            raise FairmendError(f"{source}: {norm.where} is {part.size} wide; the affine layer beside it {width}")
-    assert mean is not None
-    assert variance is not None
+def _gain_and_shift(norm: Norm, width: int, source: str) -> tuple[Float64, Float64]:
+    """BatchNorm in inference, or a scale, as x ↦ gain·x + shift, both (width,), in float64."""
+    if isinstance(norm, Scale):
+        return _wide(norm.gain, norm, width, source), _wide(norm.shift, norm, width, source)
+    mean, variance = _wide(norm.mean, norm, width, source), _wide(norm.variance, norm, width, source)
     if not (variance + norm.epsilon > 0).all():
         raise FairmendError(f"{source}: {norm.where} has a variance that is not positive")
     factor = 1 / np.sqrt(variance + norm.epsilon)
-    if gain is not None:
-        factor = factor * gain
-    return factor, (0.0 if shift is None else shift) - mean * factor
+    gain = 1.0 if norm.gain is None else _wide(norm.gain, norm, width, source)
+    shift = 0.0 if norm.shift is None else _wide(norm.shift, norm, width, source)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return factor * gain, shift - mean * (factor * gain)
 
 
-def _fold_after(affine: Affine, norm: BatchNorm, source: str) -> Affine:
+def _wide(part: npt.NDArray[Any], norm: Norm, width: int, source: str) -> Float64:
+    """The part in float64, (width,), after checking that it has that width; a single number of a scale is repeated."""
+    values = np.asarray(part, np.float64)
+    if isinstance(norm, Scale) and values.ndim == 0:
+        values = np.full(width, values)
+    if values.shape != (width,):
+        raise FairmendError(f"{source}: {norm.where} is {values.size} wide; the affine layer beside it {width}")
+    return values
+
+
+def _fold_after(affine: Affine, norm: Norm, source: str) -> Affine:
     """gain·(Wx + b) + shift as one affine layer."""
     gain, shift = _gain_and_shift(norm, affine.weight.shape[0], source)
-    folded = Affine(gain[:, None] * affine.weight, gain * affine.bias + shift)
+    with np.errstate(over="ignore", invalid="ignore"):  # Network refuses what is not finite, by name
+        folded = Affine(gain[:, None] * affine.weight, gain * affine.bias + shift)
     return folded.astype(affine.weight.dtype)
 
 
-def _fold_before(norm: BatchNorm, affine: Affine, source: str) -> Affine:
+def _fold_before(norm: Norm, affine: Affine, source: str) -> Affine:
     """W(gain·x + shift) + b as one affine layer."""
     gain, shift = _gain_and_shift(norm, affine.weight.shape[1], source)
-    folded = Affine(affine.weight * gain, affine.weight @ shift + affine.bias)
+    with np.errstate(over="ignore", invalid="ignore"):
+        folded = Affine(affine.weight * gain, affine.weight @ shift + affine.bias)
     return folded.astype(affine.weight.dtype)

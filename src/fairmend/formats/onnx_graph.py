@@ -11,13 +11,14 @@ from onnx import TensorProto, helper, numpy_helper
 
 from fairmend.errors import FairmendError
 from fairmend.formats.chain import SUPPORTED, refuse
+from fairmend.formats.onnx_classifier import scores
 
 Node = Any  # onnx.NodeProto, whose package carries no types
 _DTYPES = {TensorProto.FLOAT: np.dtype(np.float32), TensorProto.DOUBLE: np.dtype(np.float64)}
 
 
 class Graph:
-    """One input, one output and the chain of nodes between them."""
+    """One input, one output of scores and the chain of nodes between them."""
 
     def __init__(self, model: Any, source: str) -> None:
         """Of a checked model: refuse several inputs or outputs, and elements other than float and double."""
@@ -31,12 +32,12 @@ class Graph:
             self._fold_constant(node)
         # Before IR version 4 initialisers were listed as inputs too.
         inputs = [value for value in graph.input if value.name not in self._constants]
-        if len(inputs) != 1 or len(graph.output) != 1:
+        if len(inputs) != 1:
             raise FairmendError(
                 f"{source}: the graph has {len(inputs)} inputs and {len(graph.output)} outputs; "
                 "a network has one of each"
             )
-        self.input, self.output = inputs[0].name, graph.output[0].name
+        self.input, self.output = inputs[0].name, scores(self, graph.output)
         tensor_type = inputs[0].type.tensor_type
         if tensor_type.elem_type not in _DTYPES:
             name = TensorProto.DataType.Name(tensor_type.elem_type)
@@ -52,6 +53,10 @@ class Graph:
         """The value of an initialiser or Constant node; None for what depends on the input."""
         return self._constants.get(name)
 
+    def producer(self, name: str) -> Node | None:
+        """The node that a value comes from; None for inputs and constants."""
+        return None if name in self._constants else self._producers.get(name)
+
     def chain(self) -> list[Node]:
         """The nodes from input to output, in order; what the output does not depend on is left out."""
         chain: list[Node] = []
@@ -61,8 +66,9 @@ class Graph:
             if node is None or value in self._constants:
                 raise FairmendError(f"{self.source}: the graph's output does not depend on its input")
             data = [name for name in node.input if name and name not in self._constants]
-            # A sum may have its constant on either side; of every other operator the data come first.
-            if len(data) != 1 or node.output[0] != value or (node.op_type != "Add" and node.input[0] != data[0]):
+            # A sum or product may have its constant on either side; of every other operator the data come first.
+            either = node.op_type in ("Add", "Mul")
+            if len(data) != 1 or node.output[0] != value or (not either and node.input[0] != data[0]):
                 raise refuse(self.source, where(node), "is not a layer with one input, the rest being constant")
             chain.append(node)
             value = data[0]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.errors import FairmendError
-from fairmend.formats.chain import BatchNorm, Collapse, Linear, Nonlinear, Softmax, Step, refuse
+from fairmend.formats.chain import BatchNorm, Collapse, Linear, Nonlinear, Scale, Softmax, Step, refuse
 from fairmend.formats.onnx_graph import Graph, Node, attributes, where
 from fairmend.network import Activation
 
@@ -20,7 +20,8 @@ def steps_of(graph: Graph) -> list[Step]:
     """The chain of the graph, operator by operator."""
     steps: list[Step] = []
     for node in graph.chain():
-        convert = _OPERATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+        operators = _OPERATORS if node.domain in ("", "ai.onnx") else _ML_OPERATORS if node.domain == _ML else {}
+        convert = operators.get(node.op_type)
         if convert is None:
             raise refuse(graph.source, where(node), "is not supported")
         convert(node, graph, steps)
@@ -77,13 +78,50 @@ def _matmul(node: Node, graph: Graph, steps: list[Step]) -> None:
 
 
 def _add(node: Node, graph: Graph, steps: list[Step]) -> None:
-    """The bias of a MatMul, on either side of the sum."""
-    position = 1 if graph.constant(node.input[0]) is None else 0
+    """The bias of a MatMul, on either side of the sum; elsewhere a shift."""
+    position = _constant_side(node, graph)
     last = steps[-1] if steps else None
     if not isinstance(last, Linear) or last.bias is not None:
-        raise refuse(graph.source, where(node), "adds a constant elsewhere than after a MatMul")
+        steps.append(Scale(where(node), np.asarray(1.0), _per_column(node, position, graph)))
+        return
     bias = _row(node, _required(node, position, graph), last.weight.shape[0], graph)
     steps[-1] = Linear(last.where, last.weight, bias, last.name or _prefix(node.input[position]))
+
+
+def _sub(node: Node, graph: Graph, steps: list[Step]) -> None:
+    steps.append(Scale(where(node), np.asarray(1.0), -_per_column(node, 1, graph)))
+
+
+def _mul(node: Node, graph: Graph, steps: list[Step]) -> None:
+    steps.append(Scale(where(node), _per_column(node, _constant_side(node, graph), graph), np.asarray(0.0)))
+
+
+def _div(node: Node, graph: Graph, steps: list[Step]) -> None:
+    divisor = _per_column(node, 1, graph)
+    if not divisor.all():
+        raise refuse(graph.source, where(node), "divides by 0")
+    steps.append(Scale(where(node), 1 / divisor, np.asarray(0.0)))
+
+
+def _scaler(node: Node, graph: Graph, steps: list[Step]) -> None:
+    """(x − offset)·scale, as scikit-learn's scalers are converted."""
+    given = attributes(node)
+    offset, gain = (np.array(given.get(key, default), np.float64) for key, default in (("offset", 0), ("scale", 1)))
+    offset, gain = (part.reshape(()) if part.size == 1 else part for part in (offset, gain))
+    with np.errstate(over="ignore"):
+        steps.append(Scale(where(node), gain, np.asarray(-offset * gain)))
+
+
+def _constant_side(node: Node, graph: Graph) -> int:
+    return 1 if graph.constant(node.input[0]) is None else 0
+
+
+def _per_column(node: Node, position: int, graph: Graph) -> npt.NDArray[np.float64]:
+    """A constant as ONNX broadcasts it over rows: one number, or (width,)."""
+    value = _required(node, position, graph)
+    if value.dtype.kind != "f" or (value.size != 1 and value.shape[-1] != value.size):
+        raise refuse(graph.source, where(node), f"combines rows with a constant of shape {value.shape}")
+    return value.astype(np.float64).reshape(() if value.size == 1 else -1)
 
 
 def _prefix(name: str) -> str | None:
@@ -176,6 +214,9 @@ _OPERATORS: dict[str, Callable[[Node, Graph, list[Step]], None]] = {
     "Gemm": _gemm,
     "MatMul": _matmul,
     "Add": _add,
+    "Sub": _sub,
+    "Mul": _mul,
+    "Div": _div,
     **dict.fromkeys(_ACTIVATIONS, _activation),
     "LeakyRelu": _leaky_relu,
     "PRelu": _prelu,
@@ -188,3 +229,5 @@ _OPERATORS: dict[str, Callable[[Node, Graph, list[Step]], None]] = {
     "Squeeze": _squeeze,
     "Reshape": _reshape,
 }
+_ML = "ai.onnx.ml"
+_ML_OPERATORS = {"Scaler": _scaler}

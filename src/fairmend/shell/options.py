@@ -12,6 +12,7 @@ from fairmend.shell.completion import FileType
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 FILE = FileType(path_type=Path)
+MODEL_FORMATS = ".onnx, .h5, .keras, .nnet, .pth or .safetensors"
 POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
@@ -41,3 +42,9 @@ def seed_option(command: Decorated) -> Decorated:
         show_default=True,
         help="Of every random choice.",
     )(command)
+
+
+def names_formats(command: Decorated) -> Decorated:
+    """Put the model formats into the command's help, in place of {formats}."""
+    command.__doc__ = (command.__doc__ or "").replace("{formats}", MODEL_FORMATS)
+    return command

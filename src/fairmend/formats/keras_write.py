@@ -1,0 +1,85 @@
+"""A network as the config of a Keras Sequential: Dense layers, and a layer of its own for a leaky ReLU."""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import Any
+
+from fairmend.network import Activation, Network
+
+Config = dict[str, Any]
+
+
+class Style(enum.Enum):
+    """How a config is written: as Keras 2 did (.h5), or as Keras 3 does (.keras)."""
+
+    KERAS_2 = 2
+    KERAS_3 = 3
+
+
+def layer_names(network: Network) -> list[str]:
+    """The names of the Dense layers: the network's own, as far as every backend of Keras allows their characters."""
+    names = [re.sub(r"[^A-Za-z0-9_-]", "_", name) for name in network.names]
+    fit = len(set(names)) == len(names) and all(name[:1].isalpha() for name in names)
+    return names if fit else [f"layers_{i}" for i in range(network.depth)]
+
+
+def sequential(network: Network, style: Style) -> Config:
+    """The model's config; `network.closing` is the activation of its last layer."""
+    shape = [None, network.inputs]
+    dtype = network.dtype.name
+    key = "batch_input_shape" if style is Style.KERAS_2 else "batch_shape"
+    names = layer_names(network)
+    start = _free("input", names)
+    layers = [_layer("InputLayer", {key: shape, "dtype": dtype, "sparse": False, "name": start}, style)]
+    closing = "linear" if network.closing == "none" else network.closing
+    width = network.inputs
+    for i, (name, affine) in enumerate(zip(names, network.affines, strict=True)):
+        activation = network.activations[i] if i < len(network.activations) else None
+        own_layer = activation is not None and activation.name == "leaky_relu"
+        config = {
+            "name": name,
+            "trainable": True,
+            "dtype": dtype,
+            "units": len(affine.bias),
+            "activation": closing if activation is None else "linear" if own_layer else _NAMES[activation.name],
+            "use_bias": True,
+        }
+        layers.append(_layer("Dense", config, style, [None, width]))
+        if activation is not None and own_layer:
+            config = {"name": _free(f"leaky_{i}", names), "trainable": True, "dtype": dtype}
+            layers.append(_leaky(activation, config, style))
+        width = len(affine.bias)
+    config = {"name": "fairmend", "layers": layers, "build_input_shape": shape}
+    if style is Style.KERAS_2:
+        return {"class_name": "Sequential", "config": config}
+    model = {"module": "keras", "class_name": "Sequential", "config": {**config, "trainable": True, "dtype": dtype}}
+    return {**model, "registered_name": None, "build_config": {"input_shape": shape}}
+
+
+_NAMES = {"relu": "relu", "tanh": "tanh", "sigmoid": "sigmoid", "identity": "linear"}
+
+
+def _free(name: str, taken: list[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _leaky(activation: Activation, config: Config, style: Style) -> Config:
+    """ReLU's negative_slope is called so in Keras 2 and 3; LeakyReLU's slope is not."""
+    if style is Style.KERAS_3:
+        return _layer("LeakyReLU", {**config, "negative_slope": activation.slope}, style)
+    if activation.slope == 0:  # a ReLU of slope 0 would be read back as one
+        return _layer("LeakyReLU", {**config, "alpha": 0.0}, style)
+    options = {"max_value": None, "negative_slope": activation.slope, "threshold": 0.0}
+    return _layer("ReLU", {**config, **options}, style)
+
+
+def _layer(kind: str, config: Config, style: Style, shape: list[int | None] | None = None) -> Config:
+    layer = {"class_name": kind, "config": config}
+    if style is Style.KERAS_2:
+        return layer
+    built = {} if shape is None else {"build_config": {"input_shape": shape}}
+    return {"module": "keras.layers", **layer, "registered_name": None, **built}

@@ -1,0 +1,56 @@
+"""Keras itself, where it is installed, and Keras files made by hand as older releases wrote them."""
+
+import json
+import os
+import warnings
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+os.environ.setdefault("KERAS_BACKEND", "torch")  # read when Keras is first imported
+# Keras's own: NumPy 2's protocol, deprecated arguments in old files.
+quiet = pytest.mark.filterwarnings("ignore")
+
+
+def import_keras():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip("keras", reason="Keras is not installed (extra: dev)")
+
+
+def predictions(model, X: np.ndarray) -> np.ndarray:
+    found = np.asarray(model.predict(X, verbose=0))
+    return found[:, 0] if found.shape[1] == 1 else found
+
+
+def write_h5(path: Path, model: dict | str, weights: dict[str, dict[str, np.ndarray]]) -> Path:
+    """A whole-model file: the config, and the arrays of each layer by their names, in order."""
+    with h5py.File(path, "w") as file:
+        file.attrs["model_config"] = model if isinstance(model, str) else json.dumps(model)
+        group = file.create_group("model_weights")
+        group.attrs["layer_names"] = np.array([name.encode() for name in weights])
+        for layer, arrays in weights.items():
+            below = group.create_group(layer)
+            below.attrs["weight_names"] = np.array([name.encode() for name in arrays], dtype="S")
+            for name, array in arrays.items():
+                below.create_dataset(name, data=array)
+    return path
+
+
+def dense(name: str, units: int, activation="linear", **options) -> dict:
+    config = {"name": name, "units": units, "activation": activation, "use_bias": True, "dtype": "float32"}
+    return {"class_name": "Dense", "config": config | options}
+
+
+def sequential(*layers: dict) -> dict:
+    return {"class_name": "Sequential", "config": {"name": "s", "layers": list(layers)}}
+
+
+def kernel_and_bias(name: str, inputs: int, units: int, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {
+        f"{name}/kernel:0": rng.normal(size=(inputs, units)).astype(np.float32),
+        f"{name}/bias:0": rng.normal(size=units).astype(np.float32),
+    }
