@@ -1,6 +1,9 @@
 """Every page runs: what it shows as Python and shell is executed, in a folder of its own."""
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,3 +59,21 @@ def test_a_page_that_lies_fails(tmp_path, monkeypatch):
     page.write_text("<!-- exit: 3 -->\n```bash\nexit 3\n```\n\n<!-- file: a.txt -->\n```text\nhello\n```\n")
     run(page, tmp_path)
     assert (tmp_path / "a.txt").read_text() == "hello\n"
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    pytest.importorskip("mkdocs", reason="the site needs the extra docs: pip install 'fairmend[docs]'")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    method = (tmp_path / "site" / "method" / "index.html").read_text()
+    assert "<math" in method
+    assert "$$" not in method
+    listed = (ROOT / "mkdocs.yml").read_text()
+    for page in ROOT.glob("docs/**/*.md"):
+        assert str(page.relative_to(ROOT / "docs")) in listed, f"{page.name} is not in the navigation"
