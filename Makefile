@@ -1,10 +1,10 @@
-# make demo | make test | make lint: each sets up what it needs.
+# make demo | make test | make lint | make picture: each sets up what it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint release-check test-oldest test-newest clean
+.PHONY: setup demo test lint picture release-check test-oldest test-newest clean
 
 setup: $(STAMP)
 
@@ -35,5 +35,9 @@ test-oldest:
 test-newest:
 	.ci/test-with newest $(PYTHON)
 
+# The README's picture: the top of the demo's report, as Chromium draws it.
+picture: setup
+	$(BIN)/python docs/picture.py docs/images/report.png
+
 clean:
-	rm -rf $(VENV) fairmend-demo
+	rm -rf $(VENV) fairmend-demo fairmend-audit

@@ -30,7 +30,18 @@ def features(draw, name, kinds, protected):
         categories = tuple(draw(st.lists(words, min_size=2, max_size=4, unique_by=str.strip)))
         encoding = draw(st.sampled_from(["ordinal", "one-hot"]))
         scale = None if encoding == "one-hot" else scale
-        return Feature(name, kind, categories=categories, encoding=encoding, scale=scale, protected=protected)
+        dropped = draw(st.none() | st.sampled_from(categories)) if encoding == "one-hot" else None
+        missing = draw(st.none() | st.sampled_from(categories))
+        return Feature(
+            name,
+            kind,
+            categories=categories,
+            encoding=encoding,
+            scale=scale,
+            protected=protected,
+            dropped=dropped,
+            missing=missing,
+        )
     tolerance = 0.0 if protected else draw(st.sampled_from([0.0, 0.3, 1.0, 2.5]))
     if kind == "integer":
         low = draw(st.integers(-50, 50))
@@ -38,7 +49,8 @@ def features(draw, name, kinds, protected):
     else:
         low = draw(numbers)
         extent = (low, low + draw(st.floats(0.5, 100)))
-    return Feature(name, kind, range=extent, scale=scale, protected=protected, tolerance=tolerance)
+    missing = draw(st.none() | st.sampled_from(extent))
+    return Feature(name, kind, range=extent, scale=scale, protected=protected, tolerance=tolerance, missing=missing)
 
 
 @st.composite

@@ -20,7 +20,15 @@ from fairmend.spec import Spec
 from fairmend.tables import read_table
 
 COMMAND = [sys.executable, "-c", "from fairmend.cli import main; main(prog_name='fairmend')"]
-FILES = ["certificate.json", "model.onnx", "repair_inputs.csv", "result.json", "spec.toml"]
+FILES = [
+    "certificate.json",
+    "model.onnx",
+    "repair_inputs.csv",
+    "report.html",
+    "report.json",
+    "result.json",
+    "spec.toml",
+]
 
 
 @pytest.fixture

@@ -20,7 +20,8 @@ from peak_memory import SCRIPT, needs_proc
 
 
 @pytest.fixture
-def case(tmp_path):
+def case(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where the report goes
     return Case(tmp_path)
 
 

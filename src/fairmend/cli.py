@@ -2,44 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from fairmend._version import __version__
-from fairmend.shell import SHELLS, BareCommand, FileType, Group, completion_script, config_of
+from fairmend.cli_spec import spec
+from fairmend.shell import SHELLS, BareCommand, Group, completion_script, config_of
+from fairmend.shell import TYPED as _TYPED
 from fairmend.shell import common_options as _verbose
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-_FILE = FileType(path_type=Path)
-_POSITIVE = click.FloatRange(min=0, min_open=True)
-
-
-def _json(command: _Command) -> _Command:
-    return click.option("--json", "json_output", is_flag=True, help="Print one JSON document and nothing else.")(
-        command
-    )
-
-
-def _activation(command: _Command) -> _Command:
-    return click.option(
-        "--activation",
-        default="relu",
-        show_default=True,
-        help="Activation of a network whose file holds weights only (.pth, .safetensors).",
-    )(command)
-
-
-def _seed(command: _Command) -> _Command:
-    return click.option(
-        "--seed",
-        type=click.IntRange(min=0),
-        default=0,
-        show_default=True,
-        help="Of every random choice.",
-    )(command)
+from fairmend.shell.options import FILE as _FILE
+from fairmend.shell.options import POSITIVE as _POSITIVE
+from fairmend.shell.options import activation_option as _activation
+from fairmend.shell.options import json_option as _json
+from fairmend.shell.options import seed_option as _seed
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -154,6 +131,7 @@ def repair(
         seed=seed,
         activation=activation,
         json_output=json_output,
+        command=ctx.meta[_TYPED],
         options=options,
     )
     ctx.exit(code)
@@ -203,11 +181,19 @@ def certify(ctx: click.Context, /, model: Path, data: Path, spec_file: Path, **o
 @_seed
 @click.option("--pairs", type=click.IntRange(min=0), default=10, show_default=True, help="How many pairs to show.")
 @click.option("--out", type=_FILE, help="CSV to write: everybody treated unequally, with a neighbour.")
+@click.option(
+    "--report",
+    type=_FILE,
+    default=Path("fairmend-audit"),
+    show_default=True,
+    help="Folder to write the report into, report.html; other files in it stay.",
+)
+@click.option("--no-report", is_flag=True, help="Write no report.")
 @_activation
 @_json
 @_verbose
 @click.pass_context
-def audit(ctx: click.Context, /, model: Path, spec_file: Path, **options: Any) -> None:
+def audit(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, no_report: bool, **options: Any) -> None:
     """Count who is treated unequally, and show the worst.
 
     MODEL is a file: .onnx, .safetensors or .pth. Somebody is treated unequally who would get another answer with other
@@ -215,7 +201,7 @@ def audit(ctx: click.Context, /, model: Path, spec_file: Path, **options: Any) -
     """
     from fairmend.commands.audit import run_audit
 
-    ctx.exit(run_audit(model, spec_file, **options))
+    ctx.exit(run_audit(model, spec_file, report=None if no_report else report, command=ctx.meta[_TYPED], **options))
 
 
 @main.command()
@@ -296,11 +282,12 @@ def bench(what: str, out: Path, **options: Any) -> None:
 @_seed
 @_json
 @_verbose
-def demo(out: Path, seed: int, json_output: bool) -> None:
+@click.pass_context
+def demo(ctx: click.Context, /, out: Path, seed: int, json_output: bool) -> None:
     """Watch a biased network being found out and repaired."""
     from fairmend.commands.demo import run_demo
 
-    run_demo(out, seed=seed, json_output=json_output)
+    run_demo(out, seed=seed, json_output=json_output, command=ctx.meta[_TYPED])
 
 
 @main.command("export-vnnlib")
@@ -366,3 +353,22 @@ def completion(shell: str) -> None:
     fish: fairmend completion fish > ~/.config/fish/completions/fairmend.fish
     """
     click.echo(completion_script(shell, main))
+
+
+@main.command()
+@click.argument("folder", type=_FILE)
+@click.option("--out", type=_FILE, help="Where to write the page instead of report.html in the folder.")
+@_json
+@_verbose
+def report(folder: Path, out: Path | None, json_output: bool) -> None:
+    """Draw a report anew.
+
+    FOLDER is one that fairmend repair, audit or demo wrote. Its report.json becomes report.html, as this version of
+    fairmend draws it: one page that needs nothing else.
+    """
+    from fairmend.commands.report import run_report
+
+    run_report(folder, out, json_output=json_output)
+
+
+main.add_command(spec)

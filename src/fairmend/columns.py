@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -25,8 +26,37 @@ def is_frame(X: object) -> TypeGuard[pd.DataFrame]:
     return pandas is not None and isinstance(X, pandas.DataFrame)
 
 
+@dataclass(frozen=True)
+class Problem:
+    """Rows of the user's data (their numbers) that do not fit the spec, and what is wrong with the first of them."""
+
+    feature: str
+    rows: NDArray[np.int64]
+    words: str
+
+
+_Check = tuple[NDArray[np.bool_], Callable[[int], str]]  # the rows that fail it, and what is wrong with one of them
+
+
 def values_of(feature: Feature, frame: pd.DataFrame) -> NDArray[np.float64]:
     """Return the values, or category codes, of a feature in the user's data (rows,)."""
+    values, checks = _checked_values(feature, frame)
+    for bad, problem in checks:
+        refuse(f'feature "{feature.name}"', bad, problem)
+    return values
+
+
+def problems_of(feature: Feature, frame: pd.DataFrame) -> list[Problem]:
+    """Return everything that `values_of` would refuse."""
+    try:
+        _, checks = _checked_values(feature, frame)
+    except FairmendError as error:  # there is no such column
+        return [Problem(feature.name, np.zeros(0, np.int64), str(error))]
+    found = [(np.flatnonzero(bad), problem) for bad, problem in checks]
+    return [Problem(feature.name, rows, problem(int(rows[0]))) for rows, problem in found if rows.size]
+
+
+def _checked_values(feature: Feature, frame: pd.DataFrame) -> tuple[NDArray[np.float64], list[_Check]]:
     series = _column(frame, feature.name, f'feature "{feature.name}"')
     return _codes(feature, series) if feature.categories else _numbers(feature, series)
 
@@ -52,54 +82,59 @@ def _column(frame: pd.DataFrame, name: str, what: str) -> pd.Series[Any]:
     return column
 
 
-def _numbers(feature: Feature, series: pd.Series[Any]) -> NDArray[np.float64]:
-    """Return a column of the user's data as numbers (rows,), all of them possible values."""
+def _numbers(feature: Feature, series: pd.Series[Any]) -> tuple[NDArray[np.float64], list[_Check]]:
+    """Return a column of the user's data as numbers (rows,), and what must hold of them in this order."""
     import pandas as pd
 
-    name, (lo, hi) = f'feature "{feature.name}"', feature.bounds
-    refuse(name, series.isna().to_numpy(bool), lambda row: "the value is missing; fill it in or drop the row")
+    lo, hi = feature.bounds
+    missing = series.isna().to_numpy(bool)
+    checks: list[_Check] = [] if feature.missing is not None else [(missing, _missing)]
     plain = series.astype(object) if isinstance(series.dtype, pd.CategoricalDtype) else series
     values = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    refuse(
-        name,
-        np.isnan(values),
-        lambda row: f'"{series.iloc[row]}" is not a number; correct it or drop the row',
-    )
+    values = values if feature.missing is None else np.where(missing, feature.missing, values).astype(np.float64)
+    nan = np.isnan(values)
+    checks.append((nan & ~missing, lambda row: f'"{series.iloc[row]}" is not a number; correct it or drop the row'))
     if series.dtype == np.float32:  # 0.1 in float32 lies above 0.1
         nearest = np.clip(values, lo, hi)
         values = np.where(np.abs(values - nearest) <= feature.slack(nearest), nearest, values)
-    refuse(
-        name,
-        (values < lo) | (values > hi),
-        lambda row: f"{values[row]:.10g} is outside its range {extent(feature)}; correct it or widen `range`",
+    checks.append(
+        (
+            (values < lo) | (values > hi),
+            lambda row: f"{values[row]:.10g} is outside its range {extent(feature)}; correct it or widen `range`",
+        )
     )
     if feature.kind == "integer":
-        refuse(
-            name,
-            values != np.rint(values),
-            lambda row: f'{values[row]:.10g} is not a whole number; correct it or declare kind = "continuous"',
+        checks.append(
+            (
+                (values != np.rint(values)) & ~nan,
+                lambda row: f'{values[row]:.10g} is not a whole number; correct it or declare kind = "continuous"',
+            )
         )
-    return values
+    return values, checks
 
 
-def _codes(feature: Feature, series: pd.Series[Any]) -> NDArray[np.float64]:
-    """Return a column of the user's data as category codes (rows,)."""
+def _missing(row: int) -> str:
+    return "the value is missing; fill it in, drop the row, or say in the spec what it stands for: missing = ..."
+
+
+def _codes(feature: Feature, series: pd.Series[Any]) -> tuple[NDArray[np.float64], list[_Check]]:
+    """Return a column of the user's data as category codes (rows,), and what must hold of it in this order."""
     import pandas as pd
 
-    name, categories = f'feature "{feature.name}"', feature.categories or ()
+    categories = feature.categories or ()
     found, uniques = pd.factorize(series)
-    refuse(name, found < 0, lambda row: "the value is missing; fill it in or drop the row")
     known = {category: code for code, category in enumerate(categories)}
-    codes = np.array([known.get(as_text(value), -1) for value in uniques], dtype=np.float64)[found]
-    refuse(
-        name,
-        codes < 0,
-        lambda row: (
-            f'"{series.iloc[row]}" is not one of its categories'
-            f"{suggest(as_text(series.iloc[row]), categories)}; correct it or add it to `categories`"
-        ),
-    )
-    return codes
+    missing = found < 0
+    # Nothing is found at -1, which is where the last entry lies: that of what is missing.
+    of_missing = known.get(str(feature.missing), -1)
+    codes = np.array([*(known.get(as_text(value), -1) for value in uniques), of_missing], dtype=np.float64)[found]
+
+    def unknown(row: int) -> str:
+        hint = suggest(as_text(series.iloc[row]), categories)
+        return f'"{series.iloc[row]}" is not one of its categories{hint}; correct it or add it to `categories`'
+
+    checks: list[_Check] = [] if feature.missing is not None else [(missing, _missing)]
+    return codes, [*checks, ((codes < 0) & ~missing, unknown)]
 
 
 # Encoded columns
@@ -108,7 +143,7 @@ def _codes(feature: Feature, series: pd.Series[Any]) -> NDArray[np.float64]:
 def encoded(feature: Feature, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the encoded columns (rows, columns of the feature) of values or codes (rows,)."""
     if feature.one_hot:
-        return np.eye(feature.width)[values.astype(np.int64)]
+        return feature.corners[values.astype(np.int64)]
     return feature.scaled(values)[:, None]
 
 
@@ -116,7 +151,7 @@ def decoded(feature: Feature, x: FloatArray) -> NDArray[Any]:
     """Return the user's values (rows,) nearest to encoded columns x (rows, columns of the feature)."""
     if feature.kind == "continuous":
         return feature.nearest(x[:, 0])
-    values = x.argmax(axis=1) if feature.one_hot else feature.nearest(x[:, 0]).astype(np.int64)
+    values = feature.category_of(x) if feature.one_hot else feature.nearest(x[:, 0]).astype(np.int64)
     return np.array(feature.categories, dtype=object)[values] if feature.categories else values
 
 
@@ -124,12 +159,10 @@ def check_encoded(feature: Feature, x: FloatArray) -> None:
     """Refuse encoded columns x (rows, columns of the feature) that no value of the feature gives."""
     name = f'feature "{feature.name}"'
     if feature.one_hot:
-        good = ((x == 0) | (x == 1)).all(axis=1) & ((x == 1).sum(axis=1) == 1)
-        refuse(
-            name,
-            ~good,
-            lambda row: f"its one-hot columns hold {x[row].tolist()}; exactly one of them must be 1",
-        )
+        ones = (x == 1).sum(axis=1)
+        good = ((x == 0) | (x == 1)).all(axis=1) & ((ones == 1) | ((ones == 0) & (feature.dropped is not None)))
+        rule = "exactly one of them must be 1" if feature.dropped is None else "at most one of them may be 1, others 0"
+        refuse(name, ~good, lambda row: f"its one-hot columns hold {x[row].tolist()}; {rule}")
         return
     values, nearest = feature.unscaled(x[:, 0]), feature.nearest(x[:, 0])
     off = np.abs(values - nearest) > feature.slack(nearest)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from fairmend.errors import FairmendError
 from fairmend.words import as_text, suggest
 
 FloatArray = NDArray[np.floating[Any]]
+
+_Number = TypeVar("_Number", bound=np.floating[Any])
 
 KINDS = ("continuous", "integer", "categorical")
 ENCODINGS = ("ordinal", "one-hot")
@@ -41,6 +43,8 @@ class Feature:
     scale : {"mean", "std"} or {"min", "max"}; the network reads (v - mean) / std or (v - min) / (max - min)
     protected : similar people may differ in it at will
     tolerance : similar people may differ in it by this much, in the feature's own units
+    dropped : the category that has no column of its own, so that all its columns are 0; one-hot only
+    missing : what a missing value stands for; where it is not given, a missing value is refused
     """
 
     name: str
@@ -51,6 +55,8 @@ class Feature:
     scale: Mapping[str, float] | None = field(default=None, hash=False)
     protected: bool = False
     tolerance: float = 0.0
+    dropped: str | None = None
+    missing: float | str | None = None
 
     def __post_init__(self) -> None:
         """Check everything, and bring numbers, tuples and categories into their one form."""
@@ -64,13 +70,29 @@ class Feature:
 
     @property
     def one_hot(self) -> bool:
-        """Whether it takes one column per category."""
+        """Whether it takes one column per category, but for a dropped one."""
         return self.encoding == "one-hot"
 
     @property
     def width(self) -> int:
         """How many columns the network reads for it."""
-        return len(self.categories or ()) if self.one_hot else 1
+        return len(self.categories or ()) - (self.dropped is not None) if self.one_hot else 1
+
+    @property
+    def corners(self) -> NDArray[np.float64]:
+        """What each category of a one-hot feature looks like: (categories, columns)."""
+        return self.by_category(np.eye(self.width), 0.0).T
+
+    def by_category(self, columns: NDArray[_Number], of_dropped: float) -> NDArray[_Number]:
+        """Return one-hot columns (rows, width) as (rows, categories), with a number for the dropped one."""
+        if self.dropped is None:
+            return columns
+        place = (self.categories or ()).index(self.dropped)
+        return np.insert(columns, place, columns.dtype.type(of_dropped), axis=1)
+
+    def category_of(self, columns: FloatArray) -> NDArray[np.int64]:
+        """Return the number of the category (rows,) nearest to one-hot columns (rows, width)."""
+        return np.asarray(self.by_category(columns, 0.5).argmax(axis=1), dtype=np.int64)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -173,6 +195,10 @@ def _checked(f: Feature) -> dict[str, Any]:
         checked["range"] = _checked_range(f, where)
     if f.scale is not None:
         checked["scale"] = _checked_scale(f, where)
+    if f.dropped is not None:
+        checked["dropped"] = _checked_dropped(f, checked.get("categories", ()), where)
+    if f.missing is not None:
+        checked["missing"] = _checked_missing(f, checked, where)
     offset, factor = _affine(checked.get("scale"))
     with np.errstate(all="ignore"):
         lo, hi = checked.get("range") or (0, len(checked["categories"]))
@@ -223,6 +249,37 @@ def _checked_scale(f: Feature, where: str) -> dict[str, float]:
     if not _affine(scale)[1] > 0:
         raise FairmendError(f"{where}: scale needs {'std > 0' if 'std' in scale else 'max > min'}, got {scale}")
     return scale
+
+
+def _checked_dropped(f: Feature, categories: tuple[str, ...], where: str) -> str:
+    """Return the dropped category, which must be one of several."""
+    if not f.one_hot:
+        raise FairmendError(f'{where}: dropped belongs to encoding = "one-hot"; remove it or change the encoding')
+    dropped = _text(f.dropped, f"{where}: dropped")
+    if dropped not in categories:
+        raise FairmendError(f'{where}: dropped is "{dropped}", no category of it{suggest(dropped, categories)}')
+    if len(categories) < 2:
+        raise FairmendError(f"{where}: its only category is dropped, so it would have no column; remove `dropped`")
+    return dropped
+
+
+def _checked_missing(f: Feature, checked: Mapping[str, Any], where: str) -> float | str:
+    """Return what a missing value stands for, which must be a possible value."""
+    if f.kind == "categorical":
+        text = _text(f.missing, f"{where}: missing")
+        if text not in checked["categories"]:
+            raise FairmendError(
+                f'{where}: missing is "{text}", no category of it{suggest(text, checked["categories"])}'
+            )
+        return text
+    value, (lo, hi) = _number(f.missing, f"{where}: missing"), checked["range"]
+    if not lo <= value <= hi:
+        raise FairmendError(f"{where}: missing = {value:g} is outside its range; give a value from {lo:g} to {hi:g}")
+    if f.kind == "continuous":
+        return value
+    if not value.is_integer():
+        raise FairmendError(f"{where}: missing must be a whole number like the values of the feature, got {value:g}")
+    return int(value)
 
 
 def _number(value: object, what: str) -> float:

@@ -79,7 +79,7 @@ def group_metrics_of(
 def _of_feature(
     feature: Feature, values: Values, predicted: npt.NDArray[np.int64], true: Values | None, classes: int
 ) -> GroupMetrics:
-    names, codes, binned = _groups(feature, values)
+    names, codes, binned = grouped(feature, values)
     sizes = {name: int(size) for name, size in zip(names, np.bincount(codes, minlength=len(names)), strict=True)}
     if classes > 2:
         return GroupMetrics(feature.name, sizes, binned, None, None, "only defined for two classes")
@@ -99,7 +99,7 @@ def _of_feature(
     return GroupMetrics(feature.name, sizes, binned, float(parity), float(odds))
 
 
-def _groups(feature: Feature, values: Values) -> tuple[list[str], npt.NDArray[np.int64], bool]:
+def grouped(feature: Feature, values: Values) -> tuple[list[str], npt.NDArray[np.int64], bool]:
     """Return the names of the groups present, the group (rows,) of each row, and whether numbers were binned."""
     distinct, codes = np.unique(values, return_inverse=True)
     if feature.categories or len(distinct) <= MOST_NUMERIC_GROUPS:

@@ -103,13 +103,13 @@ def build_regions(placed: Placed, X: FloatArray) -> Regions:
     """Return the regions of the inputs X (inputs, width), which must be valid; the dtype is that of X."""
     count = len(X)
     groups = [(feature, where) for feature, where in placed if feature.varies and feature.one_hot]
-    sizes = [feature.width for feature, _ in groups]
+    sizes = [len(feature.corners) for feature, _ in groups]
     per_input = math.prod(sizes)
     combinations = np.indices(sizes).reshape(len(sizes), per_input)
     owner = np.repeat(np.arange(count, dtype=np.int64), per_input)
     lower, upper = X[owner], X[owner]
     for (feature, where), category in zip(groups, combinations, strict=True):
-        points = np.tile(np.eye(feature.width, dtype=X.dtype)[category], (count, 1))
+        points = np.tile(feature.corners.astype(X.dtype)[category], (count, 1))
         lower[:, where] = points
         upper[:, where] = points
     for feature, where in placed:
@@ -151,7 +151,7 @@ def stream_points(placed: Placed, X: FloatArray, batch: int) -> Iterator[tuple[N
         for feature, where, first, radix in reversed(varying):
             index, digit = np.divmod(index, radix[rows])
             if feature.one_hot:
-                points[:, where] = np.eye(feature.width, dtype=X.dtype)[digit]
+                points[:, where] = feature.corners.astype(X.dtype)[digit]
                 continue
             own = points[:, where.start]
             value = (first[rows] + digit).astype(np.float64)

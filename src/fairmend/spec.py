@@ -79,7 +79,7 @@ class Spec:
         return [
             name
             for f in self._features
-            for name in ([f"{f.name}={c}" for c in f.categories or ()] if f.one_hot else [f.name])
+            for name in ([f"{f.name}={c}" for c in f.categories or () if c != f.dropped] if f.one_hot else [f.name])
         ]
 
     @property
@@ -136,6 +136,46 @@ class Spec:
             raise FairmendError(f"{path}: {err}") from err
         _logger.info("read %r from %s", spec, path)
         return spec
+
+    @classmethod
+    def from_data(
+        cls,
+        data: pd.DataFrame,
+        protected: str | Iterable[str],
+        label: str | None = None,
+        positive: object = None,
+        *,
+        drop: Iterable[str] = (),
+        inputs: int | None = None,
+        scale: str = "none",
+    ) -> Spec:
+        """Return a spec guessed from data; look it over before you rely on it (`fairmend spec init` says at what).
+
+        ``drop`` are columns the model does not read, ``inputs`` is how many it reads, and ``scale`` is "none",
+        "standard" (mean 0, variance 1) or "min-max" (0 to 1), taken from the data.
+        """
+        from fairmend.drafts.from_data import draft_from_data
+
+        names = [protected] if isinstance(protected, str) else protected
+        return draft_from_data(data, names, label, positive, drop=drop, inputs=inputs, scale=scale).spec
+
+    @classmethod
+    def from_sklearn(
+        cls,
+        transformer: Any,
+        protected: str | Iterable[str],
+        label: Label | Mapping[str, Any] | None = None,
+        data: pd.DataFrame | None = None,
+    ) -> Spec:
+        """Return the spec of a fitted ColumnTransformer, or of a Pipeline with one: `encode` does what it does.
+
+        ``data`` are raw rows, which say the ranges of numbers; without them only a MinMaxScaler knows any.
+        """
+        from fairmend.drafts.from_sklearn import draft_from_sklearn
+
+        known = label if isinstance(label, Label) or label is None else build(Label, label, "[label]")
+        names = [protected] if isinstance(protected, str) else protected
+        return draft_from_sklearn(transformer, names, known, data).spec
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the spec as TOML; the file is replaced whole or not at all."""

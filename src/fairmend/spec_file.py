@@ -41,11 +41,11 @@ def write_toml(path: str | os.PathLike[str], plain: Mapping[str, Any]) -> None:
 
 def toml_bytes(plain: Mapping[str, Any]) -> bytes:
     """Return what `write_toml` writes."""
-    tables = [_with_inline_scale(table) for table in plain["feature"]]
+    tables = [with_inline_scale(table) for table in plain["feature"]]
     return tomlkit.dumps({**plain, "feature": tables}).encode("utf-8")
 
 
-def _with_inline_scale(table: Mapping[str, Any]) -> dict[str, Any]:
+def with_inline_scale(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the table of a feature with its scale on one line, as people write it."""
     if "scale" not in table:
         return dict(table)

@@ -17,6 +17,9 @@ from strategies import random_network
 
 AGE = Feature("age", "integer", range=(18, 60), scale={"min": 18, "max": 60}, protected=True)
 SEX = Feature("sex", "categorical", categories=("f", "m"), protected=True)
+ETHNICITY = Feature(
+    "race", "categorical", categories=("a", "b", "c"), encoding="one-hot", protected=True, dropped="b", missing="c"
+)
 RACE = Feature("race", "categorical", categories=("a", "b", "c"), encoding="one-hot", protected=True)
 INCOME = Feature("income", "continuous", range=(0, 100), scale={"mean": 50.3, "std": 25.7})
 CREDITS = Feature("credits", "integer", range=(0, 5))
@@ -24,6 +27,7 @@ CREDITS = Feature("credits", "integer", range=(0, 5))
 SPECS = {
     "ordinal": Spec([SEX, AGE, INCOME, CREDITS]),
     "one-hot": Spec([INCOME, RACE, CREDITS, SEX]),
+    "dropped": Spec([INCOME, ETHNICITY, CREDITS, SEX]),
     "tolerance": Spec(
         [
             SEX,

@@ -248,7 +248,7 @@ def test_a_file_cut_off_anywhere(tmp_path):
         assert "JSON" in report.reasons[0]
 
 
-@pytest.mark.parametrize("kind", [{"spec": "tolerance", "outputs": 3}, {"spec": "one-hot"}, {"features": "points"}])
+@pytest.mark.parametrize("kind", [{"spec": "tolerance", "outputs": 3}, {"spec": "dropped"}, {"features": "points"}])
 def test_whatever_is_accepted_after_random_edits_is_true(kind, tmp_path):
     made = case(**kind)
     _, model = made.save(tmp_path)

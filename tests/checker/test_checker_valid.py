@@ -21,7 +21,8 @@ KINDS += [
     for outputs, spec in ((1, "tolerance"), (2, "one-hot"))
 ]
 KINDS += [{"dtype": "float64", "activation": name} for name in ("relu", "leaky_relu", "tanh")]
-KINDS += [{"features": "points", "spec": spec, "outputs": 3} for spec in ("ordinal", "one-hot")]
+KINDS += [{"features": "points", "spec": spec, "outputs": 3} for spec in ("ordinal", "one-hot", "dropped")]
+KINDS += [{"spec": "dropped"}, {"spec": "dropped", "outputs": 2, "dtype": "float64"}]
 KINDS += [{"features": "points", "dtype": "float64", "activation": "sigmoid"}, {"features": "box"}, {"hidden": ()}]
 
 

@@ -158,7 +158,7 @@ class Scores:
     def _steps(self, feature: Feature, where: slice, ends: Ends) -> Floats:
         """What each value of a feature adds to the first layer: (values, units)."""
         if feature.one_hot:
-            return np.ascontiguousarray(self._weight[:, where].T)
+            return np.ascontiguousarray(feature.by_category(self._weight[:, where], 0.0).T)
         column = self._weight[:, where.start]
         lo, hi = feature.bounds
         if feature.protected:

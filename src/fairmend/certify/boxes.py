@@ -27,7 +27,7 @@ _ENTRIES = 4_000_000  # of an array (pieces, width) at a time: 32 MB at most, an
 
 def inputs_at_a_time(spec: Spec, most: int = 16384) -> int:
     """Return for how many inputs the pieces fit in memory, however many one-hot combinations each has."""
-    combinations = math.prod(f.width for f in spec.features if f.varies and f.one_hot)
+    combinations = math.prod(len(f.categories or ()) for f in spec.features if f.varies and f.one_hot)
     return max(1, min(most, _ENTRIES // (spec.width * combinations)))
 
 

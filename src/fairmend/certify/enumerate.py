@@ -92,7 +92,7 @@ def sample_unequal(
     if per_row < 1:
         raise FairmendError(f"sampling needs at least one point per input, got per_row={per_row}")
     inputs = _checked(net, spec, X)
-    stream = _sampled(spec, inputs, per_row, np.random.default_rng(seed))
+    stream = sampled_points(spec, inputs, per_row, np.random.default_rng(seed))
     return _compare(net, inputs, stream, exact=False, stage="sample", progress=progress)
 
 
@@ -131,7 +131,7 @@ def _compare(
     return Unequal(found, other, exact)
 
 
-def _sampled(
+def sampled_points(
     spec: Spec, X: FloatArray, per_row: int, rng: np.random.Generator
 ) -> Iterator[tuple[npt.NDArray[np.int64], FloatArray]]:
     """Stream random neighbours of X, and corners, in chunks of whole inputs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend.checker.neighbourhood import Array, Axis, Neighbourhood
+from fairmend.checker.neighbourhood import Array, Axis, Neighbourhood, corners
 
 Whole = NDArray[np.int64]
 
@@ -30,14 +30,14 @@ def uncovered(around: Neighbourhood, lower: Array, upper: Array, dtype: str) -> 
         if axis.feature.one_hot:
             # A box may hold several categories; a copy of it for each keeps every copy a box of whole numbers.
             group = slice(axis.column, axis.column + axis.feature.width)
-            corners = np.eye(axis.feature.width)
-            inside = (lower[:, None, group] <= corners) & (corners <= upper[:, None, group])
+            possible = corners(axis.feature)
+            inside = (lower[:, None, group] <= possible) & (possible <= upper[:, None, group])
             holds = np.asarray(inside.all(axis=2))
             box, category = np.nonzero(holds[which])
             which = which[box]
             first = [*(column[box] for column in first), category]
             last = [*(column[box] for column in last), category]
-            extents.append((0, axis.feature.width - 1))
+            extents.append((0, len(possible) - 1))
         else:
             start, end, extent = _numbered(axis, lower[:, axis.column], upper[:, axis.column], dtype)
             first.append(start[which])

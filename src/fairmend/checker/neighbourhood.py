@@ -72,14 +72,24 @@ def encode(feature: Feature, values: Array, kind: np.dtype[np.floating]) -> Arra
     return encoded
 
 
+def corners(feature: Feature) -> Array:
+    """Return the columns of each category of a one-hot feature: 1 in its own, which a dropped one does not have."""
+    square = np.eye(len(feature.categories))
+    return square if feature.dropped is None else np.delete(square, feature.categories.index(feature.dropped), axis=1)
+
+
 def _own_value(feature: Feature, start: int, x: Array) -> float:
     """Return the value of x; refuse columns that no value of the feature gives."""
     where = f'feature "{feature.name}" of the input'
     if feature.one_hot:
         group = x[start : start + feature.width]
-        if not (np.isin(group, (0.0, 1.0)).all() and group.sum() == 1):
+        ones = np.flatnonzero(group)
+        if not np.isin(group, (0.0, 1.0)).all() or len(ones) > 1 or (len(ones) == 0 and feature.dropped is None):
             raise Refused(f"{where} is not one-hot: {group.tolist()[:10]}")
-        return float(group.argmax())
+        if feature.dropped is None:
+            return float(ones[0])
+        dropped = feature.categories.index(feature.dropped)
+        return float(ones[0] + (ones[0] >= dropped)) if len(ones) else float(dropped)
     offset, factor = feature.affine
     value = float(x[start]) * factor + offset
     nearest = min(max(value, feature.low), feature.high)
@@ -94,7 +104,7 @@ def _own_value(feature: Feature, start: int, x: Array) -> float:
 
 def _axis(feature: Feature, start: int, own: float, x: float, kind: np.dtype[np.floating]) -> Axis:
     if feature.one_hot:
-        return Axis(feature, start, 0.0, feature.high, np.arange(feature.width, dtype=np.float64))
+        return Axis(feature, start, 0.0, feature.high, np.arange(len(feature.categories), dtype=np.float64))
     lowest, highest = feature.low, feature.high
     if not feature.protected:
         lowest, highest = max(lowest, own - feature.reach), min(highest, own + feature.reach)
@@ -126,7 +136,7 @@ def points(around: Neighbourhood, start: int, stop: int) -> Array:
         assert axis.values is not None
         index, digit = np.divmod(index, len(axis.values))
         if axis.feature.one_hot:
-            out[:, axis.column : axis.column + axis.feature.width] = np.eye(axis.feature.width)[digit]
+            out[:, axis.column : axis.column + axis.feature.width] = corners(axis.feature)[digit]
         else:
             out[:, axis.column] = axis.values[digit]
     return out

@@ -13,7 +13,7 @@ from fairmend.checker.refused import Refused
 
 _MAX_TOML = 4 * 2**20
 _EXACT = 2**53
-_KEYS = ("name", "kind", "range", "categories", "encoding", "scale", "protected", "tolerance")
+_KEYS = ("name", "kind", "range", "categories", "encoding", "scale", "protected", "tolerance", "dropped", "missing")
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,18 @@ class Feature:
     scale: tuple[tuple[str, float], ...]
     protected: bool
     tolerance: float
+    dropped: str | None
+    missing: float | str | None
 
     @property
     def one_hot(self) -> bool:
-        """Whether it takes a column for each category."""
+        """Whether it takes a column for each category, but for a dropped one."""
         return self.encoding == "one-hot"
 
     @property
     def width(self) -> int:
         """How many columns it takes."""
-        return len(self.categories) if self.one_hot else 1
+        return len(self.categories) - (self.dropped is not None) if self.one_hot else 1
 
     @property
     def whole(self) -> bool:
@@ -135,6 +137,8 @@ def spec_digest(spec: Spec) -> str:
         if f.tolerance:
             short = f.kind == "integer" and f.tolerance.is_integer()
             table["tolerance"] = int(f.tolerance) if short else f.tolerance
+        table |= {"dropped": f.dropped} if f.dropped is not None else {}
+        table |= {"missing": f.missing} if f.missing is not None else {}
         table |= {"encoding": f.encoding} if f.categories else {}  # fairmend writes it last where it is the default
         tables.append(table)
     label = {"label": {"column": spec.label[0], "positive": spec.label[1]}} if spec.label else {}
@@ -193,7 +197,18 @@ def _feature(entry: Any, where: str) -> Feature:
     scale = _scale(entry["scale"], where) if "scale" in entry else ()
     if scale and encoding == "one-hot":
         raise Refused(f"{where} is one-hot and cannot have a scale")
-    feature = Feature(name, kind, low, high, categories, encoding, scale, protected, tolerance)
+    dropped = _category(entry["dropped"], categories, f"{where}.dropped") if "dropped" in entry else None
+    if dropped is not None and (encoding != "one-hot" or len(categories) < 2):
+        raise Refused(f"{where} drops a category, which only a one-hot feature of several can do")
+    missing: float | str | None = None
+    if "missing" in entry and kind == "categorical":
+        missing = _category(entry["missing"], categories, f"{where}.missing")
+    elif "missing" in entry:
+        missing = document.take(entry, "missing", float, where)
+        if not low <= missing <= high or (kind == "integer" and not missing.is_integer()):
+            raise Refused(f"{where} has a value for what is missing that it cannot take")
+        missing = int(missing) if kind == "integer" else missing
+    feature = Feature(name, kind, low, high, categories, encoding, scale, protected, tolerance, dropped, missing)
     if not 0 < feature.affine[1] < math.inf:
         raise Refused(f"{where} has a scale that is not positive")
     return feature
@@ -204,6 +219,13 @@ def _scale(entry: Any, where: str) -> tuple[tuple[str, float], ...]:
         if type(entry) is dict and set(entry) == set(keys):
             return tuple((key, document.take(entry, key, float, f"{where}.scale")) for key in keys)
     raise Refused(f"{where} needs a scale of mean and std, or of min and max")
+
+
+def _category(value: Any, categories: tuple[str, ...], where: str) -> str:
+    text = _text(value, where)
+    if text not in categories:
+        raise Refused(f"{where} is none of the categories")
+    return text
 
 
 def _text(value: Any, where: str) -> str:

@@ -17,11 +17,16 @@ from fairmend.audit.run import audit
 from fairmend.audit.stream import encode_chunk
 from fairmend.commands.comparison import percent
 from fairmend.commands.console import bars, console, group_figures, group_heading, show_json
+from fairmend.commands.folder import check_folder, staged_folder
 from fairmend.commands.labelled import Labelled
 from fairmend.commands.pairs_file import PairsFile
+from fairmend.commands.report import REPORT_FILES, show_report, write_report
 from fairmend.errors import FairmendError
 from fairmend.neighbourhood import FloatArray
 from fairmend.network import Network, load_network
+from fairmend.report.api import sampled_inputs
+from fairmend.report.audit import FirstRows, Labels, audit_document
+from fairmend.report.origin import origin
 from fairmend.spec import Spec
 from fairmend.tables import TableStream, stream_table
 
@@ -37,6 +42,8 @@ def run_audit(
     seed: int = 0,
     pairs: int = 10,
     out: Path | None = None,
+    report: Path | None = None,
+    command: str | None = None,
     activation: str = "relu",
     json_output: bool = False,
 ) -> int:
@@ -48,31 +55,56 @@ def run_audit(
             f"({', '.join(spec.column_names)}); use the spec of the data the network was trained on"
         )
     inputs = [path for path in (model, spec_file, data) if path is not None]
+    if report is not None:
+        check_folder(report, list(REPORT_FILES), inputs, "--report, or --no-report")
     table = None if data is None else stream_table(data)
-    labelled = Labelled(spec, net)
-    with PairsFile(out, spec, net, inputs) as file, bars(quiet=json_output) as report:
+    labelled, first = Labelled(spec, net), FirstRows(spec)
+    with PairsFile(out, spec, net, inputs) as file, bars(quiet=json_output) as progress:
         result = audit(
             net,
             spec,
-            None if table is None else _encoded(spec, net, table, labelled),
+            None if table is None else _encoded(spec, net, table, labelled, first),
             samples,
             seed,
             pairs=pairs,
-            progress=lambda _, done, total: report("audit", done, total if table is None else table.total),
+            progress=lambda _, done, total: progress("audit", done, total if table is None else table.total),
             witnesses=None if out is None else file.write,
         )
+    if report is not None:
+        sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
+        X = first.inputs() if data is not None else sampled_inputs(net, spec, samples, seed, first.most)
+        described = audit_document(
+            net,
+            spec,
+            result,
+            X,
+            origin(sources, command=command, seed=seed),
+            title=_title(model, data),
+            labels=Labels(labelled.rows, labelled.utility, labelled.groups),
+            frame=first.frame,
+        )
+        with staged_folder(report) as stage:
+            write_report(stage, described)
+    page = None if report is None else report / "report.html"
     if json_output:
-        show_json(_document(model, data, seed, out, result, labelled))
+        show_json({**_document(model, data, seed, out, result, labelled), "report": page})
     else:
-        title = f"{model.name} on {data.name if data else 'samples of the input space'}"
-        _show(console(), title, result, labelled)
+        _show(console(), _title(model, data), result, labelled)
         if out is not None:
             console().print(Text.assemble("\nEverybody treated unequally is in ", (str(out), "bold")))
+        if page is not None:
+            show_report(console(), page)
     return SOMEBODY_UNEQUAL if result.count else NOBODY_UNEQUAL
 
 
-def _encoded(spec: Spec, net: Network, table: TableStream, labelled: Labelled) -> Iterator[FloatArray]:
-    """Yield the pieces of the file as the network reads them, and gather those that have a label."""
+def _title(model: Path, data: Path | None) -> str:
+    return f"{model.name} on {data.name if data else 'samples of the input space'}"
+
+
+def _encoded(
+    spec: Spec, net: Network, table: TableStream, labelled: Labelled, first: FirstRows
+) -> Iterator[FloatArray]:
+    """Yield the pieces of the file as the network reads them; gather those that have a label, and the first."""
     done = 0
     for frame in table:
         try:
@@ -80,6 +112,7 @@ def _encoded(spec: Spec, net: Network, table: TableStream, labelled: Labelled) -
         except FairmendError as error:
             raise FairmendError(f"{table.path}: {error}") from error
         labelled.add(frame, X)
+        first.add(frame, X)
         done += len(frame)
         yield X
 

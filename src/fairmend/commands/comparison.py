@@ -82,33 +82,49 @@ class Comparison:
     @property
     def guarantee(self) -> str:
         """What is proven, for whom, and what is not."""
-        spec, left = self.people.spec, self.after.data
-        names = " and ".join(f.name for f in spec.protected)
-        near = [f"{f.name} by up to {f.tolerance:g}" for f in spec.features if f.tolerance and f.varies]
-        also = f", also when it differs in {' and '.join(near)}" if near else ""
-        least = "" if left.exact else "at least "
-        if self.result.blind:
-            everyone = f"Proven: for everyone, the output of the network does not depend on {names}."
-            if not near:
-                return everyone
-            return (
-                f"{everyone} And each of the {self.result.regions:,} repair inputs gets the same answer{also}; "
-                f"of the {len(left.rows):,} rows of the data, {least}{left.count:,} ({percent(left.rate)}) do not."
-            )
-        if self.result.proven < self.result.regions:
+        return f"{self.claim} {self.beyond}".strip()
+
+    @property
+    def claim(self) -> str:
+        """What is proven, in one sentence."""
+        result, names, also = self.result, self._names, self._also
+        if result.blind:
+            return f"Proven: for everyone, the output of the network does not depend on {names}."
+        if result.proven < result.regions:
             unfair = self.after.repair
             some = "" if unfair.exact else "at least "
             return (
-                f"Not proven: {self.result.method} gives no guarantee; {self.result.proven:,} of "
-                f"{self.result.regions:,} repair inputs happen to be proven to get the same answer whatever their "
-                f"{names}{also}, and {some}{unfair.count:,} are still treated unequally. "
-                f"Of the {len(left.rows):,} rows of the data, {least}{left.count:,} ({percent(left.rate)}) are."
+                f"Not proven: {result.method} gives no guarantee; {result.proven:,} of "
+                f"{result.regions:,} repair inputs happen to be proven to get the same answer whatever their "
+                f"{names}{also}, and {some}{unfair.count:,} are still treated unequally."
             )
-        return (
-            f"Proven: each of the {self.result.regions:,} repair inputs gets the same answer whatever its "
-            f"{names}{also}. Other people are not covered by the proof: of the {len(left.rows):,} rows of "
-            f"the data, {least}{left.count:,} ({percent(left.rate)}) are still treated unequally."
-        )
+        return f"Proven: each of the {result.regions:,} repair inputs gets the same answer whatever its {names}{also}."
+
+    @property
+    def beyond(self) -> str:
+        """What is known of the people whom that sentence does not cover; empty where it covers everyone."""
+        left = self.after.data
+        least = "" if left.exact else "at least "
+        rows = f"the {len(left.rows):,} rows of the data, {least}{left.count:,} ({percent(left.rate)})"
+        if self.result.blind:
+            if not self._also:
+                return ""
+            return (
+                f"And each of the {self.result.regions:,} repair inputs gets the same answer{self._also}; "
+                f"of {rows} do not."
+            )
+        if self.result.proven < self.result.regions:
+            return f"Of {rows} are."
+        return f"Other people are not covered by the proof: of {rows} are still treated unequally."
+
+    @property
+    def _names(self) -> str:
+        return " and ".join(f.name for f in self.people.spec.protected)
+
+    @property
+    def _also(self) -> str:
+        near = [f"{f.name} by up to {f.tolerance:g}" for f in self.people.spec.features if f.tolerance and f.varies]
+        return f", also when it differs in {' and '.join(near)}" if near else ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain data, for result.json and --json."""

@@ -17,6 +17,7 @@ from fairmend.commands.console import bars, console, show_check, show_comparison
 from fairmend.commands.folder import check_folder, staged_folder
 from fairmend.commands.pairs import Pair, pairs_table, telling_pairs
 from fairmend.commands.people import People, divide
+from fairmend.commands.report import REPORT_FILES, describe_repair, show_report, write_report
 from fairmend.demo_data import loan_applicants, loan_spec, train_network
 from fairmend.network import Network
 from fairmend.tables import write_csv, write_json
@@ -30,9 +31,11 @@ FILES = {
     "certificate.json": "the proof, for fairmend check",
     "repair_inputs.csv": "the applicants it was repaired with",
     "result.json": "every figure, with losses and warnings",
+    **REPORT_FILES,
 }
 _ANSWERS = (("refused", "red"), ("approved", "green"))
 _SHOWN = 5
+_SOURCES = {"model": "model.onnx", "data": "applicants.csv", "spec": "spec.toml"}
 
 
 def run_demo(
@@ -40,6 +43,7 @@ def run_demo(
     *,
     seed: int = 0,
     json_output: bool = False,
+    command: str | None = None,
     rows: int = 5_000,
     epochs: int = 30,
     repair_rows: int = 100,
@@ -80,12 +84,15 @@ def run_demo(
         comparison.result.certificate.save(stage / "certificate.json", stage / "repaired-model.onnx")
         write_csv(stage / "repair_inputs.csv", people.repair_frame)
         write_json(stage / "result.json", document)
+        sources = {role: stage / name for role, name in _SOURCES.items()}
+        write_report(stage, describe_repair(net, comparison, out, stage, "repaired-model.onnx", sources, command, seed))
     if json_output:
         show_json({**document, "files": {name: out / name for name in FILES}})
         return
     show_files(screen, out, FILES)
     show_check(screen, out / "certificate.json", out / "repaired-model.onnx")
     _say_what_next(screen, out)
+    show_report(screen, out / "report.html")
 
 
 def _choose_pairs(net: Network, people: People, before: Figures) -> list[Pair]:

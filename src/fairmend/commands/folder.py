@@ -17,28 +17,29 @@ from fairmend.errors import FairmendError
 _logger = logging.getLogger(__name__)
 
 
-def check_folder(out: Path, names: Sequence[str], inputs: Iterable[Path] = ()) -> None:
+def check_folder(out: Path, names: Sequence[str], inputs: Iterable[Path] = (), option: str = "--out") -> None:
     """Refuse, before the long work, a folder in which files of these names could not be written.
 
-    `inputs` are files that must not be overwritten.
+    `inputs` are files that must not be overwritten; `option` is where the user named the folder.
     """
     if os.path.lexists(out) and not out.is_dir():
-        raise FairmendError(f"{out}: is a file; --out names the folder to write into")
+        raise FairmendError(f"{out}: is a file; {option} names the folder to write into")
     ground = _ground(out)
     if not ground.is_dir():
-        raise FairmendError(f"{out}: {ground} is not a folder; choose another --out")
+        raise FairmendError(f"{out}: {ground} is not a folder; choose another {option}")
     for name in names:
         target = out / name
         if target.is_dir():
             raise FairmendError(f"{target}: is a folder, but a file of that name is to be written; move it")
         for source in inputs:
             if target.exists() and source.exists() and target.samefile(source):
-                raise FairmendError(f"{target}: would overwrite an input file; choose another --out")
+                raise FairmendError(f"{target}: would overwrite an input file; choose another {option}")
     try:
         probe = _make_stage(ground)
         probe.rmdir()
     except OSError as error:
-        raise FairmendError(f"{out}: cannot write there ({error.strerror or error}); choose another --out") from error
+        reason = error.strerror or error
+        raise FairmendError(f"{out}: cannot write there ({reason}); choose another {option}") from error
 
 
 @contextmanager

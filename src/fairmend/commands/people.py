@@ -61,7 +61,7 @@ def divide(
     seed: int = 0,
 ) -> People:
     """Encode the data and draw repair and calibration rows from it, apart from each other where possible."""
-    X, y = _encoded(spec, net, frame, source), _classes(spec, net, frame, source)
+    X, y = _encoded(spec, net, frame, source), classes_of(spec, net, frame, source)
     warnings = _label_warnings(spec, net, frame, y, source)
     order = np.random.default_rng(seed).permutation(len(X)).astype(np.int64)
     if repair_frame is None:
@@ -90,7 +90,7 @@ def _encoded(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str) 
         raise FairmendError(f"{source}: {error}") from error
 
 
-def _classes(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str) -> npt.NDArray[np.integer]:
+def classes_of(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str) -> npt.NDArray[np.integer]:
     """The class of each row: 1 where the label is the positive one; of more than two classes, its number."""
     try:
         y = spec.labels(frame)

@@ -10,6 +10,7 @@ from fairmend.commands.comparison import Comparison, measure, repair_and_compare
 from fairmend.commands.console import bars, console, show_check, show_comparison, show_files, show_json
 from fairmend.commands.folder import check_folder, staged_folder
 from fairmend.commands.people import divide
+from fairmend.commands.report import REPORT_FILES, describe_repair, show_report, write_report
 from fairmend.errors import FairmendError
 from fairmend.network import Network, load_network
 from fairmend.spec import Spec
@@ -28,6 +29,7 @@ def run_repair(
     seed: int = 0,
     activation: str = "relu",
     json_output: bool = False,
+    command: str | None = None,
     options: Mapping[str, Any],
 ) -> int:
     """Repair the network in `model`, write the folder `out` and say what came of it.
@@ -40,6 +42,7 @@ def run_repair(
         "spec.toml": "who counts as similar",
         "repair_inputs.csv": "the inputs the network was repaired with",
         "result.json": "every figure, with losses and warnings",
+        **REPORT_FILES,
     }
     inputs = [path for path in (model, data, spec_file, repair_data) if path is not None]
     check_folder(out, list(files), inputs)
@@ -60,7 +63,9 @@ def run_repair(
         before = measure(net, people, stage="audit original", seed=seed, progress=report)
         comparison = repair_and_compare(net, people, before, seed=seed, progress=report, options=options)
     document = {**comparison.as_dict(), "seed": seed, "model": model.name, "data": data.name}
-    _write(out, comparison, document, model.suffix.lower())
+    sources = {"model": model, "data": data, "spec": spec_file}
+    sources |= {} if repair_data is None else {"repair data": repair_data}
+    _write(out, net, comparison, document, sources, command, seed)
     certified = comparison.result.certificate is not None
     if not certified:
         del files["certificate.json"]
@@ -73,6 +78,7 @@ def run_repair(
     show_files(screen, out, files)
     if certified:
         show_check(screen, out / "certificate.json", out / f"model{model.suffix.lower()}")
+    show_report(screen, out / "report.html")
     return code
 
 
@@ -84,9 +90,17 @@ def _check_width(net: Network, spec: Spec, model: Path, spec_file: Path) -> None
         )
 
 
-def _write(out: Path, comparison: Comparison, document: Mapping[str, object], suffix: str) -> None:
+def _write(
+    out: Path,
+    original: Network,
+    comparison: Comparison,
+    document: Mapping[str, object],
+    sources: Mapping[str, Path],
+    command: str | None,
+    seed: int,
+) -> None:
     with staged_folder(out) as stage:
-        model = stage / f"model{suffix}"
+        model = stage / f"model{sources['model'].suffix.lower()}"
         comparison.result.network.save(model)
         if comparison.result.certificate is not None:
             comparison.result.certificate.save(stage / "certificate.json", model)
@@ -95,3 +109,4 @@ def _write(out: Path, comparison: Comparison, document: Mapping[str, object], su
         comparison.people.spec.save(stage / "spec.toml")
         write_csv(stage / "repair_inputs.csv", comparison.people.repair_frame)
         write_json(stage / "result.json", document)
+        write_report(stage, describe_repair(original, comparison, out, stage, model.name, sources, command, seed))

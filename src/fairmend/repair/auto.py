@@ -59,7 +59,7 @@ class Candidate:
     a mean over the original's classes, on all calibration rows and repair inputs. ``guarantee`` is "everyone" (every
     input there is), "everyone, and the repair inputs with tolerance", or "the repair inputs". ``unfair_rate`` is the
     share of the calibration rows and of uniform samples that are still treated unequally. ``problem`` says why there
-    is no such repair, and is empty where there is.
+    is no such repair, and is empty where there is. ``reason`` says why it was chosen, or another was.
     """
 
     recipe: Recipe
@@ -71,6 +71,7 @@ class Candidate:
     unfair_rate: float = 0.0
     chosen: bool = False
     problem: str = ""
+    reason: str = ""
 
     @property
     def proven(self) -> bool:
@@ -95,12 +96,15 @@ def choose(task: Task, progress: Progress | None = None) -> tuple[Dish, tuple[Ca
         _log(candidates[-1])
         if progress is not None:
             progress("try", number + 1, len(recipes))
-    winner = _winner(candidates, task)
+    winner, reasons = _winner(candidates, task)
     served = dishes[winner]
     if served is None:
         raise FairmendError(f"no recipe gave a proven repair; the first failed so: {candidates[0].problem}")
     _logger.info("auto takes %s", candidates[winner].recipe.name)
-    marked = [replace(candidate, chosen=number == winner) for number, candidate in enumerate(candidates)]
+    marked = [
+        replace(candidate, chosen=number == winner, reason=reasons[number])
+        for number, candidate in enumerate(candidates)
+    ]
     return served, tuple(marked)
 
 
@@ -118,11 +122,15 @@ def _log(candidate: Candidate) -> None:
     )
 
 
-def _winner(candidates: list[Candidate], task: Task) -> int:
-    """The strongest guarantee; then whoever keeps the model; then fewest treated unequally, fewest answers changed."""
+def _winner(candidates: list[Candidate], task: Task) -> tuple[int, list[str]]:
+    """The strongest guarantee; then whoever keeps the model; then fewest treated unequally, fewest answers changed.
+
+    Returns its number, and for each candidate why it was chosen or not.
+    """
+    reasons = [candidate.problem for candidate in candidates]
     proven = [number for number, candidate in enumerate(candidates) if candidate.proven]
     if not proven:
-        return 0
+        return 0, reasons
     everyone = [number for number in proven if candidates[number].guarantee.startswith("everyone")]
     pool = everyone or proven
     original = balanced_accuracy(task.y_cal, task.network.predict(task.X_cal))
@@ -135,9 +143,30 @@ def _winner(candidates: list[Candidate], task: Task) -> int:
         if candidates[number].balanced_accuracy >= least_accuracy and candidates[number].agreement >= least_agreement
     ]
     keepers = keepers or [max(pool, key=lambda number: candidates[number].agreement)]
-    return min(
+    winner = min(
         keepers, key=lambda number: (round(candidates[number].unfair_rate, 6), candidates[number].changed, number)
     )
+    for number in proven:
+        candidate = candidates[number]
+        if number == winner:
+            reasons[number] = "keeps most of the model among the strongest guarantees"
+        elif number not in pool:
+            reasons[number] = "others are proven for everyone"
+        elif number in keepers:
+            chosen = candidates[winner]
+            if round(candidate.unfair_rate, 6) > round(chosen.unfair_rate, 6):
+                reasons[number] = "leaves more people treated unequally"
+            elif candidate.changed > chosen.changed:
+                reasons[number] = f"changes more answers, {candidate.changed:.1%} against {chosen.changed:.1%}"
+            else:
+                reasons[number] = "as good as the chosen one, which was tried first"
+        elif candidate.balanced_accuracy < least_accuracy:
+            reasons[number] = f"balanced accuracy is below {least_accuracy:.1%}"
+        elif candidate.agreement < least_agreement:
+            reasons[number] = f"agrees with less than {least_agreement:.1%} of the original's answers"
+        else:
+            reasons[number] = "agrees less with the original's answers"
+    return winner, reasons
 
 
 def _judge(recipe: Recipe, dish: Dish, task: Task, folds: list[np.ndarray]) -> Candidate:

@@ -77,7 +77,7 @@ def references(spec: Spec, X_cal: Array) -> Array:
 def _possible(feature: Feature, most: int) -> Array:
     """Possible values of a feature as the network sees them, evenly chosen, ``(at most most, width)``."""
     if feature.one_hot:
-        return np.eye(feature.width)
+        return feature.corners
     lo, hi = feature.bounds
     if feature.kind != "continuous":
         most = min(most, int(hi - lo) + 1)

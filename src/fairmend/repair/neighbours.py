@@ -101,7 +101,7 @@ def _values(feature: Feature, X: Array, spec: Spec) -> Floats:
     """What the feature is, in its own units; the number of its category."""
     columns = spec.columns(feature.name)
     if feature.one_hot:
-        return np.asarray(X[:, columns].argmax(axis=1), dtype=np.float64)
+        return feature.category_of(X[:, columns]).astype(np.float64)
     return feature.nearest(X[:, columns.start])
 
 
@@ -109,7 +109,7 @@ def _placed(spec: Spec, points: Array, feature: Feature, values: Floats) -> Arra
     columns = spec.columns(feature.name)
     points = points.copy()
     if feature.one_hot:
-        points[:, columns] = np.eye(feature.width, dtype=points.dtype)[values.astype(np.int64)]
+        points[:, columns] = feature.corners[values.astype(np.int64)]
         return points
     own = points[:, columns.start]
     encoded = feature.scaled(values).astype(points.dtype)

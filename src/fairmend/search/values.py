@@ -51,8 +51,8 @@ class Space:
         V = np.empty((len(X), len(self.features)))
         for i, f, column in self._plain:
             V[:, i] = f.nearest(X[:, column])
-        for i, _, where in self._groups:
-            V[:, i] = X[:, where].argmax(axis=1)
+        for i, f, where in self._groups:
+            V[:, i] = f.category_of(X[:, where])
         return self.clip(V)
 
     def encode(self, V: Values) -> FloatArray:
@@ -60,9 +60,8 @@ class Space:
         X = np.zeros((len(V), self.spec.width), self.dtype)
         for i, f, column in self._plain:
             X[:, column] = V[:, i] if f.scale is None else f.scaled(V[:, i])
-        rows = np.arange(len(V))
-        for i, _, where in self._groups:
-            X[rows, where.start + V[:, i].astype(np.int64)] = 1
+        for i, f, where in self._groups:
+            X[:, where] = f.corners[V[:, i].astype(np.int64)]
         return X
 
     def clip(self, V: Values) -> Values:
@@ -83,8 +82,8 @@ class Space:
         for i, _, column in self._plain:
             moves[:, i] = np.sign(G[:, column]) * self.step[i]
         rows = np.arange(len(V))
-        for i, _, where in self._groups:
-            own, slopes = V[:, i].astype(np.int64), G[:, where]
+        for i, f, where in self._groups:
+            own, slopes = V[:, i].astype(np.int64), f.by_category(G[:, where], 0.0)
             best = slopes.argmax(axis=1)
             moves[:, i] = np.where(slopes[rows, best] > slopes[rows, own], best - own, 0)
         moves[:, ~self.free] = 0
@@ -98,8 +97,8 @@ class Space:
             ends = f.scaled(np.array([0.0, self.step[i]]))
             sizes[:, i] = np.abs(G[:, column]) * (ends[1] - ends[0])
         rows = np.arange(len(V))
-        for i, _, where in self._groups:
-            slopes = G[:, where]
+        for i, f, where in self._groups:
+            slopes = f.by_category(G[:, where], 0.0)
             sizes[:, i] = np.abs(slopes - slopes[rows, V[:, i].astype(np.int64)][:, None]).max(axis=1)
         return sizes
 
@@ -109,8 +108,9 @@ class Space:
         moved[rows, chosen] += np.where(rng.random(len(V)) < 0.5, -1.0, 1.0) * self.step[chosen]
         for i, f, _ in self._groups:
             who = np.flatnonzero(chosen == i)
-            if len(who) and f.width > 1:
-                moved[who, i] = (V[who, i] + rng.integers(1, f.width, len(who))) % f.width
+            count = len(f.categories or ())
+            if len(who) and count > 1:
+                moved[who, i] = (V[who, i] + rng.integers(1, count, len(who))) % count
         return self.clip(moved)
 
     def drawn(self, V: Values, features: npt.NDArray[np.bool_], rng: np.random.Generator) -> Values:

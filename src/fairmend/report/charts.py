@@ -1,0 +1,200 @@
+"""The report's pictures. Colours come from classes, so that the style sheet chooses them for light, dark and paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from markupsafe import Markup
+
+from fairmend.report.document import CandidateNote, Dumbbell, Span
+from fairmend.report.svg import drawing, element, line, path, strip, text
+from fairmend.report.text import number, percent
+
+Place = Callable[[float], float]
+
+_WIDTH, _HEIGHT = 520, 300
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 12, 26
+_THINNEST = 5.0  # of a bar whose scores are all alike, so that it can be seen
+
+
+# The range of the score
+
+
+def span_chart(spans: Sequence[Span], score: str, label: str, scale: tuple[float, float], order: str) -> Markup:
+    """One bar for each input, from the lowest to the highest score over its neighbourhood, and the decision line."""
+    place, marks, decision = _score_axis(score, scale)
+    parts = [
+        part
+        for value, words in marks
+        for part in (
+            line(_LEFT, place(value), _WIDTH - _RIGHT, place(value), "grid"),
+            text(_LEFT - 8, place(value) + 4, words, anchor="end", class_="tick"),
+        )
+    ]
+    step = (_WIDTH - _LEFT - _RIGHT) / max(1, len(spans))
+    thick = max(1.0, min(9.0, 0.68 * step))
+    bars: dict[str, list[str]] = {"bound": [], "open": [], "one": [], "two": []}
+    own = []
+    for i, span in enumerate(spans):
+        x = _LEFT + (i + 0.5) * step
+        if (span.low, span.high) != (span.seen_low, span.seen_high):
+            low, high = (-math.inf if span.low is None else span.low), (math.inf if span.high is None else span.high)
+            bars["bound"].append(_bar(x, low, high, place, decision))
+        bars[span.state].append(_bar(x, span.seen_low, span.seen_high, place, decision))
+        if place(span.seen_low) - place(span.seen_high) > 2 * _THINNEST:  # else the mark would hide the bar
+            own.append(f"M{x - thick / 2:.1f} {place(span.own):.1f}h{thick:.1f}")
+    parts += [path(steps, f"bar {state}", stroke_width=thick) for state, steps in bars.items()]
+    parts += [
+        path(own, "own"),
+        line(_LEFT, place(decision), _WIDTH - _RIGHT, place(decision), "decision"),
+        text(_WIDTH - _RIGHT, _HEIGHT - 8, order, anchor="end", class_="tick"),
+    ]
+    return drawing(_WIDTH, _HEIGHT, label, *parts)
+
+
+def score_scale(spans: Sequence[Span]) -> tuple[float, float]:
+    """The lowest and the highest score to be drawn, 0 among them."""
+    values = [v for s in spans for v in (s.seen_low, s.seen_high, s.low, s.high) if v is not None]
+    low, high = min([0.0, *values]), max([0.0, *values])
+    return (low, high) if high > low else (low - 1.0, high + 1.0)
+
+
+def _score_axis(score: str, scale: tuple[float, float]) -> tuple[Place, list[tuple[float, str]], float]:
+    """Where a score lies, which scores are marked, and where the decision is.
+
+    A logit is shown as the probability it stands for: all of them fit on one scale that people know.
+    """
+    floor, height = _HEIGHT - _BOTTOM, _HEIGHT - _BOTTOM - _TOP
+    if score == "logit":
+        marks = [(_logit(share), f"{100 * share:.0f} %") for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+        return lambda value: floor - height * _probability(value), marks, 0.0
+    low, high = scale
+    marks = [(value, number(value)) for value in (low, 0.0, high) if value == 0 or abs(value) > 0.08 * (high - low)]
+    return lambda value: floor - height * (min(max(value, low), high) - low) / (high - low), marks, 0.0
+
+
+def _bar(x: float, low: float, high: float, place: Place, decision: float) -> str:
+    """A bar; a very short one grows away from the decision line, never over it."""
+    top, bottom = place(high), place(low)
+    if bottom - top < _THINNEST:
+        top, bottom = (bottom - _THINNEST, bottom) if low >= decision else (top, top + _THINNEST)
+    return f"M{x:.1f} {top:.1f}V{bottom:.1f}"
+
+
+def _probability(value: float) -> float:
+    if value >= 0:
+        return 1 / (1 + math.exp(-min(value, 700.0)))
+    return math.exp(max(value, -700.0)) / (1 + math.exp(max(value, -700.0)))
+
+
+def _logit(share: float) -> float:
+    return math.inf if share == 1 else -math.inf if share == 0 else math.log(share / (1 - share))
+
+
+# Losses
+
+
+def loss_chart(losses: Sequence[float], label: str, class_: str) -> Markup:
+    """A loss over the steps, from 0 up."""
+    width, height, left, right, floor = 460, 170, 48, 12, 140
+    most = max(losses, default=0.0) or 1.0
+    step = (width - left - right) / max(1, len(losses) - 1)
+    points = [(left + i * step, floor - (floor - 14) * value / most) for i, value in enumerate(losses)]
+    steps = [f"{'M' if i == 0 else 'L'}{x:.1f} {y:.1f}" for i, (x, y) in enumerate(points)]
+    parts = [
+        line(left, floor, width - right, floor, "grid"),
+        line(left, 14, width - right, 14, "grid"),
+        text(left - 6, 18, f"{most:.2g}", anchor="end", class_="tick"),
+        text(left - 6, floor + 4, "0", anchor="end", class_="tick"),
+        path(steps, f"curve {class_}"),
+        text(width - right, height - 6, f"{len(losses)} steps", anchor="end", class_="tick"),
+    ]
+    if points:
+        parts.append(element("circle", cx=points[-1][0], cy=points[-1][1], r=4, class_=f"dot {class_}"))
+    return drawing(width, height, label, *parts)
+
+
+# Small ones, in tables
+
+
+def dumbbell(before: float | None, after: float | None, most: float = 1.0, least: float = 0.0) -> Markup:
+    """Before as a ring, after as a dot, between two ends."""
+    spread = (most - least) or 1.0
+    label = f"before {number(before)}, after {number(after)}" if after is not None else number(before)
+    # 3 to 97 per cent: a dot at the end is a whole dot.
+    at = [None if v is None else f"{3 + 94 * (v - least) / spread:.2f}%" for v in (before, after)]
+    parts = [line("3%", "50%", "97%", "50%", "rail")]
+    if least < 0 < most:
+        zero = f"{3 + 94 * -least / spread:.2f}%"
+        parts.append(line(zero, "15%", zero, "85%", "zero"))
+    if at[0] is not None and at[1] is not None:
+        parts.append(line(at[0], "50%", at[1], "50%", "link"))
+    if at[0] is not None:
+        parts.append(element("circle", cx=at[0], cy="50%", r=5, class_="before"))
+    if at[1] is not None:
+        parts.append(element("circle", cx=at[1], cy="50%", r=5, class_="after"))
+    return strip(label, *parts)
+
+
+def share_bar(share: float, class_: str = "two") -> Markup:
+    """A share of 1 as a bar."""
+    return strip(
+        percent(share),
+        element("rect", x="0", y="25%", width="100%", height="50%", rx=3, class_="trough"),
+        element(
+            "rect", x="0", y="25%", width=f"{100 * min(1.0, share):.2f}%", height="50%", rx=3, class_=f"fill {class_}"
+        ),
+    )
+
+
+def dumbbell_ends(bells: Sequence[Dumbbell]) -> tuple[float, float]:
+    """The largest and the least value of all, 0 among them."""
+    values = [value for bell in bells for value in (bell.before, bell.after)]
+    return max([0.0, *values]), min([0.0, *values])
+
+
+# Candidates
+
+GUARANTEES = ("everyone", "everyone, and the repair inputs with tolerance", "the repair inputs", "nobody")
+
+
+def candidate_chart(candidates: Sequence[CandidateNote]) -> Markup:
+    """Guarantee against utility: the further up and to the right, the better."""
+    proven = [c for c in candidates if c.proven]
+    levels = [g for g in GUARANTEES if any(c.guarantee == g for c in proven)]
+    values = [c.balanced_accuracy for c in proven]
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    low, high = max(0.0, math.floor(25 * low - 0.1) / 25), min(1.0, math.ceil(25 * high + 0.1) / 25)
+    width, left, right, row = 520, 26, 26, 104
+    floor = 4 + row * max(1, len(levels))
+
+    def place(value: float) -> float:
+        return left + (width - left - right) * (value - low) / ((high - low) or 1.0)
+
+    def middle(level: int) -> float:
+        return 4 + row * level + 60
+
+    parts = []
+    for i, level in enumerate(levels):
+        parts += [line(left, middle(i), width - right, middle(i), "grid")]
+        parts += [text(left, middle(i) - 40, f"proven for {level}", class_="level")]
+    for i in range(5):
+        value = low + (high - low) * i / 4
+        parts += [line(place(value), middle(0) - 30, place(value), floor, "grid faint")]
+        parts += [text(place(value), floor + 18, percent(value, 0), anchor="middle", class_="tick")]
+    crowd: list[tuple[float, float]] = []
+    # The chosen one is drawn last, over the others.
+    for candidate in sorted(proven, key=lambda c: c.chosen):
+        x, y = place(candidate.balanced_accuracy), middle(levels.index(candidate.guarantee))
+        y = next(
+            (y + shift for shift in (0, 26, -26, 13, -13) if all(math.dist((x, y + shift), c) > 25 for c in crowd)), y
+        )
+        crowd.append((x, y))
+        name = "chosen" if candidate.chosen else "other"
+        parts.append(element("circle", cx=x, cy=y, r=12, class_=f"candidate {name}"))
+        parts.append(text(x, y + 4, candidates.index(candidate) + 1, anchor="middle", class_=f"key {name}"))
+    parts.append(text(width - right, floor + 40, "balanced accuracy, on rows held back", anchor="end", class_="tick"))
+    chosen = next((c.name for c in candidates if c.chosen), "none")
+    label = f"What auto tried, by guarantee and balanced accuracy; chosen: {chosen}. The table below has the figures."
+    return drawing(width, floor + 46, label, *parts)

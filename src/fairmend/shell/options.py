@@ -1,0 +1,43 @@
+"""Arguments and options that several commands have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from fairmend.shell.completion import FileType
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+FILE = FileType(path_type=Path)
+POSITIVE = click.FloatRange(min=0, min_open=True)
+
+
+def json_option(command: Decorated) -> Decorated:
+    """Add --json."""
+    return click.option("--json", "json_output", is_flag=True, help="Print one JSON document and nothing else.")(
+        command
+    )
+
+
+def activation_option(command: Decorated) -> Decorated:
+    """Add --activation."""
+    return click.option(
+        "--activation",
+        default="relu",
+        show_default=True,
+        help="Activation of a network whose file holds weights only (.pth, .safetensors).",
+    )(command)
+
+
+def seed_option(command: Decorated) -> Decorated:
+    """Add --seed."""
+    return click.option(
+        "--seed",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        help="Of every random choice.",
+    )(command)

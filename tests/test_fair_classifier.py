@@ -1,0 +1,264 @@
+"""FairRepairClassifier: scikit-learn's own checks, its tools around it, and that what it predicts is what is proven."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from fairlearn.metrics import MetricFrame, selection_rate
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fairmend
+from fairmend.errors import FairmendError
+from fairmend.sklearn import FairRepairClassifier, RepairWarning
+from fairmend.spec import Feature, Spec
+
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore::{ConvergenceWarning.__module__}.{ConvergenceWarning.__name__}"),
+    pytest.mark.filterwarnings(f"ignore::{RepairWarning.__module__}.{RepairWarning.__name__}"),
+]
+
+NETWORK = MLPClassifier((6,), max_iter=40, learning_rate_init=0.02)
+QUICK = {"method": "blind", "repair_options": {"steps": 10}, "repair_rows": 20, "calibration_rows": 80}
+
+
+@parametrize_with_checks(
+    [
+        FairRepairClassifier(
+            MLPClassifier((4,), max_iter=30),
+            protected=(0,),
+            method="blind",
+            repair_options={"steps": 5},
+            repair_rows=10,
+            calibration_rows=50,
+        )
+    ],
+    expected_failed_checks=lambda estimator: {},  # none; scores are left out by the tag poor_score
+)
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+def people(rows=240, seed=0):
+    """Applicants whose approval depends on income, and unfairly on sex."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "sex": rng.choice(["f", "m"], rows),
+            "race": rng.choice(["a", "b", "c"], rows),
+            "age": rng.integers(18, 70, rows),
+            "income": rng.lognormal(3, 0.5, rows),
+        }
+    )
+    score = np.log(frame["income"]) - 3 + 0.5 * (frame["sex"] == "m") - 0.3 * (frame["race"] == "c")
+    return frame, np.where(score + rng.normal(0, 0.1, rows) > 0, "yes", "no")
+
+
+def pipeline():
+    prepare = ColumnTransformer(
+        [("numbers", StandardScaler(), ["age", "income"]), ("texts", OneHotEncoder(drop="if_binary"), ["sex", "race"])]
+    )
+    return Pipeline([("prepare", prepare), ("net", clone(NETWORK))])
+
+
+def swapped(frame):
+    """Everybody with every sex and race."""
+    return [frame.assign(sex=sex, race=race) for sex in ("f", "m") for race in ("a", "b", "c")]
+
+
+def assert_fair(model, frame):
+    answers = [model.predict(other) for other in swapped(frame)]
+    scores = [model.predict_proba(other) for other in swapped(frame)]
+    for answer, score in zip(answers, scores, strict=True):
+        assert answer.tolist() == answers[0].tolist()
+        np.testing.assert_array_equal(score, scores[0])
+
+
+@pytest.mark.parametrize("estimator", [None, NETWORK, pipeline()], ids=["none", "network", "pipeline"])
+def test_from_a_frame_to_a_proven_classifier(estimator, tmp_path):
+    frame, y = people()
+    model = FairRepairClassifier(estimator, protected=["sex", "race"], random_state=1, **QUICK).fit(frame, y)
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert model.feature_names_in_.tolist() == list(frame.columns)
+    assert model.score(frame, y) > 0.6
+    assert model.result_.blind
+    assert_fair(model, frame)
+    assert fairmend.audit(model.original_network_, model.spec_, frame).count > 0
+    assert fairmend.audit(model.network_, model.spec_, frame).count == 0
+    model.network_.save(tmp_path / "model.onnx")
+    model.certificate_.save(tmp_path / "certificate.json", tmp_path / "model.onnx")
+    assert fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx").valid
+    again = pickle.loads(pickle.dumps(model))
+    assert again.predict(frame).tolist() == model.predict(frame).tolist()
+
+
+def test_the_estimator_inside_is_the_repaired_one():
+    frame, y = people()
+    model = FairRepairClassifier(pipeline(), protected=["sex"], random_state=1, **QUICK).fit(frame, y)
+    np.testing.assert_allclose(model.estimator_.predict_proba(frame), model.predict_proba(frame), atol=1e-12)
+    assert model.estimator_.predict(frame).tolist() == model.predict(frame).tolist()
+    assert model.estimator.steps[-1][1].random_state is None
+    assert not hasattr(model.estimator.steps[-1][1], "coefs_")
+
+
+def test_the_spec_of_the_pipeline_is_what_the_pipeline_does():
+    frame, y = people()
+    model = FairRepairClassifier(pipeline(), protected=["sex", "race"], random_state=1, **QUICK).fit(frame, y)
+    np.testing.assert_array_equal(
+        model.spec_.encode(frame, np.float64), model.estimator_[:-1].transform(frame).astype(np.float64)
+    )
+    wrong = Spec.from_data(frame, ["sex", "race"], scale="standard")
+    with pytest.raises(ValueError, match="encode X differently"):
+        FairRepairClassifier(pipeline(), spec=wrong, **QUICK).fit(frame, y)
+    right = FairRepairClassifier(pipeline(), spec=model.spec_, random_state=1, **QUICK).fit(frame, y)
+    assert right.network_ == model.network_
+
+
+def test_auto_is_proven_for_everyone():
+    frame, y = people(160)
+    model = FairRepairClassifier(NETWORK, protected=["sex", "race"], random_state=0, calibration_rows=60).fit(frame, y)
+    assert model.method == "auto"
+    assert model.result_.blind
+    assert_fair(model, frame)
+
+
+def test_tolerances_are_those_of_the_spec():
+    frame, y = people(160)
+    base = Spec.from_data(frame, ["sex"], scale="standard")
+    near = Spec([Feature(**{**vars(f), "tolerance": 1.0 if f.name == "age" else 0.0}) for f in base.features])
+    few = {"method": "prof", "repair_options": {"steps": 10}, "repair_rows": 10, "calibration_rows": 60}
+    model = FairRepairClassifier(NETWORK, spec=near, random_state=0, **few).fit(frame, y)
+    assert model.result_.proven == 10
+    assert fairmend.audit(model.network_, model.spec_, model.repair_inputs_).count == 0
+
+
+def test_arrays_by_place_and_encoded_arrays():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 4))
+    y = (X @ [1, 1, 0, 0.5] > 0).astype(int)
+    model = FairRepairClassifier(NETWORK, protected=0, random_state=0, **QUICK).fit(X, y)
+    moved = X.copy()
+    moved[:, 0] = 17.0
+    np.testing.assert_array_equal(model.decision_function(moved), model.decision_function(X))
+    assert model.predict(X * 100).shape == (150,)  # beyond the ranges: predicted, not proven
+    spec = model.spec_
+    encoded = spec.encode(pd.DataFrame(X, columns=["x0", "x1", "x2", "x3"]), np.float64)
+    given = FairRepairClassifier(NETWORK, spec=spec, random_state=0, **QUICK).fit(encoded, y)
+    assert given.predict(encoded).tolist() == model.predict(X).tolist()
+    with pytest.raises(ValueError, match="outside its range"):
+        FairRepairClassifier(NETWORK, spec=spec, **QUICK).fit(encoded * 100, y)
+
+
+@pytest.mark.parametrize("bare", [True, False])
+def test_a_frozen_network_is_repaired_as_it_is(bare):
+    frame, y = people()
+    if bare:
+        frame = frame.assign(sex=(frame["sex"] == "m").astype(int)).drop(columns="race")
+        fitted = clone(NETWORK).set_params(random_state=0).fit(frame.to_numpy(float), y)
+    else:
+        fitted = pipeline().set_params(net__random_state=0).fit(frame, y)
+    mlp = fitted if bare else fitted[-1]
+    weights = [weight.copy() for weight in mlp.coefs_]
+    model = FairRepairClassifier(FrozenEstimator(fitted), protected="sex", random_state=0, **QUICK).fit(frame, y)
+    rows = frame.to_numpy(float) if bare else fitted[:-1].transform(frame)
+    np.testing.assert_allclose(model.original_network_.probabilities(rows), mlp.predict_proba(rows)[:, 1], atol=1e-9)
+    np.testing.assert_allclose(model.spec_.encode(frame, np.float64), rows, atol=1e-9)
+    np.testing.assert_allclose(model.network_.probabilities(rows), model.predict_proba(frame)[:, 1], atol=1e-9)
+    for before, after in zip(weights, mlp.coefs_, strict=True):
+        np.testing.assert_array_equal(before, after)
+    assert clone(model).fit(frame, y).network_ == model.network_
+    with pytest.raises(ValueError, match="knows the classes"):
+        clone(model).fit(frame, np.where(y == "yes", 1, 0))
+
+
+def test_a_frozen_network_alone_says_nothing_of_texts():
+    frame, y = people()
+    fitted = clone(NETWORK).fit(np.zeros((len(y), 5)), y)
+    with pytest.raises(ValueError, match="how the frozen network reads sex is not known"):
+        FairRepairClassifier(FrozenEstimator(fitted), protected="sex", **QUICK).fit(frame, y)
+    with pytest.raises(NotFittedError):
+        FairRepairClassifier(FrozenEstimator(clone(NETWORK)), protected="sex", **QUICK).fit(frame, y)
+
+
+def test_it_works_in_the_tools_of_scikit_learn():
+    frame, y = people()
+    model = FairRepairClassifier(pipeline(), protected=["sex"], random_state=0, **QUICK)
+    found = cross_validate(model, frame, y, cv=3, return_estimator=True, error_score="raise")
+    assert all(fitted.result_.blind for fitted in found["estimator"])
+    grid = GridSearchCV(
+        model, {"estimator__net__hidden_layer_sizes": [(4,), (5,)], "method": ["blind"]}, cv=2, error_score="raise"
+    ).fit(frame, y)
+    assert grid.best_estimator_.network_.affines[0].weight.shape[0] in (4, 5)
+    X = frame[["age", "income"]].to_numpy(float)
+    outer = make_pipeline(MinMaxScaler(), FairRepairClassifier(NETWORK, protected=[0], random_state=0, **QUICK)).fit(
+        X, y
+    )
+    assert outer.predict(X).shape == y.shape
+
+
+def test_with_fairlearns_metric_frame():
+    frame, y = people()
+    fair = FairRepairClassifier(pipeline(), protected=["sex", "race"], random_state=0, **QUICK).fit(frame, y)
+    unfair = clone(pipeline()).set_params(net__random_state=0).fit(frame, y)
+    gaps = [
+        MetricFrame(
+            metrics=lambda t, p: selection_rate(t, p, pos_label="yes"),
+            y_true=y,
+            y_pred=model.predict(frame),
+            sensitive_features=frame["sex"],
+        ).difference()
+        for model in (unfair, fair)
+    ]
+    assert gaps[1] < gaps[0]
+
+
+def test_several_classes():
+    frame, _ = people()
+    y = np.digitize(np.log(frame["income"]), [2.7, 3.3]) * 10
+    model = FairRepairClassifier(pipeline(), protected=["sex", "race"], random_state=0, **QUICK).fit(frame, y)
+    assert model.classes_.tolist() == [0, 10, 20]
+    assert model.predict_proba(frame).shape == (len(y), 3)
+    assert model.decision_function(frame).shape == (len(y), 3)
+    assert_fair(model, frame)
+
+
+def test_bad_input_is_a_value_error_and_a_fairmend_error():
+    frame, y = people(60)
+    cases = [
+        (FairRepairClassifier(), "give spec, or the protected columns"),
+        (FairRepairClassifier(protected="sx"), 'did you mean "sex"'),
+        (FairRepairClassifier(protected=[7]), "only the columns 0 to 3"),
+        (FairRepairClassifier(LogisticRegression(), protected="sex"), "LogisticRegression is no network"),
+        (FairRepairClassifier(protected="sex", method="magic"), "unknown method"),
+        (FairRepairClassifier(protected="sex", spec=Spec.from_data(frame, "sex")), "not both"),
+        (FairRepairClassifier(make_pipeline(PCA(1), NETWORK), protected="age"), "PCA"),
+    ]
+    for model, words in cases:
+        X = frame[["age", "income"]] if words == "PCA" else frame
+        with pytest.raises(ValueError, match=r".") as caught:
+            model.fit(X, y)
+        assert isinstance(caught.value, FairmendError)
+        assert words in str(caught.value)
+    model = FairRepairClassifier(NETWORK, protected="sex", **QUICK).fit(frame, y)
+    with pytest.raises(ValueError, match='"x" is not one of its categories'):
+        model.predict(frame.assign(race="x"))
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame.rename(columns={"age": "years"}))
+
+
+def test_warnings_of_the_repair_are_warnings():
+    frame, y = people(60)
+    worthless = {"method": "prof", "repair_options": {"steps": 0, "delta_limit": np.inf}, "repair_rows": 40}
+    model = FairRepairClassifier(NETWORK, protected=["sex", "race", "age", "income"], random_state=0, **worthless)
+    with pytest.warns(RepairWarning):
+        model.fit(frame, y)
