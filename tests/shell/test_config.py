@@ -154,3 +154,6 @@ def test_help_works_beside_a_file_and_says_where_defaults_come_from(case):
     write(case, f"[defaults]\n{EVERYTHING}")
     assert "fairmend.toml" in run("--help").stdout
     assert run("repair", "--help").exit_code == 0
+    write(case, "[reapir]\n")
+    assert run("repair", "--help").exit_code == 0
+    assert run("repair").exit_code == 2

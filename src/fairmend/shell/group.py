@@ -40,7 +40,9 @@ class Command(click.Command):
         if not ctx.resilient_parsing:  # that is, not while a shell completes
             given: dict[str, Any] = self.make_parser(ctx).parse_args(list(args))[0]
             config = _chosen_config(ctx, given)
-            ctx.default_map = command_defaults(config, ctx) if self.takes_defaults else {}
+            help_option = self.get_help_option(ctx)
+            wanted = self.takes_defaults and (help_option is None or not given.get(help_option.name or ""))
+            ctx.default_map = command_defaults(config, ctx) if wanted else {}
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
