@@ -180,6 +180,30 @@ def test_bad_input_is_said_clearly_and_nothing_is_written(folder, frame, argumen
     assert not (folder / "spec.toml").exists()
 
 
+def test_columns_of_pandas_own_kinds(folder):
+    frame = people().drop(columns=["customer_id", "name"])
+    frame["sex"] = pd.Categorical(frame["sex"], categories=["f", "m", "never"])
+    frame["region"] = pd.Categorical(frame.index % 3)
+    frame["children"] = pd.array([None if i == 7 else i % 4 for i in range(ROWS)], dtype="Int64")
+    frame["owner"] = pd.array([None if i == 9 else i % 2 == 0 for i in range(ROWS)], dtype="boolean")
+    frame["since"] = pd.to_datetime("2020-01-01") + pd.to_timedelta(frame.index % 5, unit="D")
+    frame["approved"] = frame["approved"].astype("category")
+    frame.to_parquet("people.parquet")
+    result = init(data="people.parquet")
+    assert result.exit_code == 0, result.output
+    found = {f.name: f for f in Spec.load("spec.toml").features}
+    assert found["sex"].categories == ("f", "m")
+    assert found["region"].range == (0, 2)
+    assert (found["children"].kind, found["children"].missing) == ("integer", 1)
+    assert found["owner"].categories == ("False", "True", "(missing)")
+    assert len(found["since"].categories) == 5
+    assert run("spec", "check", "spec.toml", "--data", "people.parquet").exit_code == 0
+    frame.assign(pictures=[[1, 2]] * ROWS).to_parquet("odd.parquet")
+    result = init("--force", data="odd.parquet")
+    assert result.exit_code == 2
+    assert 'column "pictures" holds a ' in result.output
+
+
 def test_bad_files_and_values(folder):
     (folder / "empty.csv").write_bytes(b"")
     assert "empty" in init(data="empty.csv").output

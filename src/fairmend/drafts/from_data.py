@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -23,6 +25,7 @@ FEW = 10  # whole numbers of so few values may be codes of categories
 MANY = 50  # categories; more are worth a look
 _ENOUGH = 20  # rows; of fewer it says little that all values differ
 _EXACT = 2.0**53
+_VALUES = (str, bool, int, float, np.generic, datetime.date, decimal.Decimal)
 SCALES = ("none", "standard", "min-max")
 _SCALED = {
     "none": "numbers are read as they are; add scale = {mean = ..., std = ...} or {min = ..., max = ...} if the model "
@@ -109,7 +112,7 @@ def _part(name: str, column: pd.Series[Any], protected: bool, scale: str) -> Par
     import pandas as pd
 
     rows, gaps = len(column), int(column.isna().sum())
-    present = column.dropna()
+    present = _plain(name, column)
     several = f"{present.nunique()} different values" if present.nunique() > 1 else "one value"
     notes = [f"{several} in {rows} rows" + (f", {gaps} missing" if gaps else "")]
     look: list[str] = []
@@ -120,11 +123,24 @@ def _part(name: str, column: pd.Series[Any], protected: bool, scale: str) -> Par
                 "or write the spec's range or categories by hand"
             )
         look.append("it is constant in the data; does the model read it, and can it be anything else?")
-    if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
+    if pd.api.types.is_numeric_dtype(present.dtype) and not pd.api.types.is_bool_dtype(present.dtype):
         feature = _number(name, present, gaps, protected, scale, notes, look)
     else:
         feature = _category(name, present, gaps, protected, notes, look)
     return Part(feature, tuple(notes), tuple(look))
+
+
+def _plain(name: str, column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return what is not missing, categories of pandas as their values; refuse what is no value at all."""
+    import pandas as pd
+
+    present = column.dropna()
+    if isinstance(present.dtype, pd.CategoricalDtype):  # it also knows categories that no row has
+        present = present.astype(object).infer_objects()
+    if present.dtype == object and not all(isinstance(value, _VALUES) for value in present):
+        odd = next(value for value in present if not isinstance(value, _VALUES))
+        raise FairmendError(f'column "{name}" holds a {type(odd).__name__}, which is no value; drop it (--drop)')
+    return present
 
 
 def _number(
@@ -221,7 +237,7 @@ def _like_an_id(name: str, column: pd.Series[Any]) -> str | None:
     """Return why a column looks like a name or number of the row, which no model should read; None where not."""
     import pandas as pd
 
-    present = column.dropna()
+    present = _plain(name, column)
     if len(present) < _ENOUGH or present.nunique() < len(present):
         return None
     if not pd.api.types.is_numeric_dtype(column.dtype):

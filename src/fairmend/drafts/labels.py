@@ -33,7 +33,7 @@ _MANY = 8
 def guess_label(data: pd.DataFrame, column: str, positive: Any = None) -> tuple[Label, tuple[str, ...]]:
     """Return the label in a column, and remarks; of two values the positive one is guessed where it is not given."""
     known_columns([column], list(data.columns), "label")
-    values = data[column]
+    values = data[column].astype(object)
     gaps = int(values.isna().sum())
     found = sorted({as_text(value) for value in values.dropna().unique()})
     if not found:
