@@ -102,6 +102,17 @@ def test_from_a_frame_to_a_proven_classifier(estimator, tmp_path):
     assert again.predict(frame).tolist() == model.predict(frame).tolist()
 
 
+def test_the_report_is_made_when_it_is_asked_for(tmp_path):
+    frame, y = people()
+    model = FairRepairClassifier(pipeline(), protected=["sex", "race"], random_state=0, **QUICK)
+    with pytest.raises(NotFittedError):
+        _ = model.report_
+    model.fit(frame, y).report_.save(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "sex and race" in page
+    assert "<h1" in page
+
+
 def test_the_estimator_inside_is_the_repaired_one():
     frame, y = people()
     model = FairRepairClassifier(pipeline(), protected=["sex"], random_state=1, **QUICK).fit(frame, y)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from fairmend.formats.sklearn_mlp import read_estimator, to_estimator
 from fairmend.network import Network
 from fairmend.repair.methods import repair
 from fairmend.spec import Feature, Spec
+
+if TYPE_CHECKING:
+    from fairmend.report import Report
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -73,6 +76,8 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     ----------
     network_, original_network_ : after and before the repair
     result_, certificate_ : what `fairmend.repair` gave back; `certificate_.save(path, model)` is for `fairmend check`
+    report_ : the report as `fairmend.report.Report`, made when it is asked for, measured on the calibration rows;
+        `report_.save("report.html")`
     spec_ : who counts as similar
     estimator_ : the estimator with the repaired weights, for use without fairmend; an MLPClassifier without a pipeline
         reads what `spec_.encode` gives
@@ -146,6 +151,22 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Return the logit (rows,) of the second of two classes, or the logits (rows, classes) of more."""
         read = self._ready(X)
         return self.network_.logits(read)
+
+    @property
+    def report_(self) -> Report:
+        """The report of the repair; accuracy and the like are of the calibration rows."""
+        check_is_fitted(self)
+        from fairmend.report import repair_report
+
+        return repair_report(
+            self.result_,
+            self.spec_,
+            self.original_network_,
+            self.repair_inputs_,
+            self.calibration_inputs_,
+            self.calibration_classes_,
+            title=f"a {type(self).__name__}'s network",
+        )
 
     # What is given
 
