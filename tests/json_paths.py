@@ -49,6 +49,8 @@ def documented(page: Path) -> dict[str, set[Key]]:
 
 def fits(pattern: Key, path: Key) -> bool:
     """Whether a documented key is the real one."""
+    if pattern[-1] == "**":
+        return len(path) >= len(pattern) and fits(pattern[:-1], path[: len(pattern) - 1])
     return len(pattern) == len(path) and all(p in ("*", q) for p, q in zip(pattern, path, strict=True))
 
 

@@ -18,6 +18,7 @@ from fairmend import FairmendError, Feature, Network, Spec, Verdict
 from fairmend.network import Activation, Affine
 from fairmend.vnnlib import _number, _other_answers, export_vnnlib, region_boxes
 from strategies import random_network
+from strategies_spec import specs_and_inputs
 
 
 def parsed(text):
@@ -303,3 +304,35 @@ def test_the_command_does_not_overwrite_its_own_input(tmp_path):
     assert result.exit_code == 2
     assert "would overwrite an input file" in result.stderr
     assert case.listing() == before
+
+
+@given(specs_and_inputs(finite=True), st.integers(1, 400))
+def test_boxes_of_any_finite_neighbourhood_are_its_points_or_contain_them(case, most):
+    spec, X = case
+    for x in X:
+        points = np.concatenate([batch for _, batch in spec.points(x[None], dtype=x.dtype)])
+        lower, upper, relaxed = region_boxes(spec, x, most)
+        assert len(lower) <= most
+        if relaxed:
+            inside = (lower[None] <= points[:, None]) & (points[:, None] <= upper[None])
+            assert inside.all(axis=2).any(axis=1).all()
+            assert len(points) > most
+        else:
+            assert (lower == upper).all()
+            assert {tuple(row) for row in lower.tolist()} == {tuple(row) for row in points.tolist()}
+
+
+@given(specs_and_inputs(), st.integers(1, 50), st.integers(0, 2**32 - 1))
+def test_boxes_of_any_neighbourhood_contain_its_regions(case, most, seed):
+    """Every sampled point of every piece that bounds are computed over and that is somebody lies in a box."""
+    spec, X = case
+    rng = np.random.default_rng(seed)
+    continuous = [spec.columns(f.name).start for f in spec.features if f.kind == "continuous"]
+    for x in X:
+        lower, upper, _ = region_boxes(spec, x, most)
+        regions = spec.regions(x[None], dtype=x.dtype)
+        for low, high in zip(regions.lower, regions.upper, strict=True):
+            point = np.where(rng.random(len(low)) < 0.5, low, high)
+            point[continuous] = (low + rng.random(len(low)) * (high - low)).astype(x.dtype)[continuous]
+            point = np.clip(point, low, high)
+            assert ((lower <= point) & (point <= upper)).all(axis=1).any()

@@ -25,7 +25,7 @@ def test_another_shell_is_refused():
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["fairmend", "rep"], ["repair"]),
+        (["fairmend", "cer"], ["certify"]),
         (["fairmend", "certify", "--engine", "b"], ["branch"]),
         (["fairmend", "certify", "--time"], ["--time-limit"]),
         (["fairmend", "certify", "mo"], ["model.onnx"]),

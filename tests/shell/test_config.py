@@ -114,6 +114,25 @@ def test_what_is_wrong_is_named_and_exits_2(case, text, words):
     assert not case.out.exists()
 
 
+@pytest.mark.parametrize("key", ["trust-pickle", "force"])
+def test_what_endangers_must_be_typed(case, key):
+    """A file of somebody else's project must not make us run what is in its pickles, or overwrite files."""
+    for table in ("spec.from-sklearn", "defaults"):
+        write(case, f"[{table}]\n{key} = true\n")
+        result = run("spec", "from-sklearn", "x.pkl", "--protected", "age")
+        assert result.exit_code == 2
+        assert f'unknown key "{key}"' in result.stderr
+
+
+def test_commands_of_a_group_have_tables_too(case):
+    write(case, '[defaults]\nspec = "spec.toml"\n[spec.check]\njson = true\n')
+    result = run("spec", "check")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["spec"] == "spec.toml"
+    write(case, "[spec.chekc]\n")
+    assert 'there is no command "chekc" of [spec] (did you mean "check"?)' in run("spec", "check").stderr
+
+
 def test_a_mistake_in_the_table_of_another_command_is_not_overlooked(case):
     write(case, "[audit]\nsamples = 'many'\n")
     assert "[audit] samples" in case.repair().stderr
@@ -131,7 +150,13 @@ def test_every_option_of_every_command_can_be_named(tmp_path, monkeypatch):
     for path, command in commands_of(main):
         lines = []
         for parameter in command.params:
-            if not isinstance(parameter, click.Option) or parameter.name in ("help", "config", "no_config"):
+            if not isinstance(parameter, click.Option) or parameter.name in (
+                "help",
+                "config",
+                "no_config",
+                "force",
+                "trust_pickle",
+            ):
                 continue
             key = max(parameter.opts, key=len).lstrip("-")
             if parameter.is_flag:

@@ -25,7 +25,9 @@ from fairmend.errors import FairmendError
 FILE_NAME = "fairmend.toml"
 EVERYWHERE = "defaults"
 
-_NOT_IN_A_FILE = {"help", "version", "config", "no-config"}
+# What a file that came with somebody else's project must not decide: these have to be typed.
+_TYPED_ONLY = {"trust-pickle", "force"}
+_NOT_IN_A_FILE = {"help", "version", "config", "no-config"} | _TYPED_ONLY
 
 
 def find_config(start: Path) -> Path | None:
@@ -150,7 +152,7 @@ def _keys(command: click.Command) -> dict[str, click.Parameter]:
     """What the command's parameters are called in the file: options as on the command line, less the dashes."""
     keys = {}
     for parameter in command.params:
-        name = parameter.name or ""
+        name = parameter.human_readable_name.lower()
         if isinstance(parameter, click.Option):
             name = max(parameter.opts, key=len).lstrip("-")
         if name not in _NOT_IN_A_FILE:
