@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from fairmend.errors import FairmendError
 from fairmend.feature import Feature, FloatArray, Label, extent
-from fairmend.words import as_text, suggest
+from fairmend.words import as_text, shown, suggest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +63,7 @@ def _numbers(feature: Feature, series: pd.Series[Any]) -> NDArray[np.float64]:
     refuse(
         name,
         np.isnan(values),
-        lambda row: f'"{series.iloc[row]}" is not a number; correct it or drop the row',
+        lambda row: f'"{shown(series.iloc[row])}" is not a number; correct it or drop the row',
     )
     if series.dtype == np.float32:  # 0.1 in float32 lies above 0.1
         nearest = np.clip(values, lo, hi)
@@ -95,7 +95,7 @@ def _codes(feature: Feature, series: pd.Series[Any]) -> NDArray[np.float64]:
         name,
         codes < 0,
         lambda row: (
-            f'"{series.iloc[row]}" is not one of its categories'
+            f'"{shown(series.iloc[row])}" is not one of its categories'
             f"{suggest(as_text(series.iloc[row]), categories)}; correct it or add it to `categories`"
         ),
     )
@@ -136,10 +136,10 @@ def check_encoded(feature: Feature, x: FloatArray) -> None:
     lo, hi = feature.bounds
 
     def problem(row: int) -> str:
-        shown = f"{x[row, 0]:.10g}" + (f", which unscales to {values[row]:.10g}," if feature.scale else "")
+        value = f"{x[row, 0]:.10g}" + (f", which unscales to {values[row]:.10g}," if feature.scale else "")
         if lo <= values[row] <= hi:
-            return f"{shown} is not the encoding of a whole number; check the encoding and `scale`"
-        return f"{shown} is outside its range {lo:.10g} to {hi:.10g}; check the encoding, `scale` and `range`"
+            return f"{value} is not the encoding of a whole number; check the encoding and `scale`"
+        return f"{value} is outside its range {lo:.10g} to {hi:.10g}; check the encoding, `scale` and `range`"
 
     refuse(name, off, problem)
 
