@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from fairmend.errors import FairmendError
 from fairmend.feature import Feature, FloatArray, Label, extent
-from fairmend.words import as_text, suggest
+from fairmend.words import as_text, shown, suggest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +93,7 @@ def _numbers(feature: Feature, series: pd.Series[Any]) -> tuple[NDArray[np.float
     values = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     values = values if feature.missing is None else np.where(missing, feature.missing, values).astype(np.float64)
     nan = np.isnan(values)
-    checks.append((nan & ~missing, lambda row: f'"{series.iloc[row]}" is not a number; correct it or drop the row'))
+    checks.append((nan & ~missing, lambda row: f'"{shown(series.iloc[row])}" is not a number; correct it or drop the row'))
     if series.dtype == np.float32:  # 0.1 in float32 lies above 0.1
         nearest = np.clip(values, lo, hi)
         values = np.where(np.abs(values - nearest) <= feature.slack(nearest), nearest, values)
@@ -131,7 +131,7 @@ def _codes(feature: Feature, series: pd.Series[Any]) -> tuple[NDArray[np.float64
 
     def unknown(row: int) -> str:
         hint = suggest(as_text(series.iloc[row]), categories)
-        return f'"{series.iloc[row]}" is not one of its categories{hint}; correct it or add it to `categories`'
+        return f'"{shown(series.iloc[row])}" is not one of its categories{hint}; correct it or add it to `categories`'
 
     checks: list[_Check] = [] if feature.missing is not None else [(missing, _missing)]
     return codes, [*checks, ((codes < 0) & ~missing, unknown)]
@@ -169,10 +169,10 @@ def check_encoded(feature: Feature, x: FloatArray) -> None:
     lo, hi = feature.bounds
 
     def problem(row: int) -> str:
-        shown = f"{x[row, 0]:.10g}" + (f", which unscales to {values[row]:.10g}," if feature.scale else "")
+        value = f"{x[row, 0]:.10g}" + (f", which unscales to {values[row]:.10g}," if feature.scale else "")
         if lo <= values[row] <= hi:
-            return f"{shown} is not the encoding of a whole number; check the encoding and `scale`"
-        return f"{shown} is outside its range {lo:.10g} to {hi:.10g}; check the encoding, `scale` and `range`"
+            return f"{value} is not the encoding of a whole number; check the encoding and `scale`"
+        return f"{value} is outside its range {lo:.10g} to {hi:.10g}; check the encoding, `scale` and `range`"
 
     refuse(name, off, problem)
 

@@ -15,6 +15,12 @@ def as_text(value: object) -> str:
     return str(value).strip()
 
 
+def shown(value: object, most: int = 60) -> str:
+    """Return a value of the user's data as a message may show it: one short line, without control characters."""
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value)[: most + 1])
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def suggest(word: str, known: Iterable[str]) -> str:
     """Return a hint at the nearest known word, if one is near; case does not matter."""
     by_case = {name.casefold(): name for name in known}

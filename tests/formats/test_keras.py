@@ -26,6 +26,10 @@ def models(keras):
     adapted = layers.Normalization()
     adapted.adapt(np.random.default_rng(0).normal(3, 2, size=(50, 4)))
     yield functional
+    # Made in another order than they are used in: weights are numbered by use.
+    last, first = layers.Dense(1, name="made_first"), layers.Dense(4, activation="tanh", name="made_last")
+    start = keras.Input((4,))
+    yield keras.Model(start, last(first(start)))
     yield keras.Sequential(
         [
             keras.Input((4,)),
