@@ -338,6 +338,10 @@ def test_files_that_hold_no_pipeline(folder):
     io.dump(fitted(people()), "pipeline.skops")
     assert 'did you mean "race"' in from_sklearn("pipeline.skops", protected="rac").output
     assert "which reads 9 columns" in from_sklearn("pipeline.skops", "--model", model(9)).output
+    people().assign(race="Other").to_csv("people.csv", index=False)
+    unknown = from_sklearn("pipeline.skops", "--force")
+    assert unknown.exit_code == 2
+    assert 'people.csv: feature "race", row 0: "Other" is not one of its categories' in unknown.output
 
 
 # check

@@ -107,7 +107,10 @@ def _finish(
 ) -> int:
     spec = draft.spec
     if frame is not None:  # what is written must do for the data it was written for
-        spec.encode(frame)
+        try:
+            spec.encode(frame)
+        except FairmendError as error:
+            raise FairmendError(f"{data}: {error}") from error
     inputs = None if model is None else load_network(model).inputs
     fits = inputs is None or inputs == spec.width
     write_text(out, draft.toml(title))
