@@ -93,7 +93,9 @@ def _numbers(feature: Feature, series: pd.Series[Any]) -> tuple[NDArray[np.float
     values = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     values = values if feature.missing is None else np.where(missing, feature.missing, values).astype(np.float64)
     nan = np.isnan(values)
-    checks.append((nan & ~missing, lambda row: f'"{shown(series.iloc[row])}" is not a number; correct it or drop the row'))
+    checks.append(
+        (nan & ~missing, lambda row: f'"{shown(series.iloc[row])}" is not a number; correct it or drop the row')
+    )
     if series.dtype == np.float32:  # 0.1 in float32 lies above 0.1
         nearest = np.clip(values, lo, hi)
         values = np.where(np.abs(values - nearest) <= feature.slack(nearest), nearest, values)
