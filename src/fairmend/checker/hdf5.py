@@ -64,9 +64,9 @@ class Hdf5:
     @property
     def root(self) -> Node:
         """The root group, after checking that the file is of the oldest version, which h5py writes by default."""
-        head = self._cut(0, 96)
-        if bytes(head[:8]) != SIGNATURE:
+        if bytes(self.content[:8]) != SIGNATURE:
             raise Refused("it is not an HDF5 file")
+        head = self._cut(0, 96)
         if head[8] != 0 or (head[13], head[14]) != (8, 8) or _number(head, 24) != 0:
             raise Refused("it is an HDF5 file of a newer version; save it with h5py's default settings")
         if _number(head, 40) > len(self.content):
