@@ -9,6 +9,7 @@ from fairmend.errors import FairmendError
 from fairmend.groups import group_metrics, group_metrics_of
 from fairmend.spec import Feature, Spec
 from strategies import random_network
+from strategies_spec import unhurried
 
 GENDER = Feature("gender", "categorical", categories=("f", "m", "x"), encoding="one-hot", protected=True)
 AGE = Feature("age", "integer", range=(18, 75), scale={"min": 18, "max": 75}, protected=True)
@@ -24,6 +25,7 @@ def spread(values):
     return max(values) - min(values)
 
 
+@unhurried
 @given(
     st.lists(st.tuples(st.sampled_from("fmx"), st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=40),
 )
@@ -60,6 +62,7 @@ def test_many_numbers_are_binned_into_quarters_and_that_is_said():
     assert list(age.groups)[-1].endswith(" to 75")
 
 
+@unhurried
 @given(st.lists(st.integers(18, 75), min_size=1, max_size=60))
 def test_bins_are_at_most_four_and_hold_everybody(ages):
     spec = Spec([AGE])
