@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairmend.atomic import write_atomically
 from fairmend.bench.protocol import Setting
@@ -18,6 +18,9 @@ from fairmend.network import Network
 from fairmend.utility import utility
 
 _logger = logging.getLogger(__name__)
+
+if TYPE_CHECKING:
+    from fairmend.repair.result import RepairResult
 
 Cell = dict[str, Any]
 MOST_POINTS = 40_000_000
@@ -58,8 +61,8 @@ class Made:
     network: Network
     seconds: float = 0.0
     objective: float | None = None
-    certificate: str | None = None
-    """ "valid" or "invalid", as the checker says; none where the method proves nothing."""
+    certificate: str = "none"
+    """For whom the checker finds it valid: "everyone", "97 of 100"; else "none" or "INVALID"."""
 
 
 def make(setting: Setting, method: str, seed: int = 0) -> Made:
@@ -74,16 +77,19 @@ def make(setting: Setting, method: str, seed: int = 0) -> Made:
     return Made(result.network, seconds, result.objective, _checked(result))
 
 
-def _checked(result: Any) -> str | None:
+def _checked(result: RepairResult) -> str:
     if result.certificate is None:
-        return None
+        return "none"
     from fairmend.checker import check
 
     with tempfile.TemporaryDirectory() as folder:
         model, certificate = Path(folder, "model.onnx"), Path(folder, "certificate.json")
         result.network.save(model)
         result.certificate.save(certificate, model)
-        return "valid" if check(certificate, model).valid else "invalid"
+        if not check(certificate, model).valid:
+            return "INVALID"
+    regions = len(result.certificate.content["regions"])
+    return f"{regions} of {result.regions}" if regions else "everyone"
 
 
 def repair_cell(setting: Setting, made: Made, samples: int) -> Cell:
