@@ -145,6 +145,7 @@ def test_tables_hold_ours_and_the_papers(tmp_path):
     assert {row["table"] for row in rows} == {"table1", "table2", "table3", "table4", "rq4", "timing"}
     assert "| flip |" in (tmp_path / "tables.md").read_text()
     assert "<svg></svg>" in (tmp_path / "tables.html").read_text()
+    assert (tmp_path / "a-figure.svg").read_text() == "<svg></svg>\n"
 
 
 def test_names_are_escaped_on_the_page(tmp_path):

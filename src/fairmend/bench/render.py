@@ -38,8 +38,9 @@ def show(screen: Console, tables: Sequence[Table]) -> None:
 
 
 def write(folder: Path, tables: Sequence[Table], figures: Sequence[tuple[str, str]] = ()) -> list[Path]:
-    """Write tables.csv, tables.md and tables.html; ``figures`` are titles and SVG texts."""
+    """Write tables.csv, tables.md, tables.html and the figures by themselves; ``figures`` are titles and SVG texts."""
     written = {"tables.csv": _csv(tables), "tables.md": _markdown(tables), "tables.html": _html(tables, figures)}
+    written |= {f"{title.replace(' ', '-').replace(',', '')}.svg": svg + "\n" for title, svg in figures}
     for name, text in written.items():
         write_atomically(folder / name, text.encode("utf-8"))
     return [folder / name for name in written]
