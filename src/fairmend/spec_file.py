@@ -19,14 +19,14 @@ from fairmend.words import suggest
 _Part = TypeVar("_Part", Feature, Label)
 
 
-def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_toml(path: str | os.PathLike[str], what: str = "the spec") -> dict[str, Any]:
     """Return what a TOML file holds, as plain data."""
     try:
         data: dict[str, Any] = tomlkit.parse(Path(path).read_bytes().decode("utf-8-sig")).unwrap()
     except OSError as err:
-        raise FairmendError(f"{path}: cannot read the spec ({err.strerror}); check the path") from err
+        raise FairmendError(f"{path}: cannot read {what} ({err.strerror}); check the path") from err
     except UnicodeDecodeError as err:
-        raise FairmendError(f"{path}: the spec is not UTF-8 text; save it as UTF-8") from err
+        raise FairmendError(f"{path}: {what} is not UTF-8 text; save it as UTF-8") from err
     except tomlkit.exceptions.ParseError as err:
         raise FairmendError(f"{path}, line {err.line}: not valid TOML ({err}); correct that line") from err
     except tomlkit.exceptions.TOMLKitError as err:

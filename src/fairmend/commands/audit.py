@@ -18,12 +18,13 @@ from fairmend.audit.stream import encode_chunk
 from fairmend.commands.comparison import percent
 from fairmend.commands.console import bars, console, group_figures, group_heading, show_json
 from fairmend.commands.folder import check_folder, staged_folder
+from fairmend.commands.inputs import load_model
 from fairmend.commands.labelled import Labelled
 from fairmend.commands.pairs_file import PairsFile
 from fairmend.commands.report import REPORT_FILES, show_report, write_report
 from fairmend.errors import FairmendError
 from fairmend.neighbourhood import FloatArray
-from fairmend.network import Network, load_network
+from fairmend.network import Network
 from fairmend.report.api import sampled_inputs
 from fairmend.report.audit import FirstRows, Labels, audit_document
 from fairmend.report.origin import origin
@@ -48,12 +49,7 @@ def run_audit(
     json_output: bool = False,
 ) -> int:
     """Audit the people in the file, or samples, and show what came of it; return the exit code."""
-    spec, net = Spec.load(spec_file), load_network(model, activation)
-    if net.inputs != spec.width:
-        raise FairmendError(
-            f"{model}: the network reads {net.inputs} columns, but {spec_file} describes {spec.width} "
-            f"({', '.join(spec.column_names)}); use the spec of the data the network was trained on"
-        )
+    spec, net = load_model(model, spec_file, activation)
     inputs = [path for path in (model, spec_file, data) if path is not None]
     if report is not None:
         check_folder(report, list(REPORT_FILES), inputs, "--report, or --no-report")

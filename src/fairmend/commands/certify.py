@@ -16,11 +16,11 @@ from fairmend.certify.certificate import certificate_of_fair
 from fairmend.certify.run import certify
 from fairmend.certify.verdict import CertifyReport, Verdict
 from fairmend.commands.console import bars, console, show_json
+from fairmend.commands.inputs import load_model, load_people
 from fairmend.errors import FairmendError
 from fairmend.neighbourhood import FloatArray
-from fairmend.network import Network, load_network
+from fairmend.network import Network
 from fairmend.spec import Spec
-from fairmend.tables import read_table
 
 ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
 
@@ -46,13 +46,8 @@ def run_certify(
     json_output: bool = False,
 ) -> int:
     """Certify rows of the data and show what came of it; return the exit code."""
-    spec, net = Spec.load(spec_file), load_network(model, activation)
-    frame = read_table(data)
-    chosen = choose_rows(len(frame), rows, seed)
-    try:
-        X = spec.as_inputs(frame.iloc[chosen], net.dtype)
-    except FairmendError as error:
-        raise FairmendError(f"{data}: {error}") from error
+    spec, net = load_model(model, spec_file, activation)
+    chosen, X = load_people(data, spec, net, rows, seed)
     with bars(quiet=json_output) as report:
         result = certify(
             net,
@@ -89,13 +84,6 @@ def _write_certificate(path: Path, model: Path, net: Network, spec: Spec, X: Flo
         )
     certificate.save(path, model)
     return int(covered.sum())
-
-
-def choose_rows(count: int, rows: int | None, seed: int) -> npt.NDArray[np.int64]:
-    """All rows, or so many of them drawn at random, in their order."""
-    if rows is None or rows >= count:
-        return np.arange(count, dtype=np.int64)
-    return np.sort(np.random.default_rng(seed).permutation(count)[:rows]).astype(np.int64)
 
 
 def _show(screen: Console, result: CertifyReport, spec: Spec, rows: npt.NDArray[np.int64], title: str) -> None:

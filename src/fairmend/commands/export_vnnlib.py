@@ -7,13 +7,9 @@ from pathlib import Path
 import click
 
 from fairmend._version import __version__
-from fairmend.commands.certify import choose_rows
 from fairmend.commands.console import show_json
 from fairmend.commands.folder import check_folder, staged_folder
-from fairmend.errors import FairmendError
-from fairmend.network import load_network
-from fairmend.spec import Spec
-from fairmend.tables import read_table
+from fairmend.commands.inputs import load_model, load_people
 from fairmend.vnnlib import INSTANCES, MANIFEST, MODEL, export_vnnlib
 
 
@@ -32,13 +28,8 @@ def run_export(
 ) -> None:
     """Write the problems and say what they mean."""
     check_folder(out, [MODEL, INSTANCES, MANIFEST], [model, data, spec_file])
-    spec, net = Spec.load(spec_file), load_network(model, activation)
-    frame = read_table(data)
-    chosen = choose_rows(len(frame), rows, seed)
-    try:
-        X = spec.as_inputs(frame.iloc[chosen], net.dtype)
-    except FairmendError as error:
-        raise FairmendError(f"{data}: {error}") from error
+    spec, net = load_model(model, spec_file, activation)
+    chosen, X = load_people(data, spec, net, rows, seed)
     with staged_folder(out) as stage:
         export = export_vnnlib(net, spec, X, stage, rows=chosen.tolist(), timeout=timeout, most_boxes=most_boxes)
     problems = export.problems

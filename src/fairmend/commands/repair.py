@@ -9,11 +9,10 @@ from typing import Any
 from fairmend.commands.comparison import Comparison, measure, repair_and_compare
 from fairmend.commands.console import bars, console, show_check, show_comparison, show_files, show_json
 from fairmend.commands.folder import check_folder, staged_folder
+from fairmend.commands.inputs import load_model
 from fairmend.commands.people import divide
 from fairmend.commands.report import REPORT_FILES, describe_repair, show_report, write_report
-from fairmend.errors import FairmendError
-from fairmend.network import Network, load_network
-from fairmend.spec import Spec
+from fairmend.network import Network
 from fairmend.tables import read_table, write_csv, write_json
 
 
@@ -46,8 +45,7 @@ def run_repair(
     }
     inputs = [path for path in (model, data, spec_file, repair_data) if path is not None]
     check_folder(out, list(files), inputs)
-    spec, net = Spec.load(spec_file), load_network(model, activation)
-    _check_width(net, spec, model, spec_file)
+    spec, net = load_model(model, spec_file, activation)
     people = divide(
         spec,
         net,
@@ -80,14 +78,6 @@ def run_repair(
         show_check(screen, out / "certificate.json", out / f"model{model.suffix.lower()}")
     show_report(screen, out / "report.html")
     return code
-
-
-def _check_width(net: Network, spec: Spec, model: Path, spec_file: Path) -> None:
-    if net.inputs != spec.width:
-        raise FairmendError(
-            f"{model}: the network reads {net.inputs} columns, but {spec_file} describes {spec.width} "
-            f"({', '.join(spec.column_names)}); use the spec of the data the network was trained on"
-        )
 
 
 def _write(

@@ -13,13 +13,12 @@ from rich.text import Text
 from fairmend._version import __version__
 from fairmend.audit.report import AuditPair, make_pairs
 from fairmend.commands.console import bars, console, show_json
+from fairmend.commands.inputs import load_model, load_people
 from fairmend.commands.pairs_file import PairsFile
-from fairmend.errors import FairmendError
-from fairmend.network import Network, load_network
+from fairmend.network import Network
 from fairmend.search.report import SearchReport
 from fairmend.search.run import search
 from fairmend.spec import Spec
-from fairmend.tables import read_table
 
 NOBODY_FOUND, SOMEBODY_FOUND = 0, 1
 
@@ -45,16 +44,8 @@ def run_search(
     json_output: bool = False,
 ) -> int:
     """Search from the people in the file and show what came of it; return the exit code."""
-    spec, net = Spec.load(spec_file), load_network(model, activation)
-    if net.inputs != spec.width:
-        raise FairmendError(
-            f"{model}: the network reads {net.inputs} columns, but {spec_file} describes {spec.width} "
-            f"({', '.join(spec.column_names)}); use the spec of the data the network was trained on"
-        )
-    try:
-        X = spec.as_inputs(read_table(data), net.dtype)
-    except FairmendError as error:
-        raise error if str(error).startswith(str(data)) else FairmendError(f"{data}: {error}") from error
+    spec, net = load_model(model, spec_file, activation)
+    _, X = load_people(data, spec, net)
     with PairsFile(out, spec, net, [model, spec_file, data]) as file:
         with bars(quiet=json_output) as report:
             result = search(

@@ -132,20 +132,9 @@ class _Tables:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    import tomlkit
-    import tomlkit.exceptions
+    from fairmend.spec_file import read_toml
 
-    try:
-        data: dict[str, Any] = tomlkit.parse(file.read_bytes().decode("utf-8-sig")).unwrap()
-    except OSError as error:
-        raise FairmendError(f"{file}: cannot read it ({error.strerror}); check --config, or use --no-config") from error
-    except UnicodeDecodeError as error:
-        raise FairmendError(f"{file}: is not UTF-8 text; save it as UTF-8") from error
-    except tomlkit.exceptions.ParseError as error:
-        raise FairmendError(f"{file}, line {error.line}: not valid TOML ({error}); correct that line") from error
-    except tomlkit.exceptions.TOMLKitError as error:
-        raise FairmendError(f"{file}: not valid TOML ({error})") from error
-    return data
+    return read_toml(file, "the defaults")
 
 
 def _keys(command: click.Command) -> dict[str, click.Parameter]:
