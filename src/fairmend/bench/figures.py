@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-WIDTH, HEIGHT, LEFT, BOTTOM = 420, 240, 44, 28
+WIDTH, HEIGHT, LEFT, BOTTOM = 420, 240, 56, 28
 COLOURS = ("#0969da", "#bc4c00")
 
 
@@ -68,7 +68,8 @@ def beside(
         return float(floor - (at - low) / ((high - low) or 1.0) * (floor - 32))
 
     ends = (10**low, 10**high) if logarithmic else (low, high)
-    parts = [f'<text x="{LEFT}" y="14" font-size="13">{escape(title)}</text>']
+    scale = " (log scale; 0 is left out)" if logarithmic else ""
+    parts = [f'<text x="{LEFT}" y="14" font-size="13">{escape(title)}{scale}</text>']
     parts.append(f'<path d="M{LEFT} 24V{floor}H{width - 8}" fill="none" stroke="currentColor" opacity=".5"/>')
     for end, y in zip(ends, (floor, 32), strict=True):
         parts.append(f'<text x="{LEFT - 4}" y="{y}" font-size="10" text-anchor="end">{end:.3g}</text>')
@@ -81,10 +82,15 @@ def beside(
         seen = [h for h in heights if h is not None]
         if len(seen) > 1:
             parts.append(f'<path d="M{x} {min(seen):.1f}V{max(seen):.1f}" stroke="currentColor" opacity=".35"/>')
-        for colour, h in zip(COLOURS, heights, strict=False):
-            if h is not None:
-                parts.append(f'<circle cx="{x}" cy="{h:.1f}" r="4" fill="{colour}"/>')
+        for place_in_turn, (colour, h) in enumerate(zip(COLOURS, heights, strict=False)):
+            if h is not None:  # a dot, and rings around it: equal values stay visible
+                inside = (
+                    f'fill="{colour}"' if not place_in_turn else f'fill="none" stroke="{colour}" stroke-width="1.5"'
+                )
+                parts.append(f'<circle cx="{x}" cy="{h:.1f}" r="{3 + 3 * place_in_turn}" {inside}/>')
     for number, (colour, name) in enumerate(zip(COLOURS, series, strict=False)):
         x = width - 90 * (len(series) - number)
-        parts.append(f'<text x="{x}" y="14" font-size="11" fill="{colour}">● {escape(name)}</text>')
+        parts.append(
+            f'<text x="{x}" y="14" font-size="11" fill="{colour}">{"○" if number else "●"} {escape(name)}</text>'
+        )
     return _svg(width, height, parts)
