@@ -17,6 +17,7 @@ import pandas as pd
 
 from fairmend.atomic import write_atomically
 from fairmend.errors import FairmendError
+from fairmend.words import first_line
 
 SUFFIXES = (".csv", ".parquet")
 PIECE = 32_768  # rows of a stream at a time
@@ -172,7 +173,7 @@ def _parsing(path: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise FairmendError(f"{path}: is not UTF-8 text; save the table as UTF-8 CSV") from error
     except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = first_line(error)
         raise FairmendError(f"{path}: is not a readable CSV table ({reason}); correct it") from error
 
 
@@ -188,7 +189,7 @@ def _decoding(path: Path) -> Iterator[None]:
     except FairmendError:
         raise
     except Exception as error:  # pyarrow's own errors, OSError for damage among them
-        reason = str(error).strip().splitlines()[0]
+        reason = first_line(error)
         raise FairmendError(f"{path}: is not a readable Parquet table ({reason}); save it again") from error
 
 

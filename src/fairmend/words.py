@@ -21,6 +21,12 @@ def shown(value: object, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
+def first_line(error: BaseException) -> str:
+    """Return what another library's error says, in one line; some say nothing at all."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
 def suggest(word: str, known: Iterable[str]) -> str:
     """Return a hint at the nearest known word, if one is near; case does not matter."""
     by_case = {name.casefold(): name for name in known}

@@ -330,3 +330,15 @@ def test_a_model_the_checker_refuses_is_refused(tmp_path):
     path = save(tmp_path / "m.onnx", [node("Gemm", "x w nowhere")], **A)
     with pytest.raises(FairmendError, match="not a valid ONNX model"):
         load_network(path)
+
+
+def test_a_checker_that_says_nothing_still_gives_a_reason(tmp_path, monkeypatch):
+    path = tmp_path / "model.onnx"
+    random_network(np.random.default_rng(0), 3, [2]).save(path)
+
+    def silent(_):
+        raise onnx.checker.ValidationError("")
+
+    monkeypatch.setattr(onnx.checker, "check_model", silent)
+    with pytest.raises(FairmendError, match="is not a valid ONNX model: ValidationError"):
+        load_network(path)

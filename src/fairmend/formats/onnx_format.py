@@ -14,6 +14,7 @@ from fairmend.formats.onnx_graph import Graph, refuse_external_data
 from fairmend.formats.onnx_nodes import steps_of
 from fairmend.formats.state_dict import key
 from fairmend.network import Activation, Network
+from fairmend.words import first_line
 
 # Old enough for every runtime of the last years, new enough for double precision everywhere.
 _OPSET, _IR_VERSION = 17, 8
@@ -32,7 +33,7 @@ def read(path: Path, activation: Activation) -> Network:
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
-        raise FairmendError(f"{path}: is not a valid ONNX model: {str(error).strip().splitlines()[0]}") from error
+        raise FairmendError(f"{path}: is not a valid ONNX model: {first_line(error)}") from error
     graph = Graph(model, source)
     network = build(steps_of(graph), source)
     if network.dtype != graph.dtype:
