@@ -29,6 +29,8 @@ def read_toml(path: str | os.PathLike[str], what: str = "the spec") -> dict[str,
         raise FairmendError(f"{path}: {what} is not UTF-8 text; save it as UTF-8") from err
     except tomlkit.exceptions.ParseError as err:
         raise FairmendError(f"{path}, line {err.line}: not valid TOML ({err}); correct that line") from err
+    except RecursionError as err:
+        raise FairmendError(f"{path}: not valid TOML (nested too deeply)") from err
     except tomlkit.exceptions.TOMLKitError as err:
         raise FairmendError(f"{path}: not valid TOML ({err})") from err
     return data

@@ -14,6 +14,7 @@ from fairmend.columns import decoded
 from fairmend.neighbourhood import FloatArray
 from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.unseen import with_unseen_from
 
 _Z = 1.959963984540054  # of 95 %, two-sided
 
@@ -127,6 +128,7 @@ class AuditReport:
 
 def make_pairs(net: Network, spec: Spec, rows: Sequence[int], X: FloatArray, other: FloatArray) -> list[AuditPair]:
     """Return the pairs of X and their neighbours (pairs, width), as the network answers them, the worst first."""
+    other = with_unseen_from(net, spec, X, other)
     logits, theirs = net.logits(X), net.logits(other)
     answers = np.stack([net.predict(X), net.predict(other)], axis=1)
     scores = np.stack([logits, theirs], axis=1)

@@ -16,6 +16,7 @@ from fairmend.errors import FairmendError
 from fairmend.neighbourhood import FloatArray
 from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.unseen import with_unseen_from
 
 _logger = logging.getLogger(__name__)
 
@@ -72,7 +73,8 @@ def audit(
             worst = look.worst(block[rows])
             # Whose score is 0 up to its last bits may have lost the other answer in another batch.
             sure = worst.found.unequal
-            witnesses(total + rows[sure], block[rows[sure]], worst.other[sure])
+            people = block[rows[sure]]
+            witnesses(total + rows[sure], people, with_unseen_from(net, spec, people, worst.other[sure]))
         count, total, evaluations = count + len(rows), total + len(block), evaluations + found.points
         if progress is not None:
             progress("audit", total, expected)

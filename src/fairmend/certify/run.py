@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ from fairmend.neighbourhood import FloatArray
 from fairmend.network import Network
 from fairmend.repair.progress import Progress
 from fairmend.spec import Spec
+from fairmend.unseen import with_unseen_from
 from fairmend.words import suggest
 
 if TYPE_CHECKING:
@@ -78,6 +80,8 @@ def certify(
 
         by_milp(net, spec, inputs, findings, seed)
     report = findings.report(chosen)
+    shown = [w and replace(w, other=with_unseen_from(net, spec, w.x[None], w.other[None])[0]) for w in report.witnesses]
+    report = replace(report, witnesses=tuple(shown))
     _logger.info("engine %s: %s in %.2f s", chosen, report.counts, report.seconds)
     for reason in dict.fromkeys(filter(None, report.reasons)):
         _logger.debug("unknown for %d: %s", report.reasons.count(reason), reason)

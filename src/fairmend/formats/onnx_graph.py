@@ -86,6 +86,8 @@ class Graph:
         return [int(dims[1].dim_value)] if dims[1].HasField("dim_value") else []
 
     def _array(self, tensor: Any) -> npt.NDArray[Any]:
+        if min(tensor.dims, default=0) < 0:  # older releases of onnx take -1 for "whatever fits"
+            raise FairmendError(f"{self.source}: the tensor {tensor.name!r} has a negative dimension; export it again")
         try:
             return np.asarray(numpy_helper.to_array(tensor))
         except (ValueError, TypeError, KeyError) as error:
