@@ -235,8 +235,17 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if self._before is None:
             return
         frame = self._as_frame(X)
+        # Also beside a spec of the user's: a step that no spec can say (an imputer that looks at other columns, for
+        # instance) may do nothing to X here, and let protected columns through later.
+        protected = self._protected(X) if self.spec is None else [feature.name for feature in self.spec.protected]
+        read = Spec.from_sklearn(self._before, protected, data=frame)
         if self.spec is None:
-            self.spec_ = Spec.from_sklearn(self._before, self._protected(X), data=frame)
+            self.spec_ = read
+        elif {f.name: f.missing for f in read.features} != {f.name: f.missing for f in self.spec_.features}:
+            raise InputError(
+                "the spec and the pipeline disagree on what a missing value stands for; take the spec of the pipeline "
+                "(Spec.from_sklearn)"
+            )
         ours, theirs = self.spec_.encode(frame, np.float64), self._encoded(X, np.float64)
         if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=1e-5, atol=1e-6):
             raise InputError(

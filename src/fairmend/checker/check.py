@@ -65,7 +65,10 @@ def _check(answer: _Answer, certificate: Path, model: Path, spec: Path | None) -
     answer.claim = claim_of(claimed)
     if spec is not None:
         answer.reasons += _spec_reasons(claimed, spec)
-    network = _matching_model(claimed, model)
+    network, named = _matching_model(claimed, model)
+    if not named:
+        between = network.between[0].name
+        answer.claim += f" The model's file holds weights only: all this holds if {between} stands between its layers."
     if claimed.arithmetic == "float32" and network.dtype == "float64":
         raise Refused("certificate.arithmetic is float32, but the model's weights are float64 and would be rounded")
     if claimed.blind is not None:
@@ -102,9 +105,10 @@ def _check_regions(answer: _Answer, claimed: Certificate, network: Model, region
         ]
 
 
-def _matching_model(claimed: Certificate, path: Path) -> Model:
-    """Return the model in the file, if it is the one the certificate is about."""
+def _matching_model(claimed: Certificate, path: Path) -> tuple[Model, bool]:
+    """Return the model in the file, if it is the one the certificate is about, and whether it names its activations."""
     network, file_sha256 = read_model(path)
+    named = network.activations is not None or len(network.weights) == 1
     network = with_activations_of(network, claimed.weights_sha256)
     if weights_digest(network) != claimed.weights_sha256:
         raise Refused(f"model {path.name}: its weights are not those the certificate is about (weights_sha256 differs)")
@@ -117,7 +121,7 @@ def _matching_model(claimed: Certificate, path: Path) -> Model:
     ):
         if here != there:
             raise Refused(f"certificate.model.{what} is {there}, and the model has {here}")
-    return network
+    return network, named
 
 
 def _spec_reasons(claimed: Certificate, path: Path) -> list[str]:
@@ -151,9 +155,21 @@ def claim_of(claimed: Certificate) -> str:
         where = "" if claimed.arithmetic == "real" else f" and in {claimed.arithmetic} inference"
         sentences.append(
             f"{who} listed here gets one answer from this model whatever its {protected}{also}, in real arithmetic"
-            f"{where}."
+            f"{where}. Whatever means: {_values(claimed.spec)}."
         )
     return " ".join(sentences)
+
+
+def _values(spec: Spec) -> str:
+    """Say which values of protected features were looked at: a claim is about no others."""
+    shown = []
+    for feature in (f for f in spec.features if f.protected):
+        if feature.categories:
+            words = ", ".join(feature.categories[:12]) + (", …" if len(feature.categories) > 12 else "")
+        else:
+            words = f"{feature.low:.12g} to {feature.high:.12g}"
+        shown.append(f"{feature.name} {words}")
+    return "; ".join(shown)
 
 
 def _listed(words: list[str]) -> str:

@@ -114,7 +114,9 @@ def _affine(node: _Node, tensors: dict[str, Tensor]) -> tuple[Tensor, Tensor | N
     if node.kind == "MatMul":
         node.expect()
         return weight.T, None
-    transposed = node.numbers.pop("transB", 0) == 1
+    transposed = node.numbers.pop("transB", 0)
+    if transposed not in (0, 1):  # runtimes take anything but 0 for 1
+        raise Refused(f"its node {node.kind} has transB = {transposed}")
     node.expect(alpha=1, beta=1, transA=0)
     weight = weight if transposed else weight.T
     with_bias = len(node.inputs) > 2 and node.inputs[2] != ""

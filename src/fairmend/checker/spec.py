@@ -194,6 +194,8 @@ def _feature(entry: Any, where: str) -> Feature:
         if not (low.is_integer() and high.is_integer()) or max(-low, high) > _EXACT:
             raise Refused(f"{where} needs whole numbers for its range")
         low, high = int(low), int(high)
+    if entry.get("protected") is True and low == high:
+        raise Refused(f"{where} is protected and has one value only, so nothing is claimed about it")
     scale = _scale(entry["scale"], where) if "scale" in entry else ()
     if scale and encoding == "one-hot":
         raise Refused(f"{where} is one-hot and cannot have a scale")

@@ -73,6 +73,8 @@ Step = Callable[[Any, Sequence[Track]], list[Track]]
 def apply_scaler(scaler: Any, tracks: Sequence[Track]) -> list[Track]:
     """StandardScaler, MaxAbsScaler or RobustScaler."""
     name = type(scaler).__name__
+    if getattr(scaler, "clip", False):
+        raise FairmendError(f"{name} clips what is beyond its range, which a spec cannot say; use clip=False")
     centre = {"StandardScaler": "mean_", "RobustScaler": "center_"}.get(name)
     offsets = getattr(scaler, centre) if centre else None
     factors = scaler.scale_

@@ -61,6 +61,9 @@ def describe(text: str | bytes, source: str) -> Description:
         chain = _functional_chain(layers, entries, content, source)
     else:
         raise FairmendError(f"{source}: the model is a {kind[:80]}, which may compute anything; {_INSTEAD}")
+    shared = [str(entry["shared_object_id"]) for entry in entries if "shared_object_id" in entry]
+    if len(set(shared)) != len(shared):  # Keras makes such layers once, and ignores what the later ones say
+        raise FairmendError(f"{source}: two layers are one object in the model's config; save the model again")
     if len({layer.name for layer in layers}) != len(layers):
         raise FairmendError(f"{source}: two layers have one name; save the model again")
     return Description(layers, chain)
@@ -76,6 +79,8 @@ def _layer(entry: Any, source: str) -> Layer:
     kind, config = _field(entry, "class_name", str, source), _field(entry, "config", dict, source)
     name = entry.get("name") if isinstance(entry.get("name"), str) else _field(config, "name", str, source)
     layer = Layer(name, kind, config)
+    if config.get("name", name) != name:
+        raise refuse(source, layer.where, f"is called {str(config['name'])[:80]!r} as well")
     module, registered = entry.get("module"), entry.get("registered_name")
     if registered not in (None, kind) or (isinstance(module, str) and module.split(".")[0] not in _BUILT_IN):
         raise refuse(source, layer.where, f"is {str(registered or module)[:80]}, not one of Keras's own layers")

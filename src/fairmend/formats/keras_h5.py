@@ -33,6 +33,7 @@ def read(path: Path, activation: Activation) -> Network:
             raise FairmendError(f"{path}: holds weights without a model's config, or no model of Keras; {_WHOLE}")
         chain = describe(texts[0], source).chain
         arrays = [_arrays(file, layer) for layer in chain]
+        _check_order(file, [layer for layer, found in zip(chain, arrays, strict=True) if found], source)
     steps = [step for layer, found in zip(chain, arrays, strict=True) for step in steps_of(layer, found, source)]
     return build(steps, source)
 
@@ -42,6 +43,17 @@ def _arrays(file: Hdf5File, layer: Layer) -> list[npt.NDArray[Any]]:
     place = ("model_weights", layer.name)
     names = file.texts("weight_names", *place) or ()
     return [file.array(*place, *name.split("/")) for name in read_of(layer, names)]
+
+
+def _check_order(file: Hdf5File, weighted: list[Layer], source: str) -> None:
+    """Keras hands out weights by the order in which the groups are listed, whatever their names are."""
+    listed = [name for name in file.texts("layer_names", "model_weights") or () if _has_weights(file, name)]
+    if sorted(listed) == sorted(layer.name for layer in weighted) and listed != [layer.name for layer in weighted]:
+        raise FairmendError(f"{source}: the weights are not listed in the order of the layers; save the model again")
+
+
+def _has_weights(file: Hdf5File, name: str) -> bool:
+    return bool(file.texts("weight_names", "model_weights", name))
 
 
 def to_bytes(network: Network) -> bytes:

@@ -108,6 +108,8 @@ def _relu(layer: Layer, weights: Weights, source: str) -> list[Step]:
 
 
 def _leaky_relu(layer: Layer, weights: Weights, source: str) -> list[Step]:
+    if {"negative_slope", "alpha"} <= layer.config.keys():
+        raise refuse(source, layer.where, "has two slopes, negative_slope and alpha")
     key = "negative_slope" if "negative_slope" in layer.config else "alpha"  # Keras 3, Keras 2
     return _leaky(layer, _number(layer, key, _LEAKY_LAYER, source), source)
 

@@ -62,7 +62,11 @@ def _second_of_two(graph: Graph, value: str) -> str:
     if difference is None or difference.op_type != "Sub" or list(difference.input[1:]) != [second]:
         return value
     one = graph.constant(difference.input[0])
-    return second if one is not None and one.size == 1 and (one == 1).all() else value
+    if one is None or one.size != 1 or not (one == 1).all():
+        return value
+    # Only of a probability is the label p > 0.5 the sign of a logit.
+    source = graph.producer(_before(graph, second, ("Cast", "Reshape", "Identity")))
+    return second if source is not None and source.op_type == "Sigmoid" else value
 
 
 def _attribute(node: Node, name: str, default: int) -> int:

@@ -26,6 +26,8 @@ _NOTHING_WRITTEN = "interrupted; nothing was written; run the same command again
 
 _VERBOSE, _LOG_FILE, _CONFIG, _NO_CONFIG = (f"fairmend.{name}" for name in ("verbose", "log", "config", "no-config"))
 
+_FROM_FILE = click.core.ParameterSource.DEFAULT_MAP
+
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 _logger = logging.getLogger(__name__)
 
@@ -50,7 +52,10 @@ class Command(click.Command):
         started = time.perf_counter()
         _logger.info("fairmend %s: %s", __version__, ctx.meta.get(TYPED, ctx.command_path))
         if ctx.meta.get(_CONFIG):
-            _logger.info("defaults from %s: %s", ctx.meta[_CONFIG], ", ".join(ctx.default_map or {}) or "none used")
+            used = [name for name in ctx.default_map or {} if ctx.get_parameter_source(name) is _FROM_FILE]
+            _logger.info("defaults from %s: %s", ctx.meta[_CONFIG], ", ".join(used) or "none used")
+            if used:  # what decides an answer must be seen beside it
+                click.secho(f"Defaults from {ctx.meta[_CONFIG]}: {', '.join(used)}", err=True, dim=True)
         try:
             return super().invoke(ctx)
         finally:
