@@ -117,8 +117,9 @@ def repair(
 
     MODEL is a file: {formats}. The network in it is changed as little as possible so that
     each repair input provably gets the same answer whatever its protected features are, also when it differs in
-    others by up to their tolerance. With auto and blind everyone does, as far as protected features go. Exits
-    with 1 if repair inputs are still treated unequally, which only a baseline (flip, grft, care) can leave.
+    others by up to their tolerance. With blind, and with auto wherever that can be proven, protected features make no
+    difference for anyone. Exits with 1 if repair inputs are still treated unequally, which only a baseline (flip,
+    grft, care) can leave.
 
     Writes into the folder: the network as model with MODEL's suffix, certificate.json (the proof, for fairmend check),
     spec.toml, repair_inputs.csv, result.json (every figure), report.html and report.json.
