@@ -280,3 +280,14 @@ def test_the_certificate_of_the_papers_method_is_valid_too(case):
     checked = run("check", str(case.out / "certificate.json"), str(case.out / "model.onnx"), "--json")
     assert checked.exit_code == 0, checked.output
     assert json.loads(checked.stdout)["valid"] is True
+
+
+def test_a_baselines_certificate_says_whom_it_is_about(case):
+    result = case.repair(method="flip", steps=1)
+    assert result.exit_code == 1, result.output
+    saved = json.loads((case.out / "result.json").read_text())
+    some = f"{saved['proven_repair_inputs']} of the {saved['repair_inputs']} repair inputs"
+    words = " ".join(result.output.split())
+    assert 0 < saved["proven_repair_inputs"] < saved["repair_inputs"]
+    assert f"certificate.json a proof for {some}" in words
+    assert f"The certificate is valid for {some} only" in words

@@ -11,6 +11,7 @@ from hypothesis import given
 
 from fairmend.errors import FairmendError
 from fairmend.spec import Feature, Label, Spec
+from fairmend.spec_words import reading_words
 from strategies_spec import specs, specs_and_inputs, unhurried
 
 AGE = Feature("age", "integer", range=(17, 90), protected=True)
@@ -407,3 +408,8 @@ def test_a_pair_is_described_in_the_users_values(spec, frame):
     near = X[0].copy()
     near[2] = np.nextafter(near[2], np.float32(0))
     assert re.search(r"gain (\S+) instead of (?!\1)", spec.describe_pair(X[0], near))
+
+
+def test_scales_are_told_in_full():
+    feature = Feature("gain", "continuous", range=(0, 1e7), scale={"mean": 1234567.125, "std": 50})
+    assert reading_words(feature) == "the value, scaled (mean, std = 1234567.125, 50)"

@@ -156,3 +156,12 @@ def test_what_cannot_be_streamed_is_refused_before_the_first_piece(tmp_path, nam
     with pytest.raises(FairmendError, match=message) as caught:
         stream_table(tmp_path / name, rows=2)
     assert str(caught.value).startswith(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(("separator", "words"), [(";", '";"'), ("\t", "tabs")])
+def test_another_separator_is_named(tmp_path, separator, words):
+    path = tmp_path / "t.csv"
+    path.write_text(f"age{separator}gender\n20{separator}f\n30,5{separator}m\n")
+    for read in (read_table, lambda path: list(stream_table(path))):
+        with pytest.raises(FairmendError, match=f"looks separated by {words}: save it with commas"):
+            read(path)

@@ -116,9 +116,13 @@ def repair(
     """Repair a network and prove it.
 
     MODEL is a file: {formats}. The network in it is changed as little as possible so that
-    each repair input (with auto and blind, where nothing has a tolerance: everyone) provably gets the same answer
-    whatever its protected features are. The proof is written as a certificate that fairmend check reads. Exits
-    with 1 if repair inputs are still treated unequally, which only a baseline (flip, grft, care) can leave.
+    each repair input provably gets the same answer whatever its protected features are, also when it differs in
+    others by up to their tolerance. With blind, and with auto wherever that can be proven, protected features make no
+    difference for anyone. Exits with 1 if repair inputs are still treated unequally, which only a baseline (flip,
+    grft, care) can leave.
+
+    Writes into the folder: the network as model with MODEL's suffix, certificate.json (the proof, for fairmend check),
+    spec.toml, repair_inputs.csv, result.json (every figure), report.html and report.json.
     """
     from fairmend.commands.repair import run_repair
 

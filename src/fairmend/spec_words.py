@@ -36,7 +36,7 @@ def reading_words(feature: Feature) -> str:
         return base
     first, second = feature.scale.values()
     names = "mean, std" if "mean" in feature.scale else "min, max"
-    return f"{base}, scaled ({names} = {first:.6g}, {second:.6g})"
+    return f"{base}, scaled ({names} = {_in_full(first)}, {_in_full(second)})"
 
 
 def role_words(feature: Feature) -> str:
@@ -74,6 +74,10 @@ def neighbourhood_words(spec: Spec) -> str:
     if exact:
         return f"Every neighbourhood holds {count:,} people, oneself among them."
     return f"A neighbourhood holds up to {count:,} people, oneself among them; near the ends of a range, fewer."
+
+
+def _in_full(number: float) -> str:
+    return repr(float(number)).removesuffix(".0")
 
 
 def _listed(names: list[str]) -> str:

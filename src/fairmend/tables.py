@@ -156,6 +156,10 @@ def _read_csv(path: Path) -> pd.DataFrame:
 def _check_header(path: Path) -> None:
     header = pd.read_csv(path, header=None, nrows=1, dtype=str, encoding="utf-8-sig", skipinitialspace=True)
     names = header.iloc[0].tolist()
+    if len(names) == 1:
+        for separator, words in ((";", '";"'), ("\t", "tabs")):
+            if separator in str(names[0]):
+                raise FairmendError(f"{path}: looks separated by {words}: save it with commas")
     for name in names:
         if isinstance(name, str) and names.count(name) > 1:
             raise FairmendError(f'{path}: the header names column "{name}" twice; rename or remove one')

@@ -2,6 +2,9 @@
 
 import csv
 import io
+import os
+import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ from fairmend.bench.figures import beside, loss_figure
 from fairmend.bench.protocol import Sources, load_setting, names, paper
 from fairmend.bench.render import show, write
 from fairmend.bench.tables import Entry, Table
+from fairmend.commands.bench import run_bench
 
 
 def fake_cell(setting, method):
@@ -209,3 +213,45 @@ def test_a_missing_folder_is_refused_on_the_command_line(tmp_path):
     assert result.exit_code == 2
     assert "nowhere: no such folder" in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_without_a_finished_cell_is_empty(tmp_path, made, monkeypatch):
+    made.extend(["x"] * 41)
+
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "make", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            bench_run.run("timing", tmp_path, Sources(), jobs.Effort())
+    assert (tmp_path / "run.json").is_file()
+    bench_run.run("timing", tmp_path, Sources(), jobs.QUICK)
+
+
+def test_a_run_goes_on_from_another_folder(tmp_path, made, monkeypatch):
+    made.extend(["x"] * 41)
+    (tmp_path / "models").mkdir()
+    monkeypatch.chdir(tmp_path)
+    bench_run.run("timing", tmp_path / "out", Sources(Path("models")), jobs.QUICK)
+    monkeypatch.chdir(tmp_path / "models")
+    bench_run.run("timing", tmp_path / "out", Sources(Path("../models")), jobs.QUICK, resume=True)
+
+
+def test_an_out_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(FairmendError, match=r"out: is a file; give a folder to write into \(--out\)"):
+        run_bench("table1", tmp_path / "out")
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals differ")
+def test_sigterm_ends_a_run_like_ctrl_c(tmp_path, monkeypatch):
+    def terminated(*_, **__):
+        signal.raise_signal(signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("fairmend.commands.bench.run", terminated)
+    with pytest.raises(KeyboardInterrupt):
+        run_bench("table1", tmp_path / "out", json_output=True)
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -125,7 +125,7 @@ def test_offline_the_message_says_where_to_get_the_file_and_where_to_put_it(file
         message = str(caught.value)
         assert message.startswith(f"{file.name!r} {start}. Get it from {file.source}, at {file.url}, and put it into ")
         assert str(cache) in message
-        assert "data_dir" in message
+        assert "--data-dir (data_dir in Python)" in message
         assert "FAIRMEND_DATA" in message
     assert asked == [file.url]
     assert names(cache) == []

@@ -78,8 +78,8 @@ def jobs_of(wanted: tuple[str, ...], effort: Effort) -> list[Job]:
 def _open(out: Path, sources: Sources, effort: Effort, *, resume: bool) -> Store:
     """The cells below a folder; those of another kind of run are not mixed with these."""
     store, note = Store(out / "cells"), out / "run.json"
-    this_run = {"sources": {key: str(value) for key, value in asdict(sources).items()}, "effort": asdict(effort)}
-    if note.exists():
+    this_run = {"sources": {key: _named(value) for key, value in asdict(sources).items()}, "effort": asdict(effort)}
+    if note.exists() and any(store.folder.rglob("*.json")):  # without a finished cell there is nothing to mix
         if not resume:
             raise FairmendError(f"{out} holds cells of an earlier run; go on with --resume, or choose another --out")
         if json.loads(note.read_text()) != this_run:
@@ -90,6 +90,11 @@ def _open(out: Path, sources: Sources, effort: Effort, *, resume: bool) -> Store
     store.folder.mkdir(parents=True, exist_ok=True)
     write_atomically(note, json.dumps(this_run, indent=1).encode())
     return store
+
+
+def _named(source: object) -> str:
+    """A folder by its full path, which is the same from wherever a run goes on."""
+    return str(source.resolve() if isinstance(source, Path) else source)
 
 
 def _read(wanted: tuple[str, ...], store: Store, effort: Effort) -> Results:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from joblib import cpu_count
@@ -12,6 +16,7 @@ from fairmend.bench.protocol import Sources
 from fairmend.bench.render import show, write
 from fairmend.bench.run import run
 from fairmend.commands.console import bars, show_json
+from fairmend.commands.folder import check_folder
 from fairmend.errors import FairmendError
 
 
@@ -32,8 +37,9 @@ def run_bench(
     for folder in (models_dir, data_dir, splits_dir):
         if folder is not None and not folder.is_dir():
             raise FairmendError(f"{folder}: no such folder")
+    check_folder(out, ["run.json"])
     sources = Sources(models_dir, data_dir, splits_dir, seed)
-    with bars(quiet=json_output) as report:
+    with _stopped_like_ctrl_c(), bars(quiet=json_output) as report:
         effort = QUICK if quick else Effort()
         workers = workers or cpu_count()
         results = run(what, out, sources, effort, workers=workers, resume=resume, progress=report)
@@ -54,3 +60,16 @@ def run_bench(
     show(screen, results.tables)
     for path in files:
         screen.print(f"Saved {path}")
+
+
+@contextmanager
+def _stopped_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM, which schedulers send, end a run as Ctrl-C does, with words on how to go on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

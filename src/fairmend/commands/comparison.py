@@ -109,10 +109,10 @@ class Comparison:
         if self.result.blind:
             if not self._also:
                 return ""
-            return (
-                f"And each of the {self.result.regions:,} repair inputs gets the same answer{self._also}; "
-                f"of {rows} do not."
-            )
+            result = self.result
+            some = "each" if result.proven == result.regions else f"only {result.proven:,}"
+            gets = f"{some} of the {result.regions:,} repair inputs provably gets the same answer"
+            return f"And {gets}{self._also}; of {rows} do not."
         if self.result.proven < self.result.regions:
             return f"Of {rows} are."
         return f"Other people are not covered by the proof: of {rows} are still treated unequally."

@@ -193,13 +193,15 @@ def show_files(screen: Console, out: Path, files: Mapping[str, str]) -> None:
         screen.print(Text.assemble("  ", (name.ljust(width), "cyan"), f"  {what}"))
 
 
-def show_check(screen: Console, certificate: Path, model: Path) -> None:
-    """Check the certificate as anybody can, and say how."""
+def show_check(screen: Console, certificate: Path, model: Path, covers: str = "") -> None:
+    """Check the certificate as anybody can, and say how; `covers` is whom it is about where it leaves somebody out."""
     from fairmend.checker import check
 
     report = check(certificate, model)
     if not report.valid:  # what wrote it and what reads it disagree: neither is to be believed
         raise RuntimeError(f"the certificate {certificate} is not valid: {report.reasons[0]}")
     screen.print()
-    screen.print(Text.assemble(("The certificate is valid", "bold green"), f", checked in {report.seconds:.2f} s by:"))
+    whom, colour = (f" for {covers} only", "bold yellow") if covers else ("", "bold green")
+    words = (f"The certificate is valid{whom}", colour)
+    screen.print(Text.assemble(words, f", checked in {report.seconds:.2f} s by:"))
     screen.print(Text(f"  fairmend check {certificate} {model}", style="bold"), soft_wrap=True)

@@ -23,7 +23,7 @@ def check_folder(out: Path, names: Sequence[str], inputs: Iterable[Path] = (), o
     `inputs` are files that must not be overwritten; `option` is where the user named the folder.
     """
     if os.path.lexists(out) and not out.is_dir():
-        raise FairmendError(f"{out}: is a file; {option} names the folder to write into")
+        raise FairmendError(f"{out}: is a file; give a folder to write into ({option})")
     ground = _ground(out)
     if not ground.is_dir():
         raise FairmendError(f"{out}: {ground} is not a folder; choose another {option}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairmend.commands.comparison import Comparison, measure, repair_and_compare
 from fairmend.commands.console import bars, console, show_check, show_comparison, show_files, show_json
@@ -14,6 +14,9 @@ from fairmend.commands.people import divide
 from fairmend.commands.report import REPORT_FILES, describe_repair, show_report, write_report
 from fairmend.network import Network
 from fairmend.tables import read_table, write_csv, write_json
+
+if TYPE_CHECKING:
+    from fairmend.repair.result import RepairResult
 
 
 def run_repair(
@@ -65,8 +68,11 @@ def run_repair(
     sources |= {} if repair_data is None else {"repair data": repair_data}
     _write(out, net, comparison, document, sources, command, seed)
     certified = comparison.result.certificate is not None
+    covers = _covered(comparison.result)
     if not certified:
         del files["certificate.json"]
+    elif covers:
+        files["certificate.json"] = f"a proof for {covers}, for fairmend check"
     code = 1 if comparison.after.repair.count else 0
     if json_output:
         show_json({**document, "files": {name: out / name for name in files}})
@@ -75,9 +81,17 @@ def run_repair(
     show_comparison(screen, comparison, f"{model.name}, repaired with method {comparison.result.method}")
     show_files(screen, out, files)
     if certified:
-        show_check(screen, out / "certificate.json", out / f"model{model.suffix.lower()}")
+        show_check(screen, out / "certificate.json", out / f"model{model.suffix.lower()}", covers)
     show_report(screen, out / "report.html")
     return code
+
+
+def _covered(result: RepairResult) -> str:
+    """Whom the certificate of a baseline is about; empty where it leaves out nobody it should cover."""
+    if result.proven == result.regions:
+        return ""
+    some = f"{result.proven:,} of the {result.regions:,} repair inputs"
+    return f"everyone's protected features, and {some} with their tolerance" if result.blind else some
 
 
 def _write(

@@ -79,7 +79,7 @@ def cache_folder() -> Path:
 def _by_hand(file: RawFile, path: Path) -> str:
     return (
         f"Get it from {file.source}, at {file.url}, and put it into {str(path.parent)!r}, or into any folder "
-        f"named by data_dir or by the environment variable {DATA_VARIABLE}."
+        f"named by --data-dir (data_dir in Python) or by the environment variable {DATA_VARIABLE}."
     )
 
 

@@ -29,7 +29,8 @@ def activation_option(command: Decorated) -> Decorated:
         "--activation",
         default="relu",
         show_default=True,
-        help="Activation of a network whose file holds weights only (.pth, .safetensors).",
+        help="Activation of a network whose file holds weights only (.pth, .safetensors): relu, leaky_relu, "
+        "leaky_relu(0.2) with another slope than 0.01, tanh or sigmoid.",
     )(command)
 
 
