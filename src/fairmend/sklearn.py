@@ -34,7 +34,7 @@ try:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 except ImportError as error:
-    raise FairmendError('fairmend.sklearn needs scikit-learn 1.6 or later; pip install "fairmend[sklearn]"') from error
+    raise FairmendError('fairmend.sklearn needs scikit-learn 1.7 or later; pip install "fairmend[sklearn]"') from error
 
 __all__ = ["FairRepairClassifier", "InputError", "RepairWarning"]
 

@@ -20,6 +20,7 @@ from fairmend._version import __version__
 from fairmend.atomic import write_atomically
 from fairmend.bounds.rigorous import Slopes, choose_slopes
 from fairmend.errors import FairmendError
+from fairmend.feature import Feature
 from fairmend.neighbourhood import Regions
 from fairmend.network import Array, Network
 from fairmend.repair.proof import Proof, prove_points, prove_regions
@@ -198,7 +199,18 @@ def _region_claim(spec: Spec, count: int, arithmetic: str) -> str:
     where = "in real arithmetic" if arithmetic == "real" else f"in real arithmetic and in {arithmetic} inference"
     also = f", and changing {_names(tolerances)} as well" if tolerances else ""
     protected = _names([f.name for f in spec.protected])
-    return f"{who} listed here gets one answer from this model whatever its {protected}{also}, {where}."
+    claim = f"{who} listed here gets one answer from this model whatever its {protected}{also}, {where}."
+    return f"{claim} Whatever means: {'; '.join(map(_values, spec.protected))}."
+
+
+def _values(feature: Feature) -> str:
+    """The values of a protected feature that were looked at: a claim is about no others."""
+    if feature.categories:
+        words = ", ".join(feature.categories[:12]) + (", …" if len(feature.categories) > 12 else "")
+    else:
+        low, high = feature.bounds
+        words = f"{low:.12g} to {high:.12g}"
+    return f"{feature.name} {words}"
 
 
 def _global_claim(spec: Spec) -> str:
