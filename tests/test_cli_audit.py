@@ -59,7 +59,7 @@ def test_somebody_unequal_is_exit_1_with_count_share_and_pairs_in_words(case):
     net, spec, people = small_network(), small_spec(), small_people()
     unequal = find_unequal(net, spec, people)
     assert result.exit_code == 1, result.stderr
-    for words in ("IDI-D", f"{unequal.count}", f"{100 * unequal.rate:.2f} %", "The same applicant", "instead of"):
+    for words in ("IDI-D", f"{unequal.count}", f"{100 * unequal.rate:.2f} %", "The same person", "instead of"):
         assert words in result.stdout
     for words in ("Accuracy", "Balanced accuracy", "AUC", "Group gaps, age in 4 bins", "Group gaps, gender"):
         assert words in result.stdout

@@ -89,7 +89,7 @@ def test_the_folder_holds_everything_and_it_fits_together(tmp_path, capsys):
 
     shown = " ".join(capsys.readouterr().out.split())
     for pair in result["pairs"]:
-        sentence = f"Applicant {pair['applicant']}: {pair['before'][0]}. The same applicant, "
+        sentence = f"Applicant {pair['applicant']}: {pair['before'][0]}. The same person, "
         assert sentence in shown
         assert pair["before"][0] != pair["before"][1]
         if pair["proven"]:

@@ -401,10 +401,10 @@ def test_integers_scaled_elsewhere_in_float32_are_accepted():
 def test_a_pair_is_described_in_the_users_values(spec, frame):
     X = spec.encode(frame)
     X[1, 1:] = X[0, 1:]
-    assert spec.describe_pair(X[0], X[1]) == "the same applicant, age 34 instead of 61"
+    assert spec.describe_pair(X[0], X[1]) == "the same person, age 34 instead of 61"
     X[1, 6] = 0
     assert spec.describe_pair(X[0], X[1]).endswith(", age 34 instead of 61, sex female instead of male")
-    assert spec.describe_pair(X[0], X[0]) == "the same applicant, no difference"
+    assert spec.describe_pair(X[0], X[0]) == "the same person, no difference"
     near = X[0].copy()
     near[2] = np.nextafter(near[2], np.float32(0))
     assert re.search(r"gain (\S+) instead of (?!\1)", spec.describe_pair(X[0], near))

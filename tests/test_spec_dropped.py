@@ -42,7 +42,7 @@ def test_a_dropped_category_is_zero_in_all_columns():
     np.testing.assert_array_equal(X[:, 2], [0, 1, 0.5, 12 / 42])
     assert SPEC.decode(X)["race"].tolist() == ["a", "b", "c", "c"]
     assert SPEC.decode(X)["age"].tolist() == [18, 60, 39, 30]
-    assert SPEC.describe_pair(X[0], [0, 0, 0]) == "the same applicant, race b instead of a"
+    assert SPEC.describe_pair(X[0], [0, 0, 0]) == "the same person, race b instead of a"
 
 
 def test_its_neighbourhoods_have_every_category_once():

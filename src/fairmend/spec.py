@@ -229,12 +229,12 @@ class Spec:
     def describe_pair(self, x: ArrayLike, x2: ArrayLike) -> str:
         """Return in words how x2 differs from x, both encoded (width,)."""
         pair = self._matrix(np.stack([np.asarray(x), np.asarray(x2)]))
-        words = ["the same applicant"]
+        words = ["the same person"]
         for f in self._features:
             before, after = decoded(f, pair[:, self._slices[f.name]]).tolist()
             if before != after:
                 words.append(f"{f.name} {_differing(after, before)} instead of {_differing(before, after)}")
-        return ", ".join(words) if len(words) > 1 else "the same applicant, no difference"
+        return ", ".join(words) if len(words) > 1 else "the same person, no difference"
 
     def _matrix(self, X: ArrayLike) -> FloatArray:
         """Return X as a finite array (rows, width), or say what is wrong with it."""

@@ -41,7 +41,7 @@ def test_somebody_found_is_exit_1_with_figures_in_json(case, method):
 def test_words(case):
     result = search(case)
     assert result.exit_code == 1, result.stderr
-    for words in ("Treated unequally, found", "Model calls", "The same applicant", "instead of"):
+    for words in ("Treated unequally, found", "Model calls", "The same person", "instead of"):
         assert words in result.stdout
 
 

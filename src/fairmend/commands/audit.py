@@ -16,12 +16,13 @@ from fairmend.audit.report import AuditReport
 from fairmend.audit.run import audit
 from fairmend.audit.stream import encode_chunk
 from fairmend.commands.comparison import percent
-from fairmend.commands.console import bars, console, group_figures, group_heading, show_json
+from fairmend.commands.console import bars, console, group_figures, group_heading, show_json, show_warnings
 from fairmend.commands.folder import check_folder, staged_folder
 from fairmend.commands.inputs import load_model
 from fairmend.commands.labelled import Labelled
 from fairmend.commands.pairs_file import PairsFile
 from fairmend.commands.report import REPORT_FILES, show_report, write_report
+from fairmend.doubts import spec_doubts
 from fairmend.errors import FairmendError
 from fairmend.neighbourhood import FloatArray
 from fairmend.network import Network
@@ -81,11 +82,14 @@ def run_audit(
         )
         with staged_folder(report) as stage:
             write_report(stage, described)
+    auc = None if labelled.utility is None else labelled.utility.auc
+    doubts = [] if data is None else spec_doubts(net.predict(first.inputs()), auc)
     page = None if report is None else report / "report.html"
     if json_output:
-        show_json({**_document(model, data, seed, out, result, labelled), "report": page})
+        show_json({**_document(model, data, seed, out, result, labelled), "report": page, "warnings": doubts})
     else:
         _show(console(), _title(model, data), result, labelled)
+        show_warnings(console(), doubts)
         if out is not None:
             console().print(Text.assemble("\nEverybody treated unequally is in ", (str(out), "bold")))
         if page is not None:

@@ -15,8 +15,9 @@ from fairmend._version import __version__
 from fairmend.certify.certificate import certificate_of_fair
 from fairmend.certify.run import certify
 from fairmend.certify.verdict import CertifyReport, Verdict
-from fairmend.commands.console import bars, console, show_json
+from fairmend.commands.console import bars, console, show_json, show_warnings
 from fairmend.commands.inputs import load_model, load_people
+from fairmend.doubts import spec_doubts
 from fairmend.errors import FairmendError
 from fairmend.neighbourhood import FloatArray
 from fairmend.network import Network
@@ -58,13 +59,15 @@ def run_certify(
             seed=seed,
             progress=lambda _, done, total: report("Deciding on every person", done, total),
         )
+    doubts = spec_doubts(net.predict(X))
     claimed = None if certificate is None else _write_certificate(certificate, model, net, spec, X, result)
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed, "rows": chosen}
         written = {} if certificate is None else {"certificate": certificate, "certified": claimed}
-        show_json({**names, **result.as_dict(spec), **written})
+        show_json({**names, **result.as_dict(spec), **written, "warnings": doubts})
     else:
         _show(console(), result, spec, chosen, f"{model.name} on {data.name}")
+        show_warnings(console(), doubts)
         if certificate is not None:
             console().print(f"\nCertificate for {claimed:,} of the {result.counts['fair']:,} FAIR: {certificate}")
     counts = result.counts

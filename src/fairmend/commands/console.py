@@ -170,14 +170,19 @@ def group_figures(group: GroupMetrics) -> str:
     return f"{percent(group.demographic_parity_difference)} / {percent(group.equalized_odds_difference)}"
 
 
+def show_warnings(screen: Console, warnings: Sequence[str]) -> None:
+    """Print what should be looked at before an answer is believed."""
+    for warning in warnings:
+        screen.print(Text(f"Warning: {warning}", style="yellow"))
+
+
 def show_comparison(screen: Console, comparison: Comparison, title: str) -> None:
     """Print the table, the warnings below it, and what is proven."""
     if comparison.result.candidates:
         screen.print(candidates_table(comparison.result.candidates))
         screen.print()
     screen.print(comparison_table(comparison, title))
-    for warning in comparison.warnings:
-        screen.print(Text(f"Warning: {warning}", style="yellow"))
+    show_warnings(screen, comparison.warnings)
     screen.print()
     proven, _, rest = comparison.guarantee.partition(":")
     style = "bold green" if proven == "Proven" else "bold yellow"

@@ -143,7 +143,7 @@ def _show_again(screen: Console, comparison: Comparison, pairs: Sequence[Pair], 
     people = comparison.people
     assert people.repair is not None
     table = Table(box=SIMPLE_HEAD, show_edge=False)
-    for heading in ("Applicant", "The same applicant, …", "Before", "Now", "In every case"):
+    for heading in ("Applicant", "The same person, …", "Before", "Now", "In every case"):
         table.add_column(heading)
     for pair in pairs:
         if comparison.result.blind or pair.row in people.repair:
@@ -152,7 +152,7 @@ def _show_again(screen: Console, comparison: Comparison, pairs: Sequence[Pair], 
             verdict = Text("not equal", style="yellow")
         else:
             verdict = Text("equal, all tried", style="green")
-        words = people.spec.describe_pair(pair.x, pair.other).removeprefix("the same applicant, ")
+        words = people.spec.describe_pair(pair.x, pair.other).removeprefix("the same person, ")
         table.add_row(
             str(_number(people, pair)),
             words,

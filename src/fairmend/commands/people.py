@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fairmend.doubts import spec_doubts
 from fairmend.errors import FairmendError
 from fairmend.neighbourhood import FloatArray
 from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.utility import utility
 
 Rows = npt.NDArray[np.int64]
 
@@ -62,7 +64,7 @@ def divide(
 ) -> People:
     """Encode the data and draw repair and calibration rows from it, apart from each other where possible."""
     X, y = _encoded(spec, net, frame, source), classes_of(spec, net, frame, source)
-    warnings = _label_warnings(spec, net, frame, y, source)
+    warnings = [*_label_warnings(spec, net, frame, y, source), *spec_doubts(net.predict(X), utility(net, X, y).auc)]
     order = np.random.default_rng(seed).permutation(len(X)).astype(np.int64)
     if repair_frame is None:
         repair, rest = order[:repair_rows], order[repair_rows:]

@@ -15,13 +15,16 @@ from rich.text import Text
 
 from fairmend._version import __version__
 from fairmend.columns import Problem, problems_of
-from fairmend.commands.console import console, show_json
+from fairmend.commands.console import console, show_json, show_warnings
+from fairmend.commands.people import classes_of
+from fairmend.doubts import spec_doubts
 from fairmend.errors import FairmendError
 from fairmend.feature import Feature
-from fairmend.network import load_network
+from fairmend.network import Network, load_network
 from fairmend.spec import Spec
 from fairmend.spec_words import neighbourhood_words, reading_words, role_words, similar_words, values_words
 from fairmend.tables import read_table
+from fairmend.utility import utility
 
 FITS, DOES_NOT_FIT = 0, 2
 _ROWS_NAMED = 5
@@ -42,7 +45,8 @@ def run_check_spec(
     """Explain a spec and hold data and model against it; returns 2 where one of them does not fit."""
     spec = Spec.load(spec_file)
     frame = None if data is None else read_table(data)
-    inputs = None if model is None else load_network(model, activation).inputs
+    net = None if model is None else load_network(model, activation)
+    inputs = None if net is None else net.inputs
     problems = [] if frame is None else _problems(spec, frame)
     sizes = None if frame is None else _sizes(spec, frame, problems)
     width = None if inputs in (None, spec.width) else _misfit(spec, inputs or 0, model)
@@ -56,7 +60,24 @@ def run_check_spec(
         if model is not None:
             words = width or f"{model.name} reads {inputs} columns, as the spec says."
             screen.print(Text(words, style="bold red" if width else "green"), soft_wrap=True)
+        if net is not None and frame is not None and not width and not problems:
+            _show_fit(screen, spec, net, frame)
     return DOES_NOT_FIT if problems or width else FITS
+
+
+def _show_fit(screen: Console, spec: Spec, net: Network, frame: pd.DataFrame) -> None:
+    """Say how well the network does on the data: a spec that is wrong shows here first."""
+    X = spec.as_inputs(frame, net.dtype)
+    known = utility(net, X, classes_of(spec, net, frame, "the data")) if spec.label is not None else None
+    if known is not None:
+        ranks = "" if known.auc is None else f", AUC {known.auc:.3f}"
+        screen.print(
+            Text(
+                f"With it the network is right for {known.accuracy:.1%} of them (balanced {known.balanced_accuracy:.1%}"
+                f"{ranks}): is that what you know of it?"
+            )
+        )
+    show_warnings(screen, spec_doubts(net.predict(X), None if known is None else known.auc))
 
 
 def _problems(spec: Spec, frame: pd.DataFrame) -> list[Problem]:
