@@ -291,3 +291,12 @@ def test_a_baselines_certificate_says_whom_it_is_about(case):
     assert 0 < saved["proven_repair_inputs"] < saved["repair_inputs"]
     assert f"certificate.json a proof for {some}" in words
     assert f"The certificate is valid for {some} only" in words
+
+
+def test_an_earlier_repair_in_the_folder_is_not_replaced_in_silence(case):
+    first = case.repair()
+    assert "earlier repair" not in first.stdout
+    (case.out / "model.h5").write_bytes(b"of another repair")
+    words = " ".join(case.repair().stdout.split())
+    assert "These replace an earlier repair" in words
+    assert "Still there from before, and not of this repair: model.h5." in words

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+from rich.text import Text
+
 from fairmend.commands.comparison import Comparison, measure, repair_and_compare
 from fairmend.commands.console import bars, console, show_check, show_comparison, show_files, show_json
 from fairmend.commands.folder import check_folder, staged_folder
@@ -48,6 +51,7 @@ def run_repair(
     }
     inputs = [path for path in (model, data, spec_file, repair_data) if path is not None]
     check_folder(out, list(files), inputs)
+    replaced = (out / "result.json").exists()
     spec, net = load_model(model, spec_file, activation)
     people = divide(
         spec,
@@ -80,10 +84,23 @@ def run_repair(
     screen = console()
     show_comparison(screen, comparison, f"{model.name}, repaired with method {comparison.result.method}")
     show_files(screen, out, files)
+    _show_earlier(screen, out, files, replaced)
     if certified:
         show_check(screen, out / "certificate.json", out / f"model{model.suffix.lower()}", covers)
     show_report(screen, out / "report.html")
     return code
+
+
+def _show_earlier(screen: Console, out: Path, files: Mapping[str, str], replaced: bool) -> None:
+    """Say what happened to an earlier repair in the same folder, and what of it still lies there."""
+    if not replaced:
+        return
+    screen.print(Text(f"These replace an earlier repair in {out}.", style="yellow"))
+    stale = [path for path in sorted(out.glob("model.*")) if path.name not in files]
+    stale += [path for path in (out / "certificate.json",) if path.exists() and path.name not in files]
+    if stale:
+        names = ", ".join(path.name for path in stale)
+        screen.print(Text(f"Still there from before, and not of this repair: {names}.", style="yellow"))
 
 
 def _covered(result: RepairResult) -> str:
