@@ -144,3 +144,10 @@ def test_activations_are_read_as_they_are_shown():
     for bad in ("elu", "leaky_relu(x)", "leaky_relu(2)", "relu(1)", ""):
         with pytest.raises(FairmendError):
             parse_activation(bad)
+
+
+def test_a_pickle_is_not_read_and_the_way_round_is_named(tmp_path):
+    path = tmp_path / "model.pkl"
+    path.write_bytes(b"\x80\x04.")
+    with pytest.raises(FairmendError, match=r"Pickles can run any code.*load_network\(estimator\)"):
+        load_network(path)

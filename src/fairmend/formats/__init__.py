@@ -35,6 +35,8 @@ READERS = {
 }
 WRITERS = READERS
 
+_PICKLES = (".pkl", ".pickle", ".joblib")
+
 # torch.nn.LeakyReLU's own default.
 _LEAKY_SLOPE = 0.01
 
@@ -93,7 +95,10 @@ def _format_module(path: Path, table: dict[str, str], verb: str) -> Any:
     name = table.get(path.suffix.lower())
     if name is None:
         suffix = f"the suffix {path.suffix!r}" if path.suffix else "a file without a suffix"
-        raise FairmendError(f"{path}: cannot {verb} {suffix}; supported: {', '.join(table)}")
+        hint = ""
+        if path.suffix.lower() in _PICKLES:
+            hint = '. Pickles can run any code. In Python: fairmend.load_network(estimator).save("model.onnx")'
+        raise FairmendError(f"{path}: cannot {verb} {suffix}; supported: {', '.join(table)}{hint}")
     return importlib.import_module(f"fairmend.formats.{name}")
 
 
