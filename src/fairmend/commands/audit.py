@@ -16,7 +16,7 @@ from fairmend.audit.report import AuditReport
 from fairmend.audit.run import audit
 from fairmend.audit.stream import encode_chunk
 from fairmend.commands.comparison import percent
-from fairmend.commands.console import bars, console, group_figures, group_heading, show_json, show_warnings
+from fairmend.commands.console import bars, console, group_figures, group_heading, show_json, show_pairs, show_warnings
 from fairmend.commands.folder import check_folder, staged_folder
 from fairmend.commands.inputs import load_model
 from fairmend.commands.labelled import Labelled
@@ -89,6 +89,7 @@ def run_audit(
         show_json({**_document(model, data, seed, out, result, labelled), "report": page, "warnings": doubts})
     else:
         _show(console(), _title(model, data), result, labelled)
+        _show_pairs(console(), spec, net.outputs, result)
         show_warnings(console(), doubts)
         if out is not None:
             console().print(Text.assemble("\nEverybody treated unequally is in ", (str(out), "bold")))
@@ -161,7 +162,6 @@ def _show(screen: Console, title: str, result: AuditReport, labelled: Labelled) 
                 style="yellow",
             )
         )
-    _show_pairs(screen, result)
 
 
 def _add_utility(table: Table, labelled: Labelled) -> None:
@@ -182,15 +182,9 @@ def _add_utility(table: Table, labelled: Labelled) -> None:
     table.caption_justify = "left"
 
 
-def _show_pairs(screen: Console, result: AuditReport) -> None:
+def _show_pairs(screen: Console, spec: Spec, outputs: int, result: AuditReport) -> None:
     if not result.pairs:
         return
     shown, count = len(result.pairs), result.count
     screen.print(Text("\nThe worst:" if shown < count else "\nTreated unequally:"))
-    lines = Table.grid(padding=(0, 1))
-    for pair in result.pairs:
-        first, second = (f"answer {a} ({s:+.3g})" for a, s in zip(pair.answers, pair.scores, strict=True))
-        words = f"{pair.difference[0].upper()}{pair.difference[1:]}"
-        what = "sample" if result.sampled else "row"
-        lines.add_row(Text(f"  {what} {pair.row}: {first}."), Text(f"{words}: {second}."))
-    screen.print(lines)
+    show_pairs(screen, spec, outputs, result.pairs, "sample" if result.sampled else "row")

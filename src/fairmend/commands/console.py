@@ -16,9 +16,11 @@ from rich.text import Text
 
 from fairmend.commands.comparison import Comparison, percent
 from fairmend.groups import GroupMetrics
+from fairmend.spec import Spec
 from fairmend.tables import to_json
 
 if TYPE_CHECKING:
+    from fairmend.audit.report import AuditPair
     from fairmend.repair.auto import Candidate
 
 Report = Callable[[str, int, int], None]
@@ -174,6 +176,28 @@ def show_warnings(screen: Console, warnings: Sequence[str]) -> None:
     """Print what should be looked at before an answer is believed."""
     for warning in warnings:
         screen.print(Text(f"Warning: {warning}", style="yellow"))
+
+
+def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditPair], what: str) -> None:
+    """Print pairs of people in the user's own words, a line each; `what` they are numbered as."""
+    lines = Table.grid(padding=(0, 1))
+    for pair in pairs:
+        first, second = (
+            f"{_answer(spec, outputs, answer)} ({score:+.3g})"
+            for answer, score in zip(pair.answers, pair.scores, strict=True)
+        )
+        words = f"{pair.difference[0].upper()}{pair.difference[1:]}"
+        lines.add_row(Text(f"  {what} {pair.row}: {first}."), Text(f"{words}: {second}."))
+    screen.print(lines)
+    line = "" if outputs > 1 else f", {_answer(spec, outputs, 1)} from 0 on"
+    screen.print(Text(f"  (in brackets the score{line}; {what}s are counted from 0)", style="dim"))
+
+
+def _answer(spec: Spec, outputs: int, answer: int) -> str:
+    if spec.label is None or outputs > 2:
+        return f"answer {answer}"
+    positive = f"{spec.label.column} = {spec.label.positive}"
+    return positive if answer else f"not {positive}"
 
 
 def show_comparison(screen: Console, comparison: Comparison, title: str) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from fairmend._version import __version__
 from fairmend.audit.report import AuditPair, make_pairs
-from fairmend.commands.console import bars, console, show_json
+from fairmend.commands.console import bars, console, show_json, show_pairs
 from fairmend.commands.inputs import load_model, load_people
 from fairmend.commands.pairs_file import PairsFile
 from fairmend.network import Network
@@ -65,7 +65,9 @@ def run_search(
         pairs = [pair.as_dict() for pair in _pairs(net, spec, result)]
         show_json({**names, "local_steps": local_steps, **result.as_dict(), "pairs": pairs, "out": out})
     else:
-        _show(console(), f"{model.name}, searched from {data.name}", result, _pairs(net, spec, result))
+        _show(
+            console(), f"{model.name}, searched from {data.name}", result, spec, net.outputs, _pairs(net, spec, result)
+        )
         if out is not None:
             console().print(Text.assemble("\nEverybody found is in ", (str(out), "bold")))
     return SOMEBODY_FOUND if result.count else NOBODY_FOUND
@@ -77,7 +79,7 @@ def _pairs(net: Network, spec: Spec, result: SearchReport) -> list[AuditPair]:
     return make_pairs(net, spec, rows, result.idis[rows], result.others[rows]) if rows else []
 
 
-def _show(screen: Console, title: str, result: SearchReport, pairs: list[AuditPair]) -> None:
+def _show(screen: Console, title: str, result: SearchReport, spec: Spec, outputs: int, pairs: list[AuditPair]) -> None:
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False)
     table.add_column("")
     table.add_column("", justify="right")
@@ -91,9 +93,4 @@ def _show(screen: Console, title: str, result: SearchReport, pairs: list[AuditPa
         screen.print(Text("Nobody was found, which proves nothing: fairmend certify can prove.", style="yellow"))
         return
     screen.print(Text("\nSome of them:"))
-    lines = Table.grid(padding=(0, 1))
-    for pair in pairs:
-        first, second = (f"answer {a} ({s:+.3g})" for a, s in zip(pair.answers, pair.scores, strict=True))
-        words = f"{pair.difference[0].upper()}{pair.difference[1:]}"
-        lines.add_row(Text(f"  {pair.row}: {first}."), Text(f"{words}: {second}."))
-    screen.print(lines)
+    show_pairs(screen, spec, outputs, pairs, "find")
