@@ -196,8 +196,7 @@ def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditP
 def _answer(spec: Spec, outputs: int, answer: int) -> str:
     if spec.label is None or outputs > 2:
         return f"answer {answer}"
-    positive = f"{spec.label.column} = {spec.label.positive}"
-    return positive if answer else f"not {positive}"
+    return f'"{spec.label.positive}"' if answer else f'not "{spec.label.positive}"'
 
 
 def show_comparison(screen: Console, comparison: Comparison, title: str) -> None:
