@@ -149,12 +149,13 @@ def candidates_table(candidates: Sequence[Candidate]) -> Table:
         box=SIMPLE_HEAD,
         show_edge=False,
     )
-    for heading in ("recipe", "proven for", "balanced", "changed", "unfair"):
+    for heading in ("", "recipe", "proven for", "balanced", "changed", "unfair"):
         table.add_column(heading, justify="right" if heading in ("balanced", "changed", "unfair") else "left")
     for candidate in candidates:
         figures = (candidate.balanced_accuracy, candidate.changed, candidate.unfair_rate)
         table.add_row(
-            f"{'→' if candidate.chosen else ' '} {candidate.recipe.name}",
+            "→" if candidate.chosen else "",
+            candidate.recipe.name,
             candidate.guarantee if candidate.proven else "nobody",
             *(percent(figure) if candidate.proven else "–" for figure in figures),
             style="bold green" if candidate.chosen else "",
@@ -216,9 +217,10 @@ def show_files(screen: Console, out: Path, files: Mapping[str, str]) -> None:
     """Print where the files are and what each holds."""
     screen.print()
     screen.print(Text.assemble("Saved in ", (str(out), "bold"), ":"))
-    width = max(map(len, files))
+    lines = Table.grid(padding=(0, 2))
     for name, what in files.items():
-        screen.print(Text.assemble("  ", (name.ljust(width), "cyan"), f"  {what}"))
+        lines.add_row("", Text(name, style="cyan"), Text(what))
+    screen.print(lines)
 
 
 def show_check(screen: Console, certificate: Path, model: Path, covers: str = "") -> None:
