@@ -20,7 +20,7 @@ from rich.table import Table
 import fairmend
 import settings
 from fairmend.audit.scores import Scores
-from fairmend.certify.enumerate import find_unequal
+from fairmend.audit.unequal import find_unequal
 
 NAMES = ("adult-age", "adult-race+age")
 WANTED, MEMORY = 10e6, 500.0

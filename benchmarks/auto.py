@@ -22,8 +22,8 @@ from rich.table import Table
 
 import fairmend
 import settings
-from fairmend.certify.enumerate import find_unequal
-from fairmend.utility import balanced_accuracy
+from fairmend.audit.unequal import find_unequal
+from fairmend.metrics import balanced_accuracy
 
 SAMPLES = 100_000
 MOST_POINTS = 40_000_000

@@ -21,12 +21,12 @@ from rich.progress import track
 from rich.table import Table
 
 import settings
+from fairmend.audit.unequal import find_unequal
 from fairmend.bench.protocol import names, paper
-from fairmend.certify.enumerate import find_unequal
 from fairmend.network import Network
-from fairmend.repair.care import care
-from fairmend.repair.flip import flip
-from fairmend.repair.grft import grft
+from fairmend.repair.baselines.care import care
+from fairmend.repair.baselines.flip import flip
+from fairmend.repair.baselines.grft import grft
 from fairmend.repair.task import Step2, make_task
 
 FARTHEST = 20.0

@@ -21,15 +21,15 @@ from rich.table import Table
 
 import fairmend
 import settings
-from fairmend.certify import branch
-from fairmend.certify.verdict import CertifyReport
+from fairmend.prove.engines import branch
+from fairmend.prove.result import CertifyResult
 
 QUICK = ["compas-race+age", "adult-age", "adult-race+age", "german-sex-G1", "bank-age-B1"]
 AIM = 20.0
 LEAF = branch._LEAF
 
 
-def timed(s: settings.Setting, network: fairmend.Network, engine: str, leaf: int = LEAF) -> tuple[CertifyReport, float]:
+def timed(s: settings.Setting, network: fairmend.Network, engine: str, leaf: int = LEAF) -> tuple[CertifyResult, float]:
     """The report, and the least seconds a call took: these machines are shared, and noise only adds."""
     branch._LEAF = leaf
     best = float("inf")

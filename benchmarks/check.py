@@ -20,9 +20,9 @@ from rich.table import Table
 
 import fairmend
 import settings
-from fairmend.certify.certificate import certificate_of_regions
 from fairmend.network import Activation, Affine, Network
-from fairmend.repair.proof import prove_regions
+from fairmend.prove.certificate import certificate_of_regions
+from fairmend.prove.proof import prove_regions
 
 LIMIT, LARGE_LIMIT = 10.0, 60.0
 
@@ -76,14 +76,14 @@ def check_large(console: Console, folder: Path) -> bool:
     return fine
 
 
-def saved_and_checked(folder: Path, network: Network, certificate: object) -> tuple[fairmend.CheckReport, int]:
+def saved_and_checked(folder: Path, network: Network, certificate: object) -> tuple[fairmend.CheckResult, int]:
     model, path = folder / "model.onnx", folder / "certificate.json"
     network.save(model)
     certificate.save(path, model=model)
     return fairmend.check(path, model), path.stat().st_size
 
 
-def row(name: str, report: fairmend.CheckReport, size: int) -> list[str]:
+def row(name: str, report: fairmend.CheckResult, size: int) -> list[str]:
     verdict = "valid" if report.valid else report.reasons[0]
     margin = "" if report.least_margin is None else f"{report.least_margin:.2e}"
     return [name, verdict, str(report.covers_inference), margin, f"{size / 1e6:.2f}", f"{report.seconds:.3f}"]

@@ -19,11 +19,11 @@ from rich.table import Table
 
 import fairmend
 import settings
-from fairmend.certify.enumerate import find_unequal
+from fairmend.audit.unequal import find_unequal
 from fairmend.repair.calibrate import calibrate
-from fairmend.repair.dual import Dual
-from fairmend.repair.features import Box, Linear
-from fairmend.repair.head import repair_head
+from fairmend.repair.head.dual import Dual
+from fairmend.repair.head.features import Box, Linear
+from fairmend.repair.head.solve import repair_head
 
 LIMITS = {"CUR": 0.0, "L_fair": 0.002, "accuracy": 0.4, "IDI-D": 0.3, "Linear - Box": 1e-6, "Linear - Dual": 1e-6}
 ORIGINAL = {"margin": 1e-6, "delta_limit": 3.0}

@@ -25,11 +25,11 @@ from rich.progress import Progress
 
 import fairmend
 from fairmend import Feature, Network, Spec, Verdict
+from fairmend.audit.unequal import find_unequal
 from fairmend.bounds.rigorous import rigorous_bounds, rigorous_point_logits
-from fairmend.certify.enumerate import find_unequal
 from fairmend.network import Activation, Affine
-from fairmend.repair.features import Linear
-from fairmend.repair.head import repair_head
+from fairmend.repair.head.features import Linear
+from fairmend.repair.head.solve import repair_head
 
 ACTIVATIONS = [
     Activation("relu"),

@@ -21,9 +21,9 @@ from rich.table import Table
 import fairmend
 import settings
 from fairmend.repair.calibrate import calibrate
-from fairmend.repair.dual import Dual
-from fairmend.repair.features import Linear
-from fairmend.repair.head import HeadRepair, repair_head
+from fairmend.repair.head.dual import Dual
+from fairmend.repair.head.features import Linear
+from fairmend.repair.head.solve import HeadRepair, repair_head
 
 ORIGINAL = {"margin": 1e-6, "delta_limit": 3.0}
 DUAL_SECONDS = 300.0

@@ -13,7 +13,7 @@ from statistics import median
 
 from rich.console import Console
 
-HELP = "import sys; sys.argv = ['fairmend', '--help']; from fairmend.cli import main; main(prog_name='fairmend')"
+HELP = "import sys; sys.argv = ['fairmend', '--help']; from fairmend.cli.main import main; main(prog_name='fairmend')"
 # What is run, and the seconds it may take beyond Python's own start.
 CASES = {
     "python itself": ("pass", None),

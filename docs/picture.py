@@ -11,7 +11,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from fairmend.commands.demo import run_demo
+from fairmend.cli.demo import run_demo
 
 WIDTH = 1200
 NAMES = ("chromium", "chromium-browser", "google-chrome")

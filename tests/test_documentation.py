@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from doc_page import CHECKED, RUN, SHOWN, blocks, needs_demo, run
+from support.doc_page import CHECKED, RUN, SHOWN, blocks, needs_demo, run
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
@@ -18,7 +18,7 @@ DEMO = ("applicants.csv", "spec.toml", "model.onnx")
 
 @pytest.fixture(scope="session")
 def demo_files(tmp_path_factory):
-    from fairmend.commands.demo import run_demo
+    from fairmend.cli.demo import run_demo
 
     folder = tmp_path_factory.mktemp("pages") / "demo"
     run_demo(folder, json_output=True)

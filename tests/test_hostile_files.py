@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_case import small_network, small_people, small_spec
-from hostile_models import MARKER, MODELS, pickled
-from hostile_tables import DATA, SPECS
+from support.cli_case import small_network, small_people, small_spec
+from support.hostile_models import MARKER, MODELS, pickled
+from support.hostile_tables import DATA, SPECS
 
 SECONDS = 60
 MEMORY = 1536 * 2**20  # beyond what the imports took
@@ -23,8 +23,8 @@ MEMORY = 1536 * 2**20  # beyond what the imports took
 FORKS = f"""
 import gc, json, os, resource, signal, sys
 import onnx, h5py, torch, pandas, pyarrow.parquet, sklearn.metrics
-from fairmend.cli import main
-import fairmend.commands.repair
+from fairmend.cli.main import main
+import fairmend.cli.repair
 
 def size():
     with open("/proc/self/statm") as file:
@@ -140,7 +140,7 @@ def test_as_the_user_runs_it(case, tmp_path):
         resource.setrlimit(resource.RLIMIT_AS, (12 * 2**30, 12 * 2**30))  # PyTorch reserves much more than it uses
 
     result = subprocess.run(
-        [sys.executable, "-c", "from fairmend.cli import main; main()", *hostile.arguments],
+        [sys.executable, "-c", "from fairmend.cli.main import main; main()", *hostile.arguments],
         cwd=hostile.cwd,
         capture_output=True,
         text=True,

@@ -3,56 +3,70 @@
 from __future__ import annotations
 
 import logging
+import sys
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-# The package of the same name must be imported before the function takes its name here: a first import later on
-# would put the module back.
-import fairmend.audit as _audit_package
-import fairmend.certify as _certify_package
-import fairmend.repair as _repair_package
-import fairmend.search as _search_package
 from fairmend._version import __version__
-from fairmend.api import audit, certify, export_vnnlib, load_network, repair, search
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
-    from fairmend.audit.report import AuditReport
-    from fairmend.certify.verdict import CertifyReport, Verdict
-    from fairmend.checker import CheckReport, check
-    from fairmend.network import Network
+    from fairmend.audit.result import AuditResult
+    from fairmend.audit.run import audit
+    from fairmend.network import Network, load_network
+    from fairmend.prove.certify import certify
+    from fairmend.prove.result import CertifyResult, Verdict
     from fairmend.repair.result import RepairResult
-    from fairmend.search.report import SearchReport
+    from fairmend.repair.run import repair
+    from fairmend.search.result import SearchResult
+    from fairmend.search.run import search
     from fairmend.spec import Feature, Label, Spec
+    from fairmend.vnnlib import export_vnnlib
+    from fairmend_check import CheckResult, check
 
-del _audit_package, _certify_package, _repair_package, _search_package
-
-# Who uses fairmend as a library decides where its log goes.
+# Applications that use fairmend as a library decide where its log goes.
 logging.getLogger("fairmend").addHandler(logging.NullHandler())
 
-_LAZY = {
-    "AuditReport": "fairmend.audit.report",
-    "CertifyReport": "fairmend.certify.verdict",
-    "CheckReport": "fairmend.checker",
+# Where each public name is defined. It is imported on first use, so that `import fairmend` and the command line start
+# fast; what a caller gets is the function or class itself, with its own signature and documentation.
+_HOME = {
+    "AuditResult": "fairmend.audit.result",
+    "CertifyResult": "fairmend.prove.result",
+    "CheckResult": "fairmend_check",
     "Feature": "fairmend.spec",
     "Label": "fairmend.spec",
     "Network": "fairmend.network",
     "RepairResult": "fairmend.repair.result",
-    "SearchReport": "fairmend.search.report",
+    "SearchResult": "fairmend.search.result",
     "Spec": "fairmend.spec",
-    "Verdict": "fairmend.certify.verdict",
-    "check": "fairmend.checker",
+    "Verdict": "fairmend.prove.result",
+    "audit": "fairmend.audit.run",
+    "certify": "fairmend.prove.certify",
+    "check": "fairmend_check",
+    "export_vnnlib": "fairmend.vnnlib",
+    "load_network": "fairmend.network",
+    "repair": "fairmend.repair.run",
+    "search": "fairmend.search.run",
+}
+
+_RENAMED = {
+    "AuditReport": "AuditResult",
+    "CertifyReport": "CertifyResult",
+    "CheckReport": "CheckResult",
+    "SearchReport": "SearchResult",
 }
 
 __all__ = [
-    "AuditReport",
-    "CertifyReport",
-    "CheckReport",
+    "AuditResult",
+    "CertifyResult",
+    "CheckResult",
     "FairmendError",
     "Feature",
     "Label",
     "Network",
     "RepairResult",
-    "SearchReport",
+    "SearchResult",
     "Spec",
     "Verdict",
     "__version__",
@@ -67,13 +81,30 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs pandas or PyTorch when it is first asked for, so that the command line starts fast."""
-    if name in _LAZY:
-        from importlib import import_module
+    if name in _RENAMED:
+        import warnings
 
-        return getattr(import_module(_LAZY[name]), name)
+        new = _RENAMED[name]
+        warnings.warn(f"fairmend.{name} is now called fairmend.{new}", DeprecationWarning, stacklevel=2)
+        return getattr(sys.modules[__name__], new)
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'fairmend' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+class _Package(ModuleType):
+    """Keeps `fairmend.audit`, `fairmend.repair` and `fairmend.search` the public functions.
+
+    There are packages of the same names, and importing a submodule sets an attribute on its parent.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

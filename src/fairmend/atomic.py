@@ -1,12 +1,21 @@
-"""Replace a file whole or not at all."""
+"""Replace a file or the files of a folder completely, or not at all."""
 
 from __future__ import annotations
 
+import logging
 import os
+import secrets
+import shutil
+import signal
+import threading
 import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from fairmend.errors import FairmendError
+
+_logger = logging.getLogger(__name__)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -26,3 +35,79 @@ def write_atomically(path: Path, content: bytes) -> None:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise FairmendError(f"{path}: cannot write: {error.strerror or error}") from error
+
+
+def check_folder(out: Path, names: Sequence[str], inputs: Iterable[Path] = (), option: str = "--out") -> None:
+    """Refuse, before the long work, a folder in which files of these names could not be written.
+
+    `inputs` are files that must not be overwritten; `option` is where the user named the folder.
+    """
+    if os.path.lexists(out) and not out.is_dir():
+        raise FairmendError(f"{out}: is a file; give a folder to write into ({option})")
+    ground = _ground(out)
+    if not ground.is_dir():
+        raise FairmendError(f"{out}: {ground} is not a folder; choose another {option}")
+    for name in names:
+        target = out / name
+        if target.is_dir():
+            raise FairmendError(f"{target}: is a folder, but a file of that name is to be written; move it")
+        for source in inputs:
+            if target.exists() and source.exists() and target.samefile(source):
+                raise FairmendError(f"{target}: would overwrite an input file; choose another {option}")
+    try:
+        probe = _make_stage(ground)
+        probe.rmdir()
+    except OSError as error:
+        reason = error.strerror or error
+        raise FairmendError(f"{out}: cannot write there ({reason}); choose another {option}") from error
+
+
+@contextmanager
+def staged_folder(out: Path) -> Iterator[Path]:
+    """Yield an empty folder beside `out`; what was written there moves into `out` when all went well."""
+    stage: Path | None = None
+    try:
+        stage = _make_stage(_ground(out))
+        yield stage
+        with _uninterrupted():
+            _move(stage, out)
+        _logger.info("wrote %s", out)
+    except OSError as error:
+        raise FairmendError(f"{error.filename or out}: cannot write: {error.strerror or error}") from error
+    finally:
+        if stage is not None:
+            shutil.rmtree(stage, ignore_errors=True)
+
+
+def _ground(out: Path) -> Path:
+    """The folder itself where it exists, else the nearest one above it that does."""
+    return next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+
+
+def _make_stage(ground: Path) -> Path:
+    stage = ground / f".fairmend-{secrets.token_hex(8)}"
+    stage.mkdir()
+    return stage
+
+
+def _move(stage: Path, out: Path) -> None:
+    """One rename for a new folder; file by file into an existing one, whose other files stay."""
+    if not out.exists():
+        out.absolute().parent.mkdir(parents=True, exist_ok=True)
+        os.rename(stage, out)
+        return
+    for file in sorted(stage.iterdir()):
+        os.replace(file, out / file.name)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait, so that files that belong together arrive together."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

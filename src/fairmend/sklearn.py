@@ -13,14 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairmend.columns import is_frame
-from fairmend.drafts.draft import known_columns
-from fairmend.drafts.from_data import draft_from_data
+from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
-from fairmend.formats.sklearn_mlp import read_estimator, to_estimator
 from fairmend.network import Network
-from fairmend.repair.methods import repair
+from fairmend.network.formats.sklearn import read_estimator, to_estimator
+from fairmend.repair.run import repair
 from fairmend.spec import Feature, Spec
+from fairmend.spec.draft.draft import known_columns
+from fairmend.spec.draft.from_data import draft_from_data
+from fairmend.spec.encoding import is_frame
 
 if TYPE_CHECKING:
     from fairmend.report import Report
@@ -38,7 +39,6 @@ except ImportError as error:
 
 __all__ = ["FairRepairClassifier", "InputError", "RepairWarning"]
 
-Floats = npt.NDArray[np.floating[Any]]
 
 ENOUGH_ROWS = 50  # as for `fairmend repair`: with fewer left to calibrate, repair inputs are used for it too
 
@@ -141,13 +141,13 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         chosen: npt.NDArray[Any] = self.classes_[self.network_.predict(read)]
         return chosen
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class (rows, classes)."""
         read = self._ready(X)
         found = self.network_.probabilities(read)
         return found if found.ndim == 2 else np.column_stack([1 - found, found])
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Any) -> FloatArray:
         """Return the logit (rows,) of the second of two classes, or the logits (rows, classes) of more."""
         read = self._ready(X)
         return self.network_.logits(read)
@@ -270,7 +270,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             return X.rename(columns=str)
         return pd.DataFrame(np.asarray(X), columns=[f"x{i}" for i in range(self.n_features_in_)])
 
-    def _encoded(self, X: Any, dtype: npt.DTypeLike) -> Floats:
+    def _encoded(self, X: Any, dtype: npt.DTypeLike) -> FloatArray:
         """Return X as the network reads it; also where values lie beyond the ranges of the spec."""
         if self._before is not None:
             read = self._before.transform(X)
@@ -283,7 +283,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         frame = self._as_frame(X)
         return Spec([_beyond(feature, frame) for feature in self.spec_.features]).encode(frame, dtype)
 
-    def _ready(self, X: Any) -> Floats:
+    def _ready(self, X: Any) -> FloatArray:
         check_is_fitted(self)
         with _value_errors():
             return self._encoded(self._taken(X, reset=False), self.network_.dtype)

@@ -17,7 +17,7 @@ import pandas as pd
 
 from fairmend.atomic import write_atomically
 from fairmend.errors import FairmendError
-from fairmend.words import first_line
+from fairmend.text import first_line
 
 SUFFIXES = (".csv", ".parquet")
 PIECE = 32_768  # rows of a stream at a time

@@ -27,12 +27,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairmend._version import __version__
+from fairmend.arrays import FloatArray
 from fairmend.atomic import write_atomically
 from fairmend.errors import FairmendError
-from fairmend.feature import Feature, FloatArray
-from fairmend.neighbourhood import build_regions, count_points, stream_points
-from fairmend.network import Network
+from fairmend.network import Network, NetworkSource, load_network
 from fairmend.spec import Spec
+from fairmend.spec.features import Feature
+from fairmend.spec.neighbourhoods import build_regions, count_points, stream_points
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,7 +101,7 @@ class VnnlibExport:
 
 
 def export_vnnlib(
-    net: Network,
+    net: NetworkSource,
     spec: Spec,
     X: pd.DataFrame | ArrayLike,
     out: str | PathLike[str],
@@ -122,14 +123,11 @@ def export_vnnlib(
     timeout : the seconds that instances.csv grants a verifier for each problem
     most_boxes : how many boxes a property may have before features are relaxed to intervals
     """
-    if net.inputs != spec.width:
-        raise FairmendError(
-            f"the network reads {net.inputs} columns, the spec describes {spec.width}; "
-            "use the spec the network was trained with"
-        )
+    network = load_network(net)
+    spec.require_inputs(network.inputs)
     if most_boxes < 1 or timeout < 1:
         raise FairmendError(f"most_boxes and timeout must be at least 1, got {most_boxes} and {timeout}")
-    inputs = spec.as_inputs(X, net.dtype)
+    inputs = spec.as_inputs(X, network.dtype)
     numbers = list(range(len(inputs))) if rows is None else [int(row) for row in rows]
     if len(numbers) != len(inputs) or len(set(numbers)) != len(numbers):
         raise FairmendError(f"rows must be {len(inputs)} different numbers, one for each input")
@@ -138,11 +136,11 @@ def export_vnnlib(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FairmendError(f"{folder}: cannot make the folder: {error.strerror or error}") from error
-    write_atomically(folder / MODEL, _model_bytes(net))
+    write_atomically(folder / MODEL, _model_bytes(network))
     digits = len(str(max(numbers)))
     problems = []
-    for row, x, answer in zip(numbers, inputs, net.predict(inputs).tolist(), strict=True):
-        problem, text = _problem(net, spec, x, answer, row, f"row-{row:0{digits}d}.vnnlib", most_boxes)
+    for row, x, answer in zip(numbers, inputs, network.predict(inputs).tolist(), strict=True):
+        problem, text = _problem(network, spec, x, answer, row, f"row-{row:0{digits}d}.vnnlib", most_boxes)
         write_atomically(folder / problem.file, text.encode("utf-8"))
         problems.append(problem)
         _logger.debug("%s: %d boxes, relaxed: %s", problem.file, problem.boxes, ", ".join(problem.relaxed) or "none")
@@ -160,7 +158,7 @@ def _model_bytes(net: Network) -> bytes:
     """The network as verifiers want it: one input at a time, logits out."""
     import onnx
 
-    from fairmend.formats.onnx_format import to_bytes
+    from fairmend.network.formats.onnx.file import to_bytes
 
     model = onnx.load_from_string(to_bytes(Network(net.affines, net.activations, "none", net.names)))
     for value in (*model.graph.input, *model.graph.output):

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 import fairmend
 from fairmend.audit import look, stream
-from fairmend.audit.report import wilson
-from fairmend.certify.enumerate import find_unequal
+from fairmend.audit.result import wilson
+from fairmend.audit.unequal import find_unequal
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.spec import Feature, Spec
 from fairmend.tables import to_json
-from strategies import ACTIVATIONS, random_network
-from strategies_spec import specs_and_inputs, unhurried
+from support.strategies import ACTIVATIONS, random_network
+from support.strategies_spec import specs_and_inputs, unhurried
 
 AGE = Feature("age", "integer", range=(18, 75), scale={"min": 18, "max": 75}, protected=True)
 GENDER = Feature("gender", "categorical", categories=("f", "m"), encoding="one-hot", protected=True)
@@ -193,7 +193,7 @@ def test_the_report_is_plain_data_and_words():
     plain = json.loads(to_json(report.as_dict()))
     assert plain["count"] == report.count
     assert set(plain["pairs"][0]["values"]) == {"age", "gender", "hours", "income"}
-    assert repr(report).startswith(f"AuditReport({report.count} of 50 inputs")
+    assert repr(report).startswith(f"AuditResult({report.count} of 50 inputs")
     assert report.describe().count("\n") == 2
     assert report.evaluations >= SPEC.neighbourhood_sizes(people(50)).sum()
 
@@ -236,5 +236,5 @@ def test_a_bad_row_is_named_as_it_is_counted_over_all_chunks():
 def test_what_cannot_be_audited_is_refused(arguments, message):
     with pytest.raises(FairmendError, match=message):
         fairmend.audit(network(), SPEC, **arguments)
-    with pytest.raises(FairmendError, match="reads 3 columns, the spec describes 5"):
+    with pytest.raises(FairmendError, match="reads 3 columns, but the spec describes 5"):
         fairmend.audit(network(width=3), SPEC)

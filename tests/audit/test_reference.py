@@ -10,7 +10,7 @@ import pytest
 import fairmend
 from fairmend.datasets import load
 from fairmend.spec import Feature, Spec
-from peak_memory import SCRIPT, needs_proc
+from support.peak_memory import SCRIPT, needs_proc
 
 MODELS = {"adult": "AC1", "compas": "compas1", "german": "GC1", "bank": "BM0"}
 TOLERANCES = {"A1": {"hours-per-week": 1}, "B1": {"duration": 1}}

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from fairmend.audit import scores
 from fairmend.audit.scores import Scores
 from fairmend.spec import Feature, Spec
-from strategies import ACTIVATIONS, random_network
-from strategies_spec import specs_and_inputs, unhurried
+from support.strategies import ACTIVATIONS, random_network
+from support.strategies_spec import specs_and_inputs, unhurried
 
 
 def extremes_by_hand(net, spec, X):

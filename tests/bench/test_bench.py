@@ -17,7 +17,7 @@ from fairmend.bench.figures import beside, loss_figure
 from fairmend.bench.protocol import Sources, load_setting, names, paper
 from fairmend.bench.render import show, write
 from fairmend.bench.tables import Entry, Table
-from fairmend.commands.bench import run_bench
+from fairmend.cli.bench import run_bench
 
 
 def fake_cell(setting, method):
@@ -207,7 +207,7 @@ def test_a_setting_reads_the_papers_sets(shared):
 def test_a_missing_folder_is_refused_on_the_command_line(tmp_path):
     from click.testing import CliRunner
 
-    from fairmend.cli import main
+    from fairmend.cli.main import main
 
     result = CliRunner().invoke(main, ["bench", "table1", "--out", str(tmp_path / "out"), "--models-dir", "nowhere"])
     assert result.exit_code == 2
@@ -251,7 +251,7 @@ def test_sigterm_ends_a_run_like_ctrl_c(tmp_path, monkeypatch):
         signal.raise_signal(signal.SIGTERM)
 
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr("fairmend.commands.bench.run", terminated)
+    monkeypatch.setattr("fairmend.cli.bench.run", terminated)
     with pytest.raises(KeyboardInterrupt):
         run_bench("table1", tmp_path / "out", json_output=True)
     assert signal.getsignal(signal.SIGTERM) == before

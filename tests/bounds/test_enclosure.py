@@ -3,14 +3,14 @@
 import mpmath
 import numpy as np
 import pytest
-from exact import CURVED, KINKED, exact_value
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import fairmend.bounds.enclosure
 from fairmend.bounds.enclosure import image, lower_line, upper_line, value
 from fairmend.network import Activation
-from strategies import ACTIVATIONS
+from support.exact import CURVED, KINKED, exact_value
+from support.strategies import ACTIVATIONS
 
 numbers = st.one_of(
     st.floats(-30, 30), st.floats(-1e-10, 1e-10), st.floats(-1e6, 1e6), st.sampled_from((0.0, 1e300, -1e300, 800.0))

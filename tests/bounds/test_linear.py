@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fairmend.bounds import METHODS, Boxes, feature_bounds, propagate
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
-from strategies import ACTIVATIONS, random_network
+from support.strategies import ACTIVATIONS, random_network
 
 RADII = (0.0, 1e-7, 0.05, 1.0, 20.0)
 

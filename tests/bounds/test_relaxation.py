@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairmend.bounds import apply, relax
 from fairmend.network import Activation
-from strategies import ACTIVATIONS
+from support.strategies import ACTIVATIONS
 
 DTYPES = (torch.float32, torch.float64)
 S_SHAPED = ("tanh", "sigmoid")

@@ -6,7 +6,6 @@ import mpmath
 import numpy as np
 import pytest
 import torch
-from exact import CURVED, KINKED, boxes, exact_logits, hard_networks, points_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +23,8 @@ from fairmend.bounds import (
 )
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
-from strategies import ACTIVATIONS, random_network
+from support.exact import CURVED, KINKED, boxes, exact_logits, hard_networks, points_in
+from support.strategies import ACTIVATIONS, random_network
 
 
 def random_boxes(rng, pieces, inputs, radius=0.3):

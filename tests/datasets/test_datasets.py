@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from raw_rows import BANK_HEADER, GERMAN, TINY
 
 from fairmend import datasets
 from fairmend.datasets import adult, bank, german
 from fairmend.datasets._common import assemble
 from fairmend.errors import FairmendError
+from support.raw_rows import BANK_HEADER, GERMAN, TINY
 
 PROTECTED = {"adult": {}, "bank": {}, "german": {}, "compas": {"sex": "Female", "race": "Race", "age": "Age"}}
 TOLERANCE = {"A1": {"hours-per-week": 1}, "B1": {"duration": 1}, "G1": {"credit_amount": 100}}

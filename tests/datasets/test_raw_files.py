@@ -7,11 +7,11 @@ from hashlib import sha256
 
 import pytest
 import requests
-from raw_rows import GERMAN, TINY
 
 from fairmend import datasets
 from fairmend.datasets import adult, bank, compas, german
 from fairmend.errors import FairmendError
+from support.raw_rows import GERMAN, TINY
 
 MODULES = {"adult": adult, "compas": compas, "german": german, "bank": bank}
 FILES = [*adult.FILES, compas.FILE, german.FILE, bank.FILE]

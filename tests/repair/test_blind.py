@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from blind_cases import SPEC, TOLERANT, case
 
 import fairmend
+from fairmend.metrics import balanced_accuracy
 from fairmend.repair.blind import blind, blind_columns, fold, hide, is_blind, references
-from fairmend.utility import balanced_accuracy
+from support.blind_cases import SPEC, TOLERANT, case
 
 
 @pytest.mark.parametrize("activation", ["relu", "leaky_relu", "tanh", "sigmoid"])

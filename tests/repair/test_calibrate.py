@@ -5,13 +5,13 @@ import csv
 import numpy as np
 import pytest
 import torch
-from repair_cases import random_regions
 
 from fairmend import FairmendError, Feature, Spec, load_network
 from fairmend.network import Network
 from fairmend.repair.adam import Adam
 from fairmend.repair.calibrate import calibrate
-from strategies import ACTIVATIONS, random_network
+from support.repair_cases import random_regions
+from support.strategies import ACTIVATIONS, random_network
 
 
 def case(seed=0, hidden=(6, 4), outputs=1, activation="relu", dtype=np.float32, pieces=1, inputs=5, rows=40):
@@ -258,7 +258,7 @@ def test_threads_and_gradients_are_left_as_they_were():
     ("setting", "model"), [("compas-age", "compas1"), ("german-age", "GC1"), ("adult-age-A1", "AC1")]
 )
 def test_the_loss_after_200_steps_is_the_original_methods(shared, setting, model):
-    from fairmend.neighbourhood import Regions
+    from fairmend.spec.neighbourhoods import Regions
 
     splits = np.load(shared / "reference" / "splits" / f"{setting}.npz")
     with (shared / "reference" / "original_results.csv").open() as file:

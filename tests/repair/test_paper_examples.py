@@ -5,10 +5,10 @@ import pytest
 
 from fairmend import Feature, Spec
 from fairmend.network import Activation, Affine, Network
-from fairmend.repair.dual import Dual
-from fairmend.repair.features import Box, Linear
-from fairmend.repair.head import repair_head
-from fairmend.repair.proof import prove_regions
+from fairmend.prove.proof import prove_regions
+from fairmend.repair.head.dual import Dual
+from fairmend.repair.head.features import Box, Linear
+from fairmend.repair.head.solve import repair_head
 
 NETWORK = Network(
     [

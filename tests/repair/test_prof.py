@@ -7,15 +7,15 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from repair_cases import sampled
 
 import fairmend
 from fairmend import FairmendError, Feature, Spec
-from fairmend.certify.enumerate import find_unequal, sample_unequal
+from fairmend.audit.unequal import find_unequal, sample_unequal
 from fairmend.network import Affine, Network
-from fairmend.repair.proof import prove_regions
-from strategies import ACTIVATIONS, random_network
-from strategies_spec import specs
+from fairmend.prove.proof import prove_regions
+from support.repair_cases import sampled
+from support.strategies import ACTIVATIONS, random_network
+from support.strategies_spec import specs
 
 AGE = Feature("age", "integer", range=(0, 5), protected=True, scale={"min": 0, "max": 5})
 RACE = Feature("race", "categorical", categories=("a", "b", "c"), encoding="one-hot", protected=True)
@@ -315,7 +315,7 @@ def test_bad_arguments_say_what_is_wrong(change, message):
 
 def test_a_spec_of_another_width_is_refused():
     network = case(SPECS["ordinal"])[0]
-    with pytest.raises(FairmendError, match=r"spec describes 4 inputs.*network takes 2"):
+    with pytest.raises(FairmendError, match=r"network reads 2 columns, but the spec describes 4"):
         repair(network, SPECS["one-hot"], np.eye(4), np.eye(4), [0, 1, 0, 1])
 
 

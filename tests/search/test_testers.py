@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from search_cases import METHODS, biased, blind, people, spec
 
 import fairmend
-from fairmend.certify.enumerate import find_unequal
+from fairmend.audit.unequal import find_unequal
 from fairmend.network import Affine, Network
-from fairmend.search import SearchReport
+from fairmend.search import SearchResult
+from support.search_cases import METHODS, biased, blind, people, spec
 
 SMALL = {"seeds": 60, "local_steps": 40}
 
@@ -55,7 +55,7 @@ CASES = {
 def test_a_biased_network_is_found_out_and_every_idi_is_confirmed(method, case):
     net = biased(case)
     report = search(net, case, method)
-    assert isinstance(report, SearchReport)
+    assert isinstance(report, SearchResult)
     assert report.count > 50
     assert 0 < report.starts <= report.seeds == 60
     assert report.calls > 60
@@ -179,5 +179,5 @@ def test_bad_options_are_refused(options, message):
 
 
 def test_a_network_of_another_width_is_refused():
-    with pytest.raises(fairmend.FairmendError, match="the network reads 8 columns, the spec describes 6"):
+    with pytest.raises(fairmend.FairmendError, match="the network reads 8 columns, but the spec describes 6"):
         fairmend.search(biased(spec()), spec(one_hot=False), people(spec(one_hot=False)))

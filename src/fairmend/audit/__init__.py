@@ -5,7 +5,7 @@ Light to import: `fairmend.audit` is also the public function, and what it needs
 
 from typing import Any
 
-__all__ = ["AuditPair", "AuditReport", "audit"]
+__all__ = ["AuditPair", "AuditResult", "audit"]
 
 
 def __getattr__(name: str) -> Any:
@@ -13,8 +13,8 @@ def __getattr__(name: str) -> Any:
         from fairmend.audit.run import audit
 
         return audit
-    if name in ("AuditPair", "AuditReport"):
-        from fairmend.audit import report
+    if name in ("AuditPair", "AuditResult"):
+        from fairmend.audit import result
 
-        return getattr(report, name)
+        return getattr(result, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

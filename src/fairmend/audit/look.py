@@ -9,13 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fairmend.arrays import FloatArray, Ints
 from fairmend.audit.scores import Scores
-from fairmend.certify.enumerate import sample_unequal
-from fairmend.neighbourhood import FloatArray
-from fairmend.network import Network
+from fairmend.audit.unequal import sample_unequal
+from fairmend.network import Network, predicted_classes
 from fairmend.spec import Spec
-
-Rows = npt.NDArray[np.int64]
 
 _BATCH = 65_536
 # Larger neighbourhoods are sampled although they are finite: a second for each input, and more, is no audit.
@@ -56,7 +54,7 @@ def enumerable(spec: Spec) -> bool:
     return math.prod(int(size) for size in sizes) <= MOST_POINTS
 
 
-def lead(logits: FloatArray, first: Rows, second: Rows) -> npt.NDArray[np.float64]:
+def lead(logits: FloatArray, first: Ints, second: Ints) -> npt.NDArray[np.float64]:
     """Return by how much class `first` is ahead of `second` (rows,); of one logit, its size for class 1."""
     values = logits.astype(np.float64)
     if values.ndim == 1:
@@ -124,7 +122,7 @@ class Around:
     def worst(self, X: FloatArray) -> Worst:
         """Find a bad neighbour of each of X, known to have one: the worst of many samples."""
 
-        def stream() -> Iterator[tuple[Rows, FloatArray]]:
+        def stream() -> Iterator[tuple[Ints, FloatArray]]:
             for row, x in enumerate(X):
                 copies = np.repeat(x[None], _AGAIN, axis=0)
                 unequal = sample_unequal(self._net, self._spec, copies, self._per_row, self._seed)
@@ -143,7 +141,7 @@ def _decided(lowest: FloatArray, highest: FloatArray, error: npt.NDArray[np.floa
 
 
 def _compare(
-    net: Network, X: FloatArray, stream: Iterator[tuple[Rows, FloatArray]], logits: FloatArray | None = None
+    net: Network, X: FloatArray, stream: Iterator[tuple[Ints, FloatArray]], logits: FloatArray | None = None
 ) -> Worst:
     """Compare each input, of which the logits may be known, with its points; the answers are those of `net.predict`.
 
@@ -151,14 +149,14 @@ def _compare(
     with it the verdict of every enumeration, depends on who is asked about together.
     """
     logits = net.logits(X) if logits is None else logits
-    own = _classes(logits)
+    own = predicted_classes(logits)
     gap, other = np.zeros(len(X)), np.full_like(X, np.nan)
     unequal = np.zeros(len(X), dtype=np.bool_)
     points = len(X)
     for rows, batch in stream:
         theirs = net.logits(batch)
         points += len(batch)
-        answers = _classes(theirs)
+        answers = predicted_classes(theirs)
         # The same input may get other last bits in another batch; that is rounding, not unequal treatment.
         hits = np.flatnonzero(answers != own[rows])
         hits = hits[(batch[hits] != X[rows[hits]]).any(axis=1)]
@@ -171,8 +169,3 @@ def _compare(
         who, best = who[better], best[better]
         unequal[who], gap[who], other[who] = True, size[best], batch[hits[best]]
     return Worst(other, Found(unequal, gap, points))
-
-
-def _classes(logits: FloatArray) -> Rows:
-    """As `Network.predict` chooses them."""
-    return (logits >= 0).astype(np.int64) if logits.ndim == 1 else logits.argmax(axis=1).astype(np.int64)

@@ -9,26 +9,25 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
+from fairmend.arrays import FloatArray
 from fairmend.audit.look import Around, Everywhere, enumerable
-from fairmend.audit.report import AuditPair, AuditReport, make_pairs, wilson
+from fairmend.audit.result import AuditPair, AuditResult, make_pairs, wilson
 from fairmend.audit.stream import Inputs, blocks, known_length, sample_blocks
 from fairmend.errors import FairmendError
-from fairmend.neighbourhood import FloatArray
-from fairmend.network import Network
+from fairmend.network import Network, NetworkSource, load_network
+from fairmend.progress import Progress
+from fairmend.prove.witness import with_unseen_from
 from fairmend.spec import Spec
-from fairmend.unseen import with_unseen_from
 
 _logger = logging.getLogger(__name__)
 
-Progress = Callable[[str, int, int], None]
-"""Called with the stage ("audit"), the inputs done and the inputs in all, 0 where nobody knows."""
 
 Witnesses = Callable[[npt.NDArray[np.int64], FloatArray, FloatArray], None]
 """Called with rows (k,), their inputs (k, width) and for each its worst neighbour (k, width)."""
 
 
 def audit(
-    net: Network,
+    net: NetworkSource,
     spec: Spec,
     X: Inputs | None = None,
     samples: int = 100_000,
@@ -38,7 +37,7 @@ def audit(
     pairs: int = 20,
     progress: Progress | None = None,
     witnesses: Witnesses | None = None,
-) -> AuditReport:
+) -> AuditResult:
     """Count the inputs that have a neighbour with another answer, and show the worst.
 
     Parameters
@@ -53,14 +52,15 @@ def audit(
     progress : called with the stage, the inputs done and the inputs in all.
     witnesses : called, block by block, with every unequal input and its worst neighbour.
     """
+    network = load_network(net)
     started = time.perf_counter()
-    _check(net, spec, X is None, samples=samples, per_row=per_row, pairs=pairs)
-    look = Everywhere(net, spec) if enumerable(spec) else Around(net, spec, per_row, seed)
+    _check(network, spec, X is None, samples=samples, per_row=per_row, pairs=pairs)
+    look = Everywhere(network, spec) if enumerable(spec) else Around(network, spec, per_row, seed)
     stream: Iterator[FloatArray]
     if X is None:
-        stream, expected = sample_blocks(spec, samples, seed, net.dtype), samples
+        stream, expected = sample_blocks(spec, samples, seed, network.dtype), samples
     else:
-        stream, expected = blocks(spec, X, net.dtype), known_length(X)
+        stream, expected = blocks(spec, X, network.dtype), known_length(X)
     # Twice as many as asked for, because their order is only known up to rounding yet.
     _logger.info("audit by looking %s", "at every neighbour" if look.exact else f"at {per_row} random neighbours each")
     leaders = _Leaders(2 * pairs)
@@ -74,15 +74,15 @@ def audit(
             # Whose score is 0 up to its last bits may have lost the other answer in another batch.
             sure = worst.found.unequal
             people = block[rows[sure]]
-            witnesses(total + rows[sure], people, with_unseen_from(net, spec, people, worst.other[sure]))
+            witnesses(total + rows[sure], people, with_unseen_from(network, spec, people, worst.other[sure]))
         count, total, evaluations = count + len(rows), total + len(block), evaluations + found.points
         if progress is not None:
             progress("audit", total, expected)
     _logger.info("audit: %d of %d treated unequally, %d scores computed", count, total, evaluations)
-    return AuditReport(
+    return AuditResult(
         count=count,
         total=total,
-        pairs=_pairs(net, spec, look, leaders, pairs),
+        pairs=_pairs(network, spec, look, leaders, pairs),
         exact=look.exact,
         sampled=X is None,
         interval=wilson(count, total) if X is None else None,
@@ -130,11 +130,7 @@ def _pairs(net: Network, spec: Spec, look: Everywhere | Around, leaders: _Leader
 
 
 def _check(net: Network, spec: Spec, sampling: bool, *, samples: int, per_row: int, pairs: int) -> None:
-    if net.inputs != spec.width:
-        raise FairmendError(
-            f"the network reads {net.inputs} columns, the spec describes {spec.width}; "
-            "use the spec the network was trained with"
-        )
+    spec.require_inputs(net.inputs)
     least = {"samples": (samples, 1 if sampling else 0), "per_row": (per_row, 1), "pairs": (pairs, 0)}
     for name, (value, lowest) in least.items():
         if value < lowest:

@@ -17,14 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.bounds.inference import inference_error
-from fairmend.feature import Feature
-from fairmend.neighbourhood import FloatArray
 from fairmend.network import Network
 from fairmend.spec import Spec
-
-Floats = npt.NDArray[np.float64]
-Ends = npt.NDArray[np.int64]
+from fairmend.spec.features import Feature
 
 # Multiplications in one layer for one block, and numbers in one buffer: what stays in cache, and below the size at
 # which BLAS starts threads.
@@ -138,7 +135,7 @@ class Scores:
             base[:, start : start + step] = self._weight @ fixed[start : start + step].T + bias
         return base
 
-    def _shapes(self, X: FloatArray) -> tuple[Sequence[Ends], npt.NDArray[np.int64]]:
+    def _shapes(self, X: FloatArray) -> tuple[Sequence[Ints], npt.NDArray[np.int64]]:
         """Return the shapes of the neighbourhoods, and which shape each input's has (inputs,).
 
         A shape is the lowest and highest step that each feature with a tolerance can take, flat; a range cuts it off.
@@ -155,7 +152,7 @@ class Scores:
             _, first, members = np.unique(members * len(values) + which, return_index=True, return_inverse=True)
         return list(np.stack(ends, axis=1)[first].astype(np.int64)), members
 
-    def _steps(self, feature: Feature, where: slice, ends: Ends) -> Floats:
+    def _steps(self, feature: Feature, where: slice, ends: Ints) -> Floats:
         """What each value of a feature adds to the first layer: (values, units)."""
         if feature.one_hot:
             return np.ascontiguousarray(feature.by_category(self._weight[:, where], 0.0).T)
@@ -189,7 +186,7 @@ class Scores:
                     np.maximum(highest[rows], high, out=highest[rows])
         return lowest, highest
 
-    def _table(self, steps: Sequence[Floats], sizes: Sequence[int], index: Ends, dtype: npt.DTypeLike) -> FloatArray:
+    def _table(self, steps: Sequence[Floats], sizes: Sequence[int], index: Ints, dtype: npt.DTypeLike) -> FloatArray:
         """What the points with these numbers add to the first layer: (units, points)."""
         table = np.zeros((len(index), self._weight.shape[0]))
         for values, size in zip(reversed(steps), reversed(sizes), strict=True):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias, Union
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.columns import is_frame
+from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
-from fairmend.neighbourhood import FloatArray
 from fairmend.spec import Spec
+from fairmend.spec.encoding import is_frame
 
 if TYPE_CHECKING:
     import pandas as pd

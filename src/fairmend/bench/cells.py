@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairmend.atomic import write_atomically
+from fairmend.audit.unequal import find_unequal
 from fairmend.bench.protocol import Setting
-from fairmend.certify.enumerate import find_unequal
+from fairmend.evaluate.utility import utility
 from fairmend.network import Network
-from fairmend.utility import utility
 
 _logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ def make(setting: Setting, method: str, seed: int = 0) -> Made:
     """Repair with a method; "original" leaves the network as it is."""
     if method == "original":
         return Made(setting.network)
-    from fairmend.repair.methods import repair
+    from fairmend.repair.run import repair
 
     started = time.perf_counter()
     result = repair(setting.network, setting.spec, setting.X_repair, setting.X_cal, setting.y_cal, method, seed)
@@ -80,7 +80,7 @@ def make(setting: Setting, method: str, seed: int = 0) -> Made:
 def _checked(result: RepairResult) -> str:
     if result.certificate is None:
         return "none"
-    from fairmend.checker import check
+    from fairmend import check
 
     with tempfile.TemporaryDirectory() as folder:
         model, certificate = Path(folder, "model.onnx"), Path(folder, "certificate.json")

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from fairmend.arrays import FloatArray
 from fairmend.datasets import Dataset, load, train_biased
 from fairmend.errors import FairmendError
-from fairmend.network import Array, Network, load_network
+from fairmend.network import Network, load_network
 from fairmend.spec import Spec
 
 MODELS = {"adult": "AC1", "compas": "compas1", "german": "GC1", "bank": "BM0"}
@@ -51,16 +52,16 @@ class Setting:
     dataset: Dataset
     network: Network
     spec: Spec
-    X_repair: Array
-    X_cal: Array
+    X_repair: FloatArray
+    X_cal: FloatArray
     y_cal: np.ndarray
 
     @property
-    def everyone(self) -> Array:
+    def everyone(self) -> FloatArray:
         """All rows of the data set, on which IDI-D is counted."""
         return np.concatenate([self.dataset.X_train, self.dataset.X_test])
 
-    def uniform(self, count: int, seed: int = 2025) -> Array:
+    def uniform(self, count: int, seed: int = 2025) -> FloatArray:
         """Samples of the published input space, on which IDI-S is counted."""
         low, high = self.dataset.bounds.astype(int).T
         return np.random.default_rng(seed).integers(low, high + 1, (count, len(low))).astype(np.float32)

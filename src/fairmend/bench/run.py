@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from fairmend.bench.jobs import Effort, Job, LossJob, RepairJob, loss_key, repai
 from fairmend.bench.protocol import Sources, names
 from fairmend.bench.tables import Table
 from fairmend.errors import FairmendError
+from fairmend.progress import Progress
 
 WHAT = ("table1", "table2", "table3", "table4", "rq4", "timing")
 _SETTINGS = {"table1": ("single",), "table2": ("all",), "table3": ("multi", "relaxed"), "timing": ("all",)}
@@ -26,7 +26,6 @@ _REPAIR_TABLES = {
     "table3": tables.table3,
     "timing": tables.timing,
 }
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)

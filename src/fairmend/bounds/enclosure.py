@@ -10,11 +10,9 @@ any n that fits in a memory. An overflow ends in a number that is not finite, wh
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from fairmend.arrays import Floats
 from fairmend.network import Activation
-
-FloatArray = npt.NDArray[np.float64]
 
 UNIT = 2.0**-53
 TINY = 1e-290
@@ -29,7 +27,7 @@ def gamma(terms: int) -> float:
     return 1.01 * terms * UNIT
 
 
-def value(activation: Activation, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+def value(activation: Activation, z: Floats) -> tuple[Floats, Floats]:
     """f(z) as computed, and its error: f(z) ± error holds the real value, also after rounding that sum."""
     if activation.name == "tanh":
         y = np.tanh(z)
@@ -43,7 +41,7 @@ def value(activation: Activation, z: FloatArray) -> tuple[FloatArray, FloatArray
     return y, _LIBRARY * np.abs(y) + TINY
 
 
-def image(activation: Activation, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+def image(activation: Activation, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
     """An interval around f([lower, upper]); every activation increases, so the ends decide."""
     low, low_error = value(activation, lower)
     high, high_error = value(activation, upper)
@@ -54,8 +52,8 @@ def image(activation: Activation, lower: FloatArray, upper: FloatArray) -> tuple
 
 
 def lower_line(
-    activation: Activation, slope: FloatArray, lower: FloatArray, upper: FloatArray, least: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+    activation: Activation, slope: Floats, lower: Floats, upper: Floats, least: Floats
+) -> tuple[Floats, Floats]:
     """A slope and an intercept with ``slope * z + intercept <= f(z)`` for all real z in [lower, upper].
 
     The slope is the given one, whatever it is, unless something overflows: then the line is flat, at
@@ -69,8 +67,8 @@ def lower_line(
 
 
 def upper_line(
-    activation: Activation, slope: FloatArray, lower: FloatArray, upper: FloatArray, most: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+    activation: Activation, slope: Floats, lower: Floats, upper: Floats, most: Floats
+) -> tuple[Floats, Floats]:
     """A slope and an intercept with ``f(z) <= slope * z + intercept``; see ``lower_line``."""
     if activation.name in ("tanh", "sigmoid"):
         # tanh(-z) = 0 - tanh(z) and sigmoid(-z) = 1 - sigmoid(z): mirror the function and the interval.
@@ -87,23 +85,21 @@ def _kink(activation: Activation) -> float:
     return {"relu": 0.0, "leaky_relu": activation.slope, "identity": 1.0}[activation.name]
 
 
-def _or_flat(slope: FloatArray, intercept: FloatArray, level: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _or_flat(slope: Floats, intercept: Floats, level: Floats) -> tuple[Floats, Floats]:
     usable = np.isfinite(slope) & np.isfinite(intercept)
     return np.where(usable, slope, 0.0), np.where(usable, intercept, level)
 
 
-def _extreme_kinked(
-    activation: Activation, slope: FloatArray, lower: FloatArray, upper: FloatArray, side: int
-) -> FloatArray:
+def _extreme_kinked(activation: Activation, slope: Floats, lower: Floats, upper: Floats, side: int) -> Floats:
     """A bound from ``side`` (-1 below, 1 above) of f(z) - slope * z, which is linear on either side of 0."""
 
-    def at(z: FloatArray) -> FloatArray:
+    def at(z: Floats) -> Floats:
         # As a product the difference keeps its relative accuracy: one rounding in the factor, one in the
         # product, one when the error is added. A computed difference is 0 only if it is exactly 0.
         factor = np.where(z >= 0, 1.0, _kink(activation)) - slope
         product = factor * z
         error = np.where((factor == 0) | (z == 0), 0.0, 4 * UNIT * np.abs(product) + TINY)
-        bound: FloatArray = product + side * error
+        bound: Floats = product + side * error
         return bound
 
     if side > 0:  # f is convex, and so is the difference: its maximum is at an end
@@ -112,7 +108,7 @@ def _extreme_kinked(
     return np.where((lower < 0) & (upper > 0), np.minimum(at_ends, 0.0), at_ends)
 
 
-def _lowest_s_shaped(activation: Activation, slope: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+def _lowest_s_shaped(activation: Activation, slope: Floats, lower: Floats, upper: Floats) -> Floats:
     """A lower bound of g(z) = f(z) - slope * z on the interval, f = tanh or sigmoid.
 
     Above 0, f is concave, so g is least at an end. Below 0 it is convex, so any tangent of g is below it: at
@@ -121,7 +117,7 @@ def _lowest_s_shaped(activation: Activation, slope: FloatArray, lower: FloatArra
     belongs to both sides.
     """
 
-    def at(z: FloatArray, loss: FloatArray | float = 0.0) -> FloatArray:
+    def at(z: Floats, loss: Floats | float = 0.0) -> Floats:
         y, error = value(activation, z)
         product = slope * z
         difference = y - product
@@ -140,17 +136,17 @@ def _lowest_s_shaped(activation: Activation, slope: FloatArray, lower: FloatArra
     return np.where(lower < 0, np.minimum(least, at(t, 1.01 * loss)), least)
 
 
-def _derivative(activation: Activation, z: FloatArray) -> FloatArray:
+def _derivative(activation: Activation, z: Floats) -> Floats:
     """With q = exp(-|z|), sigmoid'(z) = q / (1 + q)²; tanh'(z) = 4 sigmoid'(2z). Accurate in the tails."""
     tanh = activation.name == "tanh"
     q = np.exp(-np.abs(2 * z if tanh else z))
-    slope: FloatArray = q / ((1 + q) * (1 + q))
+    slope: Floats = q / ((1 + q) * (1 + q))
     return 4 * slope if tanh else slope
 
 
-def _where_slope_is(activation: Activation, slope: FloatArray) -> FloatArray:
+def _where_slope_is(activation: Activation, slope: Floats) -> Floats:
     """About the z >= 0 with f'(z) = slope: infinite for slopes below any, 0 for slopes above all."""
     tanh = activation.name == "tanh"
     s = np.clip(slope / 4 if tanh else slope, 0.0, 0.25)
-    z: FloatArray = -np.log(2 * s / (1 - 2 * s + np.sqrt(1 - 4 * s)))
+    z: Floats = -np.log(2 * s / (1 - 2 * s + np.sqrt(1 - 4 * s)))
     return z / 2 if tanh else z

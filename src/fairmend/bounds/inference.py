@@ -8,17 +8,15 @@ multiply-add, in the network's own precision (and so not for bfloat16 or TF32 ke
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairmend.network import Activation, Array, Network
-
-Floats = NDArray[np.float64]
+from fairmend.arrays import FloatArray, Floats
+from fairmend.network import Activation, Network
 
 # The bound itself is computed in float64, with relative errors far below this factor.
 _INFLATE = 1 + 1e-9
 
 
-def inference_error(network: Network, lower: Array, upper: Array) -> Floats:
+def inference_error(network: Network, lower: FloatArray, upper: FloatArray) -> Floats:
     """Largest |computed - real| of each logit over the boxes ``lower <= x <= upper``; ``(pieces, outputs)``.
 
     By induction over the layers: with features known to e, an affine layer of n inputs is known to

@@ -7,16 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from fairmend.arrays import Floats
 from fairmend.errors import FairmendError
 from fairmend.network import Network
-
-FloatArray = npt.NDArray[np.float64]
 
 ENTRIES = 1_000_000
 """Of one temporary array, 8 MB; a handful of them live at a time."""
 
 
-def exact_rows(network: Network, array: npt.ArrayLike, name: str) -> FloatArray:
+def exact_rows(network: Network, array: npt.ArrayLike, name: str) -> Floats:
     """The array ``(rows, inputs)`` in float64, refused where that would change a number."""
     given = np.asarray(array)
     if given.ndim != 2 or given.shape[1] != network.inputs:
@@ -28,7 +27,7 @@ def exact_rows(network: Network, array: npt.ArrayLike, name: str) -> FloatArray:
     return given.astype(np.float64)
 
 
-def exact_boxes(network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+def exact_boxes(network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike) -> tuple[Floats, Floats]:
     """The boxes ``lower <= x <= upper``, each ``(pieces, inputs)``, in float64."""
     low, high = exact_rows(network, lower, "lower"), exact_rows(network, upper, "upper")
     if low.shape != high.shape or not np.all(low <= high):

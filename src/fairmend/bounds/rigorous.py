@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fairmend.bounds.enclosure import TINY, FloatArray, gamma, image, lower_line, upper_line, value
+from fairmend.arrays import Floats
+from fairmend.bounds.enclosure import TINY, gamma, image, lower_line, upper_line, value
 from fairmend.bounds.linear import Boxes, propagate
 from fairmend.bounds.pieces import ENTRIES, exact_boxes, exact_rows, groups, widest
 from fairmend.bounds.relaxation import Lines
@@ -31,8 +32,8 @@ from fairmend.network import Network
 class Slopes:
     """The slopes of one activation layer's lower and upper lines, each ``(pieces, units)``."""
 
-    lower: FloatArray
-    upper: FloatArray
+    lower: Floats
+    upper: Floats
 
 
 class _Layer(NamedTuple):
@@ -42,14 +43,14 @@ class _Layer(NamedTuple):
     ``floor (pieces, 1)`` bounds everything that underflow can take away when passing through.
     """
 
-    weight: FloatArray
-    bias: FloatArray
-    lower_slope: FloatArray
-    lower_intercept: FloatArray
-    upper_slope: FloatArray
-    upper_intercept: FloatArray
-    magnitude: FloatArray
-    floor: FloatArray
+    weight: Floats
+    bias: Floats
+    lower_slope: Floats
+    lower_intercept: Floats
+    upper_slope: Floats
+    upper_intercept: Floats
+    magnitude: Floats
+    floor: Floats
 
 
 class _Rows(NamedTuple):
@@ -58,17 +59,17 @@ class _Rows(NamedTuple):
     A ``(pieces, rows, units)``, c and slack ``(pieces, rows)``.
     """
 
-    A: FloatArray
-    c: FloatArray
-    slack: FloatArray
+    A: Floats
+    c: Floats
+    slack: Floats
 
 
 class _Analysis(NamedTuple):
     """What is known of each piece: its box, the layers so far, and the interval of the last one's outputs."""
 
-    box: tuple[FloatArray, FloatArray]
+    box: tuple[Floats, Floats]
     layers: list[_Layer]
-    outputs: tuple[FloatArray, FloatArray]
+    outputs: tuple[Floats, Floats]
 
 
 def slopes_from(relaxations: Sequence[Lines]) -> list[Slopes]:
@@ -100,7 +101,7 @@ def choose_slopes(network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike) 
 @np.errstate(all="ignore")
 def rigorous_bounds(
     network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike, slopes: Sequence[Slopes] | None = None
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[Floats, Floats]:
     """Lower and upper bounds of each logit over the boxes ``(pieces, inputs)``: each ``(pieces, outputs)``.
 
     Without ``slopes``, those of ``choose_slopes``. Where numbers overflow, a bound is infinite; never NaN.
@@ -117,7 +118,7 @@ def rigorous_bounds(
 @np.errstate(all="ignore")
 def rigorous_differences(
     network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike, slopes: Sequence[Slopes] | None = None
-) -> FloatArray:
+) -> Floats:
     """Lower bounds of logit k minus logit j over the boxes, at [piece, k, j]: ``(pieces, outputs, outputs)``.
 
     The differences themselves are propagated: tighter than a difference of bounds. 0 where k = j.
@@ -137,7 +138,7 @@ def rigorous_differences(
 
 
 @np.errstate(all="ignore")
-def rigorous_point_logits(network: Network, points: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+def rigorous_point_logits(network: Network, points: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Lower and upper bounds of the logits at points ``(n, inputs)``: each ``(n, outputs)``."""
     x = exact_rows(network, points, "points")
     lower, upper = np.empty((2, len(x), network.outputs))
@@ -164,7 +165,7 @@ def rigorous_point_logits(network: Network, points: npt.ArrayLike) -> tuple[Floa
     return lower, upper
 
 
-def _analyse(network: Network, lower: FloatArray, upper: FloatArray, slopes: list[Slopes]) -> _Analysis:
+def _analyse(network: Network, lower: Floats, upper: Floats, slopes: list[Slopes]) -> _Analysis:
     """Go through the network, enclosing each layer's outputs z with the help of the layers before it."""
     known = _Analysis((lower, upper), [], (lower, upper))
     for affine, activation, chosen in zip(network.affines, network.activations, slopes, strict=False):
@@ -187,7 +188,7 @@ def _analyse(network: Network, lower: FloatArray, upper: FloatArray, slopes: lis
     return known
 
 
-def _lower_bounds(rows: _Rows, known: _Analysis) -> FloatArray:
+def _lower_bounds(rows: _Rows, known: _Analysis) -> Floats:
     """Lower bounds ``(pieces, rows)`` of linear functions of what the layer behind the known ones sees.
 
     The better of interval arithmetic and backward substitution, in groups of rows for the sake of memory.
@@ -233,7 +234,7 @@ def _through(rows: _Rows, layer: _Layer) -> _Rows:
     return _Rows(flat.reshape(*A.shape[:2], -1), c, slack + gamma(n + 4) * loss + layer.floor)
 
 
-def _over_box(rows: _Rows, lower: FloatArray, upper: FloatArray) -> FloatArray:
+def _over_box(rows: _Rows, lower: Floats, upper: Floats) -> Floats:
     """Lower bounds ``(pieces, rows)`` of rows over boxes ``(pieces, units)``; -inf where numbers overflow."""
     least = rows.c + (_dot(np.maximum(rows.A, 0.0), lower) + _dot(np.minimum(rows.A, 0.0), upper))
     loss = np.abs(rows.c) + _dot(np.abs(rows.A), _largest(lower, upper))
@@ -242,13 +243,13 @@ def _over_box(rows: _Rows, lower: FloatArray, upper: FloatArray) -> FloatArray:
     return np.where(np.isfinite(least) & np.isfinite(slack), bound, -np.inf)
 
 
-def _dot(A: FloatArray, v: FloatArray) -> FloatArray:
+def _dot(A: Floats, v: Floats) -> Floats:
     """``(pieces, rows)``: A ``(1 or pieces, rows, units)`` times v ``(pieces, units)``."""
-    product: FloatArray = v @ A[0].T if len(A) == 1 else np.matmul(A, v[:, :, None])[:, :, 0]
+    product: Floats = v @ A[0].T if len(A) == 1 else np.matmul(A, v[:, :, None])[:, :, 0]
     return product
 
 
-def _largest(lower: FloatArray, upper: FloatArray) -> FloatArray:
+def _largest(lower: Floats, upper: Floats) -> Floats:
     """The largest absolute value in an interval; never 0, so that infinity times it cannot get lost."""
     return np.maximum(np.abs(lower), np.abs(upper)) + TINY
 
@@ -263,9 +264,7 @@ def _take(slopes: Sequence[Slopes], part: slice) -> list[Slopes]:
     return [Slopes(layer.lower[part], layer.upper[part]) for layer in slopes]
 
 
-def _slopes(
-    network: Network, lower: FloatArray, upper: FloatArray, slopes: Sequence[Slopes] | None
-) -> Sequence[Slopes]:
+def _slopes(network: Network, lower: Floats, upper: Floats, slopes: Sequence[Slopes] | None) -> Sequence[Slopes]:
     if slopes is None:
         return choose_slopes(network, lower, upper)
     expected = [(len(lower), len(affine.bias)) for affine in network.affines[:-1]]

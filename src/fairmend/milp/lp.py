@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmend.arrays import Floats
 from fairmend.errors import FairmendError
 from fairmend.milp.highs import Highs
-from fairmend.milp.model import Floats, Status
+from fairmend.milp.model import Status
 
 _OPTIONS: dict[str, bool | str | float] = {
     "output_flag": False,

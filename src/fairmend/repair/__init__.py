@@ -12,7 +12,7 @@ __all__ = ["RepairResult", "repair"]
 
 def __getattr__(name: str) -> Any:
     if name == "repair":
-        from fairmend.repair.methods import repair
+        from fairmend.repair.run import repair
 
         return repair
     if name == "RepairResult":

@@ -11,11 +11,12 @@ from itertools import product
 
 import numpy as np
 
+from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
-from fairmend.feature import Feature
-from fairmend.network import Affine, Array, Network
+from fairmend.metrics import balanced_accuracy
+from fairmend.network import Affine, Network
 from fairmend.spec import Spec
-from fairmend.utility import balanced_accuracy
+from fairmend.spec.features import Feature
 
 MOST_REFERENCES = 1024
 """More combinations of protected values than this are not all tried: an even choice of each feature's is."""
@@ -31,14 +32,14 @@ def is_blind(network: Network, columns: list[int]) -> bool:
     return not network.affines[0].weight[:, columns].any()
 
 
-def hide(X: Array, columns: list[int]) -> Array:
+def hide(X: FloatArray, columns: list[int]) -> FloatArray:
     """X with zeros in these columns: what a blind network sees, and what keeps its zero weights at zero in training."""
     hidden = X.copy()
     hidden[:, columns] = 0
     return hidden
 
 
-def fold(network: Network, columns: list[int], reference: Array) -> Network:
+def fold(network: Network, columns: list[int], reference: FloatArray) -> Network:
     """The network that always sees ``reference (len(columns),)`` in these columns."""
     first = network.affines[0]
     weight = first.weight.astype(np.float64)
@@ -48,7 +49,7 @@ def fold(network: Network, columns: list[int], reference: Array) -> Network:
     return network.with_affines([folded, *network.affines[1:]])
 
 
-def blind(network: Network, spec: Spec, X_cal: Array, y_cal: np.ndarray) -> Network:
+def blind(network: Network, spec: Spec, X_cal: FloatArray, y_cal: np.ndarray) -> Network:
     """Fold in the reference that keeps most on the calibration set: balanced accuracy, then answers unchanged."""
     columns = blind_columns(spec)
     before = network.predict(X_cal)
@@ -66,7 +67,7 @@ def blind(network: Network, spec: Spec, X_cal: Array, y_cal: np.ndarray) -> Netw
     return fold(network, columns, chosen)
 
 
-def references(spec: Spec, X_cal: Array) -> Array:
+def references(spec: Spec, X_cal: FloatArray) -> FloatArray:
     """Values of the protected columns worth trying, ``(references, columns)``: the mean first, then possible ones."""
     most = max(2, int(MOST_REFERENCES ** (1 / len(spec.protected))))
     combinations = product(*(_possible(feature, most) for feature in spec.protected))
@@ -74,7 +75,7 @@ def references(spec: Spec, X_cal: Array) -> Array:
     return np.stack([mean, *(np.concatenate(parts) for parts in combinations)]).astype(X_cal.dtype)
 
 
-def _possible(feature: Feature, most: int) -> Array:
+def _possible(feature: Feature, most: int) -> FloatArray:
     """Possible values of a feature as the network sees them, evenly chosen, ``(at most most, width)``."""
     if feature.one_hot:
         return feature.corners

@@ -15,10 +15,10 @@ from torch.nn import functional as F
 
 from fairmend.bounds import METHODS, Boxes, apply, feature_bounds
 from fairmend.errors import FairmendError
-from fairmend.neighbourhood import Regions
 from fairmend.network import Affine, Network
+from fairmend.progress import Progress
 from fairmend.repair.adam import Adam
-from fairmend.repair.progress import Progress
+from fairmend.spec.neighbourhoods import Regions
 from fairmend.threads import few_threads
 
 _logger = logging.getLogger(__name__)

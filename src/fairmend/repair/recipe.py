@@ -14,15 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmend.errors import FairmendError
-from fairmend.neighbourhood import Regions
 from fairmend.network import Affine, Network
+from fairmend.progress import Progress
+from fairmend.prove.proof import HEADROOM, Proof, prove_points, prove_regions
 from fairmend.repair.blind import blind, fold, hide, is_blind, references
 from fairmend.repair.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, History, calibrate
-from fairmend.repair.features import Box, FeatureSet, Linear, Points
-from fairmend.repair.head import HeadRepair, repair_head
-from fairmend.repair.progress import Progress
-from fairmend.repair.proof import HEADROOM, Proof, prove_points, prove_regions
+from fairmend.repair.head.features import Box, FeatureSet, Linear, Points
+from fairmend.repair.head.solve import HeadRepair, repair_head
 from fairmend.repair.task import Task
+from fairmend.spec.neighbourhoods import Regions
 
 _logger = logging.getLogger(__name__)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fairmend.certify.certificate import Certificate
 from fairmend.network import Network
-from fairmend.repair.auto import Candidate
+from fairmend.prove.certificate import Certificate
+from fairmend.prove.proof import Proof
 from fairmend.repair.calibrate import History
-from fairmend.repair.proof import Proof
+from fairmend.repair.selection import Candidate
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
-from fairmend.neighbourhood import Regions
-from fairmend.network import Array, Network
+from fairmend.network import Network
 from fairmend.repair.blind import blind_columns
-from fairmend.repair.head import check_search
+from fairmend.repair.head.solve import check_search
 from fairmend.spec import Spec
+from fairmend.spec.neighbourhoods import Regions
 
 FEATURES = ("linear", "box", "points")
 
@@ -55,8 +56,8 @@ class Task:
 
     network: Network
     spec: Spec
-    X_repair: Array
-    X_cal: Array
+    X_repair: FloatArray
+    X_cal: FloatArray
     y_cal: np.ndarray
     step2: Step2
     seed: int = 0
@@ -91,11 +92,7 @@ def make_task(
     seed: int,
 ) -> Task:
     """Check and encode what the user gave."""
-    if spec.width != network.inputs:
-        raise FairmendError(
-            f"the spec describes {spec.width} inputs ({', '.join(spec.column_names[:8])}…) and the network takes "
-            f"{network.inputs}; the spec must list exactly the network's inputs, in their order"
-        )
+    spec.require_inputs(network.inputs)
     if step2.features == "points" and not spec.finite:
         raise FairmendError('features="points" needs finite neighbourhoods; a continuous feature varies here')
     if not (isinstance(seed, int | np.integer) and 0 <= seed < 2**31):

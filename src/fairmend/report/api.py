@@ -13,15 +13,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from fairmend.audit.report import AuditReport
-from fairmend.columns import is_frame
+from fairmend.audit.result import AuditResult
 from fairmend.errors import FairmendError
+from fairmend.evaluate.document import FORMAT, VERSION, Document
+from fairmend.evaluate.provenance import origin
 from fairmend.network import Network
-from fairmend.report.consistent import check_consistent
-from fairmend.report.document import FORMAT, VERSION, Document
-from fairmend.report.origin import origin
-from fairmend.report.plain import from_plain
+from fairmend.report.codec import from_plain
+from fairmend.report.consistency import check_consistent
 from fairmend.spec import Spec
+from fairmend.spec.encoding import is_frame
 from fairmend.tables import write_json, write_text
 
 if TYPE_CHECKING:
@@ -111,10 +111,10 @@ def repair_report(
     title : what the network is called
     check : the command that checks the saved certificate, where there is one
     """
-    from fairmend.commands.comparison import Comparison, measure
-    from fairmend.commands.people import People, classes_of
-    from fairmend.report.repair import repair_document
-    from fairmend.utility import changed_rate
+    from fairmend.evaluate.compare import Comparison, measure
+    from fairmend.evaluate.repair_document import repair_document
+    from fairmend.evaluate.split import People, classes_of
+    from fairmend.metrics import changed_rate
 
     X, X_inputs = spec.as_inputs(data, original.dtype), spec.as_inputs(X_repair, original.dtype)
     if len(X_inputs) != result.regions:
@@ -139,7 +139,7 @@ def repair_report(
 
 
 def audit_report(
-    found: AuditReport,
+    found: AuditResult,
     network: Network,
     spec: Spec,
     data: pd.DataFrame | ArrayLike | None = None,
@@ -157,10 +157,10 @@ def audit_report(
     data, y : the people that were audited, and their classes where known (a DataFrame's label column is read); None
         for an audit of samples, which are drawn again with `seed`
     """
-    from fairmend.commands.people import classes_of
-    from fairmend.groups import group_metrics
-    from fairmend.report.audit import FirstRows, Labels, audit_document
-    from fairmend.utility import utility
+    from fairmend.evaluate.audit_document import FirstRows, Labels, audit_document
+    from fairmend.evaluate.groups import group_metrics
+    from fairmend.evaluate.split import classes_of
+    from fairmend.evaluate.utility import utility
 
     frame = data if is_frame(data) else None
     if data is None:

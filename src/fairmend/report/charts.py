@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from fairmend.report.document import CandidateNote, Dumbbell, Span
+from fairmend.evaluate.document import CandidateNote, Dumbbell, Span
+from fairmend.evaluate.text import number, percent
 from fairmend.report.svg import drawing, element, line, path, strip, text
-from fairmend.report.text import number, percent
 
 Place = Callable[[float], float]
 

@@ -11,9 +11,10 @@ from importlib.resources import files
 import jinja2
 from markupsafe import Markup, escape
 
-from fairmend.report import charts, text
-from fairmend.report.document import Document, Pair, Pairs
-from fairmend.report.scope import scope
+from fairmend.evaluate import text
+from fairmend.evaluate.claims import scope
+from fairmend.evaluate.document import Document, Pair, Pairs
+from fairmend.report import charts
 
 LARGEST = 4_500_000
 """Bytes of a page; with a row less in the table where it would be more."""

@@ -8,7 +8,7 @@ Light to import: `fairmend.search` is also the public function, and what it need
 
 from typing import Any
 
-__all__ = ["SearchReport", "search"]
+__all__ = ["SearchResult", "search"]
 
 
 def __getattr__(name: str) -> Any:
@@ -16,8 +16,8 @@ def __getattr__(name: str) -> Any:
         from fairmend.search.run import search
 
         return search
-    if name == "SearchReport":
-        from fairmend.search.report import SearchReport
+    if name == "SearchResult":
+        from fairmend.search.result import SearchResult
 
-        return SearchReport
+        return SearchResult
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

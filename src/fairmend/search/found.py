@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from fairmend.arrays import FloatArray
 from fairmend.audit.look import Everywhere, enumerable
 from fairmend.bounds.inference import inference_error
-from fairmend.feature import FloatArray
 from fairmend.network import Network
 from fairmend.search.oracle import Oracle
 from fairmend.search.values import Choices, Values

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from fairmend.feature import FloatArray
+from fairmend.arrays import FloatArray, Floats
 from fairmend.network import Activation, Network
 from fairmend.search.oracle import Oracle, classes
 from fairmend.search.values import Values
-
-Floats = npt.NDArray[np.float64]
 
 
 def forward(net: Network, X: FloatArray) -> list[Floats]:

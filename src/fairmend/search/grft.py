@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairmend.arrays import Floats
 from fairmend.search.found import Found
-from fairmend.search.gradients import Floats
 from fairmend.search.oracle import Look, Oracle
 from fairmend.search.values import Choices, Values
 from fairmend.search.walk import Rule, Steps

@@ -12,9 +12,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from fairmend.arrays import Floats
 from fairmend.search.climb import climb
 from fairmend.search.found import Found
-from fairmend.search.gradients import Floats, backward, forward, loss_gradient
+from fairmend.search.gradients import backward, forward, loss_gradient
 from fairmend.search.oracle import Oracle
 from fairmend.search.values import Choices, Values
 from fairmend.search.walk import Rule, Steps

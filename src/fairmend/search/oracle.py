@@ -9,10 +9,11 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.feature import Feature, FloatArray
+from fairmend.arrays import FloatArray
 from fairmend.network import Network
 from fairmend.search.values import Choices, Space, Values
 from fairmend.spec import Spec
+from fairmend.spec.features import Feature
 
 Mask = npt.NDArray[np.bool_]
 

@@ -13,29 +13,28 @@ import numpy.typing as npt
 
 from fairmend.audit.look import enumerable
 from fairmend.errors import FairmendError
-from fairmend.network import Network
+from fairmend.network import NetworkSource, load_network
+from fairmend.progress import Progress
 from fairmend.search import adf, eidig, grft, neuronfair
 from fairmend.search.found import Found
 from fairmend.search.oracle import Oracle
-from fairmend.search.report import SearchReport
+from fairmend.search.result import SearchResult
 from fairmend.search.seeds import draw_seeds
 from fairmend.search.walk import walk
 from fairmend.spec import Spec
-from fairmend.words import suggest
+from fairmend.text import suggest
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _logger = logging.getLogger(__name__)
 
-Progress = Callable[[str, int, int], None]
-"""Called with the stage ("global", "local" or "confirm"), the steps done and the steps in all."""
 
 METHODS: dict[str, ModuleType] = {"adf": adf, "eidig": eidig, "neuronfair": neuronfair, "grft": grft}
 
 
 def search(
-    net: Network,
+    net: NetworkSource,
     spec: Spec,
     X: pd.DataFrame | npt.ArrayLike,
     method: str = "adf",
@@ -45,7 +44,7 @@ def search(
     local_steps: int = 1000,
     global_steps: int = 10,
     progress: Progress | None = None,
-) -> SearchReport:
+) -> SearchResult:
     """Search for people who would get another answer if only their protected features were different.
 
     Parameters
@@ -59,28 +58,25 @@ def search(
     global_steps : how many steps (grft: generations) the global phase takes from each seed at most.
     progress : called with the stage, the steps done and the steps in all.
     """
+    network = load_network(net)
     started = time.perf_counter()
     if method not in METHODS:
         raise FairmendError(f'unknown tester "{method}"{suggest(method, METHODS)}; use one of {", ".join(METHODS)}')
     for name, value, least in (("seeds", seeds, 1), ("local_steps", local_steps, 0), ("global_steps", global_steps, 0)):
         if value < least:
             raise FairmendError(f"{name} is {value}; it must be at least {least}")
-    if net.inputs != spec.width:
-        raise FairmendError(
-            f"the network reads {net.inputs} columns, the spec describes {spec.width}; "
-            "use the spec the network was trained with"
-        )
+    spec.require_inputs(network.inputs)
     tester, rng = METHODS[method], np.random.default_rng(seed)
-    oracle = Oracle(net, spec, rng)
+    oracle = Oracle(network, spec, rng)
     found = Found(oracle)
-    origins = oracle.space.values(draw_seeds(spec.as_inputs(X, net.dtype), seeds, rng))
+    origins = oracle.space.values(draw_seeds(spec.as_inputs(X, network.dtype), seeds, rng))
     starts, partners = tester.find(oracle, origins, global_steps, found, rng, _stage(progress, "global"))
     _logger.info("search %s: %d of %d seeds led to somebody, %d calls", method, len(starts), len(origins), oracle.calls)
     walk(oracle, starts, partners, local_steps, tester.RULE, found, rng, _stage(progress, "local"))
     calls = oracle.calls
     idis, others = found.confirmed(_stage(progress, "confirm"))
     _logger.info("search %s: %d found with %d calls", method, len(idis), calls)
-    return SearchReport(
+    return SearchResult(
         idis=idis,
         others=others,
         method=method,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairmend.feature import FloatArray
+from fairmend.arrays import FloatArray
 
 CLUSTERS = 4
 # Clusters do not become better with more rows than these.

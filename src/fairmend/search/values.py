@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.feature import FloatArray
+from fairmend.arrays import FloatArray
 from fairmend.spec import Spec
 
 Values = npt.NDArray[np.float64]  # (rows, features)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairmend.arrays import Floats
 from fairmend.search.found import Found
-from fairmend.search.gradients import Floats
 from fairmend.search.oracle import Mask, Oracle
 from fairmend.search.values import Choices, Values
 

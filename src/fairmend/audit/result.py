@@ -1,0 +1,173 @@
+"""What an audit found: how many are treated unequally, and the worst pairs in the user's own values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fairmend.arrays import FloatArray
+from fairmend.audit.look import lead
+from fairmend.network import Network
+from fairmend.prove.witness import with_unseen_from
+from fairmend.spec import Spec
+from fairmend.spec.encoding import decoded
+
+_Z = 1.959963984540054  # of 95 %, two-sided
+
+
+@dataclass(frozen=True, eq=False)
+class AuditPair:
+    """Two similar people with two answers.
+
+    Attributes
+    ----------
+    row : which of the audited inputs the first is, counted from 0
+    values, other_values : both in the user's own values, by feature
+    answers : the classes of the two
+    scores : of one output the two logits; of several, by how much the first one's class leads the other's, in both
+    difference : in words, how the other differs
+    x, other : both as the network reads them (width,)
+    """
+
+    row: int
+    values: Mapping[str, Any]
+    other_values: Mapping[str, Any]
+    answers: tuple[int, int]
+    scores: tuple[float, float]
+    difference: str
+    x: FloatArray = field(repr=False)
+    other: FloatArray = field(repr=False)
+
+    @property
+    def gap(self) -> float:
+        """By how much the scores differ."""
+        return abs(self.scores[0] - self.scores[1])
+
+    def describe(self) -> str:
+        """Return the pair in words."""
+        first, second = (f"answer {a}, score {s:.4g}" for a, s in zip(self.answers, self.scores, strict=True))
+        return f"row {self.row}: {first}; {self.difference}: {second}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {
+            "row": self.row,
+            "values": dict(self.values),
+            "other_values": dict(self.other_values),
+            "answers": list(self.answers),
+            "scores": list(self.scores),
+            "gap": self.gap,
+            "difference": self.difference,
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AuditResult:
+    """How many inputs have a neighbour with another answer than their own.
+
+    Attributes
+    ----------
+    count, total : the inputs treated unequally, of how many
+    pairs : the worst pairs, the largest difference in score first; equal people once
+    exact : whether every neighbour was looked at; else `count` is a lower bound
+    sampled : whether the inputs are samples of the input space (IDI-S) rather than given ones (IDI-D)
+    interval : 95 % interval (Wilson) of the rate in the whole input space, None where the inputs were given; where
+        not exact, only its lower end holds
+    evaluations : how many scores were computed
+    seconds : how long it took
+    """
+
+    count: int
+    total: int
+    pairs: tuple[AuditPair, ...]
+    exact: bool
+    sampled: bool
+    interval: tuple[float, float] | None
+    evaluations: int
+    seconds: float
+
+    @property
+    def idi_rate(self) -> float:
+        """The share of inputs treated unequally, 0 to 1."""
+        return self.count / self.total
+
+    def __repr__(self) -> str:
+        """How many, of what, how sure."""
+        what = "sampled inputs" if self.sampled else "inputs"
+        how = "exact" if self.exact else "neighbours sampled: a lower bound"
+        between = f", 95 % interval {self.interval[0]:.2%} to {self.interval[1]:.2%}" if self.interval else ""
+        return f"AuditResult({self.count:,} of {self.total:,} {what}, {self.idi_rate:.2%}{between}, {how})"
+
+    def describe(self) -> str:
+        """Return the finding in words, with the worst pairs."""
+        least = "" if self.exact else "at least "
+        what = "samples of the input space" if self.sampled else "inputs"
+        lines = [f"{least}{self.count:,} of {self.total:,} {what} ({self.idi_rate:.2%}) are treated unequally"]
+        if self.interval:
+            lines[0] += f"; with 95 % confidence {self.interval[0]:.2%} to {self.interval[1]:.2%} of all are"
+        return "\n".join([*lines, *(pair.describe() for pair in self.pairs)])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data; rates are from 0 to 1."""
+        return {
+            "count": self.count,
+            "total": self.total,
+            "idi_rate": self.idi_rate,
+            "interval": None if self.interval is None else list(self.interval),
+            "exact": self.exact,
+            "sampled": self.sampled,
+            "evaluations": self.evaluations,
+            "seconds": self.seconds,
+            "pairs": [pair.as_dict() for pair in self.pairs],
+        }
+
+
+def make_pairs(net: Network, spec: Spec, rows: Sequence[int], X: FloatArray, other: FloatArray) -> list[AuditPair]:
+    """Return the pairs of X and their neighbours (pairs, width), as the network answers them, the worst first."""
+    other = with_unseen_from(net, spec, X, other)
+    logits, theirs = net.logits(X), net.logits(other)
+    answers = np.stack([net.predict(X), net.predict(other)], axis=1)
+    scores = np.stack([logits, theirs], axis=1)
+    if logits.ndim > 1:
+        scores = np.stack([lead(side, *answers.T) for side in (logits, theirs)], axis=1)
+    values, other_values = _records(spec, X), _records(spec, other)
+    pairs = [
+        AuditPair(
+            row=row,
+            values=values[i],
+            other_values=other_values[i],
+            answers=(int(answers[i, 0]), int(answers[i, 1])),
+            scores=(float(scores[i, 0]), float(scores[i, 1])),
+            difference=spec.describe_pair(X[i], other[i]),
+            x=X[i],
+            other=other[i],
+        )
+        for i, row in enumerate(rows)
+    ]
+    return sorted(pairs, key=lambda pair: (-pair.gap, pair.row))
+
+
+def user_values(spec: Spec, X: FloatArray) -> dict[str, list[Any]]:
+    """Return X (rows, width) in the user's own values, by feature; real numbers with as many digits as X has."""
+    digits = np.finfo(X.dtype).precision + 1
+    values = {f.name: decoded(f, X[:, spec.columns(f.name)]).tolist() for f in spec.features}
+    real = [f.name for f in spec.features if f.kind == "continuous"]
+    return values | {name: [float(f"{value:.{digits}g}") for value in values[name]] for name in real}
+
+
+def _records(spec: Spec, X: FloatArray) -> list[dict[str, Any]]:
+    columns = user_values(spec, X)
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def wilson(count: int, total: int) -> tuple[float, float]:
+    """Return the 95 % interval of a rate of which `count` of `total` samples were seen (Wilson, 1927)."""
+    rate, square = count / total, _Z**2
+    middle = (rate + square / (2 * total)) / (1 + square / total)
+    half = _Z * math.sqrt(rate * (1 - rate) / total + square / (4 * total**2)) / (1 + square / total)
+    # At the ends the formula is 0 and 1 but for rounding.
+    return (0.0 if count == 0 else middle - half), (1.0 if count == total else middle + half)

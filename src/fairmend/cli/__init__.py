@@ -1,0 +1,1 @@
+"""The command line: `main` declares the commands, and there is one file for each."""

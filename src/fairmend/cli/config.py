@@ -1,0 +1,187 @@
+"""fairmend.toml: a project's defaults for the options of commands.
+
+    [defaults]              # for every command that has such an option
+    spec = "spec.toml"      # paths are relative to this file
+    seed = 7
+
+    [repair]                # for one command; wins over [defaults]
+    method = "prof"
+
+A key that means nothing, or a value of the wrong type, is an error: a default that is silently not applied could
+change what is proven.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairmend.errors import FairmendError
+
+FILE_NAME = "fairmend.toml"
+EVERYWHERE = "defaults"
+
+# What a file that came with somebody else's project must not decide: these have to be typed.
+_TYPED_ONLY = {"trust-pickle", "force"}
+_NOT_IN_A_FILE = {"help", "version", "config", "no-config"} | _TYPED_ONLY
+
+
+def find_config(start: Path) -> Path | None:
+    """Return the nearest fairmend.toml, in `start` or a folder above it, up to the home folder or the root."""
+    home = Path(os.path.expanduser("~")).resolve()
+    for folder in (start, *start.parents):
+        if (folder / FILE_NAME).is_file():
+            return folder / FILE_NAME
+        if folder == home:
+            break
+    return None
+
+
+def command_defaults(file: Path | None, ctx: click.Context) -> dict[str, Any]:
+    """Return the defaults that the file has for the command of `ctx`, by parameter name; all of it is checked."""
+    if file is None:
+        return {}
+    root = ctx.find_root().command
+    assert isinstance(root, click.Group)
+    tables = _Tables(file, root)
+    names: list[str] = []
+    here: click.Context | None = ctx
+    while here is not None and here.parent is not None:
+        names.insert(0, here.info_name or "")
+        here = here.parent
+    return tables.defaults(tuple(names), ctx.command)
+
+
+def check_config(file: Path, root: click.Group) -> None:
+    """Refuse a file that some command could not take its defaults from."""
+    tables = _Tables(file, root)
+    for path, command in commands_of(root):
+        tables.defaults(path, command)
+
+
+def commands_of(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Yield every command with the words that call it, commands of groups among them."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands_of(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+class _Tables:
+    """The tables of a file, of which every key is known; values are checked where they are used."""
+
+    def __init__(self, file: Path, root: click.Group) -> None:
+        self.file = file
+        self.commands = dict(commands_of(root))
+        data = _read(file)
+        self.everywhere: Mapping[str, Any] = data.pop(EVERYWHERE, {})
+        self.of_command: dict[tuple[str, ...], Mapping[str, Any]] = {}
+        self._take(data, root, ())
+        self._check_keys(self.everywhere, {key for command in self.commands.values() for key in _keys(command)})
+        for path, table in self.of_command.items():
+            command = self.commands[path]
+            self._check_keys(table, _keys(command), path)
+            self._values(table, command, path)
+
+    def defaults(self, path: tuple[str, ...], command: click.Command) -> dict[str, Any]:
+        """Return the values for one command by parameter name."""
+        shared = {key: value for key, value in self.everywhere.items() if key in _keys(command)}
+        return {
+            **self._values(shared, command, (EVERYWHERE,)),
+            **self._values(self.of_command.get(path, {}), command, path),
+        }
+
+    def _take(self, data: Mapping[str, Any], group: click.Group, path: tuple[str, ...]) -> None:
+        for name, table in data.items():
+            command = group.commands.get(name)
+            if command is None:
+                known = group.commands if path else [EVERYWHERE, *group.commands]
+                where = f" of [{'.'.join(path)}]" if path else ""
+                raise FairmendError(f'{self.file}: there is no command "{name}"{where}{_hint(name, known)}')
+            if not isinstance(table, Mapping):
+                raise FairmendError(f"{self.file}: {name} must be a table; write [{name}] and its options below")
+            if isinstance(command, click.Group):
+                self._take(table, command, (*path, name))
+            else:
+                self.of_command[(*path, name)] = table
+
+    def _check_keys(self, table: object, known: Iterable[str], path: tuple[str, ...] = (EVERYWHERE,)) -> None:
+        where = ".".join(path)
+        if not isinstance(table, Mapping):
+            raise FairmendError(f"{self.file}: {where} must be a table; write [{where}] and its options below")
+        for key in table:
+            if key not in known:
+                raise FairmendError(f'{self.file}: [{where}] has an unknown key "{key}"{_hint(key, known)}')
+
+    def _values(self, table: Mapping[str, Any], command: click.Command, path: tuple[str, ...]) -> dict[str, Any]:
+        keys = _keys(command)
+        values = {}
+        for key, value in table.items():
+            parameter = keys[key]
+            try:
+                values[str(parameter.name)] = _checked(value, parameter, self.file.parent)
+            except (FairmendError, click.BadParameter) as error:
+                words = error.message if isinstance(error, click.BadParameter) else str(error)
+                raise FairmendError(f"{self.file}: [{'.'.join(path)}] {key}: {words.rstrip('.')}") from error
+        return values
+
+
+def _read(file: Path) -> dict[str, Any]:
+    from fairmend.spec.toml import read_toml
+
+    return read_toml(file, "the defaults")
+
+
+def _keys(command: click.Command) -> dict[str, click.Parameter]:
+    """What the command's parameters are called in the file: options as on the command line, less the dashes."""
+    keys = {}
+    for parameter in command.params:
+        name = parameter.human_readable_name.lower()
+        if isinstance(parameter, click.Option):
+            name = max(parameter.opts, key=len).lstrip("-")
+        if name not in _NOT_IN_A_FILE:
+            keys[name] = parameter
+    return keys
+
+
+def _checked(value: object, parameter: click.Parameter, folder: Path) -> Any:
+    """Return a value of the type that the parameter takes; text from a shell would be converted, TOML has types."""
+    if parameter.multiple or parameter.nargs != 1:
+        if not isinstance(value, list):
+            raise FairmendError(f"must be a list, got {_shown(value)}")
+        return [_one(entry, parameter, folder) for entry in value]
+    return _one(value, parameter, folder)
+
+
+def _one(value: object, parameter: click.Parameter, folder: Path) -> Any:
+    kind = parameter.type
+    if isinstance(parameter, click.Option) and parameter.is_flag:
+        what, fits = "true or false", isinstance(value, bool)
+    elif isinstance(kind, click.types.IntParamType):
+        what, fits = "a whole number", isinstance(value, int) and not isinstance(value, bool)
+    elif isinstance(kind, click.types.FloatParamType):
+        what, fits = "a number", isinstance(value, int | float) and not isinstance(value, bool)
+    else:
+        what, fits = "text", isinstance(value, str)
+    if not fits:
+        raise FairmendError(f"must be {what}, got {_shown(value)}")
+    if isinstance(kind, click.Path):
+        value = str(value) if folder == Path.cwd() else str(folder / str(value))
+    kind.convert(value, parameter, None)  # ranges and choices
+    return value
+
+
+def _shown(value: object) -> str:
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    from fairmend.text import suggest
+
+    known = list(known)
+    return suggest(word, known) or f"; there are {', '.join(known)}"

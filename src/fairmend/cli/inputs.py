@@ -1,0 +1,35 @@
+"""What most commands begin with: a spec and a network that fit together, and people who fit both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.arrays import FloatArray
+from fairmend.errors import FairmendError
+from fairmend.network import Network, load_network
+from fairmend.spec import Spec
+from fairmend.tables import read_table
+
+
+def load_model(model: Path, spec_file: Path, activation: str) -> tuple[Spec, Network]:
+    """Read the two, and refuse a spec that is of another network."""
+    spec, net = Spec.load(spec_file), load_network(model, activation)
+    spec.require_inputs(net.inputs, f"{model}: the network", str(spec_file))
+    return spec, net
+
+
+def load_people(
+    data: Path, spec: Spec, net: Network, rows: int | None = None, seed: int = 0
+) -> tuple[npt.NDArray[np.int64], FloatArray]:
+    """Read people as the network does: which rows of the file they are, all or so many drawn at random, and inputs."""
+    frame = read_table(data)
+    chosen = np.arange(len(frame), dtype=np.int64)
+    if rows is not None and rows < len(frame):
+        chosen = np.sort(np.random.default_rng(seed).permutation(len(frame))[:rows]).astype(np.int64)
+    try:
+        return chosen, spec.as_inputs(frame.iloc[chosen], net.dtype)
+    except FairmendError as error:
+        raise FairmendError(f"{data}: {error}") from error

@@ -1,0 +1,25 @@
+"""Networks: what they compute (`network`), and the files and objects they are read from (`formats/`)."""
+
+from fairmend.network.network import (
+    ACTIVATIONS,
+    CLOSINGS,
+    DTYPES,
+    Activation,
+    Affine,
+    Network,
+    NetworkSource,
+    load_network,
+    predicted_classes,
+)
+
+__all__ = [
+    "ACTIVATIONS",
+    "CLOSINGS",
+    "DTYPES",
+    "Activation",
+    "Affine",
+    "Network",
+    "NetworkSource",
+    "load_network",
+    "predicted_classes",
+]

@@ -1,0 +1,115 @@
+""".keras files: a zip of the config (JSON) and the weights (HDF5), as Keras 3 writes it. Keras itself is not needed."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.errors import FairmendError
+from fairmend.network import Activation, Network
+from fairmend.network.formats.chain import build
+from fairmend.network.formats.keras.config import Layer, describe
+from fairmend.network.formats.keras.hdf5 import Hdf5File, open_hdf5
+from fairmend.network.formats.keras.layers import read_of, steps_of
+from fairmend.network.formats.keras.write import Style, sequential
+
+_CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
+_KERAS_VERSION = "3.0.0"
+_ROOTS = ("layers", "_layer_checkpoint_dependencies")  # Keras 3, and TensorFlow 2.12's first .keras files
+_SMALL, _RATIO = 16 * 2**20, 20  # weights hardly shrink in a zip: what shrinks more than this is a trap
+
+
+def read(path: Path, activation: Activation) -> Network:
+    """The network in the file; the config says the activations."""
+    source = str(path)
+    config, weights = _members(path)
+    description = describe(config, source)
+    with open_hdf5(weights, source) as file:
+        places = dict(zip((layer.name for layer in description.layers), _places(description.layers), strict=True))
+        arrays = [_arrays(file, layer, places[layer.name]) for layer in description.chain]
+    pairs = zip(description.chain, arrays, strict=True)
+    return build([step for layer, found in pairs for step in steps_of(layer, found, source)], source)
+
+
+def to_bytes(network: Network) -> bytes:
+    """A Sequential that Keras 3 loads."""
+    model = sequential(network, Style.KERAS_3)
+    layers = [layer for layer in model["config"]["layers"] if layer["class_name"] != "InputLayer"]
+    kinds = [Layer(layer["config"]["name"], layer["class_name"], {}) for layer in layers]
+    affines = iter(network.affines)
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        file.create_group("vars")
+        for layer, place in zip(kinds, _places(kinds), strict=True):
+            group = file.create_group(f"layers/{place}/vars")
+            if layer.kind == "Dense":
+                affine = next(affines)
+                group.create_dataset("0", data=np.ascontiguousarray(affine.weight.T))
+                group.create_dataset("1", data=affine.bias)
+    content = {
+        _METADATA: json.dumps({"keras_version": _KERAS_VERSION, "date_saved": "1980-01-01@00:00:00"}).encode(),
+        _CONFIG: json.dumps(model).encode("utf-8"),
+        _WEIGHTS: buffer.getvalue(),
+    }
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        for name, data in content.items():
+            file.writestr(zipfile.ZipInfo(name), data)  # without a date: the same network gives the same bytes
+    return archive.getvalue()
+
+
+def _places(layers: Any) -> list[str]:
+    """Where the weights of each layer lie: dense, dense_1, …, numbered by class in the order of the model."""
+    seen: dict[str, int] = {}
+    places = []
+    for layer in layers:
+        stem = _snake_case(layer.kind)
+        number = seen[stem] = seen.get(stem, -1) + 1
+        places.append(f"{stem}_{number}" if number else stem)
+    return places
+
+
+def _snake_case(name: str) -> str:
+    """LeakyReLU → leaky_re_lu, as Keras does it."""
+    spaced = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", re.sub(r"\W+", "", name))
+    return re.sub(r"([a-z])([A-Z])", r"\1_\2", spaced).lower()
+
+
+def _arrays(file: Hdf5File, layer: Layer, place: str) -> list[npt.NDArray[Any]]:
+    """The variables of a layer, numbered from 0."""
+    for root in _ROOTS:
+        names = file.names(root, place, "vars")
+        if names is not None:
+            numbers = [str(number) for number in range(len(names))]
+            return [file.array(root, place, "vars", number) for number in read_of(layer, numbers)]
+    return []
+
+
+def _members(path: Path) -> tuple[bytes, bytes]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _member(archive, _CONFIG, path), _member(archive, _WEIGHTS, path)
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError, ValueError, OSError) as error:
+        hint = "an older Keras wrote .h5: name it so" if isinstance(error, zipfile.BadZipFile) else "save it again"
+        raise FairmendError(f"{path}: is not a readable .keras file ({error}); {hint}") from error
+
+
+def _member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
+    """A member of the zip, after checking how large it says it is; zipfile stops where that is not true."""
+    entries = [entry for entry in archive.infolist() if entry.filename == name]
+    if len(entries) != 1:
+        raise FairmendError(f"{path}: holds {len(entries)} members {name!r} instead of 1; save the model with Keras 3")
+    size, packed = entries[0].file_size, entries[0].compress_size
+    if size > _SMALL and size > _RATIO * min(packed, path.stat().st_size):
+        raise FairmendError(f"{path}: {name!r} grows from {packed:,} to {size:,} bytes, which no weights do")
+    with archive.open(entries[0]) as member:
+        return member.read(size)

@@ -1,0 +1,80 @@
+""".h5 files of Keras: a whole model in HDF5, its config as JSON in an attribute. Keras itself is not needed."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.errors import FairmendError
+from fairmend.network import Activation, Network
+from fairmend.network.formats.chain import build
+from fairmend.network.formats.keras.config import Layer, describe
+from fairmend.network.formats.keras.hdf5 import Hdf5File, open_hdf5
+from fairmend.network.formats.keras.layers import read_of, steps_of
+from fairmend.network.formats.keras.write import Style, layer_names, sequential
+
+# The config is written as Keras 2 wrote it, which every later release reads as well.
+_KERAS_VERSION = "2.15.0"
+_WHOLE = "save the whole model: model.save('model.h5') or model.save('model.keras')"
+
+
+def read(path: Path, activation: Activation) -> Network:
+    """The network in the file; the config says the activations."""
+    source = str(path)
+    with open_hdf5(path.read_bytes(), source) as file:
+        texts = file.texts("model_config")
+        if not texts or file.names("model_weights") is None:
+            raise FairmendError(f"{path}: holds weights without a model's config, or no model of Keras; {_WHOLE}")
+        chain = describe(texts[0], source).chain
+        arrays = [_arrays(file, layer) for layer in chain]
+        _check_order(file, [layer for layer, found in zip(chain, arrays, strict=True) if found], source)
+    steps = [step for layer, found in zip(chain, arrays, strict=True) for step in steps_of(layer, found, source)]
+    return build(steps, source)
+
+
+def _arrays(file: Hdf5File, layer: Layer) -> list[npt.NDArray[Any]]:
+    """The layer's weights in the order its group lists them."""
+    place = ("model_weights", layer.name)
+    names = file.texts("weight_names", *place) or ()
+    return [file.array(*place, *name.split("/")) for name in read_of(layer, names)]
+
+
+def _check_order(file: Hdf5File, weighted: list[Layer], source: str) -> None:
+    """Keras hands out weights by the order in which the groups are listed, whatever their names are."""
+    listed = [name for name in file.texts("layer_names", "model_weights") or () if _has_weights(file, name)]
+    if sorted(listed) == sorted(layer.name for layer in weighted) and listed != [layer.name for layer in weighted]:
+        raise FairmendError(f"{source}: the weights are not listed in the order of the layers; save the model again")
+
+
+def _has_weights(file: Hdf5File, name: str) -> bool:
+    return bool(file.texts("weight_names", "model_weights", name))
+
+
+def to_bytes(network: Network) -> bytes:
+    """A Sequential that Keras 2 and Keras 3 load."""
+    model = sequential(network, Style.KERAS_2)
+    names = [layer["config"]["name"] for layer in model["config"]["layers"] if layer["class_name"] != "InputLayer"]
+    affines = dict(zip(layer_names(network), network.affines, strict=True))
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        weights = file.create_group("model_weights")
+        for place in (file, weights):
+            place.attrs["keras_version"] = _KERAS_VERSION
+            place.attrs["backend"] = "tensorflow"
+        file.attrs["model_config"] = json.dumps(model)
+        weights.attrs["layer_names"] = np.array([name.encode("ascii") for name in names])
+        for name in names:
+            group = weights.create_group(name)
+            parts = {}
+            if name in affines:
+                parts = {f"{name}/kernel:0": affines[name].weight.T, f"{name}/bias:0": affines[name].bias}
+            group.attrs["weight_names"] = np.array([part.encode("ascii") for part in parts], dtype="S")
+            for part, array in parts.items():
+                group.create_dataset(part, data=np.ascontiguousarray(array))
+    return buffer.getvalue()

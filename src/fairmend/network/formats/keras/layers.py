@@ -1,0 +1,191 @@
+"""Keras layers as steps of a chain: one small function per class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.errors import FairmendError
+from fairmend.network import Activation
+from fairmend.network.formats.chain import BatchNorm, Linear, Nonlinear, Scale, Softmax, Step, refuse
+from fairmend.network.formats.keras.config import Layer
+
+Weights = Sequence[npt.NDArray[Any]]
+
+_PASSED = (
+    "InputLayer",
+    "Dropout",
+    "GaussianNoise",
+    "GaussianDropout",
+    "AlphaDropout",
+    "ActivityRegularization",
+    "Flatten",
+)
+_ACTIVATIONS = ("relu", "tanh", "sigmoid")
+_TINY = 1e-7  # keras.config.epsilon(), which Normalization divides by at least
+_LEAKY_FUNCTION, _LEAKY_LAYER = 0.2, 0.3  # Keras's defaults, which differ from each other and from PyTorch's
+
+
+def read_of(layer: Layer, places: Sequence[str]) -> Sequence[str]:
+    """Of the places of a layer's arrays those that matter; the others (counts, random states) may be no floats."""
+    if layer.kind == "Normalization":
+        return places[:2]  # the third counts the rows it was adapted to
+    return places if layer.kind in ("Dense", "BatchNormalization") else ()
+
+
+def steps_of(layer: Layer, weights: Weights, source: str) -> list[Step]:
+    """What the layer computes at inference."""
+    convert = _LAYERS.get(layer.kind)
+    if convert is None:
+        raise refuse(source, layer.where, "is not supported")
+    _check_dtype(layer, weights, source)
+    return convert(layer, weights, source)
+
+
+def _check_dtype(layer: Layer, weights: Weights, source: str) -> None:
+    """A policy such as mixed_float16 or int8 computes in less than the weights are stored in."""
+    dtype = layer.get("dtype")
+    if isinstance(dtype, dict):
+        config = dtype.get("config")
+        dtype = config.get("name") if isinstance(config, dict) else dtype
+    if dtype not in (None, "float32", "float64") or layer.get("quantization_config"):
+        what = str(layer.get("quantization_config") or dtype)[:80]
+        raise refuse(source, layer.where, f"computes in {what}; fairmend computes in float32 or float64")
+    for array in weights:
+        if dtype is not None and array.dtype.name != dtype:
+            raise refuse(source, layer.where, f"computes in {dtype} with weights stored as {array.dtype.name}")
+
+
+def _expect(layer: Layer, weights: Weights, count: int, source: str) -> Weights:
+    if len(weights) != count:
+        raise FairmendError(
+            f"{source}: {layer.where} has {len(weights)} arrays instead of {count}; save the model again"
+        )
+    return weights
+
+
+def _pass(layer: Layer, weights: Weights, source: str) -> list[Step]:
+    """Nothing at inference; and Flatten leaves rows of numbers as they are."""
+    return []
+
+
+def _dense(layer: Layer, weights: Weights, source: str) -> list[Step]:
+    biased = layer.get("use_bias", layer.get("bias", True))  # "bias" in Keras 1
+    parts = _expect(layer, weights, 2 if biased else 1, source)
+    units = layer.get("units", layer.get("output_dim"))
+    if parts[0].ndim != 2 or parts[0].shape[1] != units:
+        raise FairmendError(f"{source}: {layer.where} has {units} units and a kernel of shape {parts[0].shape}")
+    linear = Linear(layer.where, parts[0].T, parts[1] if biased else None, layer.name)
+    return [linear, *_activation(layer, weights, source)]
+
+
+def _activation(layer: Layer, weights: Weights, source: str) -> list[Step]:
+    """The built-in activation of a Dense or Activation layer, by name; Keras 2 also put whole layers there."""
+    given = layer.get("activation", "linear")
+    if isinstance(given, dict) and given.get("class_name") in ("ReLU", "LeakyReLU", "Softmax"):
+        config = given.get("config")
+        inner = Layer(layer.name, str(given["class_name"]), config if isinstance(config, dict) else {})
+        return _LAYERS[inner.kind](inner, (), source)
+    if given in (None, "linear"):
+        return []
+    if given == "softmax":
+        return [Softmax(layer.where)]
+    if given == "leaky_relu":
+        return [Nonlinear(layer.where, Activation("leaky_relu", _LEAKY_FUNCTION))]
+    if not isinstance(given, str) or given not in _ACTIVATIONS:
+        raise refuse(source, layer.where, f"has the activation {str(given)[:80]}, which is not supported")
+    return [Nonlinear(layer.where, Activation(given))]
+
+
+def _relu(layer: Layer, weights: Weights, source: str) -> list[Step]:
+    if layer.get("max_value") is not None or _number(layer, "threshold", 0.0, source) != 0:
+        raise refuse(source, layer.where, "has a max_value or a threshold, which is not supported")
+    slope = _number(layer, "negative_slope", 0.0, source)
+    return _leaky(layer, slope, source) if slope else [Nonlinear(layer.where, Activation("relu"))]
+
+
+def _leaky_relu(layer: Layer, weights: Weights, source: str) -> list[Step]:
+    if {"negative_slope", "alpha"} <= layer.config.keys():
+        raise refuse(source, layer.where, "has two slopes, negative_slope and alpha")
+    key = "negative_slope" if "negative_slope" in layer.config else "alpha"  # Keras 3, Keras 2
+    return _leaky(layer, _number(layer, key, _LEAKY_LAYER, source), source)
+
+
+def _leaky(layer: Layer, slope: float, source: str) -> list[Step]:
+    try:
+        return [Nonlinear(layer.where, Activation("leaky_relu", slope))]
+    except FairmendError as error:
+        raise refuse(source, layer.where, f"is not supported: {error}") from error
+
+
+def _softmax(layer: Layer, weights: Weights, source: str) -> list[Step]:
+    if layer.get("axis", -1) not in (-1, 1):
+        raise refuse(source, layer.where, "is not over the last axis")
+    return [Softmax(layer.where)]
+
+
+def _batch_norm(layer: Layer, weights: Weights, source: str) -> list[Step]:
+    if layer.get("axis", -1) not in (-1, 1, [-1], [1]):
+        raise refuse(source, layer.where, f"is over axis {layer.get('axis')}, not the last one")
+    if layer.get("renorm") or layer.get("virtual_batch_size") or "mode" in layer.config:
+        raise refuse(source, layer.where, "is batch renormalisation or of Keras 1")
+    parts = [layer.get(part, True) for part in ("scale", "center")]
+    found = list(_expect(layer, weights, 2 + sum(map(bool, parts)), source))
+    gain, shift = (found.pop(0) if part else None for part in parts)
+    return [
+        BatchNorm(layer.where, found[0], found[1], gain, shift, _number(layer, "epsilon", 1e-3, source), layer.name)
+    ]
+
+
+def _normalization(layer: Layer, weights: Weights, source: str) -> list[Step]:
+    if layer.get("axis", -1) not in (None, -1, 1, [-1], [1], []):
+        raise refuse(source, layer.where, f"is over axis {layer.get('axis')}, not the last one")
+    given = [layer.get("mean"), layer.get("variance")]
+    if None in given:
+        given = list(_expect(layer, weights, 2, source))
+    mean, variance = (_numbers(layer, part, source) for part in given)
+    deviation = np.maximum(np.sqrt(np.maximum(variance, 0)), _TINY)
+    if layer.get("invert"):
+        return [Scale(layer.where, deviation, mean)]
+    return [Scale(layer.where, 1 / deviation, -mean / deviation)]
+
+
+def _rescaling(layer: Layer, weights: Weights, source: str) -> list[Step]:
+    gain, shift = (_numbers(layer, layer.get(key, default), source) for key, default in (("scale", 1), ("offset", 0)))
+    return [Scale(layer.where, gain, shift)]
+
+
+def _number(layer: Layer, key: str, default: float, source: str) -> float:
+    given = layer.get(key, default)
+    if isinstance(given, dict):  # NumPy's numbers in Keras 2: {"type": "ndarray", "value": 0.3}
+        given = given.get("value")
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise refuse(source, layer.where, f"has {key}={str(given)[:80]}, which is no number")
+    return float(given)
+
+
+def _numbers(layer: Layer, given: Any, source: str) -> npt.NDArray[np.float64]:
+    """A number or a row of numbers, as a scalar or (width,)."""
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise refuse(source, layer.where, f"has values that are no numbers ({str(given)[:80]})") from error
+    if not np.isfinite(values).all():
+        raise refuse(source, layer.where, "has a value that is not finite")
+    return values.reshape(()) if values.size == 1 else values.reshape(-1)
+
+
+_LAYERS: dict[str, Callable[[Layer, Weights, str], list[Step]]] = {
+    **dict.fromkeys(_PASSED, _pass),
+    "Dense": _dense,
+    "Activation": _activation,
+    "ReLU": _relu,
+    "LeakyReLU": _leaky_relu,
+    "Softmax": _softmax,
+    "BatchNormalization": _batch_norm,
+    "Normalization": _normalization,
+    "Rescaling": _rescaling,
+}

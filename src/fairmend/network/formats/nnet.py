@@ -1,0 +1,172 @@
+""".nnet files: text, ReLU between the layers, as for ACAS Xu and in FairQuant.
+
+Two kinds of files share this format. Those of ACAS Xu hold weights for normalised inputs, (x − mean) / range, and an
+output to be scaled back, y·range + mean: both are folded into the first and the last layer. Those of FairQuant hold
+weights for the raw inputs, and repeat the input box in the lines of means and ranges (mean = min, range = max − min,
+output 0 and 1), which FairQuant never applies: there they are not applied here either. (A file for normalised inputs
+that looks like that is told apart by a wider box: add 1 to its maxima.)
+
+Programs for ACAS Xu also clip an input to [min, max] first. A Network does not: for inputs inside that box it is the
+same function, and outside of it the claims are about the network without clipping. What is saved has a box that holds
+every number, mean 0 and range 1, so that all programs agree on it. Numbers are read as float32, as those programs do.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.errors import FairmendError
+from fairmend.network import Activation, Network
+from fairmend.network.formats.chain import Linear, Nonlinear, Scale, Step, build
+
+_TITLE = "// Neural Network File Format by Kyle Julian, Stanford 2016"
+_NOTE = "// fairmend "
+_MOST = 2**26  # numbers in one file
+_HEADER = 7  # lines of numbers before the weights
+
+Float64 = npt.NDArray[np.float64]
+
+
+def read(path: Path, activation: Activation) -> Network:
+    """The network in the file, normalisation folded in; its activations are ReLU."""
+    source = str(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise FairmendError(f"{path}: is no .nnet file, which is text ({error})") from error
+    if not text.endswith(("\n", ",")):  # a last number that lost its end would still be one
+        raise FairmendError(f"{path}: ends in the middle of a line; if nothing is missing, add a line feed")
+    lines = [line.strip() for line in text.splitlines()]
+    notes = [line for line in lines if line.startswith("//")]
+    rows = [line.rstrip(",") for line in lines if line and not line.startswith("//")]
+    note = _note(notes, source)
+    network = build(_steps(rows, note, source), source)
+    try:
+        return Network(network.affines, network.activations, note.closing, network.names)
+    except FairmendError as error:
+        raise FairmendError(f"{path}: {error}") from error
+
+
+def to_bytes(network: Network) -> bytes:
+    """The network in the file's own words, and what these cannot say in a comment of fairmend's."""
+    for name, activation in zip(network.names, network.activations, strict=False):
+        if activation.name != "relu":
+            raise FairmendError(
+                f"layer {name!r} is followed by {activation}, and .nnet files know ReLU only; save as .onnx or .keras"
+            )
+    widths = [network.inputs, *(len(affine.bias) for affine in network.affines)]
+    most = float(np.finfo(network.dtype).max)
+    note = {"version": 1, "dtype": network.dtype.name, "names": network.names, "closing": network.closing}
+    lines = [
+        _TITLE,
+        _NOTE + json.dumps(note),
+        _line([network.depth, network.inputs, network.outputs, max(widths)]),
+        _line(widths),
+        _line([0]),
+        _line([-most] * network.inputs),
+        _line([most] * network.inputs),
+        _line([0.0] * (network.inputs + 1)),
+        _line([1.0] * (network.inputs + 1)),
+    ]
+    for affine in network.affines:
+        # Each number as the double it is: whoever reads it as one and rounds it to float32 gets the same float32.
+        lines += [_line(row) for row in affine.weight.astype(np.float64).tolist()]
+        lines += [_line([value]) for value in affine.bias.astype(np.float64).tolist()]
+    return ("\n".join(lines) + "\n").encode("ascii")
+
+
+def _line(values: list[float] | list[int]) -> str:
+    return ",".join(map(repr, values)) + ","
+
+
+class _Note(NamedTuple):
+    """What the numbers do not say; by default what a file of another program means."""
+
+    dtype: str = "float32"
+    names: list[str] | None = None
+    closing: str = "none"
+
+
+def _note(comments: list[str], source: str) -> _Note:
+    """What fairmend noted in the file, if it wrote it."""
+    found = [line.removeprefix(_NOTE) for line in comments if line.startswith(_NOTE)]
+    if not found:
+        return _Note()
+    try:
+        said = json.loads(found[0])
+        names = said["names"]
+        if len(found) > 1 or said["version"] != 1 or said["dtype"] not in ("float32", "float64"):
+            raise ValueError("it is of another version")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("its names are no texts")
+        return _Note(said["dtype"], names, str(said["closing"]))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise FairmendError(f"{source}: fairmend's note in the file is damaged ({error!r}); save it again") from error
+
+
+def _steps(rows: list[str], note: _Note, source: str) -> list[Step]:
+    if len(rows) < _HEADER:
+        raise FairmendError(f"{source}: has {len(rows)} lines of numbers; a .nnet file starts with {_HEADER}")
+    depth, inputs, outputs, _ = _whole(rows[0], 4, "the first line of numbers", source)
+    widths = _whole(rows[1], depth + 1, "the line of layer sizes", source)
+    if (widths[0], widths[-1]) != (inputs, outputs):
+        raise FairmendError(f"{source}: says {inputs} inputs and {outputs} outputs, and then layers of {widths[:20]}")
+    expected = _HEADER + 2 * sum(widths[1:])
+    if len(rows) != expected or sum(a * b for a, b in pairwise(widths)) > _MOST:
+        raise FairmendError(f"{source}: its layers {widths[:20]} need {expected} lines of numbers, it has {len(rows)}")
+    names = note.names if note.names is not None and len(note.names) == depth else [None] * depth
+    box = [_floats(rows[i], inputs, f"the line of {what}", source) for i, what in ((3, "minima"), (4, "maxima"))]
+    scale = [_floats(rows[i], inputs + 1, f"the line of {what}", source) for i, what in ((5, "means"), (6, "ranges"))]
+    steps: list[Step] = []
+    start = _HEADER
+    for i, (before, after) in enumerate(pairwise(widths)):
+        where = f"layer {i}"
+        weight = np.stack([_floats(row, before, where, source) for row in rows[start : start + after]])
+        bias = np.concatenate([_floats(row, 1, where, source) for row in rows[start + after : start + 2 * after]])
+        start += 2 * after
+        if i:
+            steps.append(Nonlinear(where, Activation("relu")))
+        with np.errstate(over="ignore"):  # Network refuses what became infinite, by name
+            steps.append(Linear(where, weight.astype(note.dtype), bias.astype(note.dtype), names[i]))
+    return _normalised(steps, box, scale, source)
+
+
+def _normalised(steps: list[Step], box: list[Float64], scale: list[Float64], source: str) -> list[Step]:
+    """Put the normalisation of an ACAS Xu file around the layers."""
+    (lower, upper), (mean, reach) = box, scale
+    if not (reach != 0).all():
+        raise FairmendError(f"{source}: its line of ranges holds a 0, by which an input would be divided")
+    domain = np.array_equal(mean[:-1], lower) and np.array_equal(reach[:-1], upper - lower)
+    output_plain = mean[-1] == 0 and reach[-1] == 1
+    if output_plain and (domain or (not mean[:-1].any() and (reach[:-1] == 1).all())):
+        return steps
+    first = Scale("the input's normalisation", 1 / reach[:-1], -mean[:-1] / reach[:-1])
+    last = [] if output_plain else [Scale("the output's normalisation", np.asarray(reach[-1]), np.asarray(mean[-1]))]
+    return [first, *steps, *last]
+
+
+def _whole(row: str, count: int, where: str, source: str) -> list[int]:
+    values = _floats(row, count, where, source)
+    if not all(value.is_integer() and 1 <= value <= _MOST for value in values.tolist()):
+        raise FairmendError(f"{source}: {where} must hold {count} sizes, and is {row[:80]!r}")
+    return [int(value) for value in values]
+
+
+def _floats(row: str, count: int, where: str, source: str) -> Float64:
+    parts = row.split(",")
+    if len(parts) != count:
+        raise FairmendError(f"{source}: {where} has {len(parts)} numbers instead of {count}")
+    try:
+        values = np.array([float(part) for part in parts])
+    except ValueError as error:
+        raise FairmendError(f"{source}: {where} holds something that is no number ({error})") from error
+    if not all(map(math.isfinite, values)):
+        raise FairmendError(f"{source}: {where} holds a number that is not finite")
+    return values

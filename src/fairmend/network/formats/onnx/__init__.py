@@ -1,0 +1,1 @@
+"""ONNX models: `file` reads and writes them."""

@@ -1,0 +1,73 @@
+"""What converters of classifiers hang behind a network: a label, a map of probabilities, the column 1 − p beside p.
+
+skl2onnx gives an MLPClassifier two outputs, label and probabilities. The network is what the probabilities come from;
+the label must be the largest of them, for that is how fairmend itself decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from onnx import TensorProto
+
+from fairmend.errors import FairmendError
+
+if TYPE_CHECKING:
+    from fairmend.network.formats.onnx.graph import Graph, Node
+
+_LABELS = (TensorProto.INT64, TensorProto.STRING)
+_KEEP_VALUES = ("Cast", "Reshape", "Identity", "ArrayFeatureExtractor")
+_INSTEAD = "convert it with one output of scores, or with skl2onnx's options={'zipmap': False}"
+
+
+def scores(graph: Graph, outputs: Sequence[Any]) -> str:
+    """The value that the network computes: the one output, or of label and probabilities the latter."""
+    labels = [value for value in outputs if value.type.tensor_type.elem_type in _LABELS]
+    others = [value for value in outputs if value not in labels]
+    if len(labels) > 1 or len(others) != 1:
+        raise FairmendError(f"{graph.source}: the graph has {len(outputs)} outputs; {_INSTEAD}")
+    given = _before(graph, others[0].name, ("Identity", "ZipMap"))
+    for label in labels:
+        chosen = graph.producer(_before(graph, label.name, _KEEP_VALUES))
+        largest = chosen if chosen is not None and chosen.op_type == "ArgMax" else None
+        of = None if largest is None else _before(graph, largest.input[0], ("Identity",))
+        if of != given or _attribute(largest, "axis", 0) not in (1, -1):
+            raise FairmendError(
+                f"{graph.source}: the output {label.name!r} is not the class of the largest score; {_INSTEAD}"
+            )
+    return _second_of_two(graph, given)
+
+
+def _before(graph: Graph, value: str, passing: Sequence[str]) -> str:
+    """Go back over nodes that only pass a value on or rename it."""
+    node = graph.producer(value)
+    while node is not None and node.op_type in passing:
+        # An ArrayFeatureExtractor picks from a constant, the classes, by its second input.
+        data = [name for name in node.input if name and graph.constant(name) is None]
+        if len(data) != 1:
+            break
+        value = data[0]
+        node = graph.producer(value)
+    return value
+
+
+def _second_of_two(graph: Graph, value: str) -> str:
+    """p, where the value is the row (1 − p, p) of a binary classifier."""
+    node = graph.producer(value)
+    if node is None or node.op_type != "Concat" or len(node.input) != 2 or _attribute(node, "axis", 0) not in (1, -1):
+        return value
+    rest, second = node.input
+    difference = graph.producer(rest)
+    if difference is None or difference.op_type != "Sub" or list(difference.input[1:]) != [second]:
+        return value
+    one = graph.constant(difference.input[0])
+    if one is None or one.size != 1 or not (one == 1).all():
+        return value
+    # Only of a probability is the label p > 0.5 the sign of a logit.
+    source = graph.producer(_before(graph, second, ("Cast", "Reshape", "Identity")))
+    return second if source is not None and source.op_type == "Sigmoid" else value
+
+
+def _attribute(node: Node, name: str, default: int) -> int:
+    return next((int(attribute.i) for attribute in node.attribute if attribute.name == name), default)

@@ -1,0 +1,131 @@
+"""An ONNX graph as a chain of nodes with constants beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from fairmend.errors import FairmendError
+from fairmend.network.formats.chain import SUPPORTED, refuse
+from fairmend.network.formats.onnx.classifier import scores
+
+Node = Any  # onnx.NodeProto, whose package carries no types
+_DTYPES = {TensorProto.FLOAT: np.dtype(np.float32), TensorProto.DOUBLE: np.dtype(np.float64)}
+
+
+class Graph:
+    """One input, one output of scores and the chain of nodes between them."""
+
+    def __init__(self, model: Any, source: str) -> None:
+        """Of a checked model: refuse several inputs or outputs, and elements other than float and double."""
+        self.source = source
+        graph = model.graph
+        self._constants: dict[str, npt.NDArray[Any]] = {}
+        self._producers: dict[str, Node] = {out: node for node in graph.node for out in node.output if out}
+        for tensor in graph.initializer:
+            self._constants[tensor.name] = self._array(tensor)
+        for node in graph.node:
+            self._fold_constant(node)
+        # Before IR version 4 initialisers were listed as inputs too.
+        inputs = [value for value in graph.input if value.name not in self._constants]
+        if len(inputs) != 1:
+            raise FairmendError(
+                f"{source}: the graph has {len(inputs)} inputs and {len(graph.output)} outputs; "
+                "a network has one of each"
+            )
+        self.input, self.output = inputs[0].name, scores(self, graph.output)
+        tensor_type = inputs[0].type.tensor_type
+        if tensor_type.elem_type not in _DTYPES:
+            name = TensorProto.DataType.Name(tensor_type.elem_type)
+            raise FairmendError(
+                f"{source}: the graph's input is {name}; fairmend computes in float32 or float64: "
+                "convert the model first (for float16, export it from a model.float())"
+            )
+        self.element: int = tensor_type.elem_type
+        self.dtype = _DTYPES[self.element]
+        self.stated_widths = self._input_width(tensor_type)
+
+    def constant(self, name: str) -> npt.NDArray[Any] | None:
+        """The value of an initialiser or Constant node; None for what depends on the input."""
+        return self._constants.get(name)
+
+    def producer(self, name: str) -> Node | None:
+        """The node that a value comes from; None for inputs and constants."""
+        return None if name in self._constants else self._producers.get(name)
+
+    def chain(self) -> list[Node]:
+        """The nodes from input to output, in order; what the output does not depend on is left out."""
+        chain: list[Node] = []
+        value = self.output
+        while value != self.input:
+            node = self._producers.get(value)
+            if node is None or value in self._constants:
+                raise FairmendError(f"{self.source}: the graph's output does not depend on its input")
+            data = [name for name in node.input if name and name not in self._constants]
+            # A sum or product may have its constant on either side; of every other operator the data come first.
+            either = node.op_type in ("Add", "Mul")
+            if len(data) != 1 or node.output[0] != value or (not either and node.input[0] != data[0]):
+                raise refuse(self.source, where(node), "is not a layer with one input, the rest being constant")
+            chain.append(node)
+            value = data[0]
+        return chain[::-1]
+
+    def _input_width(self, tensor_type: Any) -> list[int]:
+        """The width of the input, where the graph states it."""
+        if not tensor_type.HasField("shape"):
+            return []
+        dims = tensor_type.shape.dim
+        if len(dims) != 2:
+            raise FairmendError(
+                f"{self.source}: the graph's input has {len(dims)} axes, not (rows, features); {SUPPORTED}"
+            )
+        return [int(dims[1].dim_value)] if dims[1].HasField("dim_value") else []
+
+    def _array(self, tensor: Any) -> npt.NDArray[Any]:
+        if min(tensor.dims, default=0) < 0:  # older releases of onnx take -1 for "whatever fits"
+            raise FairmendError(f"{self.source}: the tensor {tensor.name!r} has a negative dimension; export it again")
+        try:
+            return np.asarray(numpy_helper.to_array(tensor))
+        except (ValueError, TypeError, KeyError) as error:
+            raise FairmendError(f"{self.source}: the tensor {tensor.name!r} cannot be read ({error})") from error
+
+    def _fold_constant(self, node: Node) -> None:
+        """Constant nodes, and what exporters hang between a constant and its use: Identity and Transpose."""
+        if node.op_type == "Constant" and node.attribute:
+            attribute = node.attribute[0]
+            value = helper.get_attribute_value(attribute)
+            if attribute.name == "value":
+                self._constants[node.output[0]] = self._array(value)
+            elif attribute.name in ("value_float", "value_floats", "value_int", "value_ints"):
+                kind = np.float32 if "float" in attribute.name else np.int64
+                self._constants[node.output[0]] = np.array(value, kind)
+        elif node.op_type in ("Identity", "Transpose") and len(node.input) == 1:
+            value = self._constants.get(node.input[0])
+            if value is not None:
+                perm = attributes(node).get("perm")
+                self._constants[node.output[0]] = value if node.op_type == "Identity" else np.transpose(value, perm)
+
+
+def refuse_external_data(model: Any, source: str) -> None:
+    """A model is one file here: what lies beside it may be lost, or be another model's."""
+    constants = [a.t for node in model.graph.node for a in node.attribute if a.HasField("t")]
+    for tensor in [*model.graph.initializer, *constants]:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            raise FairmendError(
+                f"{source}: the weights ({tensor.name!r}) lie in another file; put them into the model: "
+                "torch.onnx.export(..., external_data=False), or onnx.save(onnx.load(path), path)"
+            )
+
+
+def where(node: Node) -> str:
+    """A node as errors name it."""
+    return f"node {node.name or node.output[0]!r} ({node.op_type})"
+
+
+def attributes(node: Node) -> dict[str, Any]:
+    """The attributes of a node by name."""
+    return {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}

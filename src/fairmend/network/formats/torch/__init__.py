@@ -1,0 +1,1 @@
+"""PyTorch: state dicts in .pth and .safetensors files, and modules in memory."""

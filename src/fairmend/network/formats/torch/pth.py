@@ -1,0 +1,80 @@
+""".pth and .pt files: a state dict, read without executing the pickle it comes in."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from fairmend.errors import FairmendError
+from fairmend.network import Activation, Network
+from fairmend.network.formats.torch.state_dict import NOTE, network_of, note_of, tensors_of
+
+_NESTED = ("state_dict", "model_state_dict")
+_INSTEAD = "save the weights alone, torch.save(model.state_dict(), path), or export the model to ONNX"
+
+
+def read(path: Path, activation: Activation) -> Network:
+    """The network in a state dict, maybe nested in a checkpoint; `activation` if no note says otherwise."""
+    content = _load(path)
+    if isinstance(content, Mapping):
+        content = next((content[key] for key in _NESTED if isinstance(content.get(key), Mapping)), content)
+    if not isinstance(content, Mapping) or not content:
+        raise FairmendError(f"{path}: holds {type(content).__name__}, not a state dict of tensors; {_INSTEAD}")
+    tensors: dict[str, npt.NDArray[Any]] = {}
+    for key, value in content.items():
+        if not isinstance(key, str) or not isinstance(value, torch.Tensor):
+            raise FairmendError(f"{path}: {key!r} is {type(value).__name__}, not a tensor; {_INSTEAD}")
+        tensors[key] = to_numpy(value, f"{path}: {key}")
+    metadata = getattr(content, "_metadata", None)
+    note = metadata.get(NOTE) if isinstance(metadata, Mapping) else None
+    return network_of(tensors, note if isinstance(note, str) else None, activation, str(path))
+
+
+def to_bytes(network: Network) -> bytes:
+    """A state dict that the module the names came from loads with strict=True, and fairmend's note in it."""
+    tensors: OrderedDict[str, torch.Tensor] = OrderedDict(
+        (key, torch.tensor(array)) for key, array in tensors_of(network).items()
+    )
+    # Where torch itself keeps what is not a tensor; load_state_dict ignores entries it does not know.
+    tensors._metadata = OrderedDict({NOTE: note_of(network)})  # type: ignore[attr-defined]
+    buffer = io.BytesIO()
+    torch.save(tensors, buffer)
+    return buffer.getvalue()
+
+
+def to_numpy(tensor: torch.Tensor, where: str) -> npt.NDArray[Any]:
+    """A tensor of any device as an array; a dtype NumPy lacks is refused by its name."""
+    name = str(tensor.dtype).removeprefix("torch.")
+    if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
+        raise FairmendError(f"{where} is {name}; fairmend computes in float32 or float64: call model.float() first")
+    if tensor.is_meta or tensor.layout is not torch.strided or tensor.is_quantized:
+        raise FairmendError(f"{where} is no plain dense tensor ({name}, {tensor.layout}, on {tensor.device})")
+    return np.asarray(tensor.detach().cpu().resolve_conj().resolve_neg().numpy())
+
+
+def _load(path: Path) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a TorchScript archive warns before it fails; the error says it all
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever a damaged file makes the unpickler raise, it is the file's fault
+        text = str(error)
+        if "TorchScript" in text:
+            raise FairmendError(f"{path}: is a TorchScript archive, which is a program; {_INSTEAD}") from error
+        culprit = re.search(r"GLOBAL (\S+)|[Uu]nsupported (?:class|global|operand)\W+(\S+)", text)
+        if culprit:
+            raise FairmendError(
+                f"{path}: holds a pickle of more than tensors ({culprit[1] or culprit[2]}), maybe a module. "
+                f"Loading it would execute code from the file, which fairmend never does; {_INSTEAD}"
+            ) from error
+        reason = (text.strip().splitlines() or [type(error).__name__])[-1].strip()
+        raise FairmendError(f"{path}: is not a readable PyTorch file ({reason}); {_INSTEAD}") from error

@@ -1,0 +1,329 @@
+"""Network: a chain of affine and activation layers, evaluated with NumPy alone.
+
+In the paper's words (Section 2) the *head* is the last affine layer f_L and the *extractor* is f_{1:L},
+everything before it. The closing sigmoid or softmax only turns logits into probabilities: it never
+changes a prediction, so it is kept aside and the network itself ends in logits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.arrays import FloatArray, Ints
+from fairmend.errors import FairmendError
+
+if TYPE_CHECKING:
+    from sklearn.neural_network import MLPClassifier
+    from torch import nn
+
+
+NetworkSource: TypeAlias = Union["Network", str, PathLike[str], "nn.Module", "MLPClassifier"]
+"""What `load_network` reads: a file, a module, a fitted estimator, or a network as it is."""
+
+ACTIVATIONS = ("relu", "leaky_relu", "tanh", "sigmoid", "identity")
+CLOSINGS = ("none", "sigmoid", "softmax")
+DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+
+_logger = logging.getLogger(__name__)
+_FIELDS = ("affines", "activations", "closing", "names")
+# Multiplications in one layer for one block of rows. Blocks this small stay in the processor's cache, and
+# below the size at which BLAS starts threads, which cost more than they bring on networks this narrow.
+_BLOCK = 500_000
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """x ↦ weight·x + bias: weight (out, in), bias (out,), both read-only copies of one dtype."""
+
+    weight: FloatArray
+    bias: FloatArray
+
+    def __post_init__(self) -> None:
+        """Copy, so that no view held elsewhere can change the layer, and refuse what is not affine."""
+        for field in ("weight", "bias"):
+            array = np.array(getattr(self, field), order="C")
+            if array.dtype.newbyteorder("=") not in DTYPES:
+                raise FairmendError(
+                    f"the {field} is {array.dtype.name}; fairmend computes in float32 or float64: "
+                    "convert the model first (float32 holds every float16 and bfloat16 number exactly)"
+                )
+            array = array.astype(array.dtype.newbyteorder("="), copy=False)
+            array.setflags(write=False)
+            object.__setattr__(self, field, array)
+        if self.weight.ndim != 2 or 0 in self.weight.shape:
+            raise FairmendError(f"the weight has shape {self.weight.shape}; it must be (out, in), neither 0")
+        if self.bias.shape != self.weight.shape[:1]:
+            raise FairmendError(
+                f"the bias has shape {self.bias.shape}; beside a weight {self.weight.shape} "
+                f"it must be ({self.weight.shape[0]},)"
+            )
+        if self.bias.dtype != self.weight.dtype:
+            raise FairmendError(f"the weight is {self.weight.dtype}, the bias {self.bias.dtype}; use one dtype")
+
+    def _bits(self) -> tuple[object, ...]:
+        return self.weight.shape, self.weight.dtype.str, self.weight.tobytes(), self.bias.tobytes()
+
+    def __eq__(self, other: object) -> bool:
+        """Bit-equality: −0.0 differs from 0.0."""
+        return self._bits() == other._bits() if isinstance(other, Affine) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Consistent with bit-equality."""
+        return hash(self._bits())
+
+    def astype(self, dtype: npt.DTypeLike) -> Affine:
+        """The same layer in another dtype; what overflows becomes infinite, which Network refuses."""
+        with np.errstate(over="ignore"):
+            return Affine(self.weight.astype(dtype), self.bias.astype(dtype))
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An elementwise function between two affine layers; `slope` is leaky ReLU's factor on negatives."""
+
+    name: str
+    slope: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse names and slopes for which no bound is implemented."""
+        if self.name not in ACTIVATIONS:
+            raise FairmendError(f"unknown activation {self.name!r}; supported: {', '.join(ACTIVATIONS)}")
+        if self.name == "leaky_relu":
+            if not 0 <= self.slope < 1:
+                raise FairmendError(f"leaky_relu has slope {self.slope}; it must lie in 0 ≤ slope < 1")
+        elif self.slope != 0.0:
+            raise FairmendError(f"{self.name} takes no slope (got {self.slope}); only leaky_relu does")
+
+    def __str__(self) -> str:
+        """As `load_network` reads it: relu, leaky_relu(0.01)."""
+        return f"{self.name}({self.slope:g})" if self.name == "leaky_relu" else self.name
+
+    def apply(self, values: FloatArray) -> None:
+        """Replace `values`, of any shape, by their activation, in place."""
+        if self.name == "relu":
+            np.maximum(values, 0, out=values)
+        elif self.name == "leaky_relu":
+            np.maximum(values, values * values.dtype.type(self.slope), out=values)
+        elif self.name == "tanh":
+            np.tanh(values, out=values)
+        elif self.name == "sigmoid":
+            # exp overflows to inf for very negative values, and 1/inf = 0 is then the right answer.
+            with np.errstate(over="ignore"):
+                np.exp(np.negative(values, out=values), out=values)
+            values += 1
+            np.reciprocal(values, out=values)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Network:
+    """affine, activation, affine, …, affine: logits, and after them a closing sigmoid or softmax.
+
+    Equality is bit-equality of everything. `names` are the key prefixes of the affine layers in the
+    file or module the network came from, so that what is saved loads back there.
+    """
+
+    affines: tuple[Affine, ...]
+    activations: tuple[Activation, ...]
+    closing: str
+    names: tuple[str, ...]
+
+    def __init__(
+        self,
+        affines: Sequence[Affine],
+        activations: Sequence[Activation],
+        closing: str = "none",
+        names: Sequence[str] | None = None,
+    ) -> None:
+        """Check that the layers form one chain of finite numbers of one dtype."""
+        names = tuple(names) if names is not None else tuple(f"layers.{i}" for i in range(len(affines)))
+        _check_chain(affines, activations, closing, names)
+        dtype = affines[0].weight.dtype
+        # What is computed with, and so what a proof must be about, is the slope in the network's dtype.
+        activations = tuple(Activation(a.name, float(dtype.type(a.slope))) for a in activations)
+        for field, value in zip(_FIELDS, (tuple(affines), activations, closing, names), strict=True):
+            object.__setattr__(self, field, value)
+
+    def __repr__(self) -> str:
+        """For example Network(13 → 16 relu → 8 relu → 1 logit, float32)."""
+        hidden = "".join(
+            f"{affine.weight.shape[0]} {activation} → "
+            for affine, activation in zip(self.affines, self.activations, strict=False)
+        )
+        closing = "" if self.closing == "none" else f" + {self.closing}"
+        logits = "logit" if self.outputs == 1 else "logits"
+        return f"Network({self.inputs} → {hidden}{self.outputs} {logits}{closing}, {self.dtype})"
+
+    @property
+    def dtype(self) -> np.dtype[np.floating[Any]]:
+        """float32 or float64: that of every weight and of every result."""
+        return self.affines[0].weight.dtype
+
+    @property
+    def inputs(self) -> int:
+        """How many columns X has."""
+        return int(self.affines[0].weight.shape[1])
+
+    @property
+    def outputs(self) -> int:
+        """How many logits a row has; 1 means a binary classifier."""
+        return int(self.head.weight.shape[0])
+
+    @property
+    def depth(self) -> int:
+        """How many affine layers there are."""
+        return len(self.affines)
+
+    @property
+    def head(self) -> Affine:
+        """The last affine layer, f_L."""
+        return self.affines[-1]
+
+    def features(self, X: npt.ArrayLike) -> FloatArray:
+        """What the head sees, f_{1:L}(X): (rows, d); X itself where the head is the only layer."""
+        return self._run(X, self.depth - 1)
+
+    def logits(self, X: npt.ArrayLike) -> FloatArray:
+        """(rows,) for a network of one output, (rows, N) for N, from X (rows, inputs)."""
+        logits = self._run(X, self.depth)
+        return logits[:, 0] if self.outputs == 1 else logits
+
+    def predict(self, X: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """int64 (rows,): 1 iff the logit is ≥ 0; of N logits the largest, the lowest index on ties."""
+        return predicted_classes(self.logits(X))
+
+    def probabilities(self, X: npt.ArrayLike) -> FloatArray:
+        """Sigmoid of the logit (rows,), or softmax of the logits (rows, N); whatever `closing` says."""
+        values = self.logits(X)
+        if values.ndim == 1:
+            Activation("sigmoid").apply(values)
+        else:
+            values -= values.max(axis=1, keepdims=True)
+            np.exp(values, out=values)
+            values /= values.sum(axis=1, keepdims=True)
+        return values
+
+    def with_affines(self, affines: Sequence[Affine]) -> Network:
+        """The same activations, closing and names around new weights, cast to this network's dtype."""
+        return Network([a.astype(self.dtype) for a in affines], self.activations, self.closing, self.names)
+
+    def astype(self, dtype: npt.DTypeLike) -> Network:
+        """The same network in float32 or float64."""
+        return Network([a.astype(dtype) for a in self.affines], self.activations, self.closing, self.names)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write .onnx, .h5, .keras, .nnet (ReLU only), .pth or .safetensors, by suffix; whole or not at all."""
+        from fairmend.network.formats import write_network
+
+        write_network(self, path)
+
+    def _run(self, X: npt.ArrayLike, layers: int) -> FloatArray:
+        """Output of the first `layers` affine layers (rows, width), block of rows by block of rows."""
+        X = _numeric(X, self.inputs)
+        widths = [self.inputs, *(affine.weight.shape[0] for affine in self.affines)]
+        largest = max(affine.weight.size for affine in self.affines)
+        step = max(1, min(len(X), max(256, _BLOCK // largest)))
+        buffers = [np.empty((step, width), self.dtype) for width in widths[1:layers]]
+        out = np.empty((len(X), widths[layers]), self.dtype)
+        # Overflow is looked for in the result, where it can be said which row it was.
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(X), step):
+                values = X[start : start + step].astype(self.dtype, copy=False)
+                _check_finite(values, start, f"X is not a finite {self.dtype} number")
+                target = out[start : start + step]
+                if layers == 0:
+                    target[...] = values
+                for i, affine in enumerate(self.affines[:layers]):
+                    into = target if i == layers - 1 else buffers[i][: len(values)]
+                    values = np.matmul(values, affine.weight.T, out=into)
+                    values += affine.bias
+                    if i < len(self.activations):
+                        self.activations[i].apply(values)
+                _check_finite(target, start, f"the network's output overflows {self.dtype}: check the scale of X")
+        return out
+
+
+def predicted_classes(logits: FloatArray) -> Ints:
+    """The decision rule, int64 (rows,): of logits (rows,) 1 iff ≥ 0; of (rows, N) the largest, the lowest on ties."""
+    return (logits >= 0).astype(np.int64) if logits.ndim == 1 else logits.argmax(axis=1).astype(np.int64)
+
+
+def load_network(source: NetworkSource, activation: str | Activation = "relu") -> Network:
+    """Read a network from a file (.onnx, .h5, .keras, .nnet, .pth, .safetensors), a torch module or an MLPClassifier.
+
+    Keras files are read without Keras. `fairmend.network.formats.nnet` says what becomes of the normalisation in a
+    .nnet file; `fairmend.network.formats.sklearn.to_estimator` puts a repaired network into a copy of an estimator.
+
+    `activation` says what stands between the affine layers of a file that holds weights only (a .pth
+    or .safetensors state dict not written by fairmend); elsewhere the source itself says. A plain
+    "leaky_relu" has PyTorch's slope, 0.01; write "leaky_relu(0.2)" for another.
+    """
+    from fairmend.network.formats import read_network
+
+    network = read_network(source, activation)
+    if network is not source:
+        _logger.info(
+            "read %r from %s", network, source if isinstance(source, str | PathLike) else type(source).__name__
+        )
+    return network
+
+
+def _check_chain(
+    affines: Sequence[Affine], activations: Sequence[Activation], closing: str, names: Sequence[str]
+) -> None:
+    if not affines:
+        raise FairmendError("a network needs at least one affine layer")
+    if len(activations) != len(affines) - 1:
+        raise FairmendError(
+            f"{len(affines)} affine layers have {len(affines) - 1} activations between them, not "
+            f'{len(activations)}; use Activation("identity") where there is none'
+        )
+    if len(names) != len(affines) or len(set(names)) != len(names):
+        raise FairmendError(f"the names must be {len(affines)} different ones, one per affine layer: {names}")
+    first, width = affines[0], affines[0].weight.shape[1]
+    for name, affine in zip(names, affines, strict=True):
+        if not (np.isfinite(affine.weight).all() and np.isfinite(affine.bias).all()):
+            raise FairmendError(f"layer {name!r} has a weight or bias that is not finite (NaN or infinite)")
+        if affine.weight.dtype != first.weight.dtype:
+            kinds = f"{affine.weight.dtype} after {first.weight.dtype}"
+            raise FairmendError(f"layer {name!r} is {kinds}; use one dtype")
+        if affine.weight.shape[1] != width:
+            raise FairmendError(
+                f"layer {name!r} takes {affine.weight.shape[1]} values, but the layer before it gives {width}"
+            )
+        width = affine.weight.shape[0]
+    if closing not in CLOSINGS:
+        raise FairmendError(f"unknown closing {closing!r}; supported: {', '.join(CLOSINGS)}")
+    if closing == "sigmoid" and width > 1:
+        raise FairmendError(f"a closing sigmoid needs 1 output, not {width}; classes exclude each other: use softmax")
+    if closing == "softmax" and width == 1:
+        raise FairmendError("a closing softmax over 1 output is always 1; use sigmoid, or 2 outputs")
+
+
+def _numeric(X: npt.ArrayLike, inputs: int) -> npt.NDArray[Any]:
+    """X as an array of numbers (rows, inputs), not yet cast."""
+    try:
+        X = np.asarray(X)
+        X = X.astype(np.float64) if X.dtype.kind == "O" else X
+    except (TypeError, ValueError) as error:
+        raise FairmendError(f"X is not an array of numbers: {error}") from error
+    if X.dtype.kind not in "biuf":
+        raise FairmendError(f"X holds {X.dtype.name}, not numbers; encode it with the spec first")
+    if X.ndim != 2:
+        hint = "; for a single row write X[None, :]" if X.shape == (inputs,) else ""
+        raise FairmendError(f"X has shape {X.shape}; it must be (rows, {inputs}){hint}")
+    if X.shape[1] != inputs:
+        raise FairmendError(f"X has {X.shape[1]} columns, the network takes {inputs}")
+    return X
+
+
+def _check_finite(values: FloatArray, start: int, complaint: str) -> None:
+    if not np.isfinite(values).all():
+        row, column = np.argwhere(~np.isfinite(values))[0]
+        raise FairmendError(f"{complaint}: row {start + row}, column {column} is {values[row, column]}")

@@ -1,0 +1,219 @@
+"""Certificates: what is proven about a saved network, with all that is needed to check it without trusting fairmend.
+
+The format is described in docs/certificate.md, its schema lies beside this file, and `fairmend_check`, which shares
+no code with this module, reads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairmend._version import __version__
+from fairmend.arrays import FloatArray
+from fairmend.atomic import write_atomically
+from fairmend.bounds.rigorous import Slopes, choose_slopes
+from fairmend.errors import FairmendError
+from fairmend.network import Network
+from fairmend.prove.proof import Proof, prove_points, prove_regions
+from fairmend.spec import Spec
+from fairmend.spec.features import Feature
+from fairmend.spec.neighbourhoods import Regions
+from fairmend.spec.toml import toml_bytes
+
+FORMAT = "fairmend-certificate"
+VERSION = 1
+
+# The margin that is claimed, as a share of the one that was proven: another rigorous arithmetic rounds differently.
+CLAIMED_SHARE = 0.999
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A claim about one network as plain data, ready to be written."""
+
+    content: dict[str, Any]
+
+    @property
+    def claim(self) -> str:
+        """What is proven, in one sentence."""
+        return str(self.content["claim"])
+
+    def __repr__(self) -> str:
+        """Say what is claimed."""
+        return f"Certificate({self.claim})"
+
+    def for_model(self, path: str | PathLike[str]) -> Certificate:
+        """The same claim, bound to the bytes of a model file as well as to its weights."""
+        try:
+            digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        except OSError as error:
+            raise FairmendError(f"{path}: cannot read the model ({error.strerror})") from error
+        return replace(self, content={**self.content, "model": {**self.content["model"], "file_sha256": digest}})
+
+    def save(self, path: str | PathLike[str], model: str | PathLike[str] | None = None) -> None:
+        """Write the certificate as JSON, bound to the file ``model`` where one is named."""
+        bound = self if model is None else self.for_model(model)
+        write_atomically(Path(path), json.dumps(bound.content, allow_nan=False).encode("utf-8") + b"\n")
+
+
+def certificate_of_regions(
+    network: Network,
+    spec: Spec,
+    X: FloatArray,
+    proof: Proof,
+    *,
+    method: str,
+    regions: Regions | None = None,
+    blind_columns: Sequence[int] = (),
+) -> Certificate:
+    """Claim that the neighbourhood of every row of X gets the class that ``proof`` found.
+
+    With ``regions`` the claim rests on linear bounds over their boxes, and the slopes are recorded; without, on every
+    single point. ``blind_columns`` adds the global claim that the network does not depend on these inputs at all.
+    """
+    arithmetic = network.dtype.name if proof.covers_inference.all() else "real"
+    entries = _entries(network, X, proof, regions)
+    claims = [_global_claim(spec)] if len(blind_columns) else []
+    claims.append(_region_claim(spec, len(entries), arithmetic))
+    return Certificate(_content(network, spec, method, " ".join(claims), arithmetic, blind_columns, entries))
+
+
+def certificate_of_fair(network: Network, spec: Spec, X: FloatArray) -> tuple[Certificate | None, np.ndarray]:
+    """Claim what can be claimed of inputs found fair: over boxes where that suffices, else point by point.
+
+    Returns the certificate, None where there is nothing to claim, and which rows of X it covers.
+    """
+    regions = spec.regions(X, network.dtype)
+    proof = prove_regions(network, regions)
+    by_boxes = proof.holds
+    by_points = np.zeros(len(X), dtype=bool)
+    entries: list[dict[str, Any]] = []
+    covers = True
+    if by_boxes.any():
+        rows = np.flatnonzero(by_boxes)
+        entries += _entries(network, X[rows], proof.subset(rows), regions.subset(rows))
+        covers &= bool(proof.covers_inference[rows].all())
+    if spec.finite and not by_boxes.all():
+        rows = np.flatnonzero(~by_boxes)
+        exact = prove_points(network, spec, X[rows])
+        proven = np.flatnonzero(exact.holds)
+        by_points[rows[proven]] = True
+        entries += _entries(network, X[rows[proven]], exact.subset(proven), None)
+        covers &= bool(exact.covers_inference[proven].all())
+    covered = by_boxes | by_points
+    if not entries:
+        return None, covered
+    arithmetic = network.dtype.name if covers else "real"
+    claim = _region_claim(spec, len(entries), arithmetic)
+    return Certificate(_content(network, spec, "certify", claim, arithmetic, [], entries)), covered
+
+
+def certificate_of_blindness(network: Network, spec: Spec, columns: Sequence[int], *, method: str) -> Certificate:
+    """Claim that the network's output does not depend on these columns, for every input at all."""
+    return Certificate(_content(network, spec, method, _global_claim(spec), network.dtype.name, columns, []))
+
+
+def weights_digest(network: Network) -> str:
+    """A sha256 of what the network computes with, whichever format it is saved in; see docs/certificate.md."""
+    digest = hashlib.sha256(f"fairmend weights 1\n{network.dtype.name}\n".encode())
+    for layer, affine in enumerate(network.affines):
+        out, width = affine.weight.shape
+        digest.update(f"{out} {width}\n".encode())
+        digest.update(affine.weight.astype("<f8").tobytes(order="C"))
+        digest.update(affine.bias.astype("<f8").tobytes())
+        if layer < len(network.activations):
+            activation = network.activations[layer]
+            digest.update(f"{activation.name} {float(activation.slope).hex()}\n".encode())
+    return digest.hexdigest()
+
+
+def _content(
+    network: Network,
+    spec: Spec,
+    method: str,
+    claim: str,
+    arithmetic: str,
+    blind_columns: Sequence[int],
+    entries: list[dict[str, Any]],
+) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "fairmend": __version__,
+        "method": method,
+        "claim": claim,
+        "arithmetic": arithmetic,
+        "model": {
+            "weights_sha256": weights_digest(network),
+            "file_sha256": None,
+            "inputs": network.inputs,
+            "outputs": network.outputs,
+            "dtype": network.dtype.name,
+        },
+        "spec": {"sha256": hashlib.sha256(toml_bytes(spec.to_dict())).hexdigest(), "content": spec.to_dict()},
+        "global": {"columns": [int(column) for column in blind_columns]} if len(blind_columns) else None,
+        "regions": entries,
+    }
+
+
+def _entries(network: Network, X: FloatArray, proof: Proof, regions: Regions | None) -> list[dict[str, Any]]:
+    """One region for each row of X."""
+    slopes = [] if regions is None else choose_slopes(network, regions.lower, regions.upper)
+    entries = []
+    for row in range(len(X)):
+        entry: dict[str, Any] = {
+            "input": X[row].tolist(),
+            "class": int(proof.classes[row]),
+            "margin": float(proof.margin[row] * CLAIMED_SHARE),
+            "proof": "points" if regions is None else "linear",
+        }
+        if regions is not None:
+            pieces = np.flatnonzero(regions.owner == row)
+            entry["pieces"] = [_piece(regions, slopes, int(piece)) for piece in pieces]
+        entries.append(entry)
+    return entries
+
+
+def _piece(regions: Regions, slopes: list[Slopes], piece: int) -> dict[str, Any]:
+    return {
+        "lower": regions.lower[piece].tolist(),
+        "upper": regions.upper[piece].tolist(),
+        "slopes": [{"lower": s.lower[piece].tolist(), "upper": s.upper[piece].tolist()} for s in slopes],
+    }
+
+
+def _names(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _region_claim(spec: Spec, count: int, arithmetic: str) -> str:
+    tolerances = [f"{f.name} by up to {f.tolerance:g}" for f in spec.features if f.tolerance > 0]
+    who = "The input" if count == 1 else f"Each of the {count} inputs"
+    where = "in real arithmetic" if arithmetic == "real" else f"in real arithmetic and in {arithmetic} inference"
+    also = f", and changing {_names(tolerances)} as well" if tolerances else ""
+    protected = _names([f.name for f in spec.protected])
+    claim = f"{who} listed here gets one answer from this model whatever its {protected}{also}, {where}."
+    return f"{claim} Whatever means: {'; '.join(map(_values, spec.protected))}."
+
+
+def _values(feature: Feature) -> str:
+    """The values of a protected feature that were looked at: a claim is about no others."""
+    if feature.categories:
+        words = ", ".join(feature.categories[:12]) + (", …" if len(feature.categories) > 12 else "")
+    else:
+        low, high = feature.bounds
+        words = f"{low:.12g} to {high:.12g}"
+    return f"{feature.name} {words}"
+
+
+def _global_claim(spec: Spec) -> str:
+    protected = _names([f.name for f in spec.protected])
+    return f"For every input at all, the output of this model does not depend on {protected}."

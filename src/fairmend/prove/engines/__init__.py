@@ -1,0 +1,1 @@
+"""The engines of `certify`: enumeration, branch and bound, and a mixed-integer program."""

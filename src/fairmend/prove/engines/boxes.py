@@ -1,0 +1,163 @@
+"""Neighbourhoods in the coordinates that branch and bound splits.
+
+A *piece* is one choice of all one-hot groups of one input (as in `Regions`). Within it the remaining columns that vary
+are coordinates: whole numbers for integer and ordinal columns, which are lattices, and the encoded value itself for
+continuous ones. A *box* is a piece with a lowest and a highest coordinate in each such column.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.spec import Spec
+from fairmend.spec.features import Feature
+
+_ENTRIES = 4_000_000  # of an array (pieces, width) at a time: 32 MB at most, and a handful of them live
+
+
+def inputs_at_a_time(spec: Spec, most: int = 16384) -> int:
+    """Return for how many inputs the pieces fit in memory, however many one-hot combinations each has."""
+    combinations = math.prod(len(f.categories or ()) for f in spec.features if f.varies and f.one_hot)
+    return max(1, min(most, _ENTRIES // (spec.width * combinations)))
+
+
+class Boxes(NamedTuple):
+    """Boxes of pieces: piece (n,), low and high (n, varying), both ends included."""
+
+    piece: Ints
+    low: Floats
+    high: Floats
+
+    def take(self, chosen: npt.NDArray[np.int64] | Bools | slice) -> Boxes:
+        """Return some of them."""
+        return Boxes(self.piece[chosen], self.low[chosen], self.high[chosen])
+
+    @staticmethod
+    def join(parts: list[Boxes]) -> Boxes:
+        """Return all boxes of all parts, in order."""
+        return Boxes(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+class Pieces:
+    """The pieces of the inputs X (inputs, width), and what coordinates mean in them.
+
+    owner : int64 (pieces,), the input that a piece belongs to
+    columns : (varying,), the encoded columns behind the coordinates
+    lattice : bool (varying,), whether a coordinate is a whole number
+    roots : the boxes that are whole pieces
+    """
+
+    def __init__(self, spec: Spec, X: FloatArray) -> None:
+        regions = spec.regions(X, X.dtype)
+        self.owner = regions.owner
+        self._base = regions.lower
+        self._features: list[Feature] = [f for f in spec.features if f.varies and not f.one_hot]
+        self.columns = np.array([spec.columns(f.name).start for f in self._features], dtype=np.int64)
+        self.lattice = np.array([f.kind != "continuous" for f in self._features], dtype=np.bool_)
+        self._bits = X[:, self.columns]  # at its own value an input keeps its own bits
+        self._own = self._bits.astype(np.float64)
+        low, high = (ends[:, self.columns].astype(np.float64) for ends in (regions.lower, regions.upper))
+        for k, feature in enumerate(self._features):
+            if self.lattice[k]:
+                self._own[:, k] = feature.nearest(self._bits[:, k])
+                lowest, highest = feature.bounds
+                low[:, k] = np.maximum(self._own[:, k] - feature.reach, lowest)[self.owner]
+                high[:, k] = np.minimum(self._own[:, k] + feature.reach, highest)[self.owner]
+        self.roots = Boxes(np.arange(len(self.owner), dtype=np.int64), low, high)
+
+    def points(self, piece: Ints, at: Floats) -> FloatArray:
+        """Return the encoded points (n, width) with coordinates `at` (n, varying) in their pieces (n,)."""
+        points = self._base[piece]
+        owner = self.owner[piece]
+        for k, column in enumerate(self.columns.tolist()):
+            points[:, column] = self._encoded(k, owner, at[:, k])
+        return points
+
+    def ends(self, boxes: Boxes) -> tuple[FloatArray, FloatArray]:
+        """Return encoded lower and upper ends (n, width) that hold every point of each box."""
+        lower, upper = self.points(boxes.piece, boxes.low), self.points(boxes.piece, boxes.high)
+        owner = self.owner[boxes.piece]
+        for k in np.flatnonzero(self.lattice).tolist():
+            low, high = self._plain(k, boxes.low[:, k]), self._plain(k, boxes.high[:, k])
+            # An input's own bits may be off our encoding of its value, in float32 even by a step of the lattice.
+            own, bits, column = self._own[owner, k], self._bits[owner, k], self.columns[k]
+            inside = (boxes.low[:, k] <= own) & (own <= boxes.high[:, k])
+            lower[:, column] = np.where(inside, np.minimum(low, bits), low)
+            upper[:, column] = np.where(inside, np.maximum(high, bits), high)
+        return lower, upper
+
+    def unrounded(self, boxes: Boxes) -> tuple[Floats, Floats]:
+        """Return the encoded coordinates of the ends (n, varying) as real numbers, on a lattice before rounding."""
+        low, high = boxes.low.copy(), boxes.high.copy()
+        for k in np.flatnonzero(self.lattice).tolist():
+            low[:, k], high[:, k] = (self._features[k].scaled(ends[:, k]) for ends in boxes[1:])
+        return low, high
+
+    def rounded_off(self, boxes: Boxes) -> Floats:
+        """Return by how much encoded points can be off the `unrounded` lattice (n, varying)."""
+        off = np.zeros_like(boxes.low)
+        owner = self.owner[boxes.piece]
+        low, high = self.unrounded(boxes)
+        largest = np.maximum(np.abs(low), np.abs(high))
+        eps = float(np.finfo(self._base.dtype).eps)
+        for k in np.flatnonzero(self.lattice).tolist():
+            feature = self._features[k]
+            exact = feature.scale is None and float(np.abs(feature.bounds).max()) * eps <= 1
+            own = np.abs(self._bits[owner, k].astype(np.float64) - feature.scaled(self._own[owner, k]))
+            off[:, k] = np.maximum(own, 0.0 if exact else eps * largest[:, k])
+        return off
+
+    def sizes(self, boxes: Boxes) -> Floats:
+        """Return how many points each box has (n,); infinite where a continuous column varies."""
+        wide = boxes.high - boxes.low
+        counts = np.where(self.lattice, wide + 1, np.where(wide > 0, np.inf, 1.0))
+        return np.asarray(counts.prod(axis=1))
+
+    def all_points(self, boxes: Boxes) -> tuple[Ints, FloatArray]:
+        """Return every point of boxes that have few: which box each belongs to (k,), and points (k, width)."""
+        sizes = self.sizes(boxes).astype(np.int64)
+        box = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
+        index = np.arange(len(box)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        at = boxes.low[box]
+        for k in np.flatnonzero(self.lattice).tolist():
+            radix = (boxes.high[:, k] - boxes.low[:, k] + 1).astype(np.int64)[box]
+            index, digit = np.divmod(index, radix)
+            at[:, k] += digit
+        return box, self.points(boxes.piece[box], at)
+
+    def middle(self, boxes: Boxes) -> Floats:
+        """Return the coordinates (n, varying) of the middle of each box; on a lattice the one below it."""
+        middle = boxes.low + (boxes.high - boxes.low) / 2
+        if self.lattice.all():
+            return np.asarray(np.floor(middle))
+        # A point of a continuous column must be a number that the network can be given.
+        given = middle.astype(self._base.dtype).astype(np.float64)
+        return np.where(self.lattice, np.floor(middle), np.clip(given, boxes.low, boxes.high))
+
+    def split(self, boxes: Boxes, column: Ints) -> tuple[Boxes, Boxes]:
+        """Return the lower and the upper half of each box, cut in its column (n,), which must be `splittable`."""
+        each = np.arange(len(column))
+        middle = self.middle(boxes)[each, column]
+        first_high, second_low = boxes.high.copy(), boxes.low.copy()
+        first_high[each, column] = middle
+        second_low[each, column] = middle + self.lattice[column]
+        return Boxes(boxes.piece, boxes.low, first_high), Boxes(boxes.piece, second_low, boxes.high)
+
+    def splittable(self, boxes: Boxes) -> Bools:
+        """Return in which columns (n, varying) each box has more than its two ends or, on a lattice, than one."""
+        middle = self.middle(boxes)
+        inner = (middle > boxes.low) & (middle < boxes.high)
+        return np.where(self.lattice, boxes.high > boxes.low, inner)
+
+    def _encoded(self, k: int, owner: Ints, values: Floats) -> FloatArray:
+        if not self.lattice[k]:
+            return values.astype(self._base.dtype)
+        return np.where(values == self._own[owner, k], self._bits[owner, k], self._plain(k, values))
+
+    def _plain(self, k: int, values: Floats) -> FloatArray:
+        return self._features[k].scaled(values).astype(self._base.dtype)

@@ -1,0 +1,216 @@
+"""CARE (Sun, Sun, Pham and Shi 2022, "Causality-Based Neural Network Repair"): find the neurons that cause the
+unfairness, and change what leaves them by particle swarm optimisation.
+
+Attribution is the average causal effect of a neuron on the unfairness: the neuron is set to each value of a grid over
+its observed range (do(h_j = v)), and the unfairness is measured each time. The repair rescales and shifts the output of
+the most responsible neurons, h_j → (1 + a_j) h_j + c_j, which is a change of their outgoing weights and of the biases
+behind them. The swarm never sees a gradient, so the objective may count answers: (1 − w)·unfairness + w·(1 − accuracy).
+The original takes one protected attribute; a neighbourhood here may vary in any number of features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairmend.arrays import Ints
+from fairmend.bounds import apply
+from fairmend.errors import FairmendError
+from fairmend.network import Affine, Network
+from fairmend.progress import Progress
+from fairmend.repair.baselines.finetune import torch_dtype
+from fairmend.repair.baselines.neighbours import different_pairs
+from fairmend.repair.calibrate import History
+from fairmend.repair.task import Task
+from fairmend.threads import few_threads
+
+ITERATIONS = 100
+PARTICLES = 20
+PATIENCE = 20
+"""Iterations without a better particle after which the swarm stops."""
+
+WEIGHT = 0.5
+"""Share of the objective that is unfairness; the rest is accuracy."""
+
+GRID = 8
+SHARE, FEWEST, MOST = 0.1, 5, 32
+PER_ROW = 4
+INERTIA, OWN, SOCIAL = 0.7298, 1.4962, 1.4962
+"""The constriction coefficients of Clerc and Kennedy (2002), with which a swarm provably settles."""
+
+REACH = 1.0
+"""How far particles start, and may go in one step, in units of a_j and of the spread of h_j."""
+
+
+@dataclass(frozen=True)
+class Neurons:
+    """Hidden neurons: the layer and the unit of each, ``(neurons,)``."""
+
+    layer: Ints
+    unit: Ints
+
+
+def care(
+    task: Task,
+    *,
+    steps: int = ITERATIONS,
+    fairness_weight: float = WEIGHT,
+    progress: Progress | None = None,
+) -> tuple[Network, History]:
+    """Repair by at most ``steps`` iterations of a swarm.
+
+    ``fairness_weight`` is the share of unfairness in its objective, the rest is accuracy. The history holds the
+    unfairness and the share of wrong calibration answers of the best particle so far.
+    """
+    if not task.network.activations:
+        raise FairmendError("care changes hidden neurons, and this network has none; use prof, blind, flip or grft")
+    if not (isinstance(steps, int | np.integer) and steps >= 0):
+        raise FairmendError(f"steps is {steps!r}; give a whole number of 0 or more")
+    if not 0 <= fairness_weight <= 1:
+        raise FairmendError(
+            f"fairness_weight is {fairness_weight}; care weighs unfairness against accuracy, from 0 to 1"
+        )
+    scene = _Scene(task)
+    with few_threads(len(scene.inputs) * scene.size):
+        neurons = scene.responsible()
+        best, history = _swarm(scene, neurons, steps, fairness_weight, task.seed, progress)
+    return scene.network_of(neurons, best), history
+
+
+class _Scene:
+    """The rows everything is measured on: pairs of the repair inputs, then the calibration rows."""
+
+    def __init__(self, task: Task) -> None:
+        self.network, self.dtype = task.network, torch_dtype(task.network)
+        rng = np.random.default_rng(task.seed)
+        rows, others, _ = different_pairs(task.network, task.spec, task.X_repair, rng, PER_ROW)
+        self.pairs = len(rows)
+        stacked = np.concatenate([task.X_repair[rows], others, task.X_cal])
+        self.inputs = torch.tensor(stacked, dtype=self.dtype)
+        self.y = torch.tensor(task.y_cal)
+        self.layers = [
+            (torch.tensor(affine.weight, dtype=self.dtype), torch.tensor(affine.bias, dtype=self.dtype))
+            for affine in task.network.affines
+        ]
+        self.size = sum(affine.weight.size for affine in task.network.affines)
+        self.hidden = self._hidden()
+
+    def _hidden(self) -> list[Tensor]:
+        """What each hidden layer gives, ``(rows, width)``."""
+        hidden, h = [], self.inputs
+        for (weight, bias), activation in zip(self.layers, self.network.activations, strict=False):
+            h = apply(activation, torch.addmm(bias, h, weight.T))
+            hidden.append(h)
+        return hidden
+
+    def _after(self, layer: int, h: Tensor, layers: list[tuple[Tensor, Tensor]]) -> Tensor:
+        """Outputs from the values ``(variants, rows, width)`` of a hidden layer."""
+        for number in range(layer + 1, len(layers)):
+            weight, bias = layers[number]
+            h = torch.matmul(h, weight.transpose(-1, -2)) + bias.unsqueeze(-2)
+            if number < len(self.network.activations):
+                h = apply(self.network.activations[number], h)
+        return h
+
+    def unfairness(self, scores: Tensor) -> Tensor:
+        """The mean difference of probabilities within pairs, ``(variants,)``, from the scores of all rows."""
+        if self.pairs == 0:
+            return scores.new_zeros(scores.shape[0])
+        p = torch.sigmoid(scores) if scores.shape[-1] == 1 else torch.softmax(scores, dim=-1)
+        return (p[:, : self.pairs] - p[:, self.pairs : 2 * self.pairs]).abs().amax(-1).mean(-1)
+
+    def wrong(self, scores: Tensor) -> Tensor:
+        """The share of wrong calibration answers, ``(variants,)``."""
+        mine = scores[:, 2 * self.pairs :]
+        answers = (mine[..., 0] >= 0).long() if mine.shape[-1] == 1 else mine.argmax(-1)
+        return (answers != self.y).to(self.dtype).mean(-1)
+
+    def responsible(self) -> Neurons:
+        """The neurons with the largest average causal effect on the unfairness."""
+        layer_of, unit_of, effects = [], [], []
+        own = self.unfairness(self._after(len(self.hidden) - 1, self.hidden[-1][None], self.layers))
+        for layer, h in enumerate(self.hidden):
+            steps = torch.linspace(0, 1, GRID, dtype=self.dtype)
+            for unit in range(h.shape[1]):
+                values = h[:, unit].min() + steps * (h[:, unit].max() - h[:, unit].min())
+                changed = h.repeat(GRID, 1, 1)
+                changed[:, :, unit] = values[:, None]
+                effects.append(float((self.unfairness(self._after(layer, changed, self.layers)) - own).abs().mean()))
+                layer_of.append(layer)
+                unit_of.append(unit)
+        count = min(len(effects), MOST, max(FEWEST, round(SHARE * len(effects))))
+        chosen = np.sort(np.argsort(-np.array(effects), kind="stable")[:count])
+        return Neurons(np.array(layer_of)[chosen], np.array(unit_of)[chosen])
+
+    def changed_layers(self, neurons: Neurons, positions: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """The layers with each particle's change, weights ``(particles, out, in)``, by its position ``(2n,)``."""
+        factor, shift = positions.chunk(2, dim=1)
+        layers = [(w.repeat(len(positions), 1, 1), b.repeat(len(positions), 1)) for w, b in self.layers]
+        for number, (layer, unit) in enumerate(zip(neurons.layer, neurons.unit, strict=True)):
+            weight, bias = layers[layer + 1]
+            spread = self.hidden[layer][:, unit].std()
+            bias += self.layers[layer + 1][0][:, unit] * (spread * shift[:, number, None])
+            weight[:, :, unit] *= 1 + factor[:, number, None]
+        return layers
+
+    def measure(self, neurons: Neurons, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Unfairness and share of wrong answers of all particles at once."""
+        first = int(neurons.layer.min())  # nothing before it changes
+        start = self.hidden[first].expand(len(positions), -1, -1)
+        scores = self._after(first, start, self.changed_layers(neurons, positions))
+        return self.unfairness(scores), self.wrong(scores)
+
+    def network_of(self, neurons: Neurons, position: Tensor) -> Network:
+        """The network with one particle's change."""
+        layers = self.changed_layers(neurons, position[None])
+        return self.network.with_affines([Affine(w[0].numpy().copy(), b[0].numpy().copy()) for w, b in layers])
+
+
+def _swarm(
+    scene: _Scene, neurons: Neurons, steps: int, weight: float, seed: int, progress: Progress | None
+) -> tuple[Tensor, History]:
+    """The best position of a swarm in which one particle starts at no change at all."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def uniform(low: float, high: float) -> Tensor:
+        shape = (PARTICLES, 2 * len(neurons.unit))
+        return low + (high - low) * torch.rand(shape, generator=generator, dtype=scene.dtype)
+
+    def objective(at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        unfair, wrong = scene.measure(neurons, at)
+        return weight * unfair + (1 - weight) * wrong, unfair, wrong
+
+    position, velocity = uniform(-REACH, REACH), uniform(-REACH, REACH) / 2
+    position[0] = 0
+    cost, unfair, wrong = objective(position)
+    own_best, own_cost = position.clone(), cost
+    leader = int(cost.argmin())
+    best, best_cost = position[leader].clone(), float(cost[leader])
+    shown = (float(unfair[leader]), float(wrong[leader]))
+    fair_history, wrong_history = [shown[0]], [shown[1]]
+    waited = 0
+    for step in range(steps):
+        velocity = (
+            INERTIA * velocity
+            + OWN * uniform(0, 1) * (own_best - position)
+            + SOCIAL * uniform(0, 1) * (best - position)
+        ).clamp(-REACH, REACH)
+        position = position + velocity
+        cost, unfair, wrong = objective(position)
+        better = cost < own_cost
+        own_best, own_cost = torch.where(better[:, None], position, own_best), torch.where(better, cost, own_cost)
+        leader = int(cost.argmin())
+        waited += 1
+        if float(cost[leader]) < best_cost:
+            best, best_cost, waited = position[leader].clone(), float(cost[leader]), 0
+            shown = (float(unfair[leader]), float(wrong[leader]))
+        fair_history.append(shown[0])
+        wrong_history.append(shown[1])
+        if progress is not None:
+            progress("retrain", steps if waited >= PATIENCE else step + 1, steps)
+        if waited >= PATIENCE:
+            break
+    return best, History(tuple(fair_history), tuple(wrong_history))

@@ -1,0 +1,130 @@
+"""The repair of a head as mathematics: a change, the demands of each class, and the slack of each region."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from fairmend.arrays import Floats
+from fairmend.repair.head.features import FeatureSet
+
+VIOLATED = 1e-8
+"""A region counts as violated when it misses the margin by more than this, or by half of the margin where that is less;
+solvers satisfy rows to 1e-9."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the head: ``weight (outputs, dimension)`` and ``bias (outputs,)``, and its l1 norm."""
+
+    weight: Floats
+    bias: Floats
+
+    @property
+    def objective(self) -> float:
+        """The l1 norm, what the repair minimises."""
+        return float(np.abs(self.weight).sum() + np.abs(self.bias).sum())
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search ends with: the best change, a proven lower bound on the smallest, and the work it took."""
+
+    change: Change
+    bound: float
+    solves: int
+    regions_in_play: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far a search may go: the largest change of one parameter, seconds, and the relative gap that is enough."""
+
+    delta: float = math.inf
+    seconds: float | None = None
+    gap: float = 0.0
+
+    def closed(self, objective: float, bound: float) -> bool:
+        """Whether the objective is as good as was asked for."""
+        return objective - bound <= max(self.gap * objective, 1e-9)
+
+
+class Head:
+    """The last layer over feature sets, for one output or several.
+
+    A *direction* is a difference of outputs whose sign decides: the output itself where there is one, every pair of
+    outputs where there are several. A class asks for the sign of some directions: ``demands[c]`` lists
+    ``(direction, sign)``. The *slack* of a region in a class is the smallest of its demands' lower bounds, and the
+    *margin* what it must reach, one number for all regions or ``(count,)``; ``least`` is what counts as reached.
+    """
+
+    def __init__(self, weight: Floats, bias: Floats, features: FeatureSet, margin: float | Floats) -> None:
+        self.weight, self.bias, self.features = weight, bias, features
+        self.margin = np.broadcast_to(np.asarray(margin, dtype=np.float64), (features.count,))
+        self.least = self.margin - np.minimum(VIOLATED, self.margin / 2)
+        outputs = len(bias)
+        if outputs == 1:
+            self.directions = np.ones((1, 1))
+            self.demands: list[list[tuple[int, int]]] = [[(0, -1)], [(0, 1)]]
+        else:
+            pairs = list(combinations(range(outputs), 2))
+            self.directions = np.zeros((len(pairs), outputs))
+            self.demands = [[] for _ in range(outputs)]
+            for number, (high, low) in enumerate(pairs):
+                self.directions[number, [high, low]] = 1, -1
+                self.demands[high].append((number, 1))
+                self.demands[low].append((number, -1))
+        self.classes = len(self.demands)
+        # A change of l1 norm U moves the score of region i by U · reach[i] at the most.
+        self.reach = np.maximum(1.0, features.magnitude())
+        self.initial = self.signed(self.no_change())
+        self.initial_slack = self._slack(self.initial)
+
+    def no_change(self) -> Change:
+        """The head as it is."""
+        return Change(np.zeros_like(self.weight), np.zeros_like(self.bias))
+
+    def split(self, change: Change) -> tuple[Floats, Floats, Floats]:
+        """The directions' weights as p - n with p, n >= 0, ``(directions, dimension)``, and their offsets."""
+        v = self.directions @ (self.weight + change.weight)
+        return np.maximum(v, 0), np.maximum(-v, 0), self.directions @ (self.bias + change.bias)
+
+    def signed(self, change: Change) -> dict[tuple[int, int], Floats]:
+        """A lower bound of each direction times each sign over each region, ``(count,)`` each."""
+        p, n, offset = self.split(change)
+        bounds = {}
+        for direction in range(len(self.directions)):
+            bounds[direction, 1] = self.features.lowest(p[direction], n[direction]) + offset[direction]
+            bounds[direction, -1] = self.features.lowest(n[direction], p[direction]) - offset[direction]
+        return bounds
+
+    def slack(self, change: Change) -> Floats:
+        """By how much each region is in each class, ``(count, classes)``."""
+        return self._slack(self.signed(change))
+
+    def _slack(self, signed: dict[tuple[int, int], Floats]) -> Floats:
+        return np.stack([np.min([signed[demand] for demand in demands], axis=0) for demands in self.demands], axis=1)
+
+    def constant_change(self, limits: Limits) -> Change | None:
+        """The smallest change to a head that gives everybody one class: hardly ever of use, but always possible.
+
+        None where a parameter would have to change by more than the limit.
+        """
+        changes = [self._constant(label) for label in range(self.classes)]
+        allowed = [
+            change for change in changes if max(np.abs(change.weight).max(), np.abs(change.bias).max()) <= limits.delta
+        ]
+        return min(allowed, key=lambda change: change.objective, default=None)
+
+    def _constant(self, label: int) -> Change:
+        bias = np.zeros_like(self.bias)
+        if len(bias) == 1:
+            sign = 1 if label == 1 else -1
+            bias[0] = sign * max(0.0, float(self.margin.max()) - sign * self.bias[0])
+        else:
+            others = np.delete(self.bias, label)
+            bias[label] = max(0.0, float(others.max() + self.margin.max()) - self.bias[label])
+        return Change(-self.weight, bias)

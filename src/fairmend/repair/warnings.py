@@ -1,0 +1,57 @@
+"""What a user should look at before trusting a repair: warnings, not errors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairmend.arrays import FloatArray
+from fairmend.metrics import balanced_accuracy
+from fairmend.network import Network
+from fairmend.prove.proof import Proof
+
+COLLAPSED = "the repaired network gives every calibration row the same answer ({label}): it is no classifier any more"
+FELL = (
+    "balanced accuracy on the calibration rows fell by {points:.1f} points, from {before:.1%} to {after:.1%}: "
+    "the repair costs more than accuracy alone shows"
+)
+ONE_CLASS = "every calibration row has the label {label}: the calibration set cannot keep what the network knows"
+EQUAL_ROWS = "all {rows} calibration rows are equal: the calibration set cannot keep what the network knows"
+GAP = "step 2 stopped before its optimum was proven: the smallest change may be up to {gap:.1%} smaller than this one"
+NOT_INFERENCE = (
+    "{count} neighbourhoods are proven in real arithmetic only: their margin is below the rounding error of inference"
+)
+
+NOT_PROVEN = "{count} of {inputs} repair inputs are not proven to be treated equally: this method gives no guarantee"
+
+LARGEST_FALL = 0.05
+
+
+def calibration_warnings(X: FloatArray, y: np.ndarray) -> list[str]:
+    """What is wrong with a calibration set before anything ran."""
+    warnings = []
+    if len(np.unique(y)) == 1:
+        warnings.append(ONE_CLASS.format(label=int(y[0])))
+    if len(X) > 1 and (X[0] == X).all():
+        warnings.append(EQUAL_ROWS.format(rows=len(X)))
+    return warnings
+
+
+def outcome_warnings(
+    before: Network, after: Network, X: FloatArray, y: np.ndarray, gap: float, proof: Proof
+) -> list[str]:
+    """What is wrong with a repaired network, as the calibration set shows it."""
+    warnings = []
+    answers = after.predict(X)
+    if len(np.unique(answers)) == 1 and len(np.unique(before.predict(X))) > 1:
+        warnings.append(COLLAPSED.format(label=int(answers[0])))
+    old, new = balanced_accuracy(y, before.predict(X)), balanced_accuracy(y, answers)
+    if old - new > LARGEST_FALL:
+        warnings.append(FELL.format(points=100 * (old - new), before=old, after=new))
+    if gap > 0:
+        warnings.append(GAP.format(gap=gap))
+    if not proof.holds.all():
+        warnings.append(NOT_PROVEN.format(count=int((~proof.holds).sum()), inputs=len(proof.holds)))
+    only_real = proof.holds & ~proof.covers_inference
+    if only_real.any():
+        warnings.append(NOT_INFERENCE.format(count=int(only_real.sum())))
+    return warnings

@@ -1,0 +1,6 @@
+"""Specs: the features of an input, how they are encoded, and which people count as similar."""
+
+from fairmend.spec.features import Feature, Label
+from fairmend.spec.spec import Spec
+
+__all__ = ["Feature", "Label", "Spec"]

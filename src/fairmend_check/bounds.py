@@ -1,0 +1,153 @@
+"""Lower bounds of a model's margins over boxes: intervals forward, given lines substituted backward.
+
+Coefficients are rounded as they come; what their rounding can change, given how large the values they multiply are, is
+collected in ``slip`` and subtracted at the end. So every bound is rigorous and costs one matrix product a layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairmend_check.model import Model
+from fairmend_check.relaxation import intercepts, value_range
+from fairmend_check.rounding import GENEROUS, TINY, Array, U, affine, ball, down, gamma
+
+Slopes = list[tuple[Array, Array]]  # for each activation layer the lower and the upper slopes (boxes, width)
+
+_ROOM = 4_000_000  # numbers in the largest array of coefficients
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """An activation layer over boxes: slopes and intercepts below and above, and how large its input can be."""
+
+    slope_below: Array
+    slope_above: Array
+    below: Array
+    above: Array
+    magnitude: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """What is known so far: the intervals of what enters each affine layer, and the lines of each activation."""
+
+    entering: list[tuple[Array, Array]]
+    lines: list[Lines]
+
+
+def interval_layers(model: Model, lower: Array, upper: Array) -> list[tuple[Array, Array]]:
+    """Enclose what every affine layer gives, over boxes, by interval arithmetic alone."""
+    found = []
+    for weight, bias in zip(model.weights, model.biases, strict=True):
+        found.append(affine(weight, bias, lower, upper))
+        if len(found) < len(model.weights):
+            lower, upper = value_range(model.between[len(found) - 1], *found[-1])
+    return found
+
+
+def leads(model: Model, classes: np.ndarray) -> Array:
+    """Return which combinations of the outputs are the margins of the classes (boxes, margins, outputs)."""
+    if model.outputs == 1:
+        return np.where(classes == 1, 1.0, -1.0)[:, None, None]
+    others = np.array([[j for j in range(model.outputs) if j != c] for c in range(model.outputs)])
+    out = np.zeros((len(classes), model.outputs - 1, model.outputs))
+    rows, columns = np.arange(len(classes))[:, None], np.arange(model.outputs - 1)
+    out[rows, columns, others[classes]] = -1.0
+    out[rows, columns, classes[:, None]] = 1.0
+    return out
+
+
+def margin_bounds(model: Model, classes: np.ndarray, lower: Array, upper: Array, slopes: Slopes) -> Array:
+    """Return lower bounds of the margins of these classes over boxes (boxes,); -inf where something overflows."""
+    widest = max(max(weight.shape) for weight in model.weights)
+    step = max(1, _ROOM // (2 * widest * widest))
+    found = [np.empty(0)]
+    with np.errstate(all="ignore"):
+        for start in range(0, len(classes), step):
+            part = slice(start, start + step)
+            lines = [(below[part], above[part]) for below, above in slopes]
+            found.append(_margins(model, classes[part], lower[part], upper[part], lines))
+    return np.concatenate(found)
+
+
+def _margins(model: Model, classes: np.ndarray, lower: Array, upper: Array, slopes: Slopes) -> Array:
+    known = Layers([(lower, upper)], [])
+    for number, (below, above) in enumerate(slopes):
+        weight, bias = model.weights[number], model.biases[number]
+        rows, consts = np.concatenate([weight, -weight]), np.concatenate([bias, -bias])
+        shape = (len(lower), *rows.shape)
+        bounds = _lower_bounds(model, known, np.broadcast_to(rows, shape), np.broadcast_to(consts, shape[:2]))
+        low, high = bounds[:, : len(weight)], -bounds[:, len(weight) :]
+        activation = model.between[number]
+        lines = intercepts(activation, (below, above), low, high)
+        known.lines.append(Lines(below, above, *lines, _magnitude(low, high)))
+        known.entering.append(value_range(activation, low, high))
+    nothing = np.zeros((len(classes), max(1, model.outputs - 1)))
+    form = _through_affine(model, known, len(slopes), leads(model, classes), nothing, nothing)
+    least: Array = _lower_bounds(model, known, *form).min(axis=1)
+    return least
+
+
+def _lower_bounds(model: Model, known: Layers, coefficients: Array, const: Array, slip: Array | float = 0.0) -> Array:
+    """Return lower bounds of coefficients · h + const, less slip, where h is the last of the known intervals.
+
+    The form is substituted backward to the input; at every layer on the way its values over the intervals known there
+    are a bound as well, and the best counts. coefficients (boxes, forms, width), const and bounds (boxes, forms)
+    """
+    best = _over_box(coefficients, const, slip, *known.entering[-1])
+    for layer in range(len(known.lines) - 1, -1, -1):
+        lines = known.lines[layer]
+        n = coefficients.shape[2]
+        positive, negative = np.maximum(coefficients, 0.0), np.minimum(coefficients, 0.0)
+        added = _dot(positive, lines.below) + _dot(negative, lines.above)
+        slip = slip + gamma(2 * n + 4) * _dot(positive - negative, _magnitude(lines.below, lines.above))
+        # One of the two terms is 0, so each new coefficient is a single rounding away from exact.
+        coefficients = positive * lines.slope_below[:, None, :] + negative * lines.slope_above[:, None, :]
+        slip = slip + 2 * U * _dot(np.abs(coefficients), lines.magnitude) + TINY * (1 + _total(lines.magnitude))
+        const = const + added
+        slip = slip + 2 * U * (np.abs(const) + np.abs(added))
+        coefficients, const, slip = _through_affine(model, known, layer, coefficients, const, slip)
+        best = np.maximum(best, _over_box(coefficients, const, slip, *known.entering[layer]))
+    return best
+
+
+def _over_box(coefficients: Array, const: Array, slip: Array | float, lower: Array, upper: Array) -> Array:
+    """Return lower bounds of forms over boxes; -inf, never nan, where something overflows."""
+    n = coefficients.shape[2]
+    mid, radius = ball(lower, upper)
+    size = np.abs(coefficients)
+    centre, spread = _dot(coefficients, mid), _dot(size, radius)
+    slip = slip + gamma(n + 4) * (_dot(size, np.abs(mid)) + spread) + 4 * U * (np.abs(const) + np.abs(centre) + spread)
+    return down(const + centre - spread - (slip * GENEROUS + TINY * (1 + _total(_magnitude(lower, upper)))))
+
+
+def _through_affine(
+    model: Model, known: Layers, layer: int, coefficients: Array, const: Array, slip: Array | float
+) -> tuple[Array, Array, Array]:
+    """Rewrite a form of what an affine layer gives as one of what enters it."""
+    weight, bias = model.weights[layer], model.biases[layer]
+    boxes, forms, width = coefficients.shape
+    entering = _magnitude(*known.entering[layer])
+    size = entering @ np.abs(weight).T + np.abs(bias)
+    lost = gamma(width + 4) * _dot(np.abs(coefficients), size) + TINY * (1 + _total(entering))
+    added = coefficients @ bias
+    total = const + added
+    lost = lost + 2 * U * (np.abs(total) + np.abs(added))
+    out = (coefficients.reshape(-1, width) @ weight).reshape(boxes, forms, weight.shape[1])
+    return out, total, slip + lost
+
+
+def _dot(coefficients: Array, values: Array) -> Array:
+    """Return coefficients (boxes, forms, width) times values (boxes, width), as (boxes, forms)."""
+    return (coefficients @ values[:, :, None])[:, :, 0]
+
+
+def _total(values: Array) -> Array:
+    return np.asarray(values.sum(axis=1, keepdims=True), dtype=np.float64)
+
+
+def _magnitude(lower: Array, upper: Array) -> Array:
+    return np.maximum(np.abs(lower), np.abs(upper))

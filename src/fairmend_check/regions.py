@@ -1,0 +1,101 @@
+"""The regions of a certificate: are they covered, and is their margin what they claim?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairmend_check.bounds import interval_layers, leads, margin_bounds
+from fairmend_check.certificate import Region
+from fairmend_check.cover import uncovered
+from fairmend_check.inference import inference_error, inference_error_of
+from fairmend_check.model import Model
+from fairmend_check.neighbourhood import Neighbourhood, listed, neighbourhood, points
+from fairmend_check.refused import Refused
+from fairmend_check.rounding import Array, down
+from fairmend_check.spec import Spec
+
+MAX_POINTS = 100_000_000  # of all regions together
+_BATCH = 2**20  # numbers in a batch of points, at the widest layer
+
+
+@dataclass(frozen=True, eq=False)
+class Proven:
+    """For each region the margin that was found and whether it exceeds the error of inference; (regions,)."""
+
+    margin: Array
+    covers: np.ndarray
+
+
+def check_coverage(model: Model, spec: Spec, regions: list[Region]) -> list[str]:
+    """Return what is wrong with inputs, and with pieces that do not cover their neighbourhood."""
+    reasons, total = [], 0
+    for number, region in enumerate(regions):
+        try:
+            around = neighbourhood(spec, region.x, model.dtype)
+            if region.pieces is None:
+                total += listed(around)[1]
+                continue
+        except Refused as error:
+            reasons.append(f"regions[{number}]: {error}")
+            continue
+        lower = np.stack([piece.lower for piece in region.pieces])
+        upper = np.stack([piece.upper for piece in region.pieces])
+        hole = uncovered(around, lower, upper, model.dtype)
+        if hole is not None:
+            reasons.append(f"regions[{number}]: its pieces do not cover the neighbourhood: {hole}")
+    if total > MAX_POINTS:
+        reasons.append(f"regions: {total:,} points are too many to check; at most {MAX_POINTS:,} are")
+    return reasons
+
+
+def prove(model: Model, spec: Spec, regions: list[Region], precision: str) -> Proven:
+    """Return margins of all regions, which are covered."""
+    margin = np.full(len(regions), np.inf)
+    excess = np.full(len(regions), np.inf)  # of the margin over the error of inference
+    boxes = [(number, piece) for number, region in enumerate(regions) for piece in region.pieces or ()]
+    if boxes:
+        owner = np.array([number for number, _ in boxes])
+        lower = np.stack([piece.lower for _, piece in boxes])
+        upper = np.stack([piece.upper for _, piece in boxes])
+        slopes = [
+            tuple(np.stack([piece.slopes[layer][side] for _, piece in boxes]) for side in (0, 1))
+            for layer in range(len(model.between))
+        ]
+        classes = np.array([regions[number].label for number, _ in boxes])
+        bound = margin_bounds(model, classes, lower, upper, [(below, above) for below, above in slopes])
+        error = inference_error(model, lower, upper, precision)
+        np.minimum.at(margin, owner, bound)
+        np.minimum.at(excess, owner, _excess(bound, error))
+    for number, region in enumerate(regions):
+        if region.pieces is None:
+            around = neighbourhood(spec, region.x, model.dtype)
+            margin[number], excess[number] = _over_points(model, around, region.label, precision)
+    return Proven(margin, excess > 0)
+
+
+def _over_points(model: Model, around: Neighbourhood, label: int, precision: str) -> tuple[float, float]:
+    """Return the least margin over all points, and its least excess over the error of inference."""
+    count = listed(around)[1]
+    step = max(1, _BATCH // max(max(weight.shape) for weight in model.weights))
+    least, least_excess = np.inf, np.inf
+    with np.errstate(all="ignore"):
+        for start in range(0, count, step):
+            batch = points(around, start, min(start + step, count))
+            layers = interval_layers(model, batch, batch)
+            low, high = layers[-1]
+            if model.outputs == 1:
+                bound = low[:, 0] if label == 1 else -high[:, 0]
+            else:
+                others = leads(model, np.array([label]))[0].argmin(axis=1)
+                bound = down(low[:, label] - high[:, others].max(axis=1))
+            error = inference_error_of(model, batch, batch, layers, precision)
+            least = min(least, float(bound.min()))
+            least_excess = min(least_excess, float(_excess(bound, error).min()))
+    return least, least_excess
+
+
+def _excess(bound: Array, error: Array) -> Array:
+    with np.errstate(invalid="ignore"):
+        return np.where(bound > error, bound - error, -np.inf)

@@ -1,0 +1,104 @@
+"""Activations: where their values lie, and the lines of given slopes that enclose them on an interval.
+
+For a slope s, the highest line below f on [l, u] has the intercept min f(z) - s z, the lowest above it the maximum.
+Any slope gives a sound line; the intercepts are computed here, whatever the certificate says.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairmend_check.model import Activation
+from fairmend_check.rounding import LIBRARY, TINY, Array, U, down, up
+
+
+def value_range(activation: Activation, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Enclose the activation over intervals; all activations here are monotone."""
+    return _values(activation, lower)[0], _values(activation, upper)[1]
+
+
+def intercepts(activation: Activation, slopes: tuple[Array, Array], lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Return intercepts of a line below and of a line above, with these slopes, on lower..upper."""
+    below, above = slopes
+    if activation.name in ("tanh", "sigmoid"):
+        # f(-z) = c - f(z), so the maximum of f(z) - s z is c less the minimum over the mirrored interval.
+        turn = 0.0 if activation.name == "tanh" else 1.0
+        low = _curved_minimum(activation, below, lower, upper)
+        return low, up(turn - _curved_minimum(activation, above, -upper, -lower))
+    negative, positive = _pieces(activation)
+    least, most = np.full(lower.shape, np.inf), np.full(lower.shape, -np.inf)
+    for z in (lower, upper):
+        leading = np.where(z < 0, negative, positive)
+        least = np.minimum(least, _product(leading - below, z)[0])
+        most = np.maximum(most, _product(leading - above, z)[1])
+    kink = (lower < 0) & (upper > 0)
+    return np.where(kink, np.minimum(least, 0.0), least), np.where(kink, np.maximum(most, 0.0), most)
+
+
+def _pieces(activation: Activation) -> tuple[float, float]:
+    """Return the slopes left and right of zero."""
+    return {"relu": 0.0, "leaky_relu": activation.slope, "identity": 1.0}[activation.name], 1.0
+
+
+def _values(activation: Activation, z: Array) -> tuple[Array, Array]:
+    """Enclose f(z)."""
+    if activation.name in ("tanh", "sigmoid"):
+        value = _curve(activation, z)
+        slip = np.abs(value) * LIBRARY + TINY
+        floor = -1.0 if activation.name == "tanh" else 0.0
+        return np.maximum(down(value - slip), floor), np.minimum(up(value + slip), 1.0)
+    negative, positive = _pieces(activation)
+    if negative in (0.0, 1.0):  # exact, and infinity is not multiplied by 0
+        exact = np.maximum(z, 0.0) if negative == 0.0 else z
+        return exact, exact
+    low, high = _product(np.full(z.shape, negative), z)
+    return np.where(z < 0, low, z * positive), np.where(z < 0, high, z * positive)
+
+
+def _product(factor: Array, z: Array) -> tuple[Array, Array]:
+    """Enclose the product of z and a factor that is itself one rounding off."""
+    value = factor * z
+    slip = 4 * U * np.abs(value) + TINY
+    return down(value - slip), up(value + slip)
+
+
+def _curve(activation: Activation, z: Array) -> Array:
+    """Tanh or sigmoid within a relative error of LIBRARY."""
+    if activation.name == "tanh":
+        return np.tanh(z)
+    decay = np.exp(-np.abs(z))
+    return np.where(z < 0, decay, 1.0) / (1.0 + decay)
+
+
+def _curved_minimum(activation: Activation, slope: Array, lower: Array, upper: Array) -> Array:
+    """Return a lower bound of f(z) - slope z on lower..upper, for f convex left of 0 and concave right of it.
+
+    On the convex part the tangent at any point is below; the point nearest to where f' equals the slope makes it
+    tight, and an inexact point costs tightness only. On the concave part the ends decide.
+    """
+    right = np.minimum(upper, 0.0)
+    touch = np.clip(-_steepness(activation, slope), lower, right)
+    value = _curve(activation, touch)
+    derivative = (1 - value) * (1 + value if activation.name == "tanh" else value)
+    excess = derivative - slope
+    unsure = 128 * U + 4 * U * np.abs(excess)
+    sides = (excess + unsure) * (lower - touch), (excess - unsure) * (right - touch)
+    line = slope * touch
+    slip = LIBRARY * np.abs(value) + 8 * U * (np.abs(line) + np.abs(sides[0]) + np.abs(sides[1]) + np.abs(value)) + TINY
+    convex = down((value - line + np.minimum(*sides)) - slip)
+    least = np.where(lower < 0, convex, np.inf)
+    for z in (np.maximum(lower, 0.0), upper):
+        line = slope * z
+        low = _values(activation, z)[0]
+        end = down(low - line - (4 * U * (np.abs(line) + np.abs(low)) + TINY))
+        least = np.minimum(least, np.where(upper > 0, end, np.inf))
+    # Of an interval of no positive length nothing may be left: its one end at or below zero is convex or, at 0, here.
+    zero = down(_values(activation, np.zeros_like(lower))[0])
+    return np.where((lower >= 0) & (upper <= 0), zero, least)
+
+
+def _steepness(activation: Activation, slope: Array) -> Array:
+    """Return about the z >= 0 where the derivative is the slope: 0 above all derivatives, far out for none."""
+    share = slope if activation.name == "tanh" else 4 * slope
+    z = np.arctanh(np.sqrt(np.clip(1 - share, 0.0, 1.0 - U)))
+    return z if activation.name == "tanh" else 2 * z

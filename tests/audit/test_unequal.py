@@ -1,0 +1,130 @@
+"""Enumeration is exact on finite neighbourhoods; sampling finds only true neighbours."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairmend.audit.unequal import find_unequal, sample_unequal
+from fairmend.errors import FairmendError
+from fairmend.network import Affine, Network
+from fairmend.spec import Feature, Spec
+from support.strategies import random_network
+from support.strategies_spec import specs_and_inputs, unhurried
+
+AGE = Feature("age", "integer", range=(18, 75), protected=True)
+GENDER = Feature("gender", "categorical", categories=("f", "m"), encoding="one-hot", protected=True)
+INCOME = Feature("income", "continuous", range=(0.0, 1.0))
+
+
+def linear(*weights, bias):
+    return Network([Affine(np.array([weights], np.float32), np.array([bias], np.float32))], [])
+
+
+def is_neighbour(spec, x, other):
+    regions = spec.regions(x[None], x.dtype)
+    inside = ((regions.lower <= other) & (other <= regions.upper)).all(axis=1).any()
+    spec.as_inputs(other[None], x.dtype)  # refuses what no person can be
+    return inside
+
+
+@unhurried
+@given(
+    case=specs_and_inputs(finite=True),
+    seed=st.integers(0, 2**32 - 1),
+    batch=st.sampled_from([1, 7, 65536]),
+    outputs=st.integers(1, 3),
+)
+def test_enumeration_agrees_with_looking_at_each_neighbour_by_itself(case, seed, batch, outputs):
+    spec, X = case
+    net = random_network(np.random.default_rng(seed), spec.width, [4], outputs, dtype=X.dtype)
+    unequal = find_unequal(net, spec, X, batch=batch)
+    assert unequal.exact
+    for row, x in enumerate(X):
+        points = np.concatenate([p for _, p in spec.points(x[None], dtype=X.dtype)])
+        assert unequal.rows[row] == (net.predict(points) != net.predict(x[None])).any()
+        if unequal.rows[row]:
+            assert net.predict(unequal.other[row][None]) != net.predict(x[None])
+            assert is_neighbour(spec, x, unequal.other[row])
+        else:
+            assert np.isnan(unequal.other[row]).all()
+    assert unequal.rate == unequal.rows.mean()
+
+
+@unhurried
+@given(case=specs_and_inputs(), seed=st.integers(0, 2**32 - 1))
+def test_what_sampling_finds_is_a_neighbour_with_another_prediction(case, seed):
+    spec, X = case
+    net = random_network(np.random.default_rng(seed), spec.width, [4], dtype=X.dtype)
+    unequal = sample_unequal(net, spec, X, per_row=16, seed=seed)
+    assert not unequal.exact
+    for x, other in zip(X[unequal.rows], unequal.other[unequal.rows], strict=True):
+        assert net.predict(other[None]) != net.predict(x[None])
+        assert is_neighbour(spec, x, other)
+
+
+@unhurried
+@given(case=specs_and_inputs(finite=True), seed=st.integers(0, 2**32 - 1))
+def test_sampling_never_finds_what_enumeration_rules_out(case, seed):
+    spec, X = case
+    net = random_network(np.random.default_rng(seed), spec.width, [4], dtype=X.dtype)
+    exact, sampled = find_unequal(net, spec, X), sample_unequal(net, spec, X, seed=seed)
+    assert not (sampled.rows & ~exact.rows).any()
+
+
+def test_corners_find_what_only_the_end_of_a_range_shows():
+    spec = Spec([Feature("age", "continuous", range=(0.0, 1.0), protected=True), INCOME])
+    net = linear(1.0, 0.0, bias=-1.0)  # positive at age = 1 exactly
+    unequal = sample_unequal(net, spec, np.full((3, 2), 0.5, np.float32), per_row=1)
+    assert unequal.rows.all()
+    assert (unequal.other[:, 0] == 1).all()
+
+
+def test_a_one_hot_group_takes_its_points_only():
+    net = linear(0.0, 1.0, 1.0, bias=-1.5)  # positive only where both columns of the group are 1
+    spec = Spec([AGE, GENDER])
+    X = spec.sample_inputs(50, np.random.default_rng(0))
+    assert find_unequal(net, spec, X).count == 0
+    assert sample_unequal(net, spec, X).count == 0
+
+
+def test_progress_counts_inputs_up_to_all():
+    spec = Spec([AGE, GENDER])
+    X = spec.sample_inputs(20, np.random.default_rng(0))
+    seen = []
+    find_unequal(linear(1.0, 0.0, 0.0, bias=-30.0), spec, X, batch=500, progress=lambda *report: seen.append(report))
+    done = [d for _, d, _ in seen]
+    assert done == sorted(done)
+    assert seen[-1] == ("enumerate", 20, 20)
+
+
+def test_repr_says_whether_it_is_exact():
+    spec = Spec([AGE])
+    X = np.array([[20], [70]], np.float32)
+    assert repr(find_unequal(linear(1.0, bias=-30.0), spec, X)) == "Unequal(2 of 2 inputs, 100.00%, exact)"
+    assert "lower bound" in repr(sample_unequal(linear(1.0, bias=-30.0), spec, X))
+
+
+def test_infinite_neighbourhoods_cannot_be_enumerated():
+    spec = Spec([AGE, Feature("income", "continuous", range=(0.0, 1.0), tolerance=0.1)])
+    with pytest.raises(FairmendError, match=r"income, which is continuous.*sample_unequal"):
+        find_unequal(linear(1.0, 1.0, bias=0.0), spec, np.array([[20, 0.5]], np.float32))
+
+
+def test_a_network_of_another_width_is_refused():
+    with pytest.raises(FairmendError, match="reads 2 columns, but the spec describes 3"):
+        find_unequal(linear(1.0, 1.0, bias=0.0), Spec([AGE, GENDER]), np.zeros((1, 3), np.float32))
+
+
+def test_sampling_needs_points():
+    with pytest.raises(FairmendError, match="per_row=0"):
+        sample_unequal(linear(1.0, bias=0.0), Spec([AGE]), np.array([[20]], np.float32), per_row=0)
+
+
+def test_a_census_of_45_000_is_enumerated():
+    others = [Feature(f"f{i}", "integer", range=(0, 9)) for i in range(12)]
+    spec = Spec([Feature("age", "integer", range=(0, 90), protected=True), *others])
+    rng = np.random.default_rng(0)
+    X = spec.sample_inputs(45_000, rng)
+    net = random_network(rng, 13, [64, 32, 16, 8, 4])
+    assert find_unequal(net, spec, X).count > 0

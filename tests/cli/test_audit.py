@@ -1,0 +1,245 @@
+"""`fairmend audit` from the shell: what it counts, shows and writes, and how it ends."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairmend
+from fairmend.audit.unequal import find_unequal
+from fairmend.evaluate import labelled
+from fairmend.evaluate.utility import utility
+from fairmend.network import Affine, Network
+from fairmend.tables import read_table
+from support.cli_case import Case, run, small_network, small_people, small_spec
+from support.peak_memory import SCRIPT, needs_proc
+
+
+@pytest.fixture
+def case(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where the report goes
+    return Case(tmp_path)
+
+
+def audit(case, *more, data=True):
+    files = ["--data", case.data] if data else []
+    return run("audit", case.model, "--spec", case.spec, *files, *more)
+
+
+def document(case, *more, **options):
+    result = audit(case, "--json", *more, **options)
+    assert result.stderr == ""
+    return json.loads(result.stdout)
+
+
+def indifferent():
+    """A network that looks at income only."""
+    weight = np.zeros((1, small_spec().width), np.float32)
+    weight[0, 3] = 1
+    return Network([Affine(weight, np.zeros(1, np.float32))], [])
+
+
+def narrow():
+    """A network of another width than the spec's."""
+    return Network([Affine(np.ones((1, 3), np.float32), np.ones(1, np.float32))], [])
+
+
+def test_help():
+    result = run("audit", "--help")
+    assert result.exit_code == 0
+    assert "Usage: fairmend audit" in result.stdout
+
+
+def test_somebody_unequal_is_exit_1_with_count_share_and_pairs_in_words(case):
+    result = audit(case, "--pairs", "3")
+    net, spec, people = small_network(), small_spec(), small_people()
+    unequal = find_unequal(net, spec, people)
+    assert result.exit_code == 1, result.stderr
+    for words in ("IDI-D", f"{unequal.count}", f"{100 * unequal.rate:.2f} %", "The same person", "instead of"):
+        assert words in result.stdout
+    for words in ("Accuracy", "Balanced accuracy", "AUC", "Group gaps, age in 4 bins", "Group gaps, gender"):
+        assert words in result.stdout
+    assert result.stdout.count("row ") == 3
+    assert "interval" not in result.stdout
+
+
+def test_nobody_unequal_is_exit_0(case):
+    indifferent().save(case.model)
+    result = audit(case)
+    assert result.exit_code == 0, result.stderr
+    assert "0.00 %" in result.stdout
+    assert "instead of" not in result.stdout
+
+
+def test_json_is_one_document_and_its_figures_are_true(case):
+    shown = document(case)
+    net, spec, people = small_network(), small_spec(), small_people()
+    X, y = spec.encode(people), spec.labels(people)
+    assert shown["count"] == find_unequal(net, spec, X).count
+    assert (shown["total"], shown["exact"], shown["sampled"], shown["interval"]) == (len(X), True, False, None)
+    figures = utility(net, X, y)
+    assert shown["utility"]["auc"] == pytest.approx(figures.auc)
+    assert shown["utility"]["accuracy"] == pytest.approx(figures.accuracy)
+    assert [group["feature"] for group in shown["groups"]] == ["age", "gender"]
+    assert [group["binned"] for group in shown["groups"]] == [True, False]
+    for pair in shown["pairs"]:
+        both = spec.encode(pd.DataFrame([pair["values"], pair["other_values"]]))
+        assert net.predict(both).tolist() == pair["answers"]
+        assert people["age"].iloc[pair["row"]] == pair["values"]["age"]
+
+
+def test_without_data_the_input_space_is_sampled(case):
+    shown = document(case, "--samples", "2000", "--seed", "5", data=False)
+    report = fairmend.audit(small_network(), small_spec(), samples=2000, seed=5)
+    assert (shown["count"], shown["total"], shown["sampled"]) == (report.count, 2000, True)
+    assert shown["interval"] == list(report.interval)
+    assert shown["utility"] is None
+    text = audit(case, "--samples", "2000", data=False)
+    assert "IDI-S" in text.stdout
+    assert "95 % interval" in text.stdout
+
+
+def test_a_continuous_protected_feature_is_sampled_and_that_is_said(case):
+    small_spec(kind="continuous").save(case.spec)
+    result = audit(case)
+    assert result.exit_code == 1, result.stderr
+    assert "at least" in result.stdout
+    assert "random ones" in result.stdout
+
+
+def test_parquet_gives_the_same_as_csv(case):
+    before = document(case)
+    case.data = case.folder / "people.parquet"
+    small_people().to_parquet(case.data)
+    after = document(case)
+    for key in ("seconds", "data"):
+        before.pop(key), after.pop(key)
+    assert before == after
+
+
+def test_everybody_unequal_is_written_with_a_neighbour(case):
+    out = case.folder / "unequal.csv"
+    out.write_text("old")
+    result = audit(case, "--out", out)
+    assert result.exit_code == 1
+    assert "unequal.csv" in "".join(result.stdout.split())
+    table, people, net, spec = read_table(out), small_people(), small_network(), small_spec()
+    unequal = find_unequal(net, spec, people)
+    assert table["row"].tolist() == np.flatnonzero(unequal.rows).tolist()
+    names = [f.name for f in spec.features]
+    assert table["age"].tolist() == people["age"].iloc[table["row"]].tolist()
+    assert net.predict(spec.encode(table[names])).tolist() == table["answer"].tolist()
+    others = table[names].assign(age=table["other_age"], gender=table["other_gender"])
+    assert net.predict(spec.encode(others)).tolist() == table["other_answer"].tolist()
+    assert (table["answer"] != table["other_answer"]).all()
+    assert net.logits(spec.encode(others)) == pytest.approx(table["other_score"].to_numpy(), abs=1e-5)
+    indifferent().save(case.model)
+    assert audit(case, "--out", out).exit_code == 0
+    assert out.read_text().splitlines() == [",".join(table.columns)]
+
+
+def test_no_label_no_utility_and_missing_labels_are_left_out(case):
+    case.write(small_people().drop(columns="good"))
+    assert document(case)["utility"] is None
+    case.write(small_people().assign(good=lambda f: f["good"].where(f.index >= 50)))
+    shown = document(case)
+    assert shown["labelled_rows"] == len(small_people()) - 50
+    assert shown["total"] == len(small_people())
+
+
+def test_one_class_of_labels_has_no_auc_and_no_crash(case):
+    case.write(small_people().assign(good="yes"))
+    shown = document(case)
+    assert shown["utility"]["auc"] is None
+    assert all("has the label" in group["reason"] for group in shown["groups"])
+    result = audit(case)
+    assert result.exit_code == 1
+    assert "AUC" not in result.stdout
+
+
+def test_several_outputs(case):
+    small_network(3).save(case.model)
+    case.write(small_people().assign(good=lambda f: f.index % 3))
+    shown = document(case)
+    assert shown["count"] == find_unequal(small_network(3), small_spec(), small_people()).count
+    assert 0 < shown["utility"]["auc"] < 1
+    assert all("two classes" in group["reason"] for group in shown["groups"])
+
+
+def test_only_the_first_labelled_rows_are_kept(case, monkeypatch):
+    monkeypatch.setattr(labelled, "_MOST", 120)
+    assert document(case)["labelled_rows"] == 120
+    assert "on the first 120 rows" in audit(case).stdout
+
+
+def test_bad_rows_are_named_by_file_and_row(case, monkeypatch):
+    monkeypatch.setattr("fairmend.tables.PIECE", 30)
+    case.write(small_people().assign(age=lambda f: f["age"].where(f.index != 77, 300)))
+    result = audit(case)
+    assert result.exit_code == 2
+    assert f'{case.data}: feature "age", row 77: 300 is outside' in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c.data.unlink(), "no such file"),
+        (lambda c: c.data.write_text(""), "the file is empty"),
+        (lambda c: c.spec.unlink(), "cannot read the spec"),
+        (lambda c: c.model.unlink(), "model.onnx"),
+        (lambda c: c.write(small_people().drop(columns="age")), 'no column "age"'),
+        (lambda c: narrow().save(c.model), "reads 3 columns"),
+    ],
+)
+def test_bad_input_is_exit_2_and_no_traceback(case, change, message):
+    change(case)
+    out = case.folder / "unequal.csv"
+    result = audit(case, "--out", out)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+    assert [path.name for path in case.folder.iterdir() if "unequal" in path.name] == []
+
+
+def test_an_out_that_cannot_be_written_is_refused(case):
+    for out, message in (
+        (case.folder / "none" / "x.csv", "cannot write there"),
+        (case.folder / "x.txt", "written as CSV"),
+        (case.data, "would overwrite an input"),
+    ):
+        result = audit(case, "--out", out)
+        assert result.exit_code == 2
+        assert message in " ".join(result.stderr.split())
+
+
+MEMORY = f"""
+import sys
+{SCRIPT}from fairmend.cli.main import main
+try:
+    main(sys.argv[1:])
+except SystemExit as end:
+    assert end.code == 1, end.code
+print(peak_megabytes(), file=sys.stderr)
+"""
+
+
+@needs_proc
+def test_a_long_file_takes_no_more_memory_than_a_short_one(case):
+    peaks = []
+    for times in (1, 1000):
+        people = small_people().drop(columns=["good", "remark"])
+        with case.data.open("w") as file:
+            people.to_csv(file, index=False)
+            for _ in range(times - 1):
+                people.to_csv(file, index=False, header=False)
+        arguments = ["audit", case.model, "--spec", case.spec, "--data", case.data, "--json"]
+        done = subprocess.run(
+            [sys.executable, "-c", MEMORY, *map(os.fspath, arguments)], capture_output=True, text=True, check=True
+        )
+        assert json.loads(done.stdout)["total"] == len(people) * times
+        peaks.append(float(done.stderr))
+    assert max(peaks) < 500

@@ -1,0 +1,281 @@
+"""Whatever is wrong with the input: a clear message, exit 2, no traceback, nothing half-written."""
+
+import errno
+import os
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import fairmend.cli.repair as command
+from fairmend.errors import FairmendError
+from fairmend.spec import Feature, Label, Spec
+from support.cli_case import Case, run, small_network, small_people, small_spec
+
+
+@pytest.fixture
+def case(tmp_path):
+    return Case(tmp_path)
+
+
+def refused(case, result, *words):
+    """The message is there, short and without a traceback."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    message = " ".join(result.stderr.split())
+    for word in words:
+        assert word in message
+    assert "Traceback" not in result.output
+    assert "unexpected" not in message
+    assert len(result.stderr.splitlines()) <= 6
+
+
+@pytest.fixture
+def untouched(case):
+    """Check after the test that the folder is as the test left it before the command ran."""
+
+    def repair(*words, **replaced):
+        before = case.listing()
+        refused(case, case.repair(**replaced), *words)
+        assert case.listing() == before
+
+    return repair
+
+
+@pytest.mark.parametrize("which", ["model", "data", "spec", "repair_data"])
+def test_a_missing_file(case, untouched, which):
+    suffix = {"model": ".onnx", "spec": ".toml"}.get(which, ".csv")
+    missing = case.folder / f"nowhere{suffix}"
+    untouched(str(missing), **{which: missing})
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("m.onnx", b"this is no model"),
+        ("m.pth", b"this is no model"),
+        ("m.safetensors", b"this is no model"),
+        ("m.onnx", b""),
+        ("m.txt", b"this is no model"),
+    ],
+)
+def test_what_is_no_model(case, untouched, name, content):
+    model = case.folder / name
+    model.write_bytes(content)
+    untouched(name, model=model)
+
+
+def test_a_folder_as_model(case, untouched):
+    (case.folder / "m.onnx").mkdir()
+    untouched("m.onnx: is a directory", model=case.folder / "m.onnx")
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.99])
+def test_a_truncated_model(case, untouched, share):
+    whole = case.model.read_bytes()
+    case.model.write_bytes(whole[: int(share * len(whole))])
+    untouched("model.onnx")
+
+
+def test_a_network_of_another_width(case, untouched):
+    features = [f for f in small_spec().features if f.name != "credits"]
+    Spec(features, Label("good", "yes")).save(case.spec)
+    untouched("model.onnx", "reads 5 columns", "describes 4", "gender=f")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite(case, untouched, value):
+    model = onnx.load(case.model)
+    tensor = model.graph.initializer[0]
+    weights = numpy_helper.to_array(tensor).copy()
+    weights.flat[3] = value
+    tensor.CopyFrom(numpy_helper.from_array(weights, tensor.name))
+    onnx.save(model, case.model)
+    untouched("model.onnx", "not finite")
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "word"),
+    [
+        ("income", np.nan, "missing"),
+        ("income", np.inf, "outside its range"),
+        ("income", "plenty", "not a number"),
+        ("age", 17.5, "age"),
+        ("age", 200, "outside its range"),
+        ("gender", "x", "not one of its categories"),
+        ("good", None, "label"),
+    ],
+)
+def test_data_that_no_person_has(case, untouched, column, value, word):
+    frame = small_people().astype({column: object})
+    frame.loc[4, column] = value
+    case.write(frame)
+    untouched("people.csv", column if column != "good" else "label", "row 4", word)
+
+
+@pytest.mark.parametrize("content", ["", "age,gender,income,credits,good\n", "\n\n"])
+def test_empty_data(case, untouched, content):
+    case.data.write_text(content)
+    untouched("people.csv")
+
+
+def test_data_without_a_column(case, untouched):
+    case.write(small_people().rename(columns={"income": "Incom"}))
+    untouched("people.csv", 'no column "income"', 'did you mean "Incom"?')
+
+
+def test_bad_repair_data_is_named(case, untouched):
+    small_people().assign(age=5).to_csv(case.folder / "chosen.csv", index=False)
+    untouched("chosen.csv", "age", "row 0", repair_data=case.folder / "chosen.csv")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("protected", "proteced", ['unknown key "proteced"', 'did you mean "protected"?']),
+        ('kind = "integer"', 'kind = "integr"', ['"integr"', "integer"]),
+        ("[[feature]]", "[[feature]", ["line", "not valid TOML"]),
+        ("protected = true", "protected = false", ["no feature is protected"]),
+    ],
+)
+def test_a_spec_with_a_typo(case, untouched, old, new, words):
+    text = case.spec.read_text()
+    assert old in text
+    case.spec.write_text(text.replace(old, new))
+    untouched("spec.toml", *words)
+
+
+def test_a_spec_without_a_label(case, untouched):
+    Spec(small_spec().features).save(case.spec)
+    untouched("the spec names no label")
+
+
+def test_classes_the_network_does_not_have(case, untouched):
+    small_network(outputs=3).save(case.model)
+    untouched("people.csv", "not the number of one of the network's 3 classes")
+
+
+def test_out_below_a_file_cannot_be_written(case, untouched):
+    untouched("people.csv is not a folder", out=case.data / "sub")
+
+
+def test_out_is_a_file(case, untouched):
+    untouched("people.csv: is a file", "--out", out=case.data)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a folder in which not even root may write")
+def test_out_where_nobody_may_write(untouched):
+    untouched("cannot write there", out="/proc/fairmend/out")
+
+
+def test_out_that_would_overwrite_an_input(case, untouched):
+    untouched("model.onnx: would overwrite an input file", out=case.folder)
+
+
+def test_out_with_a_folder_in_the_way(case, untouched):
+    (case.out / "result.json").mkdir(parents=True)
+    untouched("result.json: is a folder")
+
+
+def test_the_folder_is_checked_before_the_long_work(case, untouched, monkeypatch):
+    monkeypatch.setattr(command, "load_model", lambda *_: pytest.fail("the long work began"))
+    untouched("is a file", out=case.data)
+
+
+def test_a_disk_that_fills_up_while_writing_leaves_nothing(case, monkeypatch):
+    def full(path, document):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    case.out.mkdir()
+    (case.out / "model.onnx").write_text("old")
+    before = case.listing()
+    monkeypatch.setattr(command, "write_json", full)
+    refused(case, case.repair(), "result.json", "No space left on device")
+    assert case.listing() == before
+
+
+def test_an_interrupt_while_writing_leaves_nothing(case, monkeypatch):
+    def interrupted(path, document):
+        raise KeyboardInterrupt
+
+    before = case.listing()
+    monkeypatch.setattr(command, "write_json", interrupted)
+    result = case.repair()
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert "interrupted; nothing was written" in result.stderr
+    assert case.listing() == before
+
+
+def raising(error):
+    def run_repair(*arguments, **options):
+        raise error
+
+    return run_repair
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "some/file"), "some/file: Permission denied"),
+        (OSError("out of luck"), "out of luck"),
+        (FairmendError("say this"), "Error: say this"),
+        (MemoryError(), "out of memory"),
+    ],
+)
+def test_errors_of_the_machine_are_one_line_even_when_verbose(case, monkeypatch, error, words):
+    monkeypatch.setattr(command, "run_repair", raising(error))
+    result = case.repair("--verbose")
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert len([line for line in result.stderr.splitlines() if " INFO " not in line]) == 1
+
+
+def test_a_bug_shows_its_traceback_only_when_asked(case, monkeypatch):
+    monkeypatch.setattr(command, "run_repair", raising(ZeroDivisionError("by zero")))
+    quiet, verbose = case.repair(), case.repair("-v")
+    early = run("-v", *case.arguments())
+    assert quiet.exit_code == verbose.exit_code == early.exit_code == 2
+    assert "unexpected ZeroDivisionError: by zero" in quiet.stderr
+    assert "Traceback" not in quiet.stderr
+    assert "Traceback" in verbose.stderr
+    assert "Traceback" in early.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["repair"],
+        ["repair", "m.onnx", "--data", "d.csv"],
+        ["no-such-command"],
+        ["repair", "m.onnx", "--data", "d", "--spec", "s", "--out", "o", "--method", "magic"],
+        ["repair", "m.onnx", "--data", "d", "--spec", "s", "--out", "o", "--margin", "0"],
+        ["repair", "m.onnx", "--data", "d", "--spec", "s", "--out", "o", "--repair-rows", "0"],
+    ],
+)
+def test_wrong_usage_exits_2(arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "Error: " in result.stderr
+
+
+@pytest.mark.parametrize("activation", ["swish", "leaky_relu(x)"])
+def test_an_unknown_activation(case, untouched, activation):
+    untouched(activation, activation=activation)
+
+
+def test_a_label_that_is_a_feature(case, untouched):
+    text = case.spec.read_text().replace('column = "good"', 'column = "age"')
+    case.spec.write_text(text)
+    untouched('"age" is both a feature and the label')
+
+
+def test_features_with_words_in_them_are_no_markup(case):
+    """Names with brackets reach the terminal as they are."""
+    spec = small_spec()
+    odd = Feature("age [red]", "integer", range=(18, 75), scale={"min": 18, "max": 75}, protected=True)
+    Spec([odd, *spec.features[1:]], spec.label).save(case.spec)
+    case.write(small_people().rename(columns={"age": "age [red]"}))
+    result = case.repair()
+    assert result.exit_code == 0, result.stderr
+    assert "age [red]" in result.stdout

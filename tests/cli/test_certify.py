@@ -1,0 +1,144 @@
+"""`fairmend certify`: counts, witnesses in words, and an exit code that scripts can rely on."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fairmend.audit.unequal import find_unequal
+from fairmend.network import Affine, Network
+from fairmend.spec import Feature, Spec
+from support.cli_case import Case, run, small_network, small_people, small_spec
+
+
+@pytest.fixture
+def case(tmp_path):
+    return Case(tmp_path)
+
+
+def certify(case, *more):
+    return run("certify", case.model, "--data", case.data, "--spec", case.spec, *more)
+
+
+def make_fair(case):
+    """A network that looks at income only."""
+    weight = np.zeros((1, small_spec().width), np.float32)
+    weight[0, small_spec().columns("income")] = 1
+    Network([Affine(weight, np.array([0.1], np.float32))], []).save(case.model)
+
+
+def test_unfair_people_are_counted_shown_in_words_and_exit_1(case):
+    result = certify(case)
+    assert result.exit_code == 1, result.stderr
+    unequal = find_unequal(small_network(), small_spec(), small_people())
+    assert 5 < unequal.count < 200
+    words = " ".join(result.stdout.split())
+    assert f"UNFAIR {unequal.count}" in words
+    assert f"FAIR {200 - unequal.count}" in words
+    assert f"Treated unequally, 5 of {unequal.count}:" in words
+    assert f"row {np.flatnonzero(unequal.rows)[0]}: the same person, " in words
+    assert "instead of" in words
+
+
+def test_help_says_what_the_exit_codes_mean():
+    shown = " ".join(run("certify", "--help").stdout.split())
+    assert "Exits with 0 if all are FAIR, 1 if any is UNFAIR, else 2" in shown
+
+
+def test_all_fair_exits_0(case):
+    make_fair(case)
+    result = certify(case)
+    assert result.exit_code == 0, result.stderr
+    assert "FAIR 200 100.0%" in " ".join(result.stdout.split())
+    assert "Treated unequally" not in result.stdout
+
+
+def test_undecided_exits_2_and_says_why(case):
+    # A logit of exactly 0 everywhere is positive everywhere, but no bound that was rounded can say so.
+    spec = Spec([Feature("age", "continuous", range=(18, 75), protected=True), *small_spec().features[1:]])
+    spec.save(case.spec)
+    net = Network([Affine(np.zeros((1, spec.width), np.float32), np.zeros(1, np.float32))], [])
+    net.save(case.model)
+    result = certify(case, "--rows", 3)
+    assert result.exit_code == 2
+    assert "Unknown for 3: no neighbour is answered differently, but rounding" in " ".join(result.stdout.split())
+
+
+@pytest.mark.parametrize("engine", ["auto", "enumerate", "branch", "milp"])
+def test_json_is_one_document_and_true_with_every_engine(case, engine):
+    result = certify(case, "--rows", 20, "--engine", engine, "--json")
+    assert result.exit_code == 1, result.stderr
+    document = json.loads(result.stdout)
+    unequal = find_unequal(small_network(), small_spec(), small_people().iloc[document["rows"]])
+    assert document["verdicts"] == ["unfair" if row else "fair" for row in unequal.rows]
+    assert document["counts"] == {"fair": 20 - unequal.count, "unfair": unequal.count, "unknown": 0}
+    assert document["unfair_rate"] == unequal.rate
+    assert document["engine"] == ("enumerate" if engine == "auto" else engine)
+    assert document["inputs"] == len(document["rows"]) == 20
+    for row, witness, unfair in zip(document["rows"], document["witnesses"], unequal.rows, strict=True):
+        assert (witness is not None) == unfair
+        if witness is not None:
+            assert witness["x"]["gender"] == small_people()["gender"][row]
+            assert witness["answer"] != witness["other_answer"]
+            assert {key for key in witness["x"] if witness["x"][key] != witness["other"][key]} <= {"age", "gender"}
+
+
+def test_rows_are_drawn_by_seed(case):
+    def drawn(seed):
+        return json.loads(certify(case, "--rows", 10, "--seed", seed, "--json").stdout)["rows"]
+
+    assert drawn(1) == drawn(1) != drawn(2)
+    assert len(json.loads(certify(case, "--rows", 1000, "--json").stdout)["rows"]) == 200
+
+
+def test_the_label_is_not_needed(case):
+    case.write(small_people().drop(columns="good"))
+    assert certify(case, "--rows", 5).exit_code in (0, 1)
+
+
+def test_bad_input_exits_2_with_a_message(case):
+    case.write(small_people().drop(columns="age"))
+    result = certify(case)
+    assert result.exit_code == 2
+    assert "people.csv" in result.stderr
+    assert "age" in result.stderr
+    assert certify(case, "--engine", "guess").exit_code == 2
+    assert run("certify", "none.onnx", "--data", case.data, "--spec", case.spec).exit_code == 2
+
+
+def test_milp_refuses_tanh_and_names_the_engine_to_use(case):
+    small_network(activation="tanh").save(case.model)
+    result = certify(case, "--engine", "milp")
+    assert result.exit_code == 2
+    assert "use engine branch" in result.stderr
+
+
+def test_the_certificate_of_those_found_fair_is_valid(tmp_path):
+    import fairmend
+    from fairmend import Feature, Spec
+    from fairmend.network import Activation, Affine, Network
+    from support.cli_case import run as invoke
+
+    spec = Spec(
+        features=[
+            Feature(name="sex", kind="categorical", categories=("f", "m"), protected=True),
+            Feature(name="score", kind="integer", range=(-20, 20)),
+        ]
+    )
+    weight = np.array([[1.0, 1.0], [0.0, -1.0]], np.float32)
+    head = Affine(np.array([[1.0, -1.0]], np.float32), np.array([-0.5], np.float32))
+    network = Network([Affine(weight, np.zeros(2, np.float32)), head], [Activation("relu")])
+    network.save(tmp_path / "model.onnx")
+    spec.save(tmp_path / "spec.toml")
+    people = spec.decode(np.array([[0, score] for score in range(-20, 21)], np.float32))
+    people.to_csv(tmp_path / "people.csv", index=False)
+    certificate = tmp_path / "certificate.json"
+    result = invoke(
+        "certify", str(tmp_path / "model.onnx"), "--data", str(tmp_path / "people.csv"),
+        "--spec", str(tmp_path / "spec.toml"), "--certificate", str(certificate), "--json",
+    )  # fmt: skip
+    assert result.exit_code == 1, result.output  # somebody is unfair; the others are certified
+    answer = json.loads(result.stdout)
+    assert answer["counts"]["fair"] == answer["certified"] > 30
+    report = fairmend.check(certificate, tmp_path / "model.onnx", tmp_path / "spec.toml")
+    assert report.valid, report.reasons

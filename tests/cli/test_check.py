@@ -1,0 +1,82 @@
+"""`fairmend check`: the verdict in words, as JSON and as exit code."""
+
+import json
+
+import numpy as np
+import pytest
+
+import fairmend
+from support.cli_case import run, small_network, small_people, small_spec
+
+
+@pytest.fixture(scope="module")
+def repaired(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("check")
+    spec, people = small_spec(), small_people()
+    result = fairmend.repair(
+        small_network(), spec, people[:5], people[5:60], spec.labels(people)[5:60], method="prof", steps=2
+    )
+    result.network.save(folder / "model.onnx")
+    result.certificate.save(folder / "certificate.json", model=folder / "model.onnx")
+    spec.save(folder / "spec.toml")
+    return folder
+
+
+def check(folder, *more, certificate="certificate.json", model="model.onnx"):
+    return run("check", folder / certificate, folder / model, *more)
+
+
+def test_a_valid_certificate(repaired):
+    result = check(repaired, "--spec", repaired / "spec.toml")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("VALID")
+    assert (
+        "Each of the 5 inputs listed here gets one answer from this model whatever its age and gender" in result.stdout
+    )
+    assert "least margin of 5 neighbourhoods is" in result.stdout
+
+
+def test_json(repaired):
+    result = check(repaired, "--json")
+    document = json.loads(result.stdout)
+    assert (result.exit_code, document["valid"], document["regions"]) == (0, True, 5)
+    assert document["least_margin"] > 0
+    assert document["reasons"] == []
+
+
+def test_a_refused_certificate(repaired):
+    content = json.loads((repaired / "certificate.json").read_text())
+    content["regions"][3]["margin"] = 1e6
+    (repaired / "changed.json").write_text(json.dumps(content))
+    result = check(repaired, certificate="changed.json")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("INVALID")
+    assert "regions[3]: the margin of class" in result.stdout
+    document = json.loads(check(repaired, "--json", certificate="changed.json").stdout)
+    assert document["valid"] is False
+    assert len(document["reasons"]) == 1
+
+
+def test_another_model_and_another_spec(repaired):
+    small_network(seed=8).save(repaired / "other.onnx")
+    result = check(repaired, model="other.onnx")
+    assert (result.exit_code, "weights_sha256" in result.stdout) == (1, True)
+    small_spec(protected=False).save(repaired / "other.toml")
+    result = check(repaired, "--spec", repaired / "other.toml")
+    assert result.exit_code == 1
+    assert 'feature "age": protected is False instead of True' in result.stdout
+
+
+@pytest.mark.parametrize("missing", ["certificate", "model", "spec"])
+def test_files_that_are_not_there(repaired, missing):
+    absent = repaired / "absent"
+    result = check(repaired, "--spec", absent) if missing == "spec" else check(repaired, **{missing: "absent"})
+    assert result.exit_code == 2
+    assert "absent: there is no such file" in result.stderr
+
+
+def test_garbage_is_an_answer(repaired):
+    (repaired / "garbage.json").write_bytes(np.random.default_rng(0).bytes(1000))
+    result = check(repaired, certificate="garbage.json")
+    assert result.exit_code == 1
+    assert "not a JSON object" in result.stdout

@@ -1,0 +1,130 @@
+"""docs/reference/json.md lists the keys that the commands print, all of them and no others.
+
+A new command: add its section to the page, and a line to RUNS that prints its document.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import fairmend.cli.bench as bench
+from fairmend.bench.run import Results
+from fairmend.bench.tables import Entry, Table
+from fairmend.cli.config import commands_of
+from fairmend.cli.demo import run_demo
+from fairmend.cli.main import main
+from support.cli_case import Case, run, small_people
+from support.json_paths import documented, fits, paths
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
+DOCUMENTED = documented(PAGE)
+
+
+def printed(*arguments):
+    result = run(*arguments, "--json")
+    assert result.exit_code in (0, 1), result.stderr
+    return json.loads(result.stdout)
+
+
+def checked(case, _):
+    case.repair()
+    return printed("check", case.out / "certificate.json", case.out / "model.onnx")
+
+
+def benched(case, patch):
+    table = Table("table1", "A title", ("setting", "CUR"), {"adult-age": [Entry(1.0, 2.0)]})
+    patch.setattr(bench, "run", lambda *_, **__: Results([table], []))
+    case.out.mkdir()
+    return printed("bench", "table1", "--out", case.out)
+
+
+def demoed(case, patch):
+    shown = []
+    patch.setattr("fairmend.cli.demo.show_json", shown.append)
+    run_demo(case.out, json_output=True, rows=1000, epochs=8, repair_rows=20, calibration_rows=80)
+    from fairmend.tables import to_json
+
+    return json.loads(to_json(shown[0]))
+
+
+def on_files(*command):
+    def document(case, _):
+        name, *more = command
+        more = [case.folder / word if word == "certificate.json" else word for word in more]
+        return printed(name, case.model, "--spec", case.spec, "--data", case.data, *more)
+
+    return document
+
+
+def reported(case, _):
+    case.repair()
+    return printed("report", case.out)
+
+
+def drafted(case, _):
+    return printed("spec", "init", case.data, "--protected", "age", "--label", "good", "--drop", "remark", "--force")
+
+
+def drafted_from_sklearn(case, _):
+    io = pytest.importorskip("skops.io")
+    from sklearn.compose import ColumnTransformer
+    from sklearn.preprocessing import OneHotEncoder
+
+    people = small_people().drop(columns=["good", "remark"])
+    encode = ColumnTransformer([("gender", OneHotEncoder(), ["gender"])], remainder="passthrough").fit(people)
+    io.dump(encode, "pipeline.skops")
+    return printed("spec", "from-sklearn", "pipeline.skops", "--data", case.data, "--protected", "gender", "--force")
+
+
+def spec_checked(case, _):
+    case.write(small_people().assign(age=150))
+    result = run("spec", "check", case.spec, "--data", case.data, "--model", case.model, "--json")
+    assert result.exit_code == 2
+    document = json.loads(result.stdout)
+    case.write(small_people())
+    fitting = printed("spec", "check", case.spec, "--data", case.data)
+    return {**document, "neighbourhood": fitting["neighbourhood"]}
+
+
+RUNS = {
+    "report": reported,
+    "spec init": drafted,
+    "spec from-sklearn": drafted_from_sklearn,
+    "spec check": spec_checked,
+    "repair": lambda case, _: json.loads(case.repair("--json", method="auto").stdout),
+    "demo": demoed,
+    "certify": on_files("certify", "--certificate", "certificate.json"),
+    "audit": on_files("audit"),
+    "search": on_files("search", "--seeds", 20, "--local-steps", 5),
+    "check": checked,
+    "export-vnnlib": on_files("export-vnnlib", "--out", "vnnlib", "--rows", 2),
+    "bench": benched,
+    "doctor": lambda *_: printed("doctor"),
+}
+
+
+@pytest.mark.parametrize("command", RUNS)
+def test_the_documented_keys_are_the_real_ones(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    real = set(paths(RUNS[command](Case(tmp_path), monkeypatch)))
+    patterns = DOCUMENTED[command]
+    assert [path for path in real if not any(fits(p, path) for p in patterns)] == []
+    # What depends on the machine, or on the data, is not in every document.
+    absent = [p for p in patterns if not any(fits(p, path) for path in real)]
+    assert [p for p in absent if p[0] not in ("extras_missing", "left_out")] == []
+
+
+def test_every_command_that_prints_json_is_documented():
+    with_json = {
+        " ".join(path) for path, command in commands_of(main) if any("--json" in p.opts for p in command.params)
+    }
+    assert with_json <= set(DOCUMENTED)
+    assert with_json <= set(RUNS)
+
+
+def test_every_command_has_json_but_the_one_that_prints_a_script():
+    without = {
+        " ".join(path) for path, command in commands_of(main) if not any("--json" in p.opts for p in command.params)
+    }
+    assert without == {"completion"}

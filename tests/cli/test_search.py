@@ -1,0 +1,84 @@
+"""`fairmend search` from the shell: what it shows and writes, and how it ends."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fairmend.network import Affine, Network
+from fairmend.tables import read_table
+from support.cli_case import Case, run, small_network, small_spec
+
+
+@pytest.fixture
+def case(tmp_path):
+    return Case(tmp_path)
+
+
+def search(case, *more):
+    few = ["--seeds", "40", "--local-steps", "20"]
+    return run("search", case.model, "--spec", case.spec, "--data", case.data, *few, *more)
+
+
+def test_help():
+    result = run("search", "--help")
+    assert result.exit_code == 0
+    assert "Usage: fairmend search" in result.stdout
+
+
+@pytest.mark.parametrize("method", ["adf", "eidig", "neuronfair", "grft"])
+def test_somebody_found_is_exit_1_with_figures_in_json(case, method):
+    result = search(case, "--method", method, "--seed", "2", "--json")
+    assert result.exit_code == 1, result.stderr
+    assert result.stderr == ""
+    shown = json.loads(result.stdout)
+    assert shown["method"] == method
+    assert shown["count"] > 0
+    assert (shown["seeds"], shown["local_steps"], shown["seed"]) == (40, 20, 2)
+    assert shown["pairs"][0]["answers"][0] != shown["pairs"][0]["answers"][1]
+
+
+def test_words(case):
+    result = search(case)
+    assert result.exit_code == 1, result.stderr
+    for words in ("Treated unequally, found", "Model calls", "The same person", "instead of"):
+        assert words in result.stdout
+
+
+def test_nobody_found_is_exit_0_and_no_proof(case):
+    weight = np.zeros((1, small_spec().width), np.float32)
+    weight[0, 3] = 1
+    Network([Affine(weight, np.zeros(1, np.float32))], []).save(case.model)
+    result = search(case)
+    assert result.exit_code == 0, result.stderr
+    assert "proves nothing" in result.stdout
+
+
+def test_everybody_found_is_written_with_a_neighbour(case):
+    out = case.folder / "found.csv"
+    result = search(case, "--out", out, "--json")
+    assert result.exit_code == 1, result.stderr
+    table, net, spec = read_table(out), small_network(), small_spec()
+    assert len(table) == json.loads(result.stdout)["count"]
+    assert (table["answer"] != table["other_answer"]).all()
+    names = [f.name for f in spec.features]
+    assert net.predict(spec.encode(table[names])).tolist() == table["answer"].tolist()
+    assert not table[["income", "credits"]].duplicated().any()
+
+
+@pytest.mark.parametrize("more", [["--method", "guess"], ["--seeds", "0"], ["--out", "found.txt"]])
+def test_bad_options_are_exit_2(case, more):
+    assert search(case, *more).exit_code == 2
+
+
+def test_bad_files_are_exit_2_and_named(case):
+    case.data.write_text("age,gender\n1,f\n")
+    result = search(case)
+    assert result.exit_code == 2
+    assert "people.csv" in result.stderr
+    case.data.unlink()
+    assert search(case).exit_code == 2
+    Network([Affine(np.ones((1, 3), np.float32), np.ones(1, np.float32))], []).save(case.model)
+    result = search(case)
+    assert result.exit_code == 2
+    assert "reads 3 columns" in result.stderr

@@ -1,0 +1,457 @@
+"""`fairmend spec`: a stranger's data file becomes a spec that can be read, edited and used."""
+
+import json
+import pickle
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import tomlkit
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+from fairmend.spec import Spec
+from support.cli_case import Case, run
+from support.strategies import random_network
+
+ROWS = 120
+
+
+def people(rows=ROWS, seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "customer_id": np.arange(5000, 5000 + rows),
+            "name": [f"person {i}" for i in range(rows)],
+            "age": rng.integers(18, 70, rows),
+            "income": rng.lognormal(10, 1, rows).round(2),
+            "sex": rng.choice(["f", "m"], rows),
+            "race": rng.choice(["Asian", "Black", "White"], rows),
+            "member": rng.random(rows) < 0.5,
+            "approved": rng.choice(["no", "yes"], rows),
+        }
+    )
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people().to_csv("people.csv", index=False)
+    return tmp_path
+
+
+def init(*more, data="people.csv", protected="sex,race", label="approved"):
+    return run("spec", "init", data, "--protected", protected, "--label", label, *more)
+
+
+def model(inputs, path="model.onnx"):
+    random_network(np.random.default_rng(0), inputs, [6]).save(path)
+    return path
+
+
+# init
+
+
+def test_what_init_writes_encodes_the_data_and_says_what_comes_next(folder):
+    result = init()
+    assert result.exit_code == 0, result.output
+    spec = Spec.load("spec.toml")
+    assert spec.encode(people()).shape == (ROWS, 7)
+    assert [f.name for f in spec.protected] == ["sex", "race"]
+    assert (spec.label.column, spec.label.positive) == ("approved", "yes")
+    for words in ('Left out: "customer_id"', 'Left out: "name"', "encoding:", "fairmend audit", "fairmend repair"):
+        assert words in result.output
+    text = (folder / "spec.toml").read_text()
+    for words in (
+        "# range: what the data holds",
+        "# categorical: Asian",
+        "# left out",
+        "# integer: all values are whole",
+    ):
+        assert words in text
+
+
+def test_it_does_not_overwrite_unless_told_to(folder):
+    (folder / "spec.toml").write_text("precious")
+    result = init()
+    assert result.exit_code == 2
+    assert "--force" in result.output
+    assert (folder / "spec.toml").read_text() == "precious"
+    assert init("--force").exit_code == 0
+    result = run("spec", "init", "people.csv", "--protected", "sex", "--out", "people.csv", "--force")
+    assert result.exit_code == 2
+    assert "one of the inputs" in result.output
+
+
+def test_missing_values_are_filled_in_and_said(folder):
+    frame = people().astype({"age": float, "race": object})
+    frame.loc[:10, "age"] = np.nan
+    frame.loc[5:9, "race"] = None
+    frame.to_csv("people.csv", index=False)
+    result = init()
+    spec = Spec.load("spec.toml")
+    age, race = (f for f in spec.features if f.name in ("age", "race"))
+    assert (age.kind, age.missing) == ("integer", round(frame["age"].median()))
+    assert (race.categories[-1], race.missing) == ("(missing)", "(missing)")
+    assert 'feature "age": missing is' in result.output
+    assert spec.encode(frame)[5:10, spec.columns("race")][:, -1].tolist() == [1] * 5
+    assert run("spec", "check", "spec.toml", "--data", "people.csv").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("inputs", "encodings", "said"),
+    [
+        (7, {"ordinal": 2, "one-hot": 1}, "the only one"),
+        (9, {"one-hot": 3}, "the only one"),
+        (5, {"ordinal": 3}, "the only one"),
+        (6, {"ordinal": 2, "one-hot": 1}, "without the first"),
+    ],
+)
+def test_the_width_of_the_model_tells_the_encoding(folder, inputs, encodings, said):
+    result = init("--model", model(inputs))
+    assert result.exit_code == 0
+    assert said in result.output
+    spec = Spec.load("spec.toml")
+    found = [f.encoding for f in spec.features if f.categories]
+    assert {kind: found.count(kind) for kind in set(found)} == encodings
+    assert spec.width == inputs
+    check = run("spec", "check", "spec.toml", "--data", "people.csv", "--model", "model.onnx")
+    assert check.exit_code == 0, check.output
+
+
+def test_where_no_encoding_fits_the_model_it_says_so(folder):
+    result = init("--model", model(30))
+    assert result.exit_code == 1
+    assert "does not fit model.onnx, which reads 30 columns" in result.output
+    assert "7 with two categories as ordinal codes, more as one-hot" in result.output
+    assert "DOES NOT FIT THE MODEL" in (folder / "spec.toml").read_text()
+    assert run("spec", "check", "spec.toml", "--model", "model.onnx").exit_code == 2
+
+
+@pytest.mark.parametrize("scale", ["standard", "min-max"])
+def test_scales_are_taken_from_the_data(folder, scale):
+    init("--scale", scale)
+    X = Spec.load("spec.toml").encode(people(), np.float64)[:, 0]
+    found = (X.mean(), X.std()) if scale == "standard" else (X.min(), X.max())
+    np.testing.assert_allclose(found, (0, 1), atol=1e-12)
+
+
+def test_json_is_one_document(folder):
+    document = json.loads(init("--json", "--drop", "income").output)
+    assert document["left_out"]["income"] == "dropped as you asked"
+    assert document["fits"] is True
+    assert Spec.from_dict(document["spec"]) == Spec.load("spec.toml")
+
+
+def spoilt(**changes):
+    return people().assign(**changes)
+
+
+@pytest.mark.parametrize(
+    ("frame", "arguments", "words"),
+    [
+        (people(), {"label": "aproved"}, ["label", '"aproved"', 'did you mean "approved"']),
+        (people(), {"protected": "sx"}, ["protected", '"sx"', 'did you mean "sex"']),
+        (people(), {"protected": " , "}, ["no protected column"]),
+        (people(), {"protected": "approved"}, ["approved", "the label"]),
+        (spoilt(age=np.nan), {}, ['"age"', "no values at all", "--drop"]),
+        (spoilt(sex="f"), {}, ['"sex" is f in every row']),
+        (spoilt(approved="yes"), {}, ['"approved" is "yes" in every row']),
+        (spoilt(approved=np.nan), {}, ['"approved" holds no values']),
+        (spoilt(approved=["a", "b", "c"] * 40), {}, ["3 values", "--positive"]),
+        (spoilt(age=["?" if i % 9 == 0 else i for i in range(ROWS)]), {}, ['"age" holds numbers', '"?"']),
+        (spoilt(age=np.inf), {}, ['"age"', "not finite"]),
+        (people().iloc[:0], {}, ["no rows"]),
+    ],
+)
+def test_bad_input_is_said_clearly_and_nothing_is_written(folder, frame, arguments, words):
+    frame.to_csv("bad.csv", index=False)
+    result = init(data="bad.csv", **arguments)
+    assert result.exit_code == 2
+    for word in words:
+        assert word in result.output
+    assert "Traceback" not in result.output
+    assert not (folder / "spec.toml").exists()
+
+
+def test_columns_of_pandas_own_kinds(folder):
+    frame = people().drop(columns=["customer_id", "name"])
+    frame["sex"] = pd.Categorical(frame["sex"], categories=["f", "m", "never"])
+    frame["region"] = pd.Categorical(frame.index % 3)
+    frame["children"] = pd.array([None if i == 7 else i % 4 for i in range(ROWS)], dtype="Int64")
+    frame["owner"] = pd.array([None if i == 9 else i % 2 == 0 for i in range(ROWS)], dtype="boolean")
+    frame["since"] = pd.to_datetime("2020-01-01") + pd.to_timedelta(frame.index % 5, unit="D")
+    frame["approved"] = frame["approved"].astype("category")
+    frame.to_parquet("people.parquet")
+    result = init(data="people.parquet")
+    assert result.exit_code == 0, result.output
+    found = {f.name: f for f in Spec.load("spec.toml").features}
+    assert found["sex"].categories == ("f", "m")
+    assert found["region"].range == (0, 2)
+    assert (found["children"].kind, found["children"].missing) == ("integer", 1)
+    assert found["owner"].categories == ("False", "True", "(missing)")
+    assert len(found["since"].categories) == 5
+    assert run("spec", "check", "spec.toml", "--data", "people.parquet").exit_code == 0
+    frame.assign(pictures=[[1, 2]] * ROWS).to_parquet("odd.parquet")
+    result = init("--force", data="odd.parquet")
+    assert result.exit_code == 2
+    assert 'column "pictures" holds a ' in result.output
+
+
+def test_bad_files_and_values(folder):
+    (folder / "empty.csv").write_bytes(b"")
+    assert "empty" in init(data="empty.csv").output
+    assert "no such file" in init(data="absent.csv").output
+    result = init("--positive", "yse")
+    assert result.exit_code == 2
+    assert 'did you mean "yes"' in result.output
+    result = init("--drop", "sex")
+    assert result.exit_code == 2
+    assert '"sex" cannot be protected: it is dropped' in result.output
+    assert init("--model", "people.csv").exit_code == 2
+
+
+names = st.text(min_size=1, max_size=8).filter(lambda text: text.strip() and "\x00" not in text)
+
+
+@settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(
+    st.lists(names, min_size=3, max_size=6, unique_by=str.casefold),
+    st.integers(2, 30),
+    st.integers(0, 2**16),
+    st.data(),
+)
+def test_whatever_the_data_holds_the_spec_that_is_written_encodes_it(tmp_path, columns, rows, seed, data):
+    """Through Parquet, which keeps any name: names and texts with quotes, brackets, newlines and comments."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({columns[0]: ["x", "y"] * (rows // 2) + ["x"] * (rows % 2)})
+    for name in columns[1:]:
+        kind = data.draw(st.sampled_from(["int", "float", "text", "bool", "gaps"]))
+        texts = np.array(data.draw(st.lists(names, min_size=1, max_size=4, unique_by=str.strip)), dtype=object)
+        frame[name] = {
+            "int": rng.integers(-5, 5, rows),
+            "float": rng.normal(size=rows),
+            "text": rng.choice(texts, rows),
+            "bool": rng.random(rows) < 0.5,
+            "gaps": np.where(np.arange(rows) == 1, np.nan, rng.normal(size=rows)),
+        }[kind]
+    file, out = tmp_path / "any.parquet", tmp_path / "any.toml"
+    frame.to_parquet(file)
+    result = run("spec", "init", file, f"--protected={columns[0]}", "--out", out, "--force")
+    if result.exit_code:  # it may refuse a name or a text, but it says which
+        assert result.exit_code == 2
+        assert result.output.startswith("Error: ")
+        assert "bug" not in result.output
+        return
+    spec = Spec.load(out)
+    assert len(spec.encode(frame)) == rows
+    assert [f.name for f in spec.features] == [name for name in columns if name in {f.name for f in spec.features}]
+
+
+# from-sklearn
+
+
+def fitted(frame):
+    return ColumnTransformer(
+        [
+            ("numbers", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), ["age", "income"]),
+            ("texts", OneHotEncoder(drop="first"), ["sex", "race"]),
+        ]
+    ).fit(frame)
+
+
+def from_sklearn(file, *more, protected="sex,race"):
+    return run("spec", "from-sklearn", file, "--protected", protected, "--data", "people.csv", *more)
+
+
+def test_a_pipeline_saved_with_skops_gives_its_spec(folder):
+    from skops import io
+
+    transformer = fitted(people())
+    io.dump(transformer, "pipeline.skops")
+    result = from_sklearn("pipeline.skops", "--label", "approved", "--model", model(5))
+    assert result.exit_code == 0, result.output
+    spec = Spec.load("spec.toml")
+    np.testing.assert_array_equal(spec.encode(people()), transformer.transform(people()).astype(np.float32))
+    assert spec.label.positive == "yes"
+    assert "fairmend repair model.onnx" in result.output
+    assert run("spec", "check", "spec.toml", "--data", "people.csv", "--model", "model.onnx").exit_code == 0
+
+
+def test_a_pickle_is_not_opened_unless_it_is_trusted(folder):
+    class Bomb:
+        def __reduce__(self):
+            return (open, (str(folder / "boom"), "w"))
+
+    (folder / "bomb.pkl").write_bytes(pickle.dumps(Bomb()))
+    result = from_sklearn("bomb.pkl")
+    assert result.exit_code == 2
+    assert "--trust-pickle" in result.output
+    assert "skops" in result.output
+    assert not (folder / "boom").exists()
+    joblib.dump(fitted(people()), "good.joblib")
+    assert from_sklearn("good.joblib").exit_code == 2
+    assert from_sklearn("good.joblib", "--trust-pickle").exit_code == 0
+
+
+def a_function_of_mine(X):
+    return X
+
+
+def test_a_skops_file_with_other_types_is_not_loaded(folder):
+    from skops import io
+
+    io.dump(make_pipeline(FunctionTransformer(a_function_of_mine).fit(people())), "own.skops")
+    result = from_sklearn("own.skops")
+    assert result.exit_code == 2
+    assert "a_function_of_mine" in result.output
+    assert "not loaded" in result.output
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x05\x06" + bytes(18)])
+@pytest.mark.parametrize("name", ["bad.skops", "bad.joblib", "bad.pkl"])
+def test_a_damaged_file_is_refused(folder, name, content):
+    (folder / name).write_bytes(content)
+    result = from_sklearn(name, "--trust-pickle")
+    assert result.exit_code == 2
+    assert name in result.output
+    assert "bug" not in result.output
+
+
+def test_files_that_hold_no_pipeline(folder):
+    from skops import io
+
+    io.dump({"a": 1}, "dict.skops")
+    assert "cannot read a spec from dict" in from_sklearn("dict.skops").output
+    io.dump(MLPClassifier(), "mlp.skops")
+    assert from_sklearn("mlp.skops").exit_code == 2
+    assert "no such file" in from_sklearn("absent.skops").output
+    assert ".skops" in from_sklearn("people.csv").output
+    io.dump(fitted(people()), "pipeline.skops")
+    assert 'did you mean "race"' in from_sklearn("pipeline.skops", protected="rac").output
+    assert "which reads 9 columns" in from_sklearn("pipeline.skops", "--model", model(9)).output
+    people().assign(race="Other").to_csv("people.csv", index=False)
+    unknown = from_sklearn("pipeline.skops", "--force")
+    assert unknown.exit_code == 2
+    assert 'people.csv: feature "race", row 0: "Other" is not one of its categories' in unknown.output
+
+
+# check
+
+
+def test_check_explains_a_spec_in_words(tmp_path):
+    case = Case(tmp_path)
+    result = run("spec", "check", case.spec, "--data", case.data, "--model", case.model)
+    assert result.exit_code == 0
+    assert "Two people count as similar if they differ in nothing but age and gender." in result.output
+    assert "Every neighbourhood holds 116 people" in result.output
+    assert "All 200 rows of people.csv fit the spec." in result.output
+    assert "model.onnx reads 5 columns" in result.output
+
+
+def edited(case, name, **changes):
+    plain = tomlkit.parse(case.spec.read_text()).unwrap()
+    next(table for table in plain["feature"] if table["name"] == name).update(changes)
+    case.spec.write_text(tomlkit.dumps(plain))
+
+
+def test_neighbourhoods_that_differ_are_counted_over_the_data(tmp_path):
+    case = Case(tmp_path)
+    edited(case, "credits", tolerance=1)
+    document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--json").output)
+    assert document["neighbourhood"] == {
+        "finite": True,
+        "words": "A neighbourhood holds up to 348 people, oneself among them; near the ends of a range, fewer.",
+        "least": 232,
+        "median": 348,
+        "most": 348,
+    }
+    edited(case, "income", tolerance=0.5)
+    document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--json").output)
+    assert document["neighbourhood"]["finite"] is False
+    assert "box" in document["neighbourhood"]["words"]
+    assert document["similar"].endswith("and in income by at most 0.5 and credits by at most 1.")
+
+
+def test_data_that_does_not_fit_is_listed_with_rows(tmp_path):
+    case = Case(tmp_path)
+    frame = pd.read_csv(case.data).astype({"income": object, "credits": object})
+    frame.loc[[3, 8], "age"] = 99
+    frame.loc[4, "gender"] = "x"
+    frame.loc[5, "income"] = "lots"
+    frame.loc[6, "income"] = None
+    frame.loc[7, "credits"] = 1.5
+    frame.loc[9, "good"] = None
+    case.write(frame)
+    result = run("spec", "check", case.spec, "--data", case.data)
+    assert result.exit_code == 2
+    for words in (
+        '"age": 2 rows (3, 8), the first: 99 is outside its range',
+        '"gender": 1 row (4), the first: "x" is not one of its categories',
+        '"income": 1 row (6), the first: the value is missing',
+        '"income": 1 row (5), the first: "lots" is not a number',
+        '"credits": 1 row (7), the first: 1.5 is not a whole number',
+        '"good": 1 row (9), the first: the label is missing',
+    ):
+        assert words in result.output
+    document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--json").output)
+    assert document["data"]["fits"] is False
+    assert document["data"]["problems"][0] == {
+        "column": "age",
+        "rows": 2,
+        "first_rows": [3, 8],
+        "problem": "99 is outside its range 18 to 75; correct it or widen `range`",
+    }
+
+
+def test_missing_columns_and_labels(tmp_path):
+    case = Case(tmp_path)
+    frame = pd.read_csv(case.data)
+    case.write(frame.drop(columns=["gender"]).assign(good="no"))
+    result = run("spec", "check", case.spec, "--data", case.data)
+    assert result.exit_code == 2
+    assert 'no column "gender"' in result.output
+    assert 'the label is never "yes"' in result.output
+    case.write(frame.drop(columns=["good"]))
+    assert 'no column "good"' in run("spec", "check", case.spec, "--data", case.data).output
+
+
+def test_a_model_of_another_width_is_explained(tmp_path):
+    case = Case(tmp_path)
+    edited(case, "gender", encoding="ordinal")
+    result = run("spec", "check", case.spec, "--model", case.model)
+    assert result.exit_code == 2
+    assert 'It would fit with "gender" in 2 columns instead of 1.' in result.output.replace("\n", " ")
+    case.spec.write_text("[[feature]]\nname = 'x'\nkind = 'numbr'")
+    result = run("spec", "check", case.spec)
+    assert result.exit_code == 2
+    assert "kind must be one of" in result.output
+
+
+def test_from_data_file_to_a_checked_repair_without_the_source(folder):
+    """What a stranger does: init, two edits, check, audit, repair, check."""
+    from fairmend.network import Affine, Network
+
+    net = random_network(np.random.default_rng(0), 7, [6])
+    first = net.affines[0]
+    Network([Affine(first.weight * np.float32(0.1), first.bias), *net.affines[1:]], net.activations).save("model.onnx")
+    assert init("--model", "model.onnx", "--scale", "standard").exit_code == 0
+    text = (folder / "spec.toml").read_text()
+    age = next(line for line in text.splitlines() if line.startswith("range = ["))
+    (folder / "spec.toml").write_text(text.replace(age, "range = [18, 99]", 1).replace('"yes"', '"no"'))
+    checked = run("spec", "check", "spec.toml", "--data", "people.csv", "--model", "model.onnx")
+    assert checked.exit_code == 0
+    assert "All 120 rows of people.csv fit the spec." in checked.output
+    assert run("audit", "model.onnx", "--data", "people.csv", "--spec", "spec.toml").exit_code in (0, 1)
+    options = ("--repair-rows", 10, "--calibration-rows", 50, "--method", "blind", "--steps", 5)
+    repaired = run("repair", "model.onnx", "--data", "people.csv", "--spec", "spec.toml", "--out", "out", *options)
+    assert repaired.exit_code == 0, repaired.output
+    assert run("check", "out/certificate.json", "out/model.onnx", "--spec", "spec.toml").exit_code == 0

@@ -1,0 +1,91 @@
+"""Group metrics are what counting gives, and where they are not defined it is said why."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairmend.errors import FairmendError
+from fairmend.evaluate.groups import group_metrics, group_metrics_of
+from fairmend.spec import Feature, Spec
+from support.strategies import random_network
+from support.strategies_spec import unhurried
+
+GENDER = Feature("gender", "categorical", categories=("f", "m", "x"), encoding="one-hot", protected=True)
+AGE = Feature("age", "integer", range=(18, 75), scale={"min": 18, "max": 75}, protected=True)
+SPEC = Spec([GENDER, AGE, Feature("income", "continuous", range=(0, 1))])
+ONE = Spec([GENDER])
+
+
+def rates(groups, mask, predicted):
+    return [predicted[mask & (groups == g)].mean() for g in np.unique(groups)]
+
+
+def spread(values):
+    return max(values) - min(values)
+
+
+@unhurried
+@given(
+    st.lists(st.tuples(st.sampled_from("fmx"), st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=40),
+)
+def test_figures_are_those_of_counting(rows):
+    gender, y, predicted = (np.array(side) for side in zip(*rows, strict=True))
+    (found,) = group_metrics_of(ONE, {"gender": gender.astype(object)}, predicted, y)
+    assert found.groups == {g: int((gender == g).sum()) for g in np.unique(gender)}
+    assert not found.binned
+    if len(found.groups) == 1:
+        assert found.demographic_parity_difference is None
+        assert found.equalized_odds_difference is None
+        assert found.reason == f"every row is {gender[0]}"
+        return
+    everyone = np.ones(len(y), bool)
+    assert found.demographic_parity_difference == pytest.approx(spread(rates(gender, everyone, predicted)))
+    if all(len(set(y[gender == g])) == 2 for g in found.groups):
+        by_hand = max(spread(rates(gender, y == label, predicted)) for label in (0, 1))
+        assert found.equalized_odds_difference == pytest.approx(by_hand)
+        assert found.reason is None
+    else:
+        assert found.equalized_odds_difference is None
+        assert "has the label" in found.reason
+
+
+def test_many_numbers_are_binned_into_quarters_and_that_is_said():
+    rng = np.random.default_rng(0)
+    net, X = random_network(rng, SPEC.width, [6]), SPEC.sample_inputs(4_000, rng)
+    gender, age = group_metrics(net, SPEC, X, rng.integers(0, 2, 4_000))
+    assert (gender.feature, gender.binned) == ("gender", False)
+    assert (age.feature, age.binned, len(age.groups)) == ("age", True, 4)
+    assert sum(age.groups.values()) == 4_000
+    assert min(age.groups.values()) > 850
+    assert next(iter(age.groups)).startswith("18 to ")
+    assert list(age.groups)[-1].endswith(" to 75")
+
+
+@unhurried
+@given(st.lists(st.integers(18, 75), min_size=1, max_size=60))
+def test_bins_are_at_most_four_and_hold_everybody(ages):
+    spec = Spec([AGE])
+    (found,) = group_metrics_of(spec, {"age": np.array(ages)}, np.array([0, 1] * len(ages))[: len(ages)])
+    assert 1 <= len(found.groups) <= 4
+    assert sum(found.groups.values()) == len(ages)
+    assert found.binned == (len(set(ages)) > 4)
+    assert (found.demographic_parity_difference is None) == (len(found.groups) == 1)
+
+
+def test_unknown_labels_and_several_classes_are_reasons():
+    rng = np.random.default_rng(0)
+    X = SPEC.sample_inputs(100, rng)
+    for found in group_metrics(random_network(rng, SPEC.width, [4]), SPEC, SPEC.decode(X)):
+        assert found.demographic_parity_difference is not None
+        assert found.equalized_odds_difference is None
+        assert "not known" in found.reason
+    for found in group_metrics(random_network(rng, SPEC.width, [4], 3), SPEC, X, rng.integers(0, 3, 100)):
+        assert found.demographic_parity_difference is None
+        assert "two classes" in found.reason
+
+
+def test_labels_of_another_length_are_refused():
+    rng = np.random.default_rng(0)
+    with pytest.raises(FairmendError, match="99 true and 100 predicted"):
+        group_metrics(random_network(rng, SPEC.width, [4]), SPEC, SPEC.sample_inputs(100, rng), np.zeros(99))

@@ -1,0 +1,109 @@
+"""The range of the score: exact where it says so, sound where it does not."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairmend.audit.unequal import find_unequal, sample_unequal
+from fairmend.evaluate import score_ranges as module
+from fairmend.evaluate.document import Span
+from fairmend.evaluate.score_ranges import by_score, scores, spans
+from fairmend.report import repair_report
+from fairmend.report.charts import _HEIGHT, _TOP, _bar, _score_axis, score_scale, span_chart
+from support.cli_case import small_people, small_spec
+from support.report_cases import repair_of, repaired
+from support.strategies import random_network
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+def test_a_finite_range_is_that_of_all_points(outputs):
+    spec, X = small_spec(), small_spec().encode(small_people(12))
+    net = random_network(np.random.default_rng(outputs), spec.width, [8, 6], outputs, "relu")
+    found = spans(net, spec, X)
+    own = net.predict(X)
+    for row in range(len(X)):
+        points = np.concatenate([p for _, p in spec.points(X[[row]])])
+        values = scores(net, points, np.full(len(points), own[row]))
+        assert found.seen_low[row] == pytest.approx(values.min(), abs=1e-5)
+        assert found.seen_high[row] == pytest.approx(values.max(), abs=1e-5)
+    unequal = find_unequal(net, spec, X).rows
+    states = [span.state for span in found.as_list(net, unequal)]
+    assert [state == "two" for state in states] == unequal.tolist()
+    assert "open" not in states
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 10_000), outputs=st.integers(1, 4), activation=st.sampled_from(["relu", "tanh", "sigmoid"]))
+def test_bounds_hold_at_every_point_and_one_answer_is_one(seed, outputs, activation):
+    rng = np.random.default_rng(seed)
+    spec = small_spec(kind="continuous")
+    X = spec.encode(small_people(6))
+    net = random_network(rng, spec.width, [6, 5], outputs, activation).astype(np.float64)
+    X = X.astype(np.float64)
+    found = spans(net, spec, X)
+    own = net.predict(X)
+    regions = spec.regions(X, np.float64)
+    unequal = sample_unequal(net, spec, X, 8, seed).rows
+    listed = found.as_list(net, unequal)
+    for piece, row in enumerate(regions.owner.tolist()):
+        low, high = regions.lower[piece], regions.upper[piece]
+        points = low + (high - low) * rng.random((50, spec.width))
+        points = np.concatenate([points, [low, high]])
+        values = scores(net, points, np.full(len(points), own[row]))
+        assert values.min() >= found.low[row] - 1e-9
+        assert values.max() <= found.high[row] + 1e-9
+        if listed[row].state == "one":
+            assert (net.predict(points) == own[row]).all()
+    assert (found.low <= found.seen_low).all()
+    assert (found.seen_high <= found.high).all()
+
+
+def test_cutting_boxes_makes_bounds_tighter_and_never_wider(monkeypatch):
+    spec = small_spec(kind="continuous")
+    X = spec.encode(small_people(10))
+    net = random_network(np.random.default_rng(5), spec.width, [8, 6], 1, "relu")
+    fine = spans(net, spec, X)
+    monkeypatch.setattr(module, "_PIECES", 1)
+    coarse = spans(net, spec, X)
+    assert (fine.low >= coarse.low).all()
+    assert (fine.high <= coarse.high).all()
+    assert (fine.high - fine.low).sum() < (coarse.high - coarse.low).sum()
+
+
+def test_after_a_proof_no_bar_crosses_the_line():
+    for age in ({}, {"kind": "continuous"}):
+        ranges = repair_of("prof", **age).document.ranges
+        assert any(span.state == "two" for span in ranges.before)
+        assert all(span.state == "one" for span in ranges.after)
+        assert all(span.low >= 0 or span.high < 0 for span in ranges.after)
+        assert len(ranges.before) == len(ranges.after) == ranges.total == 30
+        own = [span.own for span in ranges.before]
+        assert own == sorted(own)
+
+
+def test_many_inputs_are_thinned_evenly(monkeypatch):
+    monkeypatch.setattr("fairmend.evaluate.repair_document.MOST_SPANS", 7)
+    result, spec, net, frame, y = repaired("prof")
+    report = repair_report(result, spec, net, frame[:30], frame, y)
+    assert (len(report.document.ranges.before), report.document.ranges.total) == (7, 30)
+    assert "Drawn are 7 of 30 repair inputs" in report.html
+
+
+def test_a_short_bar_never_reaches_over_the_decision_line():
+    place, _, decision = _score_axis("logit", (-1, 1))
+    for value in (0.0, 1e-9, -1e-9, 0.01, -0.01, 5.0, -5.0):
+        top, bottom = map(float, _bar(10, value, value, place, decision).split(" ")[1].split("V"))
+        line = place(decision)
+        assert bottom - top >= 4.9
+        assert bottom <= line + 0.11 if value >= 0 else top >= line - 0.11
+        assert _TOP - 6 <= top < bottom <= _HEIGHT
+
+
+def test_extreme_scores_can_be_drawn():
+    wild = [Span(1e30, -1e30, 1e30, None, None, "two"), Span(0.0, 0.0, 0.0, 0.0, 0.0, "one")]
+    for kind in ("logit", "lead"):
+        drawn = span_chart(wild, kind, "x", score_scale(wild), "order")
+        assert "nan" not in drawn
+        assert "inf" not in drawn
+    assert by_score(random_network(np.random.default_rng(0), 5, [3], 1, "relu"), np.zeros((2, 5))).tolist() == [0, 1]

@@ -1,0 +1,105 @@
+"""The figures mean what their names say."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairmend.errors import FairmendError
+from fairmend.evaluate.utility import utility, utility_of
+from fairmend.metrics import accuracy, balanced_accuracy, changed_rate, positive_rate
+from support.strategies import random_network
+
+Y = [1, 1, 1, 0]
+
+
+def test_figures_by_hand():
+    predicted = [1, 0, 1, 1]
+    assert accuracy(Y, predicted) == 0.5
+    assert balanced_accuracy(Y, predicted) == pytest.approx((2 / 3 + 0) / 2)
+    assert positive_rate(predicted) == 0.75
+    assert changed_rate(Y, predicted) == 0.5
+
+
+@given(st.lists(st.integers(0, 3), min_size=1))
+def test_a_constant_answer_is_balanced_at_one_over_the_classes(y):
+    assert balanced_accuracy(y, [y[0]] * len(y)) == pytest.approx(1 / len(set(y)))
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1))
+def test_balanced_equals_plain_accuracy_where_classes_are_equally_many(pairs):
+    y, predicted = (np.array(side) for side in zip(*pairs, strict=True))
+    counts = np.unique(y, return_counts=True)[1]
+    if len(set(counts.tolist())) == 1:
+        assert balanced_accuracy(y, predicted) == pytest.approx(accuracy(y, predicted))
+    assert changed_rate(y, y) == 0
+
+
+@pytest.mark.parametrize(("outputs", "known"), [(1, True), (2, True), (3, False)])
+def test_only_two_classes_have_a_positive_one(outputs, known):
+    rng = np.random.default_rng(0)
+    net, X = random_network(rng, 3, [4], outputs), rng.normal(size=(40, 3)).astype(np.float32)
+    figures = utility(net, X, net.predict(X))
+    assert (figures.accuracy, figures.balanced_accuracy) == (1, 1)
+    assert (figures.positive_rate is not None) == known
+    if known:
+        assert figures.positive_rate == net.predict(X).mean()
+
+
+@pytest.mark.parametrize(
+    ("y", "predicted", "message"),
+    [
+        ([], [], "at least one row"),
+        ([1, 0], [1], "2 true and 1 predicted"),
+        ([[1], [0]], [1, 0], "one class per row"),
+        ([0.5, 1.0], [1, 0], "not class numbers"),
+        (["yes", "no"], [1, 0], "not class numbers"),
+    ],
+)
+def test_what_is_no_list_of_classes_is_refused(y, predicted, message):
+    with pytest.raises(FairmendError, match=message):
+        accuracy(y, predicted)
+
+
+def test_whole_floats_are_classes():
+    assert accuracy([1.0, 0.0], [1, 0]) == 1
+
+
+def auc_by_counting(y, scores):
+    """The share of pairs of a positive and a negative row that are ranked right; ties count half."""
+    up, down = scores[y == 1][:, None], scores[y == 0][None]
+    return float(((up > down) + 0.5 * (up == down)).mean())
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(-3, 3)), min_size=2, max_size=40))
+def test_auc_is_the_share_of_pairs_ranked_right(rows):
+    y, scores = (np.array(side) for side in zip(*rows, strict=True))
+    logits = scores.astype(np.float32)
+    figures = utility_of(logits, y)
+    if len(set(y.tolist())) == 1:
+        assert figures.auc is None
+        assert figures.average_precision is None
+        return
+    assert figures.auc == pytest.approx(auc_by_counting(y, scores))
+    assert 0 < figures.average_precision <= 1
+    both = utility_of(np.stack([-logits, logits], axis=1), y)  # the same as two logits
+    assert (both.auc, both.average_precision) == (figures.auc, figures.average_precision)
+
+
+def test_auc_of_several_classes_is_the_mean_of_each_against_the_rest():
+    rng = np.random.default_rng(0)
+    logits, y = rng.normal(size=(200, 4)).astype(np.float32), rng.integers(0, 3, 200)  # nobody is of class 3
+    shares = np.exp(logits.astype(float)) / np.exp(logits.astype(float)).sum(axis=1, keepdims=True)
+    by_hand = np.mean([auc_by_counting((y == k).astype(int), shares[:, k]) for k in range(3)])
+    assert utility_of(logits, y).auc == pytest.approx(by_hand)
+    assert utility_of(logits, np.zeros(200, int)).auc is None
+
+
+def test_changed_compares_with_the_original():
+    rng = np.random.default_rng(0)
+    before, after = random_network(rng, 3, [4]), random_network(rng, 3, [4])
+    X = rng.normal(size=(60, 3)).astype(np.float32)
+    y = before.predict(X)
+    assert utility(before, X, y).changed is None
+    assert utility(before, X, y, before).changed == 0
+    assert utility(after, X, y, before).changed == pytest.approx((before.predict(X) != after.predict(X)).mean())

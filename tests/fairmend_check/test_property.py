@@ -1,0 +1,57 @@
+"""For any spec, any network and any inputs: what the rigorous bounds prove, the checker confirms; and it is true."""
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import fairmend
+from fairmend.network import Network
+from fairmend.prove.certificate import certificate_of_regions
+from fairmend.prove.proof import Proof, prove_points, prove_regions
+from support.checker_cases import is_true, write
+from support.strategies import ACTIVATIONS, random_network
+from support.strategies_spec import specs_and_inputs
+
+relaxed = settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
+
+
+@st.composite
+def claims(draw, finite):
+    """A network, a spec and inputs that fit together; small first weights, so that much can be proven."""
+    spec, X = draw(specs_and_inputs(finite=finite))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    hidden = draw(st.lists(st.integers(1, 7), max_size=3))
+    net = random_network(rng, spec.width, hidden, draw(st.integers(1, 3)), "relu", X.dtype)
+    first = net.affines[0]
+    scale = X.dtype.type(draw(st.sampled_from([1.0, 0.1, 0.001])))
+    affines = [type(first)(first.weight * scale, first.bias), *net.affines[1:]]
+    return Network(affines, [draw(st.sampled_from(ACTIVATIONS)) for _ in hidden]), spec, X
+
+
+def confirmed(net, spec, X, proof, regions, folder):
+    kept = np.flatnonzero(proof.holds)
+    if not len(kept):
+        return
+    proof = Proof(proof.classes[kept], proof.margin[kept], proof.error[kept])
+    certificate = certificate_of_regions(
+        net, spec, X[kept], proof, method="certify", regions=None if regions is None else regions.subset(kept)
+    )
+    net.save(folder / "model.safetensors")
+    report = fairmend.check(write(folder, certificate.content), folder / "model.safetensors")
+    assert report.valid, report.reasons
+    assert is_true(certificate.content, net, np.random.default_rng(0))
+
+
+@relaxed
+@given(claims(finite=False))
+def test_linear_proofs(tmp_path_factory, claim):
+    net, spec, X = claim
+    regions = spec.regions(X, X.dtype)
+    confirmed(net, spec, X, prove_regions(net, regions), regions, tmp_path_factory.mktemp("linear"))
+
+
+@relaxed
+@given(claims(finite=True))
+def test_proofs_by_points(tmp_path_factory, claim):
+    net, spec, X = claim
+    confirmed(net, spec, X, prove_points(net, spec, X), None, tmp_path_factory.mktemp("points"))

@@ -1,0 +1,200 @@
+"""What fairmend proves, the checker confirms; what does no harm to a claim, it lets pass."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+import fairmend
+from fairmend.network import Network
+from fairmend.prove import certificate as writer
+from support.checker_cases import SPECS, case, is_true, sign_network, write
+from support.strategies import random_network
+
+SUFFIXES = ("onnx", "pth", "safetensors")
+KINDS = [{"spec": spec, "outputs": outputs} for spec in SPECS for outputs in (1, 3)]
+KINDS += [
+    {"activation": name, "outputs": outputs, "spec": spec}
+    for name in ("leaky_relu", "tanh", "sigmoid", "identity")
+    for outputs, spec in ((1, "tolerance"), (2, "one-hot"))
+]
+KINDS += [{"dtype": "float64", "activation": name} for name in ("relu", "leaky_relu", "tanh")]
+KINDS += [{"features": "points", "spec": spec, "outputs": 3} for spec in ("ordinal", "one-hot", "dropped")]
+KINDS += [{"spec": "dropped"}, {"spec": "dropped", "outputs": 2, "dtype": "float64"}]
+KINDS += [{"features": "points", "dtype": "float64", "activation": "sigmoid"}, {"features": "box"}, {"hidden": ()}]
+
+
+def named(kind):
+    return "-".join(str(value) for value in kind.values())
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=named)
+def test_certificates_of_repairs_are_valid(kind, tmp_path):
+    made = case(**kind)
+    for suffix in SUFFIXES:
+        report = fairmend.check(*made.save(tmp_path, suffix, bind=True))
+        assert report.valid, report.reasons
+        assert report.regions == len(made.content["regions"])
+        assert report.claim == made.certificate.claim
+        assert report.covers_inference is True
+        assert report.least_margin >= min(region["margin"] for region in made.content["regions"])
+
+
+def test_what_is_written_fits_the_published_schema():
+    schema = json.loads((Path(writer.__file__).parent / "certificate.schema.json").read_text())
+    for kind in KINDS:
+        jsonschema.validate(case(**kind).content, schema)
+
+
+def test_the_margin_that_is_found_is_not_above_the_truth(tmp_path):
+    rng = np.random.default_rng(0)
+    for kind in KINDS:
+        made = case(**kind)
+        report = fairmend.check(*made.save(tmp_path))
+        content = made.content
+        content["regions"] = [{**region, "margin": report.least_margin} for region in content["regions"]]
+        assert is_true(content, made.network, rng)
+
+
+def test_a_closing_sigmoid_or_softmax_changes_nothing(tmp_path):
+    for outputs, closing in ((1, "sigmoid"), (3, "softmax")):
+        made = case(outputs=outputs)
+        closed = Network(made.network.affines, made.network.activations, closing)
+        for suffix in SUFFIXES:
+            closed.save(tmp_path / f"closed.{suffix}")
+            assert fairmend.check(write(tmp_path, made.content), tmp_path / f"closed.{suffix}").valid
+
+
+def test_a_file_of_bare_weights_is_checked_with_the_activations_of_the_digest(tmp_path):
+    import torch
+
+    for activation in ("relu", "tanh"):
+        made = case(activation=activation)
+        state = {
+            f"fc{layer}.{name}": torch.tensor(getattr(affine, name))
+            for layer, affine in enumerate(made.network.affines)
+            for name in ("weight", "bias")
+        }
+        torch.save(state, tmp_path / "bare.pth")
+        assert fairmend.check(write(tmp_path, made.content), tmp_path / "bare.pth").valid
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_the_spec_file_may_be_written_differently(name, tmp_path):
+    made = case(spec=name)
+    certificate, model = made.save(tmp_path)
+    made.spec.save(tmp_path / "spec.toml")
+    assert fairmend.check(certificate, model, tmp_path / "spec.toml").valid
+    text = (tmp_path / "spec.toml").read_text()
+    (tmp_path / "other.toml").write_text("# who counts as similar\n" + text.replace('encoding = "ordinal"\n', ""))
+    assert fairmend.check(certificate, model, tmp_path / "other.toml").valid
+
+
+def test_key_order_and_whitespace_do_not_matter(tmp_path):
+    made = case(spec="tolerance")
+    _, model = made.save(tmp_path)
+
+    def turned(value):
+        if isinstance(value, dict):
+            return {key: turned(value[key]) for key in reversed(value)}
+        return [turned(entry) for entry in value] if isinstance(value, list) else value
+
+    other = tmp_path / "turned.json"
+    other.write_text(json.dumps(turned(made.content), indent=3))
+    assert fairmend.check(other, model).valid
+
+
+def test_a_smaller_margin_a_wider_piece_and_more_pieces_are_fine(tmp_path):
+    made = case(spec="tolerance")
+    _, model = made.save(tmp_path)
+    content = made.content
+    for region in content["regions"]:
+        region["margin"] *= 0.5
+        piece = region["pieces"][0]
+        piece["lower"][0] -= 1e-9
+        piece["upper"][1] += 1e-9
+        region["pieces"].append(piece)
+    assert fairmend.check(write(tmp_path, content), model).valid
+
+
+def test_a_neighbourhood_in_two_halves_is_covered(tmp_path):
+    made = case(spec="ordinal")
+    _, model = made.save(tmp_path)
+    content = made.content
+    ages = [float(np.float32((age - 18) / 42)) for age in (38, 39)]
+    for region in content["regions"]:
+        (piece,) = region["pieces"]
+        below, above = json.loads(json.dumps([piece, piece]))
+        below["upper"][1], above["lower"][1] = max(ages[0], 0), ages[1]  # nothing between two whole numbers
+        region["pieces"] = [below, above]
+    assert fairmend.check(write(tmp_path, content), model).valid
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.3, 1.0, -2.0, 7.5])
+@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+def test_any_slopes_are_sound(slope, activation, tmp_path):
+    made = case(activation=activation, spec="tolerance")
+    _, model = made.save(tmp_path)
+    content = made.content
+    for region in content["regions"]:
+        for layer in region["pieces"][0]["slopes"]:
+            layer["lower"] = layer["upper"] = [slope] * len(layer["lower"])
+        region["margin"] = 1e-300
+    report = fairmend.check(write(tmp_path, content), model)
+    assert report.valid or all("only" in r or "rounding" in r for r in report.reasons)
+    if report.least_margin is not None:
+        content["regions"] = [{**region, "margin": report.least_margin} for region in content["regions"]]
+        assert is_true(content, made.network, np.random.default_rng(1))
+
+
+def blind_network():
+    """A network that reads neither race nor sex, with the content of a certificate that says so."""
+    net = random_network(np.random.default_rng(2), SPECS["one-hot"].width, [6, 5])
+    weight = net.affines[0].weight.copy()
+    weight[:, [1, 2, 3, 5]] = 0.0
+    weight[0, 1] = -0.0
+    net = Network([type(net.affines[0])(weight, net.affines[0].bias), *net.affines[1:]], net.activations)
+    content = case(spec="one-hot").content
+    content.update({"global": {"columns": [1, 2, 3, 5]}, "regions": [], "claim": ""})
+    return net, sign_network(content, net)
+
+
+def test_a_global_claim_is_valid_where_the_first_layer_is_blind(tmp_path):
+    net, content = blind_network()
+    net.save(tmp_path / "blind.onnx")
+    report = fairmend.check(write(tmp_path, content), tmp_path / "blind.onnx")
+    assert report.valid
+    assert report.claim == "For every input at all, the output of this model does not depend on race and sex."
+    assert (report.least_margin, report.covers_inference, report.regions) == (None, True, 0)
+
+
+@pytest.mark.parametrize("columns", [[1, 2, 3], [5], [1, 2, 3, 5, 5], [0, 1, 2, 3, 5], [1, 2, 3, 99]])
+def test_a_global_claim_names_all_columns_of_the_protected_features(columns, tmp_path):
+    net, content = blind_network()
+    net.save(tmp_path / "blind.onnx")
+    content["global"]["columns"] = columns
+    report = fairmend.check(write(tmp_path, content), tmp_path / "blind.onnx")
+    assert not report.valid
+    assert "protected features" in report.reasons[0]
+
+
+def test_a_global_claim_is_refused_where_one_weight_is_not_zero(tmp_path):
+    net, content = blind_network()
+    weight = net.affines[0].weight.copy()
+    weight[3, 5] = 1e-45
+    net = Network([type(net.affines[0])(weight, net.affines[0].bias), *net.affines[1:]], net.activations)
+    net.save(tmp_path / "almost.onnx")
+    report = fairmend.check(write(tmp_path, sign_network(content, net)), tmp_path / "almost.onnx")
+    assert report.reasons == ("certificate.global: the model does depend on column 5",)
+
+
+def test_reports_are_worth_reading(tmp_path):
+    certificate, model = case().save(tmp_path)
+    report = fairmend.check(str(certificate), str(model))
+    assert isinstance(report, fairmend.CheckResult)
+    assert "VALID" in repr(report)
+    assert "whatever its sex and age" in repr(report)
+    assert json.loads(json.dumps(report.as_dict()))["valid"] is True
+    assert "INVALID" in repr(fairmend.check(certificate, tmp_path / "none.onnx"))

@@ -1,0 +1,153 @@
+"""What holds for every format: round trips, refusals of bad files, and saves that are whole or not at all."""
+
+import contextlib
+import os
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from fairmend.errors import FairmendError
+from fairmend.network import Activation, Network, load_network
+from fairmend.network.formats import READERS, parse_activation
+from support.strategies import networks, random_network
+
+NAMED = (".pth", ".safetensors", ".onnx")  # these keep any name of a layer
+SUFFIXES = (*NAMED, ".h5", ".keras")  # .nnet holds ReLU only: see test_nnet.py
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(network=networks())
+def test_what_is_saved_loads_back_bit_equal(network, suffix, tmp_path):
+    path = tmp_path / f"model{suffix}"
+    network.save(path)
+    back = load_network(path, activation="sigmoid")  # the file knows better
+    assert (back.affines, back.activations, back.closing) == (network.affines, network.activations, network.closing)
+    assert back == network or suffix not in NAMED
+    X = np.random.default_rng(0).normal(size=(50, network.inputs))
+    assert back.logits(X).tobytes() == network.logits(X).tobytes()
+    assert os.listdir(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("suffix", NAMED)
+def test_names_and_order_survive_more_than_ten_layers(suffix, tmp_path):
+    plain = random_network(np.random.default_rng(0), 4, [4] * 11, 4, "tanh")
+    names = [f"z{i}" if i % 2 else f"a.{i}.fc" for i in range(12)]
+    network = Network(plain.affines, plain.activations, "softmax", names)
+    network.save(str(tmp_path / f"m{suffix.upper()}"))
+    assert load_network(str(tmp_path / f"m{suffix.upper()}")) == network
+
+
+@pytest.mark.parametrize("suffix", NAMED)
+def test_a_single_layer_without_a_name_round_trips(suffix, tmp_path):
+    network = Network(random_network(np.random.default_rng(0), 3, []).affines, [], names=[""])
+    network.save(tmp_path / f"m{suffix}")
+    assert load_network(tmp_path / f"m{suffix}") == network
+
+
+@pytest.mark.parametrize("suffix", READERS)
+def test_bad_files_are_refused_with_the_reason(suffix, tmp_path):
+    path = tmp_path / f"model{suffix}"
+    with pytest.raises(FairmendError, match="no such file"):
+        load_network(path)
+    path.mkdir()
+    with pytest.raises(FairmendError, match="is a directory"):
+        load_network(path)
+    path.rmdir()
+    path.write_bytes(b"")
+    with pytest.raises(FairmendError, match="is empty"):
+        load_network(path)
+    for content in (
+        b"\x00" * 100,
+        b"hello, I am text\n" * 20,
+        b"\x80\x02}q\x00.",
+        b"PK\x03\x04broken",
+        b"\x08",
+    ):
+        path.write_bytes(content)
+        with pytest.raises(FairmendError, match="model"):
+            load_network(path)
+
+
+@pytest.mark.parametrize("suffix", [*SUFFIXES, ".nnet"])
+def test_truncated_and_flipped_files_never_raise_anything_else(suffix, tmp_path):
+    path = tmp_path / f"model{suffix}"
+    random_network(np.random.default_rng(0), 3, [4], 2).save(path)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(1)
+    for cut in rng.integers(1, len(whole), 40):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(FairmendError):
+            load_network(path)
+    for position in rng.integers(0, len(whole), 150):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 255]) + whole[position + 1 :])
+        with contextlib.suppress(FairmendError):
+            assert isinstance(load_network(path), Network)
+
+
+@pytest.mark.parametrize("name", ["model.txt", "model", "model.pkl"])
+def test_unknown_suffixes_are_refused_by_name(name, tmp_path):
+    network = random_network(np.random.default_rng(0), 1, [])
+    for act in (lambda: load_network(tmp_path / name), lambda: network.save(tmp_path / name)):
+        with pytest.raises(FairmendError, match=r"supported: .*\.onnx"):
+            act()
+    assert os.listdir(tmp_path) == []
+
+
+def test_objects_that_hold_no_network_are_refused_by_type():
+    with pytest.raises(FairmendError, match=r"from dict; give the path .* nn\.Module"):
+        load_network({})
+
+
+@pytest.mark.parametrize("suffix", [*SUFFIXES, ".nnet"])
+def test_a_failing_save_leaves_the_old_file_and_nothing_else(suffix, tmp_path, monkeypatch):
+    path = tmp_path / f"model{suffix}"
+    random_network(np.random.default_rng(0), 3, [4]).save(path)
+    before = path.read_bytes()
+
+    def fail(*_args):
+        raise OSError(28, "No space left on device")
+
+    for step in ("replace", "fsync"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, step, fail)
+            with pytest.raises(FairmendError, match=r"cannot write: No space left"):
+                random_network(np.random.default_rng(1), 3, [4]).save(path)
+        assert path.read_bytes() == before
+        assert os.listdir(tmp_path) == [path.name]
+
+
+def test_saving_where_nothing_can_be_saved_is_refused(tmp_path):
+    network = random_network(np.random.default_rng(0), 1, [])
+    with pytest.raises(FairmendError, match="cannot write: No such file"):
+        network.save(tmp_path / "nowhere" / "m.onnx")
+    (tmp_path / "d.onnx").mkdir()
+    with pytest.raises(FairmendError, match="is a directory"):
+        network.save(tmp_path / "d.onnx")
+
+
+def test_a_link_is_written_through(tmp_path):
+    network = random_network(np.random.default_rng(0), 1, [])
+    (tmp_path / "link.pth").symlink_to(tmp_path / "real.pth")
+    network.save(tmp_path / "link.pth")
+    assert (tmp_path / "link.pth").is_symlink()
+    assert load_network(tmp_path / "real.pth") == network
+
+
+def test_activations_are_read_as_they_are_shown():
+    for act in (Activation("relu"), Activation("leaky_relu", 0.2), Activation("tanh")):
+        assert parse_activation(str(act)) == act
+        assert parse_activation(act) is act
+    assert parse_activation("leaky_relu") == Activation("leaky_relu", 0.01)
+    for bad in ("elu", "leaky_relu(x)", "leaky_relu(2)", "relu(1)", ""):
+        with pytest.raises(FairmendError):
+            parse_activation(bad)
+
+
+def test_a_pickle_is_not_read_and_the_way_round_is_named(tmp_path):
+    path = tmp_path / "model.pkl"
+    path.write_bytes(b"\x80\x04.")
+    with pytest.raises(FairmendError, match=r"Pickles can run any code.*load_network\(estimator\)"):
+        load_network(path)

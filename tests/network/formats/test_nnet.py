@@ -1,0 +1,107 @@
+""".nnet files: the two conventions of their header, round trips to the bit, and headers that lie."""
+
+import numpy as np
+import pytest
+
+from fairmend.errors import FairmendError
+from fairmend.network import load_network
+from support.strategies import random_network
+
+X = np.random.default_rng(1).uniform(0, 10, size=(30, 2))
+W1, B1 = np.array([[1.5, -2.0], [0.25, 3.0], [-1.0, 1.0]]), np.array([0.5, -1.0, 2.0])
+W2, B2 = np.array([[1.0, -0.5, 2.0]]), np.array([-3.0])
+
+
+def logits(rows):
+    return (np.maximum(rows @ W1.T + B1, 0) @ W2.T + B2)[:, 0]
+
+
+def text(minima="0,0", maxima="10,10", means="0,0,0", ranges="1,1,1", head="2,2,1,3", sizes="2,3,1", flag="0") -> str:
+    lines = ["// a comment", "// another", head, sizes, flag, minima, maxima, means, ranges]
+    for weight, bias in ((W1, B1), (W2, B2)):
+        lines += [",".join(map(str, row)) for row in weight] + [str(value) for value in bias]
+    return "\n".join(f"{line}," if not line.startswith("//") else line for line in lines) + "\n"
+
+
+def load(tmp_path, content: str):
+    (tmp_path / "m.nnet").write_text(content)
+    return load_network(tmp_path / "m.nnet")
+
+
+def test_a_file_without_normalisation(tmp_path):
+    network = load(tmp_path, text())
+    assert repr(network) == "Network(2 → 3 relu → 1 logit, float32)"
+    assert np.allclose(network.logits(X), logits(X), atol=1e-4)
+    assert load(tmp_path, text().replace(",\n", "\n")) == network  # some programs leave out the last comma
+
+
+def test_the_normalisation_of_acas_xu_is_folded_in(tmp_path):
+    network = load(tmp_path, text(means="3,4,7.5", ranges="2,8,-0.5"))
+    expected = logits((X - [3, 4]) / [2, 8]) * -0.5 + 7.5
+    assert np.allclose(network.logits(X), expected, atol=1e-4)
+    only_output = load(tmp_path, text(means="0,0,2", ranges="1,1,1"))
+    assert np.allclose(only_output.logits(X), logits(X) + 2, atol=1e-4)
+
+
+def test_a_header_that_repeats_the_box_is_fairquants_and_not_applied(tmp_path):
+    box = {"minima": "1,0", "maxima": "10,5", "means": "1,0,0", "ranges": "9,5,1"}
+    assert np.allclose(load(tmp_path, text(**box)).logits(X), logits(X), atol=1e-4)
+    wider = box | {"maxima": "11,6"}  # no longer the box: applied
+    assert np.allclose(load(tmp_path, text(**wider)).logits(X), logits((X - [1, 0]) / [9, 5]), atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("outputs", "closing"), [(1, "sigmoid"), (3, "softmax"), (2, "none")])
+def test_what_is_saved_loads_back_bit_equal_and_has_one_meaning(dtype, outputs, closing, tmp_path):
+    network = random_network(np.random.default_rng(0), 4, [6, 5], outputs, "relu", dtype, closing)
+    network.save(tmp_path / "m.nnet")
+    assert load_network(tmp_path / "m.nnet") == network
+    rows = [line for line in (tmp_path / "m.nnet").read_text().splitlines() if not line.startswith("//")]
+    most = float(np.finfo(dtype).max)
+    assert set(rows[3].rstrip(",").split(",")) == {repr(-most)}
+    assert set(rows[4].rstrip(",").split(",")) == {repr(most)}
+    assert set(rows[5].rstrip(",").split(",")) == {"0.0"}
+    assert set(rows[6].rstrip(",").split(",")) == {"1.0"}
+
+
+@pytest.mark.parametrize("activation", ["tanh", "sigmoid", "leaky_relu", "identity"])
+def test_other_activations_are_refused_with_what_would_work(activation, tmp_path):
+    network = random_network(np.random.default_rng(0), 4, [6], 1, activation)
+    with pytest.raises(FairmendError, match=rf"'layers.0' is followed by {activation}.*save as \.onnx or \.keras"):
+        network.save(tmp_path / "m.nnet")
+    assert not (tmp_path / "m.nnet").exists()
+
+
+LYING = {
+    "more layers": (text(head="3,2,1,3"), "layer sizes has 3 numbers instead of 4"),
+    "fewer layers": (text(head="1,2,1,3"), "layer sizes has 3 numbers instead of 2"),
+    "other inputs": (text(head="2,5,1,3"), "says 5 inputs"),
+    "other widths": (text(sizes="2,4,1"), "need 17 lines of numbers, it has 15"),
+    "absurd widths": (text(sizes="2,50000000,1"), "lines of numbers"),
+    "endless widths": (text(sizes="2,1e300,1"), "must hold 3 sizes"),
+    "negative widths": (text(sizes="2,-3,1"), "must hold 3 sizes"),
+    "half widths": (text(sizes="2,3.5,1"), "must hold 3 sizes"),
+    "no layers": (text(head="0,2,1,3"), "must hold 4 sizes"),
+    "words": (text(minima="a,b"), "no number"),
+    "short means": (text(means="0,0"), "line of means has 2 numbers instead of 3"),
+    "nan": (text(maxima="nan,1"), "not finite"),
+    "range 0": (text(ranges="1,0,1"), "divided"),
+    "nothing": ("// only comments\n", "starts with 7"),
+    "short row": (text().replace("1.5,-2.0,", "1.5,"), "layer 0 has 1 numbers instead of 2"),
+    "infinite weight": (text().replace("1.5,", "inf,"), "layer 0 holds a number that is not finite"),
+    "huge weight": (text().replace("1.5,", "1e300,"), "not finite"),
+    "a last number cut short": (text()[:-3], "ends in the middle of a line"),
+    "damaged note": ("// fairmend {\n" + text(), "note in the file is damaged"),
+    "note of the future": ('// fairmend {"version": 2}\n' + text(), "note in the file is damaged"),
+    "other closing": (
+        '// fairmend {"version": 1, "dtype": "float32", "names": [], "closing": "softmax"}\n' + text(),
+        "softmax over 1 output",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LYING)
+def test_headers_that_lie(case, tmp_path):
+    content, words = LYING[case]
+    with pytest.raises(FairmendError, match=words):
+        load(tmp_path, content)

@@ -1,0 +1,136 @@
+"""scikit-learn: a fitted MLPClassifier is read and given back repaired, and what skl2onnx makes of one is read."""
+
+import warnings
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from fairmend.errors import FairmendError
+from fairmend.network import load_network
+from fairmend.network.formats.sklearn import to_estimator
+from support.strategies import random_network
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(80, 4))
+LABELS = {
+    "binary": (X[:, 0] + X[:, 1] ** 2 > 0.5).astype(int),
+    "words": np.where(X[:, 0] > 0, "yes", "no"),
+    "three": np.digitize(X[:, 1], [-0.5, 0.5]),
+}
+
+
+def fitted(labels="binary", activation="relu", rows=X, first=None):
+    model = MLPClassifier((6, 5), activation=activation, max_iter=30, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return make_pipeline(*first, model).fit(rows, LABELS[labels]) if first else model.fit(rows, LABELS[labels])
+
+
+def both(probabilities: np.ndarray) -> np.ndarray:
+    return np.stack([1 - probabilities, probabilities], axis=1) if probabilities.ndim == 1 else probabilities
+
+
+@pytest.mark.parametrize("labels", LABELS)
+@pytest.mark.parametrize("activation", ["relu", "tanh", "logistic", "identity"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_an_estimator_is_read_in_its_own_precision(labels, activation, dtype):
+    rows = X.astype(dtype)
+    model = fitted(labels, activation, rows)
+    network = load_network(model)
+    assert network.dtype == dtype
+    assert network.closing == ("softmax" if labels == "three" else "sigmoid")
+    tight = 1e-5 if dtype == "float32" else 1e-12
+    assert np.allclose(both(network.probabilities(rows)), model.predict_proba(rows), atol=tight)
+    assert (model.classes_[network.predict(rows)] == model.predict(rows)).all()
+
+
+def test_the_repaired_network_goes_back_into_a_copy():
+    model = fitted()
+    network = load_network(model)
+    before = [weight.copy() for weight in model.coefs_]
+    changed = network.with_affines([type(a)(a.weight * 2, a.bias + 1) for a in network.affines])
+    other = to_estimator(changed, like=model)
+    assert load_network(other) == changed
+    assert np.allclose(both(changed.probabilities(X)), other.predict_proba(X), atol=1e-12)
+    assert all((old == now).all() for old, now in zip(before, model.coefs_, strict=True))
+    assert (to_estimator(network, like=model).predict_proba(X) == model.predict_proba(X)).all()
+    other.coefs_[0][0, 0] = 99  # the estimator owns its weights, and they may be trained further
+    assert load_network(other) != changed
+
+
+def test_what_does_not_fit_is_refused():
+    model = fitted()
+    rng = np.random.default_rng(0)
+    for network in (
+        random_network(rng, 4, [6, 4], 1, dtype="float64"),
+        random_network(rng, 4, [6, 5], 1, "tanh", dtype="float64"),
+        random_network(rng, 4, [6, 5], 1, dtype="float32"),
+        random_network(rng, 4, [6, 5], 3, dtype="float64", closing="softmax"),
+    ):
+        with pytest.raises(FairmendError, match="does not fit the estimator"):
+            to_estimator(network, like=model)
+    with pytest.raises(FairmendError, match="is not fitted"):
+        load_network(MLPClassifier())
+    for other in (MLPRegressor(), type("Mine", (MLPClassifier,), {})()):
+        with pytest.raises(FairmendError, match="fitted MLPClassifier"):
+            load_network(other)
+    many = MLPClassifier((3,), max_iter=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        many.fit(X, np.stack([X[:, 0] > 0, X[:, 1] > 0], axis=1))
+    with pytest.raises(FairmendError, match="2 labels at once"):
+        load_network(many)
+
+
+def converted(path, model, rows, **options):
+    skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed (extra: dev)")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        onnx.save(skl2onnx.to_onnx(model, rows[:1], options=options or None), path)
+    return path
+
+
+PIPELINES = {
+    "plain": (None, np.float32, {}),
+    "array": (None, np.float32, {"zipmap": False}),
+    "standard": ([StandardScaler()], np.float32, {"zipmap": False}),
+    "standard double": ([StandardScaler()], np.float64, {"zipmap": False}),
+    "both scalers": ([MinMaxScaler(), StandardScaler()], np.float32, {}),
+    "uncentred": ([StandardScaler(with_mean=False)], np.float32, {}),
+}
+
+
+@pytest.mark.parametrize("labels", LABELS)
+@pytest.mark.parametrize("case", PIPELINES)
+def test_what_skl2onnx_converts_is_read(labels, case, tmp_path):
+    first, dtype, options = PIPELINES[case]
+    rows = X.astype(dtype)
+    model = fitted(labels, first=first, rows=rows)
+    path = converted(tmp_path / "m.onnx", model, rows, **options)
+    network = load_network(path)
+    assert network.dtype == dtype
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    label, found = session.run(None, {session.get_inputs()[0].name: rows})
+    if isinstance(found, list):
+        found = np.array([[row[key] for key in model.classes_] for row in found])
+    assert np.allclose(both(network.probabilities(rows)), found, atol=1e-5)
+    assert (model.classes_[network.predict(rows)] == label).all()
+
+
+def test_outputs_that_are_something_else_are_refused(tmp_path):
+    path = converted(tmp_path / "m.onnx", fitted("three"), X.astype(np.float32), zipmap="columns")
+    with pytest.raises(FairmendError, match="4 outputs; convert it with one output of scores"):
+        load_network(path)
+    path = converted(tmp_path / "m.onnx", fitted("three"), X.astype(np.float32), zipmap=False)
+    model = onnx.load(path)
+    (largest,) = [node for node in model.graph.node if node.op_type == "ArgMax"]
+    largest.op_type = "ArgMin"
+    onnx.save(model, path)
+    with pytest.raises(FairmendError, match="is not the class of the largest score"):
+        load_network(path)

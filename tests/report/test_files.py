@@ -1,0 +1,197 @@
+"""report.json and the commands: written, read back, drawn anew, and refused in words when broken."""
+
+import json
+import shlex
+from dataclasses import asdict
+
+import pytest
+
+from fairmend.errors import FairmendError
+from fairmend.evaluate.document import Document
+from fairmend.evaluate.provenance import file_digest
+from fairmend.report import load_report
+from fairmend.report.codec import from_plain
+from support.cli_case import Case, run, small_network, small_people
+from support.report_cases import audit_of, hostile, repair_of
+
+
+@pytest.fixture
+def case(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Case(tmp_path)
+
+
+MADE = {
+    "repair": repair_of,
+    "three classes": lambda: repair_of("prof", 3),
+    "audit": audit_of,
+    "samples": lambda: audit_of(sampled=True),
+    "hostile": lambda: hostile()[0],
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_saved_is_what_is_read(name, tmp_path):
+    report = MADE[name]()
+    report.save_data(tmp_path / "report.json")
+    again = load_report(tmp_path)
+    assert again.document == report.document
+    assert again.html == report.html
+
+
+def test_every_field_is_checked(tmp_path):
+    plain = json.loads(json.dumps(asdict(repair_of().document)))
+
+    def places(value, path=()):
+        yield path
+        entries = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
+        for key, entry in entries:
+            yield from places(entry, (*path, key))
+
+    for path in [p for p in places(plain) if p]:
+        broken = json.loads(json.dumps(plain))
+        at = broken
+        for key in path[:-1]:
+            at = at[key]
+        at[path[-1]] = {"no": ["such", "thing"]}
+        with pytest.raises(FairmendError, match=r"is unknown|is missing|, not "):
+            from_plain(Document, broken)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "no report.json in it"),
+        ("", "is not JSON"),
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("[]", "is not the data of a report"),
+        ('{"format": "fairmend report", "version": 99}', "has version 99"),
+        ('{"format": "fairmend report", "version": 1}', "is missing"),
+        ('{"format": "fairmend report", "version": 1, "evil": 1}', "evil: is unknown"),
+    ],
+)
+def test_a_folder_without_good_data_is_exit_2(case, content, message):
+    if content is not None:
+        (case.folder / "report.json").write_text(content)
+    result = run("report", case.folder)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert not (case.folder / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.update(repair=None), "either a repair or an audit"),
+        (lambda d: d.update(kind="audit"), "either a repair or an audit"),
+        (lambda d: d.update(kind="other"), "either a repair or an audit"),
+        (lambda d: d.update(answers=["yes"]), "answers: there must be"),
+        (lambda d: d["ranges"].update(score="<b>"), "ranges.score"),
+        (lambda d: d["ranges"]["before"][0].update(state="x"), "a state is not one of"),
+        (lambda d: d["pairs"]["rows"][0]["values"].pop(), "pairs.rows[0]"),
+        (lambda d: d["pairs"]["rows"][1].update(answers=[1]), "pairs.rows[1]"),
+        (lambda d: d["pairs"]["rows"][0].update(answers_after=None), "pairs.rows[0]"),
+        (lambda d: d["repair"]["candidates"][0].update(guarantee="all"), "a guarantee is not one of"),
+    ],
+)
+def test_fields_that_do_not_fit_together_are_refused(case, change, message):
+    plain = json.loads(json.dumps(asdict(repair_of().document)))
+    change(plain)
+    (case.folder / "report.json").write_text(json.dumps(plain))
+    result = run("report", case.folder)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert "bug" not in result.stderr
+
+
+def test_no_such_folder_and_no_overwriting_of_the_data(case):
+    assert run("report", case.folder / "none").exit_code == 2
+    audit_of().save_data(case.folder / "report.json")
+    before = (case.folder / "report.json").read_bytes()
+    assert run("report", case.folder, "--out", case.folder / "report.json").exit_code == 2
+    assert (case.folder / "report.json").read_bytes() == before
+
+
+def test_every_repair_writes_a_report_that_can_be_drawn_anew(case):
+    result = case.repair()
+    assert result.exit_code == 0, result.stderr
+    assert str(case.out / "report.html") in "".join(result.stdout.split("\n"))
+    page = (case.out / "report.html").read_text()
+    document = load_report(case.out).document
+    figures = json.loads((case.out / "result.json").read_text())
+    assert document.repair.before.unfair_rows == figures["before"]["unfair_data_rows"]
+    assert document.repair.after.accuracy == figures["after"]["accuracy"]
+    assert f"{document.repair.claim} {document.repair.beyond}" == figures["guarantee"]
+    hashes = {file.role: file.sha256 for file in document.origin.files}
+    assert hashes["model"] == file_digest(case.model)
+    assert hashes["data"] == file_digest(case.data)
+    assert hashes["repaired model"] == file_digest(case.out / "model.onnx")
+    assert hashes["certificate"] == file_digest(case.out / "certificate.json")
+    assert document.origin.command == shlex.join(["fairmend", *case.arguments()])
+    assert document.origin.seed == 0
+    # The command in the report is one that works.
+    checked = run(*shlex.split(document.repair.check)[1:])
+    assert checked.exit_code == 0, checked.output
+
+    (case.out / "report.html").unlink()
+    again = run("report", case.out, "--json")
+    assert again.exit_code == 0
+    assert json.loads(again.stdout)["report"] == str(case.out / "report.html")
+    assert (case.out / "report.html").read_text() == page
+
+
+def test_a_repair_that_proves_nothing_has_no_certificate_to_check(case):
+    assert case.repair(method="flip", steps=3).exit_code in (0, 1)
+    document = load_report(case.out).document
+    assert (document.repair.certified is None) == (not (case.out / "certificate.json").exists())
+    assert (document.repair.check is None) == (document.repair.certified is None)
+
+
+def test_every_audit_writes_a_report_unless_told_otherwise(case):
+    arguments = ["audit", case.model, "--spec", case.spec, "--data", case.data]
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert "fairmend-audit/report.html" in result.stdout
+    document = load_report(case.folder / "fairmend-audit").document
+    assert document.audit.total == len(small_people())
+    assert {file.role for file in document.origin.files} == {"model", "spec", "data"}
+    shown = json.loads(run(*arguments, "--json", "--report", case.folder / "elsewhere").stdout)
+    assert shown["report"] == str(case.folder / "elsewhere" / "report.html")
+    assert load_report(case.folder / "elsewhere").document.audit.count == shown["count"]
+    before = case.listing()
+    assert json.loads(run(*arguments, "--json", "--no-report").stdout)["report"] is None
+    assert case.listing() == before
+
+
+def test_an_audit_of_samples_looks_again_at_the_same_samples(case):
+    assert run("audit", case.model, "--spec", case.spec, "--samples", 700, "--seed", 4).exit_code == 1
+    document = load_report(case.folder / "fairmend-audit").document
+    assert document.audit.looked_at == 700
+    assert document.flips.looked_at == document.audit.count
+
+
+def test_a_report_folder_that_cannot_be_written_is_refused_before_the_work(case):
+    (case.folder / "taken").write_text("mine")
+    result = run("audit", case.model, "--spec", case.spec, "--data", case.data, "--report", case.folder / "taken")
+    assert result.exit_code == 2
+    assert "--report" in result.stderr
+    assert (case.folder / "taken").read_text() == "mine"
+
+
+def test_only_the_first_rows_of_a_long_file_are_looked_at_again(case, monkeypatch):
+    monkeypatch.setattr("fairmend.evaluate.audit_document.MOST_ROWS", 50)
+    assert run("audit", case.model, "--spec", case.spec, "--data", case.data).exit_code == 1
+    document = load_report(case.folder / "fairmend-audit").document
+    assert (document.audit.looked_at, document.audit.total) == (50, 200)
+    assert document.flips.looked_at < document.audit.count == document.pairs.total
+    page = " ".join((case.folder / "fairmend-audit" / "report.html").read_text().split())
+    assert "among the first 50" in page
+
+
+def test_several_classes_from_the_shell(case):
+    small_network(3).save(case.model)
+    case.write(small_people().assign(good=lambda f: f.index % 3))
+    result = case.repair()
+    assert result.exit_code == 0, result.stderr
+    assert load_report(case.out).document.ranges.score == "lead"

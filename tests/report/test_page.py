@@ -1,0 +1,133 @@
+"""The page: escaped, self-contained, small, and readable for machines that read aloud."""
+
+import base64
+import hashlib
+import re
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairmend.evaluate.document import Pair
+from fairmend.evaluate.text import listed, percent, points
+from fairmend.report.page import LARGEST, render
+from support.html_page import Page
+from support.report_cases import HOSTILE, audit_of, hostile, repair_of
+
+PAGES = {
+    "repair": lambda: repair_of().html,
+    "prof": lambda: repair_of("prof").html,
+    "baseline": lambda: repair_of("flip").html,
+    "three classes": lambda: repair_of("prof", 3).html,
+    "continuous": lambda: repair_of("prof", kind="continuous").html,
+    "audit": lambda: audit_of().html,
+    "samples": lambda: audit_of(sampled=True).html,
+    "audit of three": lambda: audit_of(3).html,
+    "audit, continuous": lambda: audit_of(kind="continuous").html,
+    "hostile repair": lambda: hostile()[0].html,
+    "hostile audit": lambda: hostile()[1].html,
+}
+
+
+@pytest.fixture(params=PAGES)
+def html(request):
+    return PAGES[request.param]()
+
+
+def test_everything_is_closed_and_nothing_is_loaded(html):
+    page = Page(html)
+    assert "http://" not in html
+    assert "https://" not in html
+    assert {"img", "iframe", "object", "embed", "base", "video", "audio"}.isdisjoint(name for name, _ in page.elements)
+    assert page.all("link") == [{"rel": "icon", "href": "data:,"}]
+    assert page.all("script") == [{}]
+    assert page.all("style") == [{}]
+    for _, attributes in page.elements:
+        assert not {"src", "style", "srcset", "action"} & set(attributes)
+        assert not any(name.startswith("on") for name in attributes)
+    assert "url(" not in page.raw["style"]
+    assert "@import" not in page.raw["style"]
+
+
+def test_the_policy_names_this_script_and_this_style_and_nothing_else(html):
+    page = Page(html)
+    (policy,) = [m["content"] for m in page.all("meta") if m.get("http-equiv") == "Content-Security-Policy"]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    assert "unsafe" not in policy
+    for name in ("script", "style"):
+        digest = base64.b64encode(hashlib.sha256(page.raw[name].encode()).digest()).decode()
+        assert rules[f"{name}-src"] == f"'sha256-{digest}'"
+
+
+def test_headings_tables_and_pictures_can_be_read_aloud(html):
+    page = Page(html)
+    assert page.all("html") == [{"lang": "en"}]
+    levels = [int(name[1]) for name, _ in page.elements if re.fullmatch("h[1-6]", name)]
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert all(head.get("scope") in ("col", "row") for head in page.all("th"))
+    assert all(svg["role"] == "img" and svg["aria-label"] for svg in page.all("svg"))
+    assert "None" not in page.text.replace("None of", "")
+    assert not re.search(r"\bnan\b|\binf\b", page.text)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_hostile_names_are_shown_and_not_run(number):
+    report = hostile()[number]
+    page = Page(report.html)
+    shown = "".join(page.words)
+    for name in HOSTILE:
+        assert name in shown
+        assert name not in report.html
+    assert page.raw["script"].count("alert") == 0
+    assert "49" not in re.findall(r"</style>(.*?) &amp;", shown)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=60))
+def test_any_name_comes_out_as_it_went_in(name):
+    document = replace(audit_of().document, title=name, warnings=[name])
+    page = Page(render(document))
+    assert name in "".join(page.words)
+    assert len(page.elements) == len(Page(render(replace(document, title="x", warnings=["x"]))).elements)
+
+
+def test_a_hundred_thousand_pairs_stay_below_five_megabytes_and_that_is_said():
+    document = repair_of().document
+    pair = document.pairs.rows[0]
+    wide = replace(pair, values=["&" * 80] * 16, others=["<" * 80] + [None] * 15)
+    for rows in ([pair] * 100_000, [wide] * 100_000):
+        many = replace(
+            document.pairs, total=len(rows), rows=rows, columns=[f"c{i}" for i in range(len(rows[0].values))]
+        )
+        html = render(replace(document, pairs=many))
+        assert len(html.encode()) <= LARGEST < 5_000_000
+        shown = int(re.search(r"The ([\d,]+) shown are", Page(html).text)[1].replace(",", ""))
+        assert 100 < shown < 100_000
+        assert html.count("data-now=") == shown
+
+
+def test_the_page_shrinks_until_it_fits_whatever_a_row_costs(monkeypatch):
+    monkeypatch.setattr("fairmend.report.page.LARGEST", 120_000)
+    html = render(repair_of().document)
+    assert len(html.encode()) <= 120_000
+    assert "data-now=" in html
+
+
+def test_a_pair_needs_no_answer_after():
+    pair = Pair(0, [], [], [], [0, 1], [0.0, 1.0])
+    assert pair.answers_after is None
+
+
+def test_numbers_as_people_write_them():
+    shown = [percent(rate).replace("\N{NO-BREAK SPACE}", " ") for rate in (None, 0, 1, 0.123456, 1e-6, 1 - 1e-6)]
+    assert shown == ["–", "0 %", "100 %", "12.3 %", "< 0.1 %", "> 99.9 %"]
+    assert points(0.5, 0.51) == "+1.0 points"
+    assert points(0.51, 0.5) == "−1.0 points"
+    assert points(0.5, 0.5) == "unchanged"
+    assert listed(["a"]) == "a"
+    assert listed(["a", "b", "c"], "or") == "a, b or c"
+    assert listed(list("abcdefghijkl")).endswith("h and 4 others")

@@ -1,0 +1,1 @@
+"""What several tests share: networks, specs, files and runs made for them."""

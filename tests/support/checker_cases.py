@@ -1,0 +1,139 @@
+"""Repaired networks with their certificates, small and quick, and an independent word on what they claim."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+import fairmend
+from fairmend.network import Network
+from fairmend.prove.certificate import Certificate, weights_digest
+from fairmend.spec import Feature, Spec
+from fairmend.spec.toml import toml_bytes
+from support.strategies import random_network
+
+AGE = Feature("age", "integer", range=(18, 60), scale={"min": 18, "max": 60}, protected=True)
+SEX = Feature("sex", "categorical", categories=("f", "m"), protected=True)
+ETHNICITY = Feature(
+    "race", "categorical", categories=("a", "b", "c"), encoding="one-hot", protected=True, dropped="b", missing="c"
+)
+RACE = Feature("race", "categorical", categories=("a", "b", "c"), encoding="one-hot", protected=True)
+INCOME = Feature("income", "continuous", range=(0, 100), scale={"mean": 50.3, "std": 25.7})
+CREDITS = Feature("credits", "integer", range=(0, 5))
+
+SPECS = {
+    "ordinal": Spec([SEX, AGE, INCOME, CREDITS]),
+    "one-hot": Spec([INCOME, RACE, CREDITS, SEX]),
+    "dropped": Spec([INCOME, ETHNICITY, CREDITS, SEX]),
+    "tolerance": Spec(
+        [
+            SEX,
+            Feature("income", "continuous", range=(0, 100), scale={"mean": 50.3, "std": 25.7}, tolerance=2.5),
+            Feature("credits", "integer", range=(0, 5), scale={"mean": 2, "std": 1.7}, tolerance=1.9),
+        ]
+    ),
+    "continuous": Spec([Feature("wealth", "continuous", range=(-1, 1.5), protected=True), RACE, CREDITS]),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network, its spec, and the certificate as the repair made it."""
+
+    network: Network
+    spec: Spec
+    certificate: Certificate
+
+    @property
+    def content(self) -> dict:
+        """A copy that may be changed."""
+        return json.loads(json.dumps(self.certificate.content))
+
+    def save(self, folder: Path, suffix: str = "onnx", bind: bool = False) -> tuple[Path, Path]:
+        model, certificate = folder / f"model.{suffix}", folder / "certificate.json"
+        self.network.save(model)
+        self.certificate.save(certificate, model=model if bind else None)
+        return certificate, model
+
+
+@cache
+def case(spec="ordinal", outputs=1, activation="relu", dtype="float32", features=None, hidden=(6, 5), rows=4) -> Case:
+    """Repair an untrained network."""
+    people, rng = SPECS[spec], np.random.default_rng(5)
+    net = random_network(rng, people.width, hidden, outputs, activation, dtype)
+    X = people.sample_inputs(rows + 40, rng, dtype)
+    y = rng.integers(0, max(2, outputs), 40)
+    result = fairmend.repair(net, people, X[:rows], X[rows:], y, method="prof", steps=2, features=features)
+    return Case(result.network, people, result.certificate)
+
+
+def write(folder: Path, content: object, name: str = "certificate.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps(content))
+    return path
+
+
+def sign_spec(content: dict) -> dict:
+    """What somebody who forges a spec would do: make its sha256 fit."""
+    spec = Spec.from_dict(content["spec"]["content"])
+    content["spec"]["sha256"] = hashlib.sha256(toml_bytes(spec.to_dict())).hexdigest()
+    return content
+
+
+def sign_network(content: dict, network: Network) -> dict:
+    """The same for a network."""
+    content["model"]["weights_sha256"] = weights_digest(network)
+    return content
+
+
+def outputs_of(network: Network, points: np.ndarray) -> np.ndarray:
+    """A forward pass in double precision that is nobody else's."""
+    shapes = {
+        "relu": lambda z, a: np.maximum(z, 0),
+        "leaky_relu": lambda z, a: np.where(z > 0, z, a * z),
+        "tanh": lambda z, a: np.tanh(z),
+        "sigmoid": lambda z, a: 0.5 * (1 + np.tanh(z / 2)),
+        "identity": lambda z, a: z,
+    }
+    h = np.asarray(points, dtype=np.float64)
+    for layer, affine in enumerate(network.affines):
+        h = h @ affine.weight.astype(np.float64).T + affine.bias.astype(np.float64)
+        if layer < len(network.activations):
+            activation = network.activations[layer]
+            h = shapes[activation.name](h, float(activation.slope))
+    return h
+
+
+def margin_of(network: Network, points: np.ndarray, label: int) -> float:
+    """The least margin of a class over points."""
+    found = outputs_of(network, points)
+    if network.outputs == 1:
+        return float((found if label == 1 else -found).min())
+    others = np.delete(found, label, axis=1)
+    return float((found[:, label] - others.max(axis=1)).min())
+
+
+def neighbours(spec: Spec, x: np.ndarray, dtype: str, rng: np.random.Generator, count: int = 400) -> np.ndarray:
+    """Points of the neighbourhood of x, its corners and ends among them."""
+    regions = spec.regions(np.asarray([x], dtype=dtype), dtype)
+    share = rng.random((count, len(x)))
+    share = np.where(rng.random(share.shape) < 0.4, share.round(), share)
+    piece = rng.integers(0, len(regions.lower), count)
+    lower, upper = regions.lower[piece].astype(np.float64), regions.upper[piece].astype(np.float64)
+    points = np.clip(lower + share * (upper - lower), lower, upper)
+    if spec.finite and spec.neighbourhood_sizes(regions.lower[:1] * 0 + x)[0] <= 2000:
+        points = np.concatenate([p for _, p in spec.points(np.asarray([x], dtype=dtype), dtype=dtype)]).astype(float)
+    return points
+
+
+def is_true(content: dict, network: Network, rng: np.random.Generator) -> bool:
+    """Whether nothing speaks against what a certificate claims, by trying many neighbours of each input."""
+    spec = Spec.from_dict(content["spec"]["content"])
+    for region in content["regions"]:
+        points = neighbours(spec, np.array(region["input"]), network.dtype.name, rng)
+        if margin_of(network, points, region["class"]) < region["margin"] - 1e-12:
+            return False
+    return True

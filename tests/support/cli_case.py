@@ -1,0 +1,99 @@
+"""A small case for the command line: a network, a spec and people in a folder, and a runner."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from click.testing import CliRunner, Result
+
+from fairmend.cli.main import main
+from fairmend.network import Network
+from fairmend.spec import Feature, Label, Spec
+from support.strategies import random_network
+
+ROWS = 200
+
+
+def small_spec(**age) -> Spec:
+    return Spec(
+        [
+            Feature(
+                **{
+                    "name": "age",
+                    "kind": "integer",
+                    "range": (18, 75),
+                    "scale": {"min": 18, "max": 75},
+                    "protected": True,
+                }
+                | age
+            ),
+            Feature("gender", "categorical", categories=("f", "m"), encoding="one-hot", protected=True),
+            Feature("income", "continuous", range=(0, 100), scale={"mean": 50, "std": 25}),
+            Feature("credits", "integer", range=(0, 5)),
+        ],
+        Label("good", "yes"),
+    )
+
+
+def small_people(rows: int = ROWS) -> pd.DataFrame:
+    rng = np.random.default_rng(7)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 76, rows),
+            "gender": rng.choice(["f", "m"], rows),
+            "income": rng.uniform(0, 100, rows).round(1),
+            "credits": rng.integers(0, 6, rows),
+        }
+    )
+    good = frame["income"] / 25 - frame["credits"] / 2 + (frame["gender"] == "m") * 0.5 > 1
+    return frame.assign(good=np.where(good, "yes", "no"), remark="none")
+
+
+def small_network(outputs: int = 1, activation: str = "relu", seed: int = 3) -> Network:
+    """An untrained network, which is unfair to some of the people."""
+    return random_network(np.random.default_rng(seed), small_spec().width, [8, 6], outputs, activation)
+
+
+class Case:
+    """A folder with model.onnx, spec.toml and people.csv, and `fairmend repair` on them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.out = folder, folder / "out"
+        self.model, self.spec, self.data = folder / "model.onnx", folder / "spec.toml", folder / "people.csv"
+        small_network().save(self.model)
+        small_spec().save(self.spec)
+        self.write(small_people())
+
+    def write(self, frame: pd.DataFrame) -> None:
+        frame.to_csv(self.data, index=False)
+
+    def arguments(self, *more: object, **replaced: object) -> list[str]:
+        """The command's arguments, few and quick by default."""
+        options = {
+            "--data": self.data,
+            "--spec": self.spec,
+            "--out": self.out,
+            "--repair-rows": 20,
+            "--calibration-rows": 60,
+            "--method": "prof",
+            "--steps": 10,
+        } | {f"--{name.replace('_', '-')}": value for name, value in replaced.items() if name != "model"}
+        flat = [str(part) for option in options.items() for part in option]
+        return ["repair", str(replaced.get("model", self.model)), *flat, *map(str, more)]
+
+    def repair(self, *more: object, **replaced: object) -> Result:
+        return run(*self.arguments(*more, **replaced))
+
+    def listing(self) -> dict[str, bytes | None]:
+        """Everything below the folder, with its content."""
+        return {
+            str(path.relative_to(self.folder)): path.read_bytes() if path.is_file() else None
+            for path in sorted(self.folder.rglob("*"))
+        }
+
+
+def run(*arguments: object) -> Result:
+    """Run the command line in this process; what it does not catch, the test sees."""
+    return CliRunner(catch_exceptions=False).invoke(
+        main, [str(argument) for argument in arguments], prog_name="fairmend"
+    )

@@ -1,0 +1,82 @@
+"""Networks evaluated exactly (fractions) or to 60 digits (mpmath), and networks that make rounding hard."""
+
+from fractions import Fraction
+from itertools import product
+
+import mpmath
+import numpy as np
+from hypothesis import strategies as st
+
+from fairmend.network import Activation, Affine, Network
+from support.strategies import networks
+
+KINKED = (Activation("relu"), Activation("leaky_relu", 0.01), Activation("leaky_relu", 0.3), Activation("identity"))
+CURVED = (Activation("tanh"), Activation("sigmoid"))
+
+
+def exact_value(activation: Activation, z):
+    """f(z): exact for a Fraction z and a kinked f, to the working precision for an mpf z."""
+    if activation.name == "tanh":
+        return mpmath.tanh(z)
+    if activation.name == "sigmoid":
+        return 1 / (1 + mpmath.exp(-z))
+    kink = {"relu": 0.0, "identity": 1.0}.get(activation.name, activation.slope)
+    return z if z >= 0 else type(z)(kink) * z
+
+
+def exact_logits(network: Network, x: np.ndarray) -> list:
+    """The logits at x (inputs,): fractions, or mpf of 60 digits where an activation is curved."""
+    number = mpmath.mpf if any(a in CURVED for a in network.activations) else Fraction
+    with mpmath.workdps(60):
+        h = [number(float(value)) for value in x]
+        for layer, affine in enumerate(network.affines):
+            h = [
+                sum((number(float(w)) * value for w, value in zip(row, h, strict=True)), number(float(b)))
+                for row, b in zip(affine.weight, affine.bias, strict=True)
+            ]
+            if layer < len(network.activations):
+                h = [exact_value(network.activations[layer], z) for z in h]
+        return h
+
+
+def points_in(lower: np.ndarray, upper: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
+    """Corners of the box (inputs,) and points in it, all float64 and truly inside."""
+    corners = [np.where(np.array(c), upper, lower) for c in product((False, True), repeat=len(lower))]
+    inside = [lower + rng.uniform(size=len(lower)) * (upper - lower) for _ in range(6)]
+    return [np.clip(point, lower, upper) for point in [*corners[:16], (lower + upper) / 2, *inside]]
+
+
+@st.composite
+def hard_networks(draw: st.DrawFn, activations=KINKED, spread: int = 30) -> Network:
+    """Ordinary ones, and ones whose weights span 10^±spread or nearly cancel, in float32."""
+    network = draw(networks(activations, (np.float32,), max_outputs=3))
+    kind = draw(st.sampled_from(("ordinary", "mixed", "cancelling", "zeros")))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    affines = []
+    for affine in network.affines:
+        weight, bias = affine.weight.copy(), affine.bias.copy()
+        if kind == "mixed":
+            weight *= (10.0 ** rng.uniform(-spread, spread, size=weight.shape)).astype(np.float32)
+            bias *= (10.0 ** rng.uniform(-spread, spread, size=bias.shape)).astype(np.float32)
+        elif kind == "cancelling":
+            nearly = np.nextafter(-weight[:, 0], np.float32(rng.normal()))
+            weight = (
+                np.float32(2.0 ** rng.integers(-20, 20))
+                * np.where(rng.random(weight.shape) < 0.5, weight[:, :1], nearly[:, None])
+            ).astype(np.float32)
+        elif kind == "zeros":
+            weight *= rng.random(weight.shape) < 0.5
+            bias *= 0
+        affines.append(Affine(weight, bias))
+    return Network(affines, network.activations)
+
+
+@st.composite
+def boxes(draw: st.DrawFn, inputs: int) -> tuple[np.ndarray, np.ndarray]:
+    """One to three boxes (pieces, inputs), some columns fixed; of no width, of a rounding error's, up to wide."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    pieces = draw(st.integers(1, 3))
+    lower = rng.normal(size=(pieces, inputs)) * draw(st.sampled_from((0.0, 1e-20, 1.0, 1e5)))
+    width = draw(st.sampled_from((0.0, 1e-16, 1e-6, 0.3, 4.0, 1e6)))
+    width = rng.uniform(0, width, size=lower.shape) * (rng.random(lower.shape) < 0.7)
+    return lower, lower + width
