@@ -12,7 +12,7 @@ import pytest
 from support.doc_page import CHECKED, RUN, SHOWN, blocks, needs_demo, run
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md"), *ROOT.glob("changelog.d/README.md")])
 DEMO = ("applicants.csv", "spec.toml", "model.onnx")
 
 
