@@ -1,10 +1,10 @@
-# make demo | make test | make lint | make picture: each sets up what it needs.
+# make demo | make test | make lint | make coverage | …: each target sets up what it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint picture release-check test-oldest test-newest clean
+.PHONY: setup demo test lint coverage picture release-check test-oldest test-newest clean
 
 setup: $(STAMP)
 
@@ -24,20 +24,25 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# What a release must pass: built, installed where nothing else is, and the demo run from there.
+# Run the tests and print the share of lines and branches that they run.
+coverage: setup
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term
+
+# Build a release, install it into an empty environment, and run the demo from there.
 release-check: setup
 	.ci/release-check $(BIN)/python
 
-# The tests with the oldest and with the newest releases of what fairmend depends on.
+# Run the tests with the oldest and with the newest releases of the dependencies.
 test-oldest:
 	.ci/test-with oldest $(PYTHON)
 
 test-newest:
 	.ci/test-with newest $(PYTHON)
 
-# The README's picture: the top of the demo's report, as Chromium draws it.
+# Draw the picture of the README (the top of the demo's report, in Chromium) and the import graph.
 picture: setup
 	$(BIN)/python docs/picture.py docs/images/report.png
+	$(BIN)/python docs/import_graph.py docs/images/imports.svg
 
 clean:
 	rm -rf $(VENV) fairmend-demo fairmend-audit

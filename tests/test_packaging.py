@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 import tomlkit
+import yaml
+
+import fairmend
 
 ROOT = Path(__file__).parent.parent
-PROJECT = tomlkit.parse((ROOT / "pyproject.toml").read_text()).unwrap()["project"]
+PYPROJECT = tomlkit.parse((ROOT / "pyproject.toml").read_text()).unwrap()
+PROJECT, TOOLS_OF_PROJECT = PYPROJECT["project"], PYPROJECT["tool"]
 TOOLS = ("dev", "docs")
 
 
@@ -55,3 +59,40 @@ def test_no_requirement_is_unbounded_below():
 def test_types_are_shipped():
     assert (ROOT / "src" / "fairmend" / "py.typed").is_file()
     assert "Typing :: Typed" in PROJECT["classifiers"]
+
+
+def test_the_citation_names_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == fairmend.__version__
+    assert citation["license"] == PROJECT["license"]
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob(".github/**/*.yml")), ids=lambda path: path.name)
+def test_workflows_and_templates_are_yaml(path):
+    assert isinstance(yaml.safe_load(path.read_text()), dict)
+
+
+def test_the_workflow_tests_every_python_that_is_claimed():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())
+    tested = workflow["jobs"]["test"]["strategy"]["matrix"]["python"]
+    claimed = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
+    assert tested == claimed
+    assert PROJECT["requires-python"] == f">={claimed[0]}"
+
+
+def test_make_targets_of_the_workflows_exist():
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    used = {
+        target
+        for path in ROOT.glob(".github/workflows/*.yml")
+        for target in re.findall(r"make ([\w-]+)", path.read_text())
+    }
+    assert used <= targets
+
+
+def test_changelog_fragments_have_a_known_type():
+    types = {entry["directory"] for entry in TOOLS_OF_PROJECT["towncrier"]["type"]}
+    for path in (ROOT / "changelog.d").glob("*"):
+        if path.name != "README.md":
+            assert re.fullmatch(rf"(\d+|\+[\w-]+)\.({'|'.join(types)})\.md", path.name), path.name
+            assert path.read_text().strip()
