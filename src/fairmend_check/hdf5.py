@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend_check.refused import Refused
+from fairmend_check.errors import CheckError
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -65,12 +65,12 @@ class Hdf5:
     def root(self) -> Node:
         """The root group, after checking that the file is of the oldest version, which h5py writes by default."""
         if bytes(self.content[:8]) != SIGNATURE:
-            raise Refused("it is not an HDF5 file")
+            raise CheckError("it is not an HDF5 file")
         head = self._cut(0, 96)
         if head[8] != 0 or (head[13], head[14]) != (8, 8) or _number(head, 24) != 0:
-            raise Refused("it is an HDF5 file of a newer version; save it with h5py's default settings")
+            raise CheckError("it is an HDF5 file of a newer version; save it with h5py's default settings")
         if _number(head, 40) > len(self.content):
-            raise Refused("it is truncated")
+            raise CheckError("it is truncated")
         return self._node(_number(head, 64), "")
 
     def find(self, start: Node, path: list[str]) -> Node | None:
@@ -81,7 +81,7 @@ class Hdf5:
                 return None
             address = node.links[name]
             if address is None:
-                raise Refused(f'its "{name[:40]}" is a link to somewhere else')
+                raise CheckError(f'its "{name[:40]}" is a link to somewhere else')
             node = self._node(address, f"{node.path}/{name}")
         return node
 
@@ -91,17 +91,17 @@ class Hdf5:
         space, kind, layout = (self._one(node, part) for part in (_DATASPACE, _DATATYPE, _LAYOUT))
         shape, stored = _shape(space), next((f for known, f in _FLOATS.items() if bytes(kind[:20]) == known), None)
         if stored is None or shape is None or len(shape) > 2:
-            raise Refused(f"{where} is not one of float32 or float64 numbers in at most two dimensions")
+            raise CheckError(f"{where} is not one of float32 or float64 numbers in at most two dimensions")
         dtype = np.dtype(stored)
         size = math.prod(shape) * dtype.itemsize
         if layout[0] != 3 or layout[1] not in (0, 1):
-            raise Refused(f"{where} is not stored in one piece")
+            raise CheckError(f"{where} is not stored in one piece")
         if layout[1] == 0:
             data = _part(layout, 4, struct.unpack_from("<H", layout, 2)[0])
         else:
             data = self._cut(_number(layout, 2), _number(layout, 10))
         if len(data) != size:
-            raise Refused(f"{where} has {len(data):,} bytes, and its shape {size:,}")
+            raise CheckError(f"{where} has {len(data):,} bytes, and its shape {size:,}")
         return np.frombuffer(data, dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="))
 
     def texts(self, node: Node, name: str) -> list[str] | None:
@@ -116,7 +116,7 @@ class Hdf5:
     def _texts(self, kind: memoryview, space: memoryview, data: memoryview, where: str) -> list[str]:
         shape = _shape(space)
         if shape is None or len(shape) > 1:
-            raise Refused(f"{where} is not a text or a list of texts")
+            raise CheckError(f"{where} is not a text or a list of texts")
         count, size = math.prod(shape), struct.unpack_from("<I", kind, 4)[0]
         if count == 0:
             return []  # Keras writes an empty list as numbers
@@ -126,7 +126,7 @@ class Hdf5:
         elif kind[0] & 15 == _VARIABLE and kind[1] & 15 == 1:
             pieces = [self._heap_object(_part(data, i * 16, 16)) for i in range(count)]
         else:
-            raise Refused(f"{where} holds something that is not text")
+            raise CheckError(f"{where} holds something that is not text")
         return [piece.decode("utf-8") for piece in pieces]
 
     def _heap_object(self, reference: memoryview) -> bytes:
@@ -136,36 +136,36 @@ class Hdf5:
             return b""
         head = self._cut(address, 16)
         if bytes(head[:4]) != b"GCOL":
-            raise Refused("one of its texts is lost")
+            raise CheckError("one of its texts is lost")
         heap, position = self._cut(address, _number(head, 8)), 16
         while position + 16 <= len(heap):
             self._spend(1)
             number, size = struct.unpack_from("<H", heap, position)[0], _number(heap, position + 8)
             if number == index:
                 if length > size:
-                    raise Refused("one of its texts is longer than its place")
+                    raise CheckError("one of its texts is longer than its place")
                 return bytes(_part(heap, position + 16, length))
             if number == 0:
                 break
             position += 16 + size + -size % 8
-        raise Refused("one of its texts is lost")
+        raise CheckError("one of its texts is lost")
 
     def _node(self, address: int, path: str) -> Node:
         messages = tuple(self._messages(address))
         for message in messages:
             if message.kind in _REFUSED:
-                raise Refused(f'its "{path[-60:] or "/"}" is {_REFUSED[message.kind]}')
+                raise CheckError(f'its "{path[-60:] or "/"}" is {_REFUSED[message.kind]}')
         tables = [message.body for message in messages if message.kind == _SYMBOL_TABLE]
         if not tables:
             return Node(path, messages, None)
         heap = self._cut(_number(tables[0], 8), 32)
         if bytes(heap[:4]) != b"HEAP":
-            raise Refused(f'its group "{path[-60:]}" is damaged')
+            raise CheckError(f'its group "{path[-60:]}" is damaged')
         names = self._cut(_number(heap, 24), _number(heap, 8))
         links: dict[str, int | None] = {}
         for name, target in self._entries(_number(tables[0], 0), names, 0):
             if name in links:
-                raise Refused(f'it holds "{name[:40]}" twice')
+                raise CheckError(f'it holds "{name[:40]}" twice')
             links[name] = target
         return Node(path, messages, links)
 
@@ -173,7 +173,7 @@ class Hdf5:
         """Yield the messages of an object header of version 1, its continuations among them."""
         head = self._cut(address, 16)
         if head[0] != 1:
-            raise Refused("it holds an object of a newer version; save it with h5py's default settings")
+            raise CheckError("it holds an object of a newer version; save it with h5py's default settings")
         blocks = [self._cut(address + 16, struct.unpack_from("<I", head, 8)[0])]
         for block in blocks:
             position = 0
@@ -190,7 +190,7 @@ class Hdf5:
         """Yield name and address of what a group holds, from its tree [TREE] of leaves [SNOD]."""
         head = self._cut(address, 24)
         if bytes(head[:4]) != b"TREE" or head[4] != 0 or depth > 8:
-            raise Refused("one of its groups is damaged")
+            raise CheckError("one of its groups is damaged")
         count = struct.unpack_from("<H", head, 6)[0]
         children = self._cut(address + 24, 16 * count + 8)
         for number in range(count):
@@ -204,7 +204,7 @@ class Hdf5:
     def _leaf(self, address: int, names: memoryview) -> Iterator[tuple[str, int | None]]:
         head = self._cut(address, 8)
         if bytes(head[:4]) != b"SNOD":
-            raise Refused("one of its groups is damaged")
+            raise CheckError("one of its groups is damaged")
         for number in range(struct.unpack_from("<H", head, 6)[0]):
             self._spend(1)
             entry = self._cut(address + 8 + 40 * number, 40)
@@ -216,7 +216,7 @@ class Hdf5:
     def _one(self, node: Node, kind: int) -> memoryview:
         found = [message for message in node.messages if message.kind == kind]
         if len(found) != 1 or found[0].flags & 2:
-            raise Refused(f'its "{node.path[-60:]}" is not a plain array')
+            raise CheckError(f'its "{node.path[-60:]}" is not a plain array')
         return found[0].body
 
     def _cut(self, start: int, size: int) -> memoryview:
@@ -226,12 +226,12 @@ class Hdf5:
         """Count what is looked at, so that a file that leads in circles ends."""
         self._budget[0] -= amount
         if self._budget[0] < 0:
-            raise Refused("it holds too many parts, or leads in circles")
+            raise CheckError("it holds too many parts, or leads in circles")
 
 
 def _part(data: memoryview, start: int, size: int) -> memoryview:
     if start + size > len(data):
-        raise Refused("it is truncated or damaged")
+        raise CheckError("it is truncated or damaged")
     return data[start : start + size]
 
 
@@ -244,7 +244,7 @@ def _attribute(message: _Message) -> tuple[bytes, memoryview, memoryview, memory
     body = message.body
     version, flags, *sizes = struct.unpack_from("<BBHHH", body)
     if version not in (1, 2, 3) or message.flags & 2 or (version > 1 and flags):
-        raise Refused("it holds an attribute of an unusual kind")
+        raise CheckError("it holds an attribute of an unusual kind")
     position, parts = 8 + (version == 3), []
     for size in sizes:
         parts.append(_part(body, position, size))

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend_check.refused import Refused
+from fairmend_check.errors import CheckError
 
 Array = NDArray[np.float64]
 
@@ -59,31 +59,31 @@ def make_model(
 ) -> Model:
     """Return the model made of these layers, after checking that they form a chain of finite numbers."""
     if not layers:
-        raise Refused("the model has no layers")
+        raise CheckError("the model has no layers")
     dtypes = {array.dtype.name for pair in layers for array in pair if array is not None}
     if len(dtypes) != 1 or not dtypes <= {"float32", "float64"}:
-        raise Refused(f"the model's weights must all be float32 or all be float64, got {', '.join(sorted(dtypes))}")
+        raise CheckError(f"the model's weights must all be float32 or all be float64, got {', '.join(sorted(dtypes))}")
     weights, biases = [], []
     for number, (weight, bias) in enumerate(layers):
         if weight.ndim != 2 or not 0 < min(weight.shape) <= max(weight.shape) <= MAX_WIDTH:
-            raise Refused(f"the model's layer {number} has weights of shape {weight.shape}")
+            raise CheckError(f"the model's layer {number} has weights of shape {weight.shape}")
         bias = np.zeros(len(weight), weight.dtype) if bias is None else bias
         if bias.shape != weight.shape[:1]:
-            raise Refused(f"the model's layer {number} has weights {weight.shape} and biases {bias.shape}")
+            raise CheckError(f"the model's layer {number} has weights {weight.shape} and biases {bias.shape}")
         if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
-            raise Refused(f"the model's layer {number} holds a weight that is not finite")
+            raise CheckError(f"the model's layer {number} holds a weight that is not finite")
         weights.append(np.ascontiguousarray(weight, dtype=np.float64))
         biases.append(np.ascontiguousarray(bias, dtype=np.float64))
     for number, (before, after) in enumerate(pairwise(weights)):
         if after.shape[1] != len(before):
-            raise Refused(f"the model's layer {number + 1} reads {after.shape[1]} of {len(before)} values")
+            raise CheckError(f"the model's layer {number + 1} reads {after.shape[1]} of {len(before)} values")
     if activations is not None:
         if len(activations) != len(layers) - 1:
-            raise Refused(f"the model has {len(layers)} layers and {len(activations)} activations between them")
+            raise CheckError(f"the model has {len(layers)} layers and {len(activations)} activations between them")
         for activation in activations:
             known = activation.name in ACTIVATIONS and (activation.slope == 0 or activation.name == "leaky_relu")
             if not known or not 0 <= activation.slope < np.inf:
-                raise Refused(f"the model's activation {activation.name} with slope {activation.slope} is not known")
+                raise CheckError(f"the model's activation {activation.name} with slope {activation.slope} is not known")
     return Model(tuple(weights), tuple(biases), None if activations is None else tuple(activations), dtypes.pop())
 
 

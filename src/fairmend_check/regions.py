@@ -8,11 +8,11 @@ import numpy as np
 
 from fairmend_check.bounds import interval_layers, leads, margin_bounds
 from fairmend_check.certificate import Region
-from fairmend_check.cover import uncovered
-from fairmend_check.inference import inference_error, inference_error_of
+from fairmend_check.coverage import uncovered
+from fairmend_check.errors import CheckError
+from fairmend_check.inference_error import inference_error, inference_error_of
 from fairmend_check.model import Model
 from fairmend_check.neighbourhood import Neighbourhood, listed, neighbourhood, points
-from fairmend_check.refused import Refused
 from fairmend_check.rounding import Array, down
 from fairmend_check.spec import Spec
 
@@ -37,7 +37,7 @@ def check_coverage(model: Model, spec: Spec, regions: list[Region]) -> list[str]
             if region.pieces is None:
                 total += listed(around)[1]
                 continue
-        except Refused as error:
+        except CheckError as error:
             reasons.append(f"regions[{number}]: {error}")
             continue
         lower = np.stack([piece.lower for piece in region.pieces])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fairmend_check.bounds import interval_layers, margin_bounds
-from fairmend_check.inference import inference_error
+from fairmend_check.inference_error import inference_error
 from fairmend_check.model import Activation, make_model
 from fairmend_check.relaxation import intercepts, value_range
 from fairmend_check.rounding import affine, ball

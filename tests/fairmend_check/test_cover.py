@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.spec import Feature, Spec
-from fairmend_check.cover import _hole, _inward, _rank, uncovered
+from fairmend_check.coverage import _hole, _inward, _rank, uncovered
 from fairmend_check.neighbourhood import neighbourhood, points
 from fairmend_check.spec import read_spec
 from support.strategies_spec import specs_and_inputs, unhurried

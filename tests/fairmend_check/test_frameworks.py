@@ -169,7 +169,7 @@ def test_a_protected_feature_with_one_value_claims_nothing(tmp_path):
     network.save(path)
     certificate, _ = certificate_of_fair(network, SPEC, np.array([[1, 0]], np.float32))
     certificate.save(tmp_path / "c.json", path)
-    assert "Whatever means: g 1 to 2." in fairmend.check(tmp_path / "c.json", path).claim
+    assert "for these values: g 1 to 2." in fairmend.check(tmp_path / "c.json", path).claim
     forged = json.loads((tmp_path / "c.json").read_text())
     forged["spec"]["content"]["feature"][0]["range"] = [1, 1]
     (tmp_path / "c.json").write_text(json.dumps(forged))
@@ -188,7 +188,7 @@ def test_weights_alone_hold_only_with_the_activation_they_were_proven_with(tmp_p
     certificate.save(tmp_path / "c.json", path)
     report = fairmend.check(tmp_path / "c.json", path)
     assert report.valid
-    assert "all this holds if tanh stands between its layers" in report.claim
+    assert "the claim holds if the activation is tanh" in report.claim
 
 
 def test_a_step_that_looks_at_other_columns_is_refused_beside_a_spec_too():

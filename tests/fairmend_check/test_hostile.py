@@ -109,7 +109,7 @@ def test_values_of_the_wrong_type_anywhere(model, tmp_path):
             below[path[-1]] = value
             report = fairmend.check(write(tmp_path, content), model)
             assert report.valid or report.reasons
-            assert not any("could not be checked" in reason for reason in report.reasons), report.reasons
+            assert not any("the check failed" in reason for reason in report.reasons), report.reasons
             refused += not report.valid
     assert refused > 0.9 * len(paths) * len(WRONG)
 
@@ -125,7 +125,7 @@ def test_every_key_is_needed(model, tmp_path):
         del below[path[-1]]
         report = fairmend.check(write(tmp_path, content), model)
         assert not report.valid, path
-        assert not any("could not be checked" in reason for reason in report.reasons), report.reasons
+        assert not any("the check failed" in reason for reason in report.reasons), report.reasons
 
 
 def test_numbers_at_the_edge_of_double_precision(model, tmp_path):
@@ -164,7 +164,7 @@ def test_damaged_model_files(suffix, tmp_path):
             changed[place] = rng.integers(256)
         other.write_bytes(bytes(changed))
         report = fairmend.check(certificate, other)  # valid only where the byte means nothing
-        assert not any("could not be checked" in reason for reason in report.reasons), report.reasons
+        assert not any("the check failed" in reason for reason in report.reasons), report.reasons
 
 
 @pytest.mark.parametrize("text", ["", "[[[", "feature = 3", "a = " + "[" * 5000, "[[feature]]\nname = 1", "\x00"])

@@ -79,7 +79,7 @@ def test_a_margin_above_the_truth(made, tmp_path):
         changed = json.loads(json.dumps(content))
         points = neighbours(found.spec, np.array(region["input"]), "float32", np.random.default_rng(0))
         changed["regions"][number]["margin"] = margin_of(found.network, points, region["class"]) * (1 + 1e-9)
-        assert f"regions[{number}]: the margin of class" in refusal(tmp_path, changed, model)
+        assert f"regions[{number}]: the claimed margin of class" in refusal(tmp_path, changed, model)
 
 
 @pytest.mark.parametrize("margin", [0, -1e-9, 0.0, 1e400, "1", None, True, [1.0]])
@@ -117,7 +117,7 @@ def test_a_widened_region_of_which_the_claim_is_not_true(made, tmp_path):
         changed = json.loads(json.dumps(content))
         (piece,) = changed["regions"][number]["pieces"]
         piece["lower"], piece["upper"] = ([end] * len(piece["lower"]) for end in (-1e4, 1e4))
-        assert f"regions[{number}]: the margin of class" in refusal(tmp_path, changed, model)
+        assert f"regions[{number}]: the claimed margin of class" in refusal(tmp_path, changed, model)
 
 
 def test_a_removed_piece(tmp_path):
@@ -137,7 +137,7 @@ def test_a_flipped_class(made, tmp_path):
         changed = json.loads(json.dumps(content))
         if label != changed["regions"][0]["class"]:
             changed["regions"][0]["class"] = label
-            assert "regions[0]: the margin of class" in refusal(tmp_path, changed, model)
+            assert "regions[0]: the claimed margin of class" in refusal(tmp_path, changed, model)
     for label in (3, -1, 10**9, 1.0, True, None):
         changed["regions"][0]["class"] = label
         assert "regions[0].class" in refusal(tmp_path, changed, model)
@@ -235,7 +235,7 @@ def test_points_are_all_looked_at(tmp_path):
     for number in range(len(found.content["regions"])):
         content = found.content
         content["regions"][number]["margin"] *= 1.01
-        assert f"regions[{number}]: the margin" in refusal(tmp_path, content, model)
+        assert f"regions[{number}]: the claimed margin" in refusal(tmp_path, content, model)
 
 
 def test_a_file_cut_off_anywhere(tmp_path):

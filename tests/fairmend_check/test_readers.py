@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from onnx import TensorProto, helper, numpy_helper
 
 from fairmend.prove.certificate import weights_digest as their_digest
+from fairmend_check.errors import CheckError
 from fairmend_check.model import weights_digest
-from fairmend_check.model_file import read_model
-from fairmend_check.refused import Refused
+from fairmend_check.read_model import read_model
 from support.checker_cases import outputs_of
 from support.strategies import networks
 
@@ -78,13 +78,13 @@ def test_graphs_that_are_no_chain_of_layers(reason, tmp_path):
     nodes = REFUSED[reason]
     ends = nodes[-1].output
     path = onnx_file(tmp_path / "m.onnx", nodes, {"w1": W1, "b1": B1, "w2": W2}, outputs=ends)
-    with pytest.raises(Refused, match=reason):
+    with pytest.raises(CheckError, match=reason):
         read_model(path)
 
 
 def test_a_circle_is_no_chain(tmp_path):
     nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Relu", ["a"], ["x"])]
-    with pytest.raises(Refused):
+    with pytest.raises(CheckError):
         read_model(onnx_file(tmp_path / "m.onnx", nodes, {}))
 
 
@@ -100,10 +100,10 @@ def test_nothing_in_a_pickle_runs(tmp_path):
         with zipfile.ZipFile(archive, "w") as file:
             file.writestr("archive/data.pkl", pickle.dumps({"w": Attack()}, protocol=protocol))
         (tmp_path / "attack.pth").write_bytes(archive.getvalue())
-        with pytest.raises(Refused, match=r"pickle calls|which no state dict needs"):
+        with pytest.raises(CheckError, match=r"pickle calls|which no state dict needs"):
             read_model(tmp_path / "attack.pth")
     (tmp_path / "bare.pth").write_bytes(pickle.dumps(Attack()))
-    with pytest.raises(Refused, match=r"not a \.pth file"):
+    with pytest.raises(CheckError, match=r"not a \.pth file"):
         read_model(tmp_path / "bare.pth")
     assert not ran.exists()
 
@@ -120,7 +120,7 @@ def test_parameters_views_and_other_types(tmp_path):
     torch.save({"a.weight": weight.half()}, tmp_path / "half.pth")
     torch.save({"a.weight": weight, "epoch": 3}, tmp_path / "more.pth")
     for name, reason in (("expanded", "repeats its storage"), ("half", "only float32"), ("more", "not a tensor")):
-        with pytest.raises(Refused, match=reason):
+        with pytest.raises(CheckError, match=reason):
             read_model(tmp_path / f"{name}.pth")
 
 
@@ -128,7 +128,7 @@ def test_weights_that_are_not_finite(tmp_path):
     import torch
 
     torch.save({"a.weight": torch.tensor([[1.0, float("nan")]])}, tmp_path / "nan.pth")
-    with pytest.raises(Refused, match="not finite"):
+    with pytest.raises(CheckError, match="not finite"):
         read_model(tmp_path / "nan.pth")
 
 
@@ -136,7 +136,7 @@ def test_safetensors_without_activations(tmp_path):
     from safetensors.numpy import save_file
 
     save_file({"a.weight": np.ones((2, 2), np.float32)}, tmp_path / "bare.safetensors")
-    with pytest.raises(Refused, match="does not say its activations"):
+    with pytest.raises(CheckError, match="does not say its activations"):
         read_model(tmp_path / "bare.safetensors")
 
 

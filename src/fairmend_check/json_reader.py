@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend_check.refused import Refused
+from fairmend_check.errors import CheckError
 
 MAX_BYTES = 512 * 2**20
 MAX_DEPTH = 50
@@ -30,16 +30,16 @@ def read_bytes(path: Path, what: str, limit: int = MAX_BYTES) -> bytes:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise Refused(f"{what} {path.name}: not a file")
+            raise CheckError(f"{what} {path.name}: not a file")
         if status.st_size > limit:
-            raise Refused(f"{what} {path.name}: {status.st_size:,} bytes; more than {limit:,} are not read")
+            raise CheckError(f"{what} {path.name}: {status.st_size:,} bytes; more than {limit:,} are not read")
         with path.open("rb") as file:
             content = file.read(limit + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise Refused(f"{what} {path}: cannot be read ({reason})") from error
+        raise CheckError(f"{what} {path}: cannot be read ({reason})") from error
     if len(content) > limit:
-        raise Refused(f"{what} {path.name}: it grew beyond {limit:,} bytes while it was read")
+        raise CheckError(f"{what} {path.name}: it grew beyond {limit:,} bytes while it was read")
     return content
 
 
@@ -49,30 +49,30 @@ def parse_json(content: bytes, what: str) -> Any:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Refused(f"{what}: not UTF-8 text (byte {error.start:,})") from error
+        raise CheckError(f"{what}: not UTF-8 text (byte {error.start:,})") from error
     try:
         return json.loads(text, parse_int=_integer, parse_constant=_constant, object_pairs_hook=_object)
-    except Refused as error:
-        raise Refused(f"{what}: {error}") from error
+    except CheckError as error:
+        raise CheckError(f"{what}: {error}") from error
     except json.JSONDecodeError as error:
-        raise Refused(f"{what}: not valid JSON (line {error.lineno}, column {error.colno}: {error.msg})") from error
+        raise CheckError(f"{what}: not valid JSON (line {error.lineno}, column {error.colno}: {error.msg})") from error
     except (RecursionError, MemoryError, ValueError) as error:
-        raise Refused(f"{what}: cannot be parsed ({type(error).__name__})") from error
+        raise CheckError(f"{what}: cannot be parsed ({type(error).__name__})") from error
 
 
 def take(data: Any, key: str, kind: type[T], where: str) -> T:
     """Return the value under a key, of exactly this type; a whole number passes for a number."""
     if type(data) is not dict:
-        raise Refused(f"{where} must be an object, got {_shown(data)}")
+        raise CheckError(f"{where} must be an object, got {_shown(data)}")
     if key not in data:
-        raise Refused(f'{where} has no "{key}"')
+        raise CheckError(f'{where} has no "{key}"')
     value: Any = data[key]
     if kind is float and type(value) is int:
         value = float(value)
     if type(value) is not kind:
-        raise Refused(f"{where}.{key} must be {_WORDS[kind]}, got {_shown(value)}")
+        raise CheckError(f"{where}.{key} must be {_WORDS[kind]}, got {_shown(value)}")
     if isinstance(value, float) and not math.isfinite(value):
-        raise Refused(f"{where}.{key} is not finite")
+        raise CheckError(f"{where}.{key} is not finite")
     return value
 
 
@@ -80,20 +80,20 @@ def only_keys(data: dict[str, Any], known: Iterable[str], where: str) -> None:
     """Refuse a key that means nothing: what the checker overlooks, it cannot vouch for."""
     for key in data:
         if key not in known:
-            raise Refused(f'{where} has an unknown key "{key[:40]}"')
+            raise CheckError(f'{where} has an unknown key "{key[:40]}"')
 
 
 def numbers(values: Any, length: int, where: str) -> NDArray[np.float64]:
     """Return a list of finite numbers of the right length as an array."""
     if type(values) is not list:
-        raise Refused(f"{where} must be a list of numbers, got {_shown(values)}")
+        raise CheckError(f"{where} must be a list of numbers, got {_shown(values)}")
     if len(values) != length:
-        raise Refused(f"{where} has {len(values):,} entries instead of {length:,}")
+        raise CheckError(f"{where} has {len(values):,} entries instead of {length:,}")
     if not set(map(type, values)) <= {int, float}:
-        raise Refused(f"{where} holds something that is not a number")
+        raise CheckError(f"{where} holds something that is not a number")
     array = np.array(values, dtype=np.float64)
     if not np.isfinite(array).all():
-        raise Refused(f"{where} holds a number that is not finite")
+        raise CheckError(f"{where} holds a number that is not finite")
     return array
 
 
@@ -103,26 +103,28 @@ def _shown(value: Any) -> str:
 
 def _integer(digits: str) -> int:
     if len(digits) > 17 or abs(int(digits)) > MAX_INTEGER:
-        raise Refused(f"the whole number {digits[:20]}{'…' if len(digits) > 20 else ''} is beyond {MAX_INTEGER:.0e}")
+        raise CheckError(f"the whole number {digits[:20]}{'…' if len(digits) > 20 else ''} is beyond {MAX_INTEGER:.0e}")
     return int(digits)
 
 
 def _constant(word: str) -> None:
-    raise Refused(f"{word} is not a number of JSON")
+    raise CheckError(f"{word} is not a number of JSON")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         keys = [key for key, _ in pairs]
-        raise Refused(f'the key "{next(key for key in keys if keys.count(key) > 1)[:40]}" stands twice in one object')
+        raise CheckError(
+            f'the key "{next(key for key in keys if keys.count(key) > 1)[:40]}" stands twice in one object'
+        )
     return found
 
 
 def _check_size(content: bytes, what: str) -> None:
     """Refuse deep nesting and masses of values by one pass over the bytes outside of strings."""
     if content[:4096].lstrip()[:1] != b"{":
-        raise Refused(f"{what}: not a JSON object")
+        raise CheckError(f"{what}: not a JSON object")
     # Pairs of backslashes first: what then still stands before a quote escapes it.
     plain = content.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in content else content
     depth = values = containers = quotes = 0
@@ -140,6 +142,6 @@ def _check_size(content: bytes, what: str) -> None:
         if len(levels):
             depth = int(levels[-1])
             if levels.max() > MAX_DEPTH:
-                raise Refused(f"{what}: nested deeper than {MAX_DEPTH} levels")
+                raise CheckError(f"{what}: nested deeper than {MAX_DEPTH} levels")
         if values > MAX_VALUES or containers > MAX_CONTAINERS:
-            raise Refused(f"{what}: more than {MAX_VALUES:,} values or {MAX_CONTAINERS:,} lists and objects")
+            raise CheckError(f"{what}: more than {MAX_VALUES:,} values or {MAX_CONTAINERS:,} lists and objects")
