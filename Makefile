@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint picture release-check test-oldest test-newest clean
+.PHONY: setup demo test lint picture checker release-check test-oldest test-newest clean
 
 setup: $(STAMP)
 
@@ -23,6 +23,10 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The checker as one file, dist/fairmend-check.pyz, that runs with Python and NumPy alone.
+checker:
+	$(PYTHON) .ci/build-checker dist/fairmend-check.pyz
 
 # What a release must pass: built, installed where nothing else is, and the demo run from there.
 release-check: setup

@@ -12,7 +12,7 @@ from fairmend_check.errors import CheckError
 from fairmend_check.model import Activation, Model
 
 MAX_BYTES = 2**30
-FORMATS = ".onnx, .safetensors, .pth, .pt, .h5, .keras or .nnet"
+FORMATS = ".onnx, .safetensors, .pth, .pt, .h5, .hdf5, .keras or .nnet"
 
 
 def read_model(path: Path) -> tuple[Model, str]:
