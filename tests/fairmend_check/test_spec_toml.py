@@ -89,3 +89,23 @@ def test_without_a_toml_reader_one_line_says_what_to_do(tmp_path, monkeypatch, c
     assert "has no TOML reader" in result.reasons[0]
     with pytest.raises(CannotAnswerError):
         read_spec_file(tmp_path / "spec.toml", OTHER)
+
+
+@pytest.mark.parametrize("text", ["", "[[[", "feature = 3", "a = " + "[" * 5000, "[[feature]]\nname = 1", "\x00"])
+def test_specs_that_are_none(text, tmp_path):
+    certificate, model = case().save(tmp_path)
+    (tmp_path / "bad.toml").write_text(text)
+    report = fairmend.check(certificate, model, tmp_path / "bad.toml")
+    assert not report.valid
+    assert "spec bad.toml" in report.reasons[0]
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_the_spec_file_may_be_written_differently(name, tmp_path):
+    made = case(spec=name)
+    certificate, model = made.save(tmp_path)
+    made.spec.save(tmp_path / "spec.toml")
+    assert fairmend.check(certificate, model, tmp_path / "spec.toml").valid
+    text = (tmp_path / "spec.toml").read_text()
+    (tmp_path / "other.toml").write_text("# who counts as similar\n" + text.replace('encoding = "ordinal"\n', ""))
+    assert fairmend.check(certificate, model, tmp_path / "other.toml").valid
