@@ -1,4 +1,4 @@
-"""The certificate as typed data; the schema of docs/certificate.md, enforced by hand."""
+"""The certificate as typed data, checked against the format in docs/certificate.md."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REGION_KEYS = ("input", "class", "margin", "proof", "pieces")
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A box, and for each activation layer the slopes of the lower and of the upper lines."""
+    """A box, and for each activation layer the slopes of the lower and the upper lines."""
 
     lower: Array
     upper: Array
@@ -34,7 +34,7 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """The claim about the neighbourhood of one input; ``pieces`` is None where its points are the proof."""
+    """The claim about the neighbourhood of one input; ``pieces`` is None if the proof is by points."""
 
     x: Array
     label: int
@@ -44,7 +44,7 @@ class Region:
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """Everything a certificate says, apart from its regions, which need the model's widths to be read."""
+    """The content of a certificate. Its regions are still plain data: reading them needs the widths of the model."""
 
     arithmetic: str
     weights_sha256: str
@@ -59,7 +59,7 @@ class Certificate:
 
 
 def read_certificate(path: Path) -> Certificate:
-    """Return the certificate in a file, its frame checked."""
+    """Return the certificate in a file; its regions are not read yet."""
     data = parse_json(read_bytes(path, "certificate"), "certificate")
     where = "certificate"
     only_keys(data, _KEYS, where)
@@ -91,24 +91,24 @@ def read_certificate(path: Path) -> Certificate:
         regions=take(data, "regions", list, where),
     )
     if spec_digest(found.spec) != found.spec_sha256:
-        raise CheckError("certificate.spec: the content is not the spec whose sha256 is given; one of them was changed")
+        raise CheckError("certificate.spec: content and sha256 do not belong together; one of them was changed")
     if found.spec.width != found.inputs:
         raise CheckError(
-            f"certificate.spec describes {found.spec.width} columns, and the model has {found.inputs} inputs"
+            f"certificate.spec describes {found.spec.width} columns, but the model has {found.inputs} inputs"
         )
     if not found.regions and found.blind is None:
-        raise CheckError("certificate: no region and no global claim, so it claims nothing")
+        raise CheckError("certificate: it has neither regions nor a global claim, so it claims nothing")
     return found
 
 
 def read_region(entry: Any, number: int, model: Model) -> Region:
-    """Return region ``number``, every list in it of the length that the model asks for."""
+    """Return region ``number``; refuse lists that do not have the widths of the model."""
     where = f"regions[{number}]"
     label = take(entry, "class", int, where)
     only_keys(entry, _REGION_KEYS, where)
     x = numbers(entry.get("input"), model.inputs, f"{where}.input")
     if not 0 <= label < max(2, model.outputs):
-        raise CheckError(f"{where}.class is {label}; the model has no such answer")
+        raise CheckError(f"{where}.class is {label}; the model has no such class")
     margin = take(entry, "margin", float, where)
     if not margin > 0:
         raise CheckError(f"{where}.margin is {margin!r}; it must be positive")
@@ -134,7 +134,7 @@ def _piece(entry: Any, where: str, model: Model) -> Piece:
     if not (lower <= upper).all():
         raise CheckError(f"{where} is empty: lower is above upper in column {int(np.argmax(lower > upper))}")
     if len(given) != len(model.between):
-        raise CheckError(f"{where}.slopes has {len(given)} layers, and the model {len(model.between)} activations")
+        raise CheckError(f"{where}.slopes has {len(given)} layers, but the model has {len(model.between)} activations")
     slopes = []
     for layer, pair in enumerate(given):
         place, width = f"{where}.slopes[{layer}]", len(model.weights[layer])

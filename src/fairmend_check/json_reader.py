@@ -1,4 +1,4 @@
-"""JSON from an untrusted file: limits that are checked before anything is parsed, then typed access to its parts."""
+"""Read JSON from an untrusted file: limits come first, then the parser, then typed access to the parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ MAX_INTEGER = 10**15
 _CHUNK = 2**22
 
 T = TypeVar("T")
-_WORDS = {dict: "an object", list: "a list", str: "a text", int: "a whole number", float: "a number", bool: "a boolean"}
+_TYPE_NAMES = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "a boolean",
+}
 
 
 def read_bytes(path: Path, what: str, limit: int = MAX_BYTES) -> bytes:
@@ -32,19 +39,21 @@ def read_bytes(path: Path, what: str, limit: int = MAX_BYTES) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise CheckError(f"{what} {path.name}: not a file")
         if status.st_size > limit:
-            raise CheckError(f"{what} {path.name}: {status.st_size:,} bytes; more than {limit:,} are not read")
+            raise CheckError(
+                f"{what} {path.name}: {status.st_size:,} bytes; files of more than {limit:,} bytes are not read"
+            )
         with path.open("rb") as file:
             content = file.read(limit + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise CheckError(f"{what} {path}: cannot be read ({reason})") from error
     if len(content) > limit:
-        raise CheckError(f"{what} {path.name}: it grew beyond {limit:,} bytes while it was read")
+        raise CheckError(f"{what} {path.name}: the file grew beyond {limit:,} bytes during reading")
     return content
 
 
 def parse_json(content: bytes, what: str) -> Any:
-    """Return the JSON document, which must be one that a strict reader can take in at bounded cost."""
+    """Return the JSON document; refuse one that is not strict JSON or too costly to parse."""
     _check_size(content, what)
     try:
         text = content.decode("utf-8")
@@ -63,21 +72,21 @@ def parse_json(content: bytes, what: str) -> Any:
 def take(data: Any, key: str, kind: type[T], where: str) -> T:
     """Return the value under a key, of exactly this type; a whole number passes for a number."""
     if type(data) is not dict:
-        raise CheckError(f"{where} must be an object, got {_shown(data)}")
+        raise CheckError(f"{where} must be an object, got {_type_name(data)}")
     if key not in data:
         raise CheckError(f'{where} has no "{key}"')
     value: Any = data[key]
     if kind is float and type(value) is int:
         value = float(value)
     if type(value) is not kind:
-        raise CheckError(f"{where}.{key} must be {_WORDS[kind]}, got {_shown(value)}")
+        raise CheckError(f"{where}.{key} must be {_TYPE_NAMES[kind]}, got {_type_name(value)}")
     if isinstance(value, float) and not math.isfinite(value):
         raise CheckError(f"{where}.{key} is not finite")
     return value
 
 
 def only_keys(data: dict[str, Any], known: Iterable[str], where: str) -> None:
-    """Refuse a key that means nothing: what the checker overlooks, it cannot vouch for."""
+    """Refuse an unknown key: the checker must understand all that it confirms."""
     for key in data:
         if key not in known:
             raise CheckError(f'{where} has an unknown key "{key[:40]}"')
@@ -86,29 +95,31 @@ def only_keys(data: dict[str, Any], known: Iterable[str], where: str) -> None:
 def numbers(values: Any, length: int, where: str) -> NDArray[np.float64]:
     """Return a list of finite numbers of the right length as an array."""
     if type(values) is not list:
-        raise CheckError(f"{where} must be a list of numbers, got {_shown(values)}")
+        raise CheckError(f"{where} must be a list of numbers, got {_type_name(values)}")
     if len(values) != length:
         raise CheckError(f"{where} has {len(values):,} entries instead of {length:,}")
     if not set(map(type, values)) <= {int, float}:
-        raise CheckError(f"{where} holds something that is not a number")
+        raise CheckError(f"{where} contains an entry that is not a number")
     array = np.array(values, dtype=np.float64)
     if not np.isfinite(array).all():
-        raise CheckError(f"{where} holds a number that is not finite")
+        raise CheckError(f"{where} contains a number that is not finite")
     return array
 
 
-def _shown(value: Any) -> str:
-    return "null" if value is None else _WORDS.get(type(value), type(value).__name__)
+def _type_name(value: Any) -> str:
+    return "null" if value is None else _TYPE_NAMES.get(type(value), type(value).__name__)
 
 
 def _integer(digits: str) -> int:
     if len(digits) > 17 or abs(int(digits)) > MAX_INTEGER:
-        raise CheckError(f"the whole number {digits[:20]}{'…' if len(digits) > 20 else ''} is beyond {MAX_INTEGER:.0e}")
+        raise CheckError(
+            f"the whole number {digits[:20]}{'…' if len(digits) > 20 else ''} is larger than {MAX_INTEGER:.0e}"
+        )
     return int(digits)
 
 
-def _constant(word: str) -> None:
-    raise CheckError(f"{word} is not a number of JSON")
+def _constant(name: str) -> None:
+    raise CheckError(f"{name} is not a JSON number")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -116,16 +127,16 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         keys = [key for key, _ in pairs]
         raise CheckError(
-            f'the key "{next(key for key in keys if keys.count(key) > 1)[:40]}" stands twice in one object'
+            f'the key "{next(key for key in keys if keys.count(key) > 1)[:40]}" occurs twice in one object'
         )
     return found
 
 
 def _check_size(content: bytes, what: str) -> None:
-    """Refuse deep nesting and masses of values by one pass over the bytes outside of strings."""
+    """Refuse deep nesting and too many values, in one pass over the bytes outside of strings."""
     if content[:4096].lstrip()[:1] != b"{":
         raise CheckError(f"{what}: not a JSON object")
-    # Pairs of backslashes first: what then still stands before a quote escapes it.
+    # Remove pairs of backslashes first: a backslash that is left before a quote escapes the quote.
     plain = content.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in content else content
     depth = values = containers = quotes = 0
     data = np.frombuffer(plain, dtype=np.uint8)

@@ -1,7 +1,7 @@
 """The neighbourhood of an input, as docs/certificate.md defines it: for each column, which values it may take.
 
 Values are numbers of the model's type. An `Axis` numbers those of one varying feature, in order, so that boxes become
-boxes of whole numbers and covering can be decided exactly.
+boxes of whole numbers and coverage can be decided exactly.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def neighbourhood(spec: Spec, x: Array, dtype: str) -> Neighbourhood:
         off = np.flatnonzero(x != x.astype(kind).astype(np.float64))
     if off.size:
         raise CheckError(
-            f"input[{off[0]}] = {float(x[off[0]])!r} is not a {dtype} number, so it is no input of the model"
+            f"input[{off[0]}] = {float(x[off[0]])!r} is not a {dtype} number, so it cannot be an input of the model"
         )
     fixed = np.ones(len(x), dtype=np.bool_)
     axes = []
@@ -70,18 +70,18 @@ def encode(feature: Feature, values: Array, kind: np.dtype[np.floating]) -> Arra
     with np.errstate(all="ignore"):
         encoded: Array = ((values - offset) / factor).astype(kind).astype(np.float64)
     if not np.isfinite(encoded).all():
-        raise CheckError(f'feature "{feature.name}": its encoded values do not fit {kind.name}')
+        raise CheckError(f'feature "{feature.name}": the encoded values do not fit {kind.name}')
     return encoded
 
 
 def corners(feature: Feature) -> Array:
-    """Return the columns of each category of a one-hot feature: 1 in its own, which a dropped one does not have."""
+    """Return the columns of each category of a one-hot feature: 1 in its own column; a dropped category has none."""
     square = np.eye(len(feature.categories))
     return square if feature.dropped is None else np.delete(square, feature.categories.index(feature.dropped), axis=1)
 
 
 def _own_value(feature: Feature, start: int, x: Array) -> float:
-    """Return the value of x; refuse columns that no value of the feature gives."""
+    """Return the value of x; refuse columns that are not the encoding of a value."""
     where = f'feature "{feature.name}" of the input'
     if feature.one_hot:
         group = x[start : start + feature.width]
@@ -100,7 +100,7 @@ def _own_value(feature: Feature, start: int, x: Array) -> float:
     slack = _RELATIVE * (abs(nearest) + abs(offset)) + _SMALLEST * factor
     if not abs(value - nearest) <= slack:
         what = "is not a whole number" if feature.low <= value <= feature.high else "is outside its range"
-        raise CheckError(f"{where} is {value:.10g}, which {what}; x must belong to its own neighbourhood")
+        raise CheckError(f"{where} is {value:.10g}, which {what}; an input must belong to its own neighbourhood")
     return nearest
 
 

@@ -1,4 +1,4 @@
-"""The wire format of protocol buffers, as far as ONNX files need it."""
+"""Read the wire format of protocol buffers, as far as ONNX files use it."""
 
 from __future__ import annotations
 
@@ -83,4 +83,4 @@ def _varint(data: memoryview, position: int) -> tuple[int, int]:
         result |= (byte & 0x7F) << shift
         if byte < 0x80:
             return result & (2**64 - 1), position
-    raise CheckError("not an ONNX file (a number does not end)")
+    raise CheckError("not an ONNX file (an unterminated number)")

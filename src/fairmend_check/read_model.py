@@ -1,4 +1,4 @@
-"""From a model file to a `Model`, whichever of its formats it has."""
+"""Read a model file of any format, and the note on activations that fairmend stores in some of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def read_model(path: Path) -> tuple[Model, str]:
 
             model = read_nnet(content)
         else:
-            raise CheckError(f"not a format that can be checked; save it as {FORMATS}")
+            raise CheckError(f"this format cannot be checked. Save the model as {FORMATS}")
     except CheckError as error:
         raise CheckError(f"model {path.name}: {error}") from error
     except (
@@ -58,25 +58,27 @@ def read_model(path: Path) -> tuple[Model, str]:
         RecursionError,
         struct.error,
     ) as error:
-        raise CheckError(f"model {path.name}: damaged ({type(error).__name__}: {str(error)[:100]})") from error
+        raise CheckError(
+            f"model {path.name}: the file is damaged ({type(error).__name__}: {str(error)[:100]})"
+        ) from error
     return model, hashlib.sha256(content).hexdigest()
 
 
-def described(text: str) -> tuple[list[str], list[Activation]]:
-    """Return the layers' names and the activations that fairmend notes beside the weights (.pth, .safetensors)."""
-    note = json_reader.parse_json(text.encode("utf-8"), "its note on activations")
-    if json_reader.take(note, "version", int, "its note") != 1:
-        raise CheckError("its note on activations is of another version")
-    names = json_reader.take(note, "names", list, "its note")
+def read_note(text: str) -> tuple[list[str], list[Activation]]:
+    """Return the names of the layers and the activations from fairmend's note (.pth, .safetensors)."""
+    note = json_reader.parse_json(text.encode("utf-8"), "the note on activations")
+    if json_reader.take(note, "version", int, "the note") != 1:
+        raise CheckError("the note on activations is of an unknown version")
+    names = json_reader.take(note, "names", list, "the note")
     if not all(type(name) is str for name in names):
-        raise CheckError("its note names a layer by something that is not a text")
-    closing = json_reader.take(note, "closing", str, "its note")
+        raise CheckError("the note contains a layer name that is not a text")
+    closing = json_reader.take(note, "closing", str, "the note")
     if closing not in ("none", "sigmoid", "softmax"):
-        raise CheckError(f"it ends in {closing[:40]}, which is not known")
+        raise CheckError(f"the note names the closing function {closing[:40]}, which is unknown")
     activations = []
-    for entry in json_reader.take(note, "activations", list, "its note"):
-        slope = json_reader.take(entry, "slope", float, "its activation")
+    for entry in json_reader.take(note, "activations", list, "the note"):
+        slope = json_reader.take(entry, "slope", float, "the note on activations")
         if not math.isfinite(slope):
-            raise CheckError("its activation has a slope that is not finite")
-        activations.append(Activation(json_reader.take(entry, "name", str, "its activation"), slope))
+            raise CheckError("the note names a slope that is not finite")
+        activations.append(Activation(json_reader.take(entry, "name", str, "the note on activations"), slope))
     return names, activations

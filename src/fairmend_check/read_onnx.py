@@ -1,4 +1,4 @@
-"""The .onnx format: one chain of Gemm (or MatMul and Add) and activations, decoded by hand."""
+"""Read .onnx files: one chain of Gemm (or MatMul and Add) and activations."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class _Node:
     numbers: dict[str, float]
 
     def expect(self, **allowed: float) -> None:
-        """Refuse attributes other than these values, which are the ones the chain is understood with."""
+        """Refuse every attribute that does not have the allowed value."""
         for name, value in self.numbers.items():
             if name not in allowed or value != allowed[name]:
-                raise CheckError(f"its node {self.kind} has {name} = {value:g}, which is not checked")
+                raise CheckError(f"node {self.kind} has {name} = {value:g}, which cannot be checked")
 
 
 def read_onnx(content: bytes, folder: Path) -> Model:
@@ -43,9 +43,9 @@ def read_onnx(content: bytes, folder: Path) -> Model:
     external = ExternalData(folder)
     tensors = dict(_tensor(message, external) for message in protobuf.messages(graph, 5))
     if len(tensors) != len(graph.get(5, [])):
-        raise CheckError("two of its tensors have one name")
+        raise CheckError("two tensors have the same name")
     if len(graph.get(1, [])) > _MAX_NODES or 15 in graph:
-        raise CheckError("its graph is not a plain chain of layers")
+        raise CheckError("the graph is not a plain chain of layers")
     nodes = [_node(message) for message in protobuf.messages(graph, 1)]
     ends = [
         [protobuf.text(protobuf.collect(message), 1) for message in protobuf.messages(graph, field)]
@@ -53,7 +53,7 @@ def read_onnx(content: bytes, folder: Path) -> Model:
     ]
     starts = [name for name in ends[0] if name not in tensors]
     if len(starts) != 1 or len(ends[1]) != 1:
-        raise CheckError("it must have one input and one output")
+        raise CheckError("the model must have one input and one output")
     return _model(_chain(nodes, tensors, starts[0], ends[1][0]), tensors)
 
 
@@ -63,16 +63,16 @@ def _chain(nodes: list[_Node], tensors: dict[str, Tensor], start: str, end: str)
     for node in nodes:
         fed = [name for name in node.inputs if name and name not in tensors]
         if len(fed) != 1 or fed[0] in by_input or node.output in tensors:
-            raise CheckError("its graph is not a plain chain of layers")
+            raise CheckError("the graph is not a plain chain of layers")
         by_input[fed[0]] = node
     chain, name = [], start
     while name != end:
         if name not in by_input:
-            raise CheckError("its graph is not a plain chain of layers")
+            raise CheckError("the graph is not a plain chain of layers")
         chain.append(by_input.pop(name))
         name = chain[-1].output
     if by_input:
-        raise CheckError("its graph holds nodes outside of the chain from input to output")
+        raise CheckError("the graph contains nodes outside of the chain from input to output")
     return chain
 
 
@@ -82,7 +82,7 @@ def _model(chain: list[_Node], tensors: dict[str, Tensor]) -> Model:
     closed = False
     for place, node in enumerate(chain):
         if closed:
-            raise CheckError(f"its node {node.kind} follows a closing sigmoid or softmax")
+            raise CheckError(f"node {node.kind} follows a closing sigmoid or softmax")
         last, fresh = place == len(chain) - 1, len(layers) > len(activations)  # fresh: an affine layer comes before
         if node.kind in ("Gemm", "MatMul"):
             if fresh:
@@ -94,35 +94,35 @@ def _model(chain: list[_Node], tensors: dict[str, Tensor]) -> Model:
             layers[-1] = (layers[-1][0], _bias(tensors[name], len(layers[-1][0])))
         elif last and fresh and node.kind == ("Sigmoid" if len(layers[-1][0]) == 1 else "Softmax"):
             if node.numbers.get("axis", -1) not in (-1, 1):
-                raise CheckError("its Softmax is not over the outputs")
+                raise CheckError("the Softmax is not over the outputs")
             closed = True
         elif node.kind == "PRelu" and fresh and not last:
             node.expect()
             slope = tensors.get(node.inputs[-1], np.zeros(0))
             if slope.size != 1:  # one number for all neurons: how a LeakyReLU in double precision is written
-                raise CheckError("its node PRelu has several slopes, which are not checked")
+                raise CheckError("node PRelu has several slopes, which cannot be checked")
             activations.append(Activation("leaky_relu", float(slope.reshape(()))))
         elif node.kind in _ACTIVATIONS and fresh and not last:
             alpha = node.numbers.pop("alpha", float(np.float32(0.01))) if node.kind == "LeakyRelu" else 0.0
             node.expect()
             activations.append(Activation(_ACTIVATIONS[node.kind], alpha))
         else:
-            raise CheckError(f"its node {node.kind[:40]} at place {place} is not one that can be checked there")
+            raise CheckError(f"node {node.kind[:40]} at place {place} cannot be checked there")
     return make_model(layers, activations)
 
 
 def _affine(node: _Node, tensors: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
     if len(node.inputs) < 2 or node.inputs[0] in tensors or node.inputs[1] not in tensors:
-        raise CheckError(f"its node {node.kind} does not multiply the values by a stored matrix")
+        raise CheckError(f"node {node.kind} does not multiply its input by a stored matrix")
     weight = tensors[node.inputs[1]]
     if weight.ndim != 2:
-        raise CheckError(f"its node {node.kind} has a matrix of {weight.ndim} dimensions")
+        raise CheckError(f"node {node.kind} has a matrix of {weight.ndim} dimensions")
     if node.kind == "MatMul":
         node.expect()
         return weight.T, None
     transposed = node.numbers.pop("transB", 0)
     if transposed not in (0, 1):  # runtimes take anything but 0 for 1
-        raise CheckError(f"its node {node.kind} has transB = {transposed}")
+        raise CheckError(f"node {node.kind} has transB = {transposed}")
     node.expect(alpha=1, beta=1, transA=0)
     weight = weight if transposed else weight.T
     with_bias = len(node.inputs) > 2 and node.inputs[2] != ""
@@ -140,7 +140,7 @@ def _node(message: memoryview) -> _Node:
     outputs = [bytes(name).decode("utf-8") for name in protobuf.messages(found, 2)]
     domain, kind = protobuf.text(found, 7), protobuf.text(found, 4)
     if domain not in ("", "ai.onnx") or len(outputs) != 1:
-        raise CheckError(f"its node {kind[:40]} is not one that can be checked")
+        raise CheckError(f"node {kind[:40]} cannot be checked")
     numbers: dict[str, float] = {}
     for attribute in protobuf.messages(found, 5):
         parts = protobuf.collect(attribute)
@@ -152,14 +152,14 @@ def _node(message: memoryview) -> _Node:
         elif protobuf.integers(parts, 20)[-1:] in ([1], [2]):
             numbers[name] = 0  # a number at its default is not written
         else:
-            raise CheckError(f"its node {kind[:40]} has the attribute {name[:40]}, which is not checked")
+            raise CheckError(f"node {kind[:40]} has the attribute {name[:40]}, which cannot be checked")
     return _Node(kind, tuple(bytes(name).decode("utf-8") for name in protobuf.messages(found, 1)), outputs[0], numbers)
 
 
 def _tensor(message: memoryview, external: ExternalData) -> tuple[str, Tensor]:
     found = protobuf.collect(message)
     name, shape = protobuf.text(found, 8), protobuf.integers(found, 1)
-    where = f"its tensor {name[:40]}"
+    where = f"tensor {name[:40]}"
     kind = protobuf.integers(found, 2)[-1:]
     if not kind or kind[0] not in _TYPES:
         raise CheckError(f"{where} is neither float32 nor float64")
@@ -175,7 +175,7 @@ def _tensor(message: memoryview, external: ExternalData) -> tuple[str, Tensor]:
             raise CheckError(f"{where} is stored both in the model and in another file")
         data = external.read([_entry(entry) for entry in protobuf.messages(found, 13)], size, where)
     elif 13 in found or protobuf.integers(found, 14)[-1:] not in ([], [0]):
-        raise CheckError(f"{where} names another file and does not say that it is stored there")
+        raise CheckError(f"{where} names another file but does not say that it is stored there")
     else:
         typed = b"".join(bytes(value) for _, value in found.get(field, []) if not isinstance(value, int))
         data = (protobuf.messages(found, 9) or [memoryview(typed)])[-1]

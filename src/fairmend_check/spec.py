@@ -1,4 +1,4 @@
-"""Who counts as similar, from the spec content of a certificate, or from a spec file to compare it with."""
+"""The spec: the features of the inputs, and which inputs count as similar."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ class Feature:
 
     @property
     def one_hot(self) -> bool:
-        """Whether it takes a column for each category, but for a dropped one."""
+        """Whether it has one column for each category, except for a dropped one."""
         return self.encoding == "one-hot"
 
     @property
     def width(self) -> int:
-        """How many columns it takes."""
+        """Number of columns."""
         return len(self.categories) - (self.dropped is not None) if self.one_hot else 1
 
     @property
     def whole(self) -> bool:
-        """Whether its values are whole numbers, categories among them."""
+        """Whether its values are whole numbers; categories count as such."""
         return self.kind != "continuous"
 
     @property
     def reach(self) -> float:
-        """How far a neighbour's value may be from one's own."""
+        """How far the value of a neighbour may be from the value of the input."""
         if self.protected:
             return math.inf
         return math.floor(self.tolerance) if self.kind == "integer" else self.tolerance
@@ -67,14 +67,14 @@ class Feature:
 
 @dataclass(frozen=True)
 class Spec:
-    """The features in the order of the model's inputs, and the label as (column, positive) where there is one."""
+    """The features in the order of the model's inputs, and the label as (column, positive) if there is one."""
 
     features: tuple[Feature, ...]
     label: tuple[str, str] | None
 
     @property
     def width(self) -> int:
-        """How many columns the features take together."""
+        """Number of columns of all features."""
         return sum(feature.width for feature in self.features)
 
     def columns(self) -> list[tuple[Feature, int]]:
@@ -91,12 +91,12 @@ class Spec:
 
 
 def read_spec(content: dict[str, Any], where: str) -> Spec:
-    """Return the spec in plain data, every part of which must make sense."""
+    """Return the spec in plain data; refuse one with parts that do not fit together."""
     json_reader.only_keys(content, ("label", "feature"), where)
     entries = json_reader.take(content, "feature", list, where)
     features = tuple(_feature(entry, f"{where}.feature[{i}]") for i, entry in enumerate(entries))
     if len({feature.name for feature in features}) != len(features):
-        raise CheckError(f"{where} names two features alike")
+        raise CheckError(f"{where} has two features of the same name")
     if not any(feature.protected for feature in features):
         raise CheckError(f"{where} protects no feature")
     label = None
@@ -111,7 +111,7 @@ def read_spec(content: dict[str, Any], where: str) -> Spec:
 
 
 def first_difference(ours: Spec, theirs: Spec) -> str | None:
-    """Return where two specs differ in meaning, in words; None where they say the same."""
+    """Describe the first difference in meaning between two specs; None if there is none."""
     if len(ours.features) != len(theirs.features):
         return f"{len(theirs.features)} features instead of {len(ours.features)}"
     for one, other in zip(ours.features, theirs.features, strict=True):
@@ -130,12 +130,12 @@ def _feature(entry: Any, where: str) -> Feature:
     json_reader.only_keys(entry, _KEYS, where)
     kind = json_reader.take(entry, "kind", str, where)
     if kind not in ("continuous", "integer", "categorical"):
-        raise CheckError(f"{where} is of the unknown kind {kind[:40]}")
+        raise CheckError(f"{where} has the unknown kind {kind[:40]}")
     encoding = json_reader.take(entry, "encoding", str, where) if "encoding" in entry else "ordinal"
     protected = json_reader.take(entry, "protected", bool, where) if "protected" in entry else False
     tolerance = json_reader.take(entry, "tolerance", float, where) if "tolerance" in entry else 0.0
     if encoding not in ("ordinal", "one-hot") or (encoding == "one-hot" and kind != "categorical"):
-        raise CheckError(f"{where} has the encoding {encoding[:40]}")
+        raise CheckError(f"{where} cannot have the encoding {encoding[:40]}")
     if tolerance < 0 or (tolerance > 0 and (protected or kind == "categorical")):
         raise CheckError(f"{where} cannot have a tolerance of {tolerance:g}")
     categories: tuple[str, ...] = ()
@@ -154,23 +154,23 @@ def _feature(entry: Any, where: str) -> Feature:
             raise CheckError(f"{where} has an empty range")
     if kind == "integer":
         if not (low.is_integer() and high.is_integer()) or max(-low, high) > _EXACT:
-            raise CheckError(f"{where} needs whole numbers for its range")
+            raise CheckError(f"{where} needs a range of whole numbers")
         low, high = int(low), int(high)
     if entry.get("protected") is True and low == high:
-        raise CheckError(f"{where} is protected and has one value only, so nothing is claimed about it")
+        raise CheckError(f"{where} is protected but has only one value, so nothing is claimed about it")
     scale = _scale(entry["scale"], where) if "scale" in entry else ()
     if scale and encoding == "one-hot":
         raise CheckError(f"{where} is one-hot and cannot have a scale")
     dropped = _category(entry["dropped"], categories, f"{where}.dropped") if "dropped" in entry else None
     if dropped is not None and (encoding != "one-hot" or len(categories) < 2):
-        raise CheckError(f"{where} drops a category, which only a one-hot feature of several can do")
+        raise CheckError(f"{where} drops a category; only a one-hot feature with several categories can")
     missing: float | str | None = None
     if "missing" in entry and kind == "categorical":
         missing = _category(entry["missing"], categories, f"{where}.missing")
     elif "missing" in entry:
         missing = json_reader.take(entry, "missing", float, where)
         if not low <= missing <= high or (kind == "integer" and not missing.is_integer()):
-            raise CheckError(f"{where} has a value for what is missing that it cannot take")
+            raise CheckError(f"{where} has a value for missing data that is not a possible value")
         missing = int(missing) if kind == "integer" else missing
     feature = Feature(name, kind, low, high, categories, encoding, scale, protected, tolerance, dropped, missing)
     if not 0 < feature.affine[1] < math.inf:
@@ -188,7 +188,7 @@ def _scale(entry: Any, where: str) -> tuple[tuple[str, float], ...]:
 def _category(value: Any, categories: tuple[str, ...], where: str) -> str:
     text = _text(value, where)
     if text not in categories:
-        raise CheckError(f"{where} is none of the categories")
+        raise CheckError(f"{where} is not one of the categories")
     return text
 
 
@@ -197,5 +197,5 @@ def _text(value: Any, where: str) -> str:
     if type(value) is float and value.is_integer():
         value = int(value)
     if type(value) not in (str, int, float, bool) or not str(value).strip():
-        raise CheckError(f"{where} holds something that is not a text, a number or true/false")
+        raise CheckError(f"{where} contains a value that is not a text, a number or true/false")
     return str(value).strip()

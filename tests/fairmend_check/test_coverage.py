@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairmend_check.coverage import _hole, _inward, _rank
+from fairmend_check.coverage import _find_hole, _inward, _rank
 from support.strategies_spec import unhurried
 
 
@@ -20,7 +20,7 @@ def test_holes_are_found_where_enumeration_finds_them(data):
     first, last = np.array([[e[0] for e in box] for box in ends]), np.array([[e[1] for e in box] for box in ends])
     cells = product(*(range(size) for size in sizes))
     held = [((first <= cell) & (cell <= last)).all(axis=1).any() for cell in map(np.array, cells)]
-    hole = _hole(first, last, [(0, size - 1) for size in sizes])
+    hole = _find_hole(first, last, [(0, size - 1) for size in sizes])
     if all(held):
         assert hole is None
     else:
@@ -39,8 +39,8 @@ def test_thousands_of_pieces_are_no_trouble():
         boxes += [(low, below), (above, high)]
     first, last = (np.array([box[side] for box in boxes]) for side in (0, 1))
     extents = [(0, 1_000_000)] * 4
-    assert _hole(first, last, extents) is None
-    hole = _hole(np.delete(first, 1234, axis=0), np.delete(last, 1234, axis=0), extents)
+    assert _find_hole(first, last, extents) is None
+    hole = _find_hole(np.delete(first, 1234, axis=0), np.delete(last, 1234, axis=0), extents)
     assert hole
     assert ((first[1234] <= hole) & (hole <= last[1234])).all()
 

@@ -210,10 +210,10 @@ def test_tensors_that_share_their_bytes_do_not_fill_the_memory(tmp_path, monkeyp
     (tmp_path / "data.bin").write_bytes(bytes(400))
     external = ExternalData(tmp_path)
     entries = [("location", "data.bin"), ("offset", "0"), ("length", "400")]
-    assert len(external.read(entries, 400, "its tensor a")) == 400
-    external.read(entries, 400, "its tensor b")
+    assert len(external.read(entries, 400, "tensor a")) == 400
+    external.read(entries, 400, "tensor b")
     with pytest.raises(CheckError, match="of all tensors has more than 1,000 bytes"):
-        external.read(entries, 400, "its tensor c")
+        external.read(entries, 400, "tensor c")
 
 
 def test_the_weights_are_those_of_one_file(split, tmp_path):

@@ -32,4 +32,4 @@ def test_a_protected_feature_with_one_value_claims_nothing(tmp_path):
     (tmp_path / "c.json").write_text(json.dumps(forged))
     report = fairmend.check(tmp_path / "c.json", path)
     assert not report.valid
-    assert "one value only" in report.reasons[0]
+    assert "only one value" in report.reasons[0]

@@ -31,10 +31,11 @@ def test_the_digest_is_that_of_the_file_that_fairmend_writes(spec):
 
 
 @unhurried
-@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: text.strip()))
+@given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_texts_are_escaped_as_fairmend_escapes_them(text):
+    text = f"<{text}>"
     sex = Feature("s", "categorical", categories=(f"{text}a", f"{text}b"), protected=True)
-    spec = Spec([Feature(text, "continuous", range=(0, 1)), sex] if text != "s" else [sex], Label("y", text))
+    spec = Spec([Feature(text, "continuous", range=(0, 1)), sex], Label("y", text))
     assert spec_digest(read_spec(spec.to_dict(), "spec")) == their_digest(spec)
 
 
