@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint coverage picture release-check test-oldest test-newest clean
+.PHONY: setup demo test lint coverage picture checker release-check test-oldest test-newest clean
 
 setup: $(STAMP)
 
@@ -27,6 +27,10 @@ lint: setup
 # Run the tests and print the share of lines and branches that they run.
 coverage: setup
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term
+
+# Build the checker as one file, dist/fairmend-check.pyz, that runs with Python and NumPy alone.
+checker:
+	$(PYTHON) .ci/build-checker dist/fairmend-check.pyz
 
 # Build a release, install it into an empty environment, and run the demo from there.
 release-check: setup

@@ -1,10 +1,51 @@
-"""The checker: says whether a certificate holds for a model file, and trusts nothing else of fairmend.
+"""fairmend_check: says whether a fairmend certificate holds for a model file.
 
-It shares no code with the rest of the package: its own readers, its own arithmetic, its own neighbourhoods, written
-from docs/certificate.md. Only the standard library, NumPy and tomlkit (for specs) are imported.
+The checker is a program of its own. It imports NumPy and the standard library, nothing of fairmend, and it trusts
+neither the certificate nor the model file. It is written from docs/certificate.md, which defines what it checks; the
+readers, the arithmetic and the neighbourhoods are its own. To audit it, read the files in this order:
+
+1. The verdict
+   - main.py: the command line; prints the verdict
+   - check.py: the rules, from the three files to a result
+   - result.py, errors.py: the result, and why there is none
+   - claim.py: what a certificate claims, in English
+2. The certificate
+   - json_reader.py: JSON from an untrusted file
+   - certificate.py: the certificate as typed data
+   - spec.py, spec_toml.py: the spec, and its TOML file
+3. The mathematics
+   - neighbourhood.py: which inputs count as similar to an input
+   - coverage.py: whether the boxes of a proof cover a neighbourhood, decided exactly
+   - rounding.py: arithmetic that rounds outward
+   - relaxation.py: linear bounds of activations
+   - bounds.py: lower bounds of the margins of a model
+   - inference_error.py: rounding errors of inference
+   - regions.py: the steps above, for every region of a certificate
+4. The model
+   - model.py: layers, activations and the digest of the weights
+   - read_model.py: selects the reader by suffix
+   - read_onnx.py, protobuf.py, onnx_external_data.py: .onnx
+   - read_pth.py, pickle_reader.py: .pth and .pt; no code in the file runs
+   - read_safetensors.py: .safetensors
+   - read_keras.py, hdf5.py: .h5 and .keras
+   - read_nnet.py: .nnet
 """
 
-from fairmend_check.check import check
-from fairmend_check.report import CheckResult
+from __future__ import annotations
 
-__all__ = ["CheckResult", "check"]
+from typing import Any
+
+from fairmend_check._version import __version__
+from fairmend_check.check import check
+from fairmend_check.result import CheckResult
+
+__all__ = ["CheckResult", "__version__", "check"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "CheckReport":
+        import warnings
+
+        warnings.warn("fairmend_check.CheckReport is now called CheckResult", DeprecationWarning, stacklevel=2)
+        return CheckResult
+    raise AttributeError(f"module 'fairmend_check' has no attribute {name!r}")

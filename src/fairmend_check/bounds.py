@@ -1,7 +1,7 @@
 """Lower bounds of a model's margins over boxes: intervals forward, given lines substituted backward.
 
-Coefficients are rounded as they come; what their rounding can change, given how large the values they multiply are, is
-collected in ``slip`` and subtracted at the end. So every bound is rigorous and costs one matrix product a layer.
+Coefficients are rounded to the nearest double. ``slip`` collects what this rounding can change, given the size of the
+values that they multiply, and is subtracted at the end. Every bound is rigorous, at one matrix product a layer.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Lines:
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """What is known so far: the intervals of what enters each affine layer, and the lines of each activation."""
+    """What is known so far: the intervals of the inputs of each affine layer, and the lines of each activation."""
 
     entering: list[tuple[Array, Array]]
     lines: list[Lines]
 
 
 def interval_layers(model: Model, lower: Array, upper: Array) -> list[tuple[Array, Array]]:
-    """Enclose what every affine layer gives, over boxes, by interval arithmetic alone."""
+    """Enclose the outputs of every affine layer over boxes, by interval arithmetic alone."""
     found = []
     for weight, bias in zip(model.weights, model.biases, strict=True):
         found.append(affine(weight, bias, lower, upper))
@@ -49,7 +49,7 @@ def interval_layers(model: Model, lower: Array, upper: Array) -> list[tuple[Arra
 
 
 def leads(model: Model, classes: np.ndarray) -> Array:
-    """Return which combinations of the outputs are the margins of the classes (boxes, margins, outputs)."""
+    """Return the combinations of outputs that are the margins of the classes (boxes, margins, outputs)."""
     if model.outputs == 1:
         return np.where(classes == 1, 1.0, -1.0)[:, None, None]
     others = np.array([[j for j in range(model.outputs) if j != c] for c in range(model.outputs)])
@@ -61,7 +61,7 @@ def leads(model: Model, classes: np.ndarray) -> Array:
 
 
 def margin_bounds(model: Model, classes: np.ndarray, lower: Array, upper: Array, slopes: Slopes) -> Array:
-    """Return lower bounds of the margins of these classes over boxes (boxes,); -inf where something overflows."""
+    """Return lower bounds of the margins of these classes over boxes (boxes,); -inf on overflow."""
     widest = max(max(weight.shape) for weight in model.weights)
     step = max(1, _ROOM // (2 * widest * widest))
     found = [np.empty(0)]
@@ -94,8 +94,8 @@ def _margins(model: Model, classes: np.ndarray, lower: Array, upper: Array, slop
 def _lower_bounds(model: Model, known: Layers, coefficients: Array, const: Array, slip: Array | float = 0.0) -> Array:
     """Return lower bounds of coefficients · h + const, less slip, where h is the last of the known intervals.
 
-    The form is substituted backward to the input; at every layer on the way its values over the intervals known there
-    are a bound as well, and the best counts. coefficients (boxes, forms, width), const and bounds (boxes, forms)
+    The form is substituted backward to the input. At every layer on the way its values over the known intervals are a
+    bound as well, and the best bound counts. coefficients (boxes, forms, width), const and bounds (boxes, forms)
     """
     best = _over_box(coefficients, const, slip, *known.entering[-1])
     for layer in range(len(known.lines) - 1, -1, -1):
@@ -115,7 +115,7 @@ def _lower_bounds(model: Model, known: Layers, coefficients: Array, const: Array
 
 
 def _over_box(coefficients: Array, const: Array, slip: Array | float, lower: Array, upper: Array) -> Array:
-    """Return lower bounds of forms over boxes; -inf, never nan, where something overflows."""
+    """Return lower bounds of forms over boxes; -inf, never nan, on overflow."""
     n = coefficients.shape[2]
     mid, radius = ball(lower, upper)
     size = np.abs(coefficients)
@@ -127,7 +127,7 @@ def _over_box(coefficients: Array, const: Array, slip: Array | float, lower: Arr
 def _through_affine(
     model: Model, known: Layers, layer: int, coefficients: Array, const: Array, slip: Array | float
 ) -> tuple[Array, Array, Array]:
-    """Rewrite a form of what an affine layer gives as one of what enters it."""
+    """Rewrite a form of the outputs of an affine layer as a form of its inputs."""
     weight, bias = model.weights[layer], model.biases[layer]
     boxes, forms, width = coefficients.shape
     entering = _magnitude(*known.entering[layer])

@@ -1,4 +1,4 @@
-"""The certificate as typed data; the schema of docs/certificate.md, enforced by hand."""
+"""The certificate as typed data, checked against the format in docs/certificate.md."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend_check import document
-from fairmend_check.document import numbers, only_keys, take
+from fairmend_check.errors import CheckError
+from fairmend_check.json_reader import numbers, only_keys, parse_json, read_bytes, take
 from fairmend_check.model import Model
-from fairmend_check.refused import Refused
-from fairmend_check.spec import Spec, read_spec, spec_digest
+from fairmend_check.spec import Spec, read_spec
+from fairmend_check.spec_toml import spec_digest
 
 Array = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ _REGION_KEYS = ("input", "class", "margin", "proof", "pieces")
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A box, and for each activation layer the slopes of the lower and of the upper lines."""
+    """A box, and for each activation layer the slopes of the lower and the upper lines."""
 
     lower: Array
     upper: Array
@@ -34,7 +34,7 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """The claim about the neighbourhood of one input; ``pieces`` is None where its points are the proof."""
+    """The claim about the neighbourhood of one input; ``pieces`` is None if the proof is by points."""
 
     x: Array
     label: int
@@ -44,7 +44,7 @@ class Region:
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """Everything a certificate says, apart from its regions, which need the model's widths to be read."""
+    """The content of a certificate. Its regions are still plain data: reading them needs the widths of the model."""
 
     arithmetic: str
     weights_sha256: str
@@ -59,25 +59,25 @@ class Certificate:
 
 
 def read_certificate(path: Path) -> Certificate:
-    """Return the certificate in a file, its frame checked."""
-    data = document.parse_json(document.read_bytes(path, "certificate"), "certificate")
+    """Return the certificate in a file; its regions are not read yet."""
+    data = parse_json(read_bytes(path, "certificate"), "certificate")
     where = "certificate"
     only_keys(data, _KEYS, where)
     if take(data, "format", str, where) != "fairmend-certificate" or take(data, "version", int, where) != 1:
-        raise Refused("certificate: not a fairmend certificate of version 1")
+        raise CheckError("certificate: not a fairmend certificate of version 1")
     for key in ("fairmend", "method", "claim"):
         take(data, key, str, where)
     arithmetic = take(data, "arithmetic", str, where)
     if arithmetic not in ("real", "float32", "float64"):
-        raise Refused(f"certificate.arithmetic is {arithmetic[:40]!r}; it must be real, float32 or float64")
+        raise CheckError(f"certificate.arithmetic is {arithmetic[:40]!r}; it must be real, float32 or float64")
     model, spec = take(data, "model", dict, where), take(data, "spec", dict, where)
     only_keys(model, _MODEL_KEYS, "certificate.model")
     only_keys(spec, ("sha256", "content"), "certificate.spec")
     dtype = take(model, "dtype", str, "certificate.model")
     if dtype not in ("float32", "float64"):
-        raise Refused(f"certificate.model.dtype is {dtype[:40]!r}; it must be float32 or float64")
+        raise CheckError(f"certificate.model.dtype is {dtype[:40]!r}; it must be float32 or float64")
     if "file_sha256" not in model:
-        raise Refused('certificate.model has no "file_sha256"')
+        raise CheckError('certificate.model has no "file_sha256"')
     found = Certificate(
         arithmetic=arithmetic,
         weights_sha256=_sha256(model, "weights_sha256", "certificate.model"),
@@ -91,35 +91,37 @@ def read_certificate(path: Path) -> Certificate:
         regions=take(data, "regions", list, where),
     )
     if spec_digest(found.spec) != found.spec_sha256:
-        raise Refused("certificate.spec: the content is not the spec whose sha256 is given; one of them was changed")
+        raise CheckError("certificate.spec: content and sha256 do not belong together; one of them was changed")
     if found.spec.width != found.inputs:
-        raise Refused(f"certificate.spec describes {found.spec.width} columns, and the model has {found.inputs} inputs")
+        raise CheckError(
+            f"certificate.spec describes {found.spec.width} columns, but the model has {found.inputs} inputs"
+        )
     if not found.regions and found.blind is None:
-        raise Refused("certificate: no region and no global claim, so it claims nothing")
+        raise CheckError("certificate: it has neither regions nor a global claim, so it claims nothing")
     return found
 
 
 def read_region(entry: Any, number: int, model: Model) -> Region:
-    """Return region ``number``, every list in it of the length that the model asks for."""
+    """Return region ``number``; refuse lists that do not have the widths of the model."""
     where = f"regions[{number}]"
     label = take(entry, "class", int, where)
     only_keys(entry, _REGION_KEYS, where)
     x = numbers(entry.get("input"), model.inputs, f"{where}.input")
     if not 0 <= label < max(2, model.outputs):
-        raise Refused(f"{where}.class is {label}; the model has no such answer")
+        raise CheckError(f"{where}.class is {label}; the model has no such class")
     margin = take(entry, "margin", float, where)
     if not margin > 0:
-        raise Refused(f"{where}.margin is {margin!r}; it must be positive")
+        raise CheckError(f"{where}.margin is {margin!r}; it must be positive")
     proof = take(entry, "proof", str, where)
     if proof == "points":
         if "pieces" in entry:
-            raise Refused(f"{where} is proven by points, so it has no pieces")
+            raise CheckError(f"{where} is proven by points, so it has no pieces")
         return Region(x, label, margin, None)
     if proof != "linear":
-        raise Refused(f"{where}.proof is {proof[:40]!r}; it must be linear or points")
+        raise CheckError(f"{where}.proof is {proof[:40]!r}; it must be linear or points")
     entries = take(entry, "pieces", list, where)
     if not entries:
-        raise Refused(f"{where} has no pieces")
+        raise CheckError(f"{where} has no pieces")
     pieces = [_piece(piece, f"{where}.pieces[{i}]", model) for i, piece in enumerate(entries)]
     return Region(x, label, margin, pieces)
 
@@ -130,14 +132,14 @@ def _piece(entry: Any, where: str, model: Model) -> Piece:
     lower = numbers(entry.get("lower"), model.inputs, f"{where}.lower")
     upper = numbers(entry.get("upper"), model.inputs, f"{where}.upper")
     if not (lower <= upper).all():
-        raise Refused(f"{where} is empty: lower is above upper in column {int(np.argmax(lower > upper))}")
+        raise CheckError(f"{where} is empty: lower is above upper in column {int(np.argmax(lower > upper))}")
     if len(given) != len(model.between):
-        raise Refused(f"{where}.slopes has {len(given)} layers, and the model {len(model.between)} activations")
+        raise CheckError(f"{where}.slopes has {len(given)} layers, but the model has {len(model.between)} activations")
     slopes = []
     for layer, pair in enumerate(given):
         place, width = f"{where}.slopes[{layer}]", len(model.weights[layer])
         if type(pair) is not dict:
-            raise Refused(f"{place} must be an object")
+            raise CheckError(f"{place} must be an object")
         only_keys(pair, ("lower", "upper"), place)
         below = numbers(pair.get("lower"), width, f"{place}.lower")
         slopes.append((below, numbers(pair.get("upper"), width, f"{place}.upper")))
@@ -146,19 +148,19 @@ def _piece(entry: Any, where: str, model: Model) -> Piece:
 
 def _blind(data: dict[str, Any]) -> list[int] | None:
     if "global" not in data:
-        raise Refused('certificate has no "global"')
+        raise CheckError('certificate has no "global"')
     if data["global"] is None:
         return None
     claim = take(data, "global", dict, "certificate")
     only_keys(claim, ("columns",), "certificate.global")
     columns = take(claim, "columns", list, "certificate.global")
     if not columns or not all(type(column) is int and column >= 0 for column in columns):
-        raise Refused("certificate.global.columns must be a list of column numbers")
+        raise CheckError("certificate.global.columns must be a list of column numbers")
     return columns
 
 
 def _sha256(data: dict[str, Any], key: str, where: str) -> str:
     digest = take(data, key, str, where)
     if not re.fullmatch("[0-9a-f]{64}", digest):
-        raise Refused(f"{where}.{key} is not a sha256 in lower-case hexadecimal")
+        raise CheckError(f"{where}.{key} is not a sha256 in lower-case hexadecimal")
     return digest

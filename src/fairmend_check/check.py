@@ -1,21 +1,26 @@
-"""Does a certificate hold for a model file? Every rule of docs/certificate.md, from the files to the verdict."""
+"""Whether a certificate holds for a model file: every rule of docs/certificate.md, from the files to the verdict."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
 
 from fairmend_check.certificate import Certificate, Region, read_certificate, read_region
+from fairmend_check.claim import describe_claim
+from fairmend_check.errors import CannotAnswerError, CheckError
 from fairmend_check.model import Model, weights_digest, with_activations_of
-from fairmend_check.model_file import read_model
-from fairmend_check.refused import Refused
+from fairmend_check.read_model import read_model
 from fairmend_check.regions import check_coverage, prove
-from fairmend_check.report import CheckResult
-from fairmend_check.spec import Spec, first_difference, read_spec_file
+from fairmend_check.result import CheckResult
+from fairmend_check.spec import Spec, first_difference
+from fairmend_check.spec_toml import read_spec_file
+
+__all__ = ["check", "check_files"]
 
 MAX_REASONS = 20
 
@@ -23,104 +28,121 @@ MAX_REASONS = 20
 def check(
     certificate: str | PathLike[str], model: str | PathLike[str], spec: str | PathLike[str] | None = None
 ) -> CheckResult:
-    """Check a certificate against a model file, and against a spec file where one is named.
+    """Check a certificate against a model file, and against a spec file if you pass one.
 
-    Whatever the files hold, the answer is a report: what cannot be confirmed is not valid, and the reasons say why.
+    Returns a result whatever the files hold: a claim that cannot be confirmed is not valid, and the reasons say why.
+
+    Parameters
+    ----------
+    certificate : the certificate, a .json file
+    model : the model that the certificate is about: .onnx, .safetensors, .pth, .pt, .h5, .keras or .nnet
+    spec : a spec, a .toml file; the certificate is not valid if it is about another spec
     """
-    started = time.perf_counter()
-    answer = _Answer()
     try:
-        _check(answer, Path(certificate), Path(model), None if spec is None else Path(spec))
-    except Refused as error:
-        answer.reasons.append(str(error))
+        return check_files(certificate, model, spec)
+    except CannotAnswerError as error:
+        return CheckResult(False, (str(error),), "", 0, None, None, 0.0)
+
+
+def check_files(
+    certificate: str | PathLike[str], model: str | PathLike[str], spec: str | PathLike[str] | None = None
+) -> CheckResult:
+    """Do as `check` does, but raise CannotAnswerError if this Python cannot compare the spec."""
+    started = time.perf_counter()
+    found = _Findings()
+    try:
+        _check(found, Path(certificate), Path(model), None if spec is None else Path(spec))
+    except CannotAnswerError:
+        raise
+    except CheckError as error:
+        found.reasons.append(str(error))
     except MemoryError:
-        answer.reasons.append("the certificate or the model needs more memory than there is")
+        found.reasons.append("the certificate or the model needs more memory than this machine has")
     except Exception as error:  # a checker that fails has confirmed nothing
-        answer.reasons.append(f"it could not be checked ({type(error).__name__}: {str(error)[:200]})")
+        found.reasons.append(f"the check failed ({type(error).__name__}: {str(error)[:200]})")
     return CheckResult(
-        valid=not answer.reasons,
-        reasons=tuple(_shortened(answer.reasons)),
-        claim=answer.claim,
-        regions=answer.regions,
-        covers_inference=answer.covers_inference,
-        least_margin=answer.least_margin,
+        valid=not found.reasons,
+        reasons=tuple(_shorten(found.reasons)),
+        claim=found.claim,
+        regions=found.regions,
+        covers_inference=found.covers_inference,
+        least_margin=found.least_margin,
         seconds=time.perf_counter() - started,
     )
 
 
-class _Answer:
-    """What is known so far."""
+@dataclass
+class _Findings:
+    """What the check has found so far."""
 
-    def __init__(self) -> None:
-        self.reasons: list[str] = []
-        self.claim = ""
-        self.regions = 0
-        self.covers_inference: bool | None = None
-        self.least_margin: float | None = None
+    reasons: list[str] = field(default_factory=list)
+    claim: str = ""
+    regions: int = 0
+    covers_inference: bool | None = None
+    least_margin: float | None = None
 
 
-def _check(answer: _Answer, certificate: Path, model: Path, spec: Path | None) -> None:
+def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None) -> None:
     claimed = read_certificate(certificate)
-    answer.regions = len(claimed.regions)
-    answer.claim = claim_of(claimed)
+    found.regions = len(claimed.regions)
+    found.claim = describe_claim(claimed)
     if spec is not None:
-        answer.reasons += _spec_reasons(claimed, spec)
+        found.reasons += _spec_reasons(claimed, spec)
     network, named = _matching_model(claimed, model)
     if not named:
         between = network.between[0].name
-        answer.claim += f" The model's file holds weights only: all this holds if {between} stands between its layers."
+        found.claim += f" The model file stores weights only: the claim holds if the activation is {between}."
     if claimed.arithmetic == "float32" and network.dtype == "float64":
-        raise Refused("certificate.arithmetic is float32, but the model's weights are float64 and would be rounded")
+        raise CheckError("certificate.arithmetic is float32, but the model's weights are float64 and would be rounded")
     if claimed.blind is not None:
-        answer.reasons += _global_reasons(claimed.blind, claimed.spec, network)
-    answer.covers_inference = True  # what does not depend on a column does not in floating point either
+        found.reasons += _global_reasons(claimed.blind, claimed.spec, network)
+    found.covers_inference = True  # what does not depend on a column does not in floating point either
     if claimed.regions:
         regions = [read_region(entry, number, network) for number, entry in enumerate(claimed.regions)]
         claimed.regions.clear()  # the parsed JSON is many times larger than the arrays
-        _check_regions(answer, claimed, network, regions)
+        _check_regions(found, claimed, network, regions)
 
 
-def _check_regions(answer: _Answer, claimed: Certificate, network: Model, regions: list[Region]) -> None:
-    answer.covers_inference = None
-    missing = check_coverage(network, claimed.spec, regions)
-    if missing:
-        answer.reasons += missing
+def _check_regions(found: _Findings, claimed: Certificate, network: Model, regions: list[Region]) -> None:
+    found.covers_inference = None
+    uncovered = check_coverage(network, claimed.spec, regions)
+    if uncovered:
+        found.reasons += uncovered
         return
     precision = network.dtype if claimed.arithmetic == "real" else claimed.arithmetic
     proven = prove(network, claimed.spec, regions, precision)
     least = float(proven.margin.min())
-    answer.least_margin = least if np.isfinite(least) else None
-    answer.covers_inference = bool(proven.covers.all())
+    found.least_margin = least if np.isfinite(least) else None
+    found.covers_inference = bool(proven.covers.all())
     for number, (region, margin) in enumerate(zip(regions, proven.margin, strict=True)):
         if not margin >= region.margin:
-            found = f"{margin:.9g}" if np.isfinite(margin) else "no bound"
-            answer.reasons.append(
-                f"regions[{number}]: the margin of class {region.label} is claimed to be at least {region.margin:.9g}, "
-                f"and only {found} can be confirmed"
+            confirmed = f"only {margin:.9g} can be confirmed" if np.isfinite(margin) else "no bound can be confirmed"
+            found.reasons.append(
+                f"regions[{number}]: the claimed margin of class {region.label} is {region.margin:.9g}, but {confirmed}"
             )
     if claimed.arithmetic != "real":
-        answer.reasons += [
+        found.reasons += [
             f"regions[{number}]: the margin does not exceed the rounding errors of {precision} inference"
             for number in np.flatnonzero(~proven.covers)
         ]
 
 
 def _matching_model(claimed: Certificate, path: Path) -> tuple[Model, bool]:
-    """Return the model in the file, if it is the one the certificate is about, and whether it names its activations."""
+    """Return the model in the file, if the certificate is about it, and whether the file names its activations."""
     network, file_sha256 = read_model(path)
     named = network.activations is not None or len(network.weights) == 1
     network = with_activations_of(network, claimed.weights_sha256)
     if weights_digest(network) != claimed.weights_sha256:
-        raise Refused(f"model {path.name}: its weights are not those the certificate is about (weights_sha256 differs)")
+        raise CheckError(f"model {path.name}: the certificate is about other weights (weights_sha256 differs)")
     if claimed.file_sha256 not in (None, file_sha256):
-        raise Refused(f"model {path.name}: it is not the file the certificate is about (file_sha256 differs)")
+        raise CheckError(f"model {path.name}: the certificate is about another file (file_sha256 differs)")
     for what, here, there in (
         ("inputs", network.inputs, claimed.inputs),
         ("outputs", network.outputs, claimed.outputs),
         ("dtype", network.dtype, claimed.dtype),
     ):
         if here != there:
-            raise Refused(f"certificate.model.{what} is {there}, and the model has {here}")
+            raise CheckError(f"certificate.model.{what} is {there}, but the model has {here}")
     return network, named
 
 
@@ -131,51 +153,16 @@ def _spec_reasons(claimed: Certificate, path: Path) -> list[str]:
 
 
 def _global_reasons(columns: Sequence[int], spec: Spec, network: Model) -> list[str]:
-    wanted = spec.protected_columns()
-    if sorted(columns) != sorted(wanted):
+    protected = spec.protected_columns()
+    if sorted(columns) != sorted(protected):
         return [
-            f"certificate.global.columns are {sorted(columns)[:20]}, and those of the protected features are "
-            f"{sorted(wanted)[:20]}"
+            f"certificate.global.columns is {sorted(columns)[:20]}, but the columns of the protected features are "
+            f"{sorted(protected)[:20]}"
         ]
     used = [column for column in sorted(columns) if np.any(network.weights[0][:, column] != 0)]
-    return [f"certificate.global: the model does depend on column {column}" for column in used]
+    return [f"certificate.global: the model depends on column {column}" for column in used]
 
 
-def claim_of(claimed: Certificate) -> str:
-    """Say what the data of a certificate claims; its own sentence is not evidence of anything."""
-    protected = _listed([feature.name for feature in claimed.spec.features if feature.protected])
-    sentences = []
-    if claimed.blind is not None:
-        sentences.append(f"For every input at all, the output of this model does not depend on {protected}.")
-    if claimed.regions:
-        near = [f"{f.name} by up to {f.tolerance:g}" for f in claimed.spec.features if f.tolerance > 0]
-        count = len(claimed.regions)
-        who = "The input" if count == 1 else f"Each of the {count} inputs"
-        also = f", and changing {_listed(near)} as well" if near else ""
-        where = "" if claimed.arithmetic == "real" else f" and in {claimed.arithmetic} inference"
-        sentences.append(
-            f"{who} listed here gets one answer from this model whatever its {protected}{also}, in real arithmetic"
-            f"{where}. Whatever means: {_values(claimed.spec)}."
-        )
-    return " ".join(sentences)
-
-
-def _values(spec: Spec) -> str:
-    """Say which values of protected features were looked at: a claim is about no others."""
-    shown = []
-    for feature in (f for f in spec.features if f.protected):
-        if feature.categories:
-            words = ", ".join(feature.categories[:12]) + (", …" if len(feature.categories) > 12 else "")
-        else:
-            words = f"{feature.low:.12g} to {feature.high:.12g}"
-        shown.append(f"{feature.name} {words}")
-    return "; ".join(shown)
-
-
-def _listed(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def _shortened(reasons: list[str]) -> list[str]:
+def _shorten(reasons: list[str]) -> list[str]:
     more = len(reasons) - MAX_REASONS
-    return reasons if more <= 0 else [*reasons[:MAX_REASONS], f"and {more:,} more reasons of this kind"]
+    return reasons if more <= 0 else [*reasons[:MAX_REASONS], f"and {more:,} more reasons"]

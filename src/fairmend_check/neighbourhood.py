@@ -1,7 +1,7 @@
 """The neighbourhood of an input, as docs/certificate.md defines it: for each column, which values it may take.
 
 Values are numbers of the model's type. An `Axis` numbers those of one varying feature, in order, so that boxes become
-boxes of whole numbers and covering can be decided exactly.
+boxes of whole numbers and coverage can be decided exactly.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend_check.refused import Refused
+from fairmend_check.errors import CheckError
 from fairmend_check.spec import Feature, Spec
 
 Array = NDArray[np.float64]
@@ -51,12 +51,14 @@ def neighbourhood(spec: Spec, x: Array, dtype: str) -> Neighbourhood:
     with np.errstate(over="ignore", under="ignore"):
         off = np.flatnonzero(x != x.astype(kind).astype(np.float64))
     if off.size:
-        raise Refused(f"input[{off[0]}] = {float(x[off[0]])!r} is not a {dtype} number, so it is no input of the model")
+        raise CheckError(
+            f"input[{off[0]}] = {float(x[off[0]])!r} is not a {dtype} number, so it cannot be an input of the model"
+        )
     fixed = np.ones(len(x), dtype=np.bool_)
     axes = []
     for feature, start in spec.columns():
         own = _own_value(feature, start, x)
-        if feature.reach > 0 and feature.low < feature.high:
+        if feature.varies:
             fixed[start : start + feature.width] = False
             axes.append(_axis(feature, start, own, float(x[start]), kind))
     return Neighbourhood(x, fixed, tuple(axes))
@@ -68,24 +70,24 @@ def encode(feature: Feature, values: Array, kind: np.dtype[np.floating]) -> Arra
     with np.errstate(all="ignore"):
         encoded: Array = ((values - offset) / factor).astype(kind).astype(np.float64)
     if not np.isfinite(encoded).all():
-        raise Refused(f'feature "{feature.name}": its encoded values do not fit {kind.name}')
+        raise CheckError(f'feature "{feature.name}": the encoded values do not fit {kind.name}')
     return encoded
 
 
 def corners(feature: Feature) -> Array:
-    """Return the columns of each category of a one-hot feature: 1 in its own, which a dropped one does not have."""
+    """Return the columns of each category of a one-hot feature: 1 in its own column; a dropped category has none."""
     square = np.eye(len(feature.categories))
     return square if feature.dropped is None else np.delete(square, feature.categories.index(feature.dropped), axis=1)
 
 
 def _own_value(feature: Feature, start: int, x: Array) -> float:
-    """Return the value of x; refuse columns that no value of the feature gives."""
+    """Return the value of x; refuse columns that are not the encoding of a value."""
     where = f'feature "{feature.name}" of the input'
     if feature.one_hot:
         group = x[start : start + feature.width]
         ones = np.flatnonzero(group)
         if not np.isin(group, (0.0, 1.0)).all() or len(ones) > 1 or (len(ones) == 0 and feature.dropped is None):
-            raise Refused(f"{where} is not one-hot: {group.tolist()[:10]}")
+            raise CheckError(f"{where} is not one-hot: {group.tolist()[:10]}")
         if feature.dropped is None:
             return float(ones[0])
         dropped = feature.categories.index(feature.dropped)
@@ -98,7 +100,7 @@ def _own_value(feature: Feature, start: int, x: Array) -> float:
     slack = _RELATIVE * (abs(nearest) + abs(offset)) + _SMALLEST * factor
     if not abs(value - nearest) <= slack:
         what = "is not a whole number" if feature.low <= value <= feature.high else "is outside its range"
-        raise Refused(f"{where} is {value:.10g}, which {what}; x must belong to its own neighbourhood")
+        raise CheckError(f"{where} is {value:.10g}, which {what}; an input must belong to its own neighbourhood")
     return nearest
 
 
@@ -122,7 +124,9 @@ def listed(around: Neighbourhood) -> tuple[list[Axis], int]:
     for axis in around.axes:
         if axis.values is None:
             why = "is continuous" if not axis.feature.whole else "has too many values"
-            raise Refused(f'feature "{axis.feature.name}" {why}, so the neighbourhood cannot be checked point by point')
+            raise CheckError(
+                f'feature "{axis.feature.name}" {why}, so the neighbourhood cannot be checked point by point'
+            )
         count *= len(axis.values)
     return list(around.axes), count
 

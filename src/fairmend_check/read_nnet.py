@@ -1,7 +1,7 @@
-"""The .nnet format: text, with ReLU between the layers.
+"""Read .nnet files: text, with ReLU between the layers.
 
-Programs differ in what they do with the lines of minima, maxima, means and ranges. Only a file in which these mean
-nothing, as fairmend writes it, has one meaning that can be checked.
+Programs differ in how they use the lines of minima, maxima, means and ranges. Only a file in which these lines have no
+effect, as fairmend writes it, has a single meaning that can be checked.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend_check import document
+from fairmend_check import json_reader
+from fairmend_check.errors import CheckError
 from fairmend_check.model import MAX_WIDTH, Activation, Model, make_model
-from fairmend_check.refused import Refused
 
 _NOTE = "// fairmend "
-_AGAIN = "load it with fairmend and save it again"
+_AGAIN = "load the model with fairmend and save it again"
 
 
 def read_nnet(content: bytes) -> Model:
-    """Return the model, if nothing in the file can be understood in two ways."""
+    """Return the model, if the file has a single meaning."""
     if not content.endswith(b"\n"):
-        raise Refused("it is truncated")
+        raise CheckError("the file is truncated")
     lines = [line.strip() for line in content.decode("ascii").splitlines()]
     notes = [line[len(_NOTE) :] for line in lines if line.startswith(_NOTE)]
     if len(notes) != 1:
-        raise Refused(f"it does not say which precision it is meant in; {_AGAIN}")
+        raise CheckError(f"the file does not name its precision; {_AGAIN}")
     dtype = _dtype(notes[0])
     rows = [line for line in lines if line and not line.startswith("//")]
     if len(rows) < 7:
-        raise Refused("it is truncated")
+        raise CheckError("the file is truncated")
     depth, inputs, outputs, _ = _sizes(rows[0], 4)
     widths = _sizes(rows[1], depth + 1)
     if widths[0] != inputs or widths[-1] != outputs or len(rows) != 7 + 2 * sum(widths[1:]):
-        raise Refused("its header does not describe its layers")
+        raise CheckError("the header does not describe the layers")
     _check_header(rows, inputs, float(np.finfo(dtype).max))
     layers, start = [], 7
     for before, after in pairwise(widths):
@@ -47,43 +47,43 @@ def read_nnet(content: bytes) -> Model:
 
 
 def _dtype(note: str) -> np.dtype[np.floating]:
-    said = document.parse_json(note.encode("ascii"), "its note")
-    dtype, closing = (document.take(said, key, str, "its note") for key in ("dtype", "closing"))
+    said = json_reader.parse_json(note.encode("ascii"), "the note")
+    dtype, closing = (json_reader.take(said, key, str, "the note") for key in ("dtype", "closing"))
     known = dtype in ("float32", "float64") and closing in ("none", "sigmoid", "softmax")
-    if document.take(said, "version", int, "its note") != 1 or not known:
-        raise Refused("its note is of another version")
+    if json_reader.take(said, "version", int, "the note") != 1 or not known:
+        raise CheckError("the note is of an unknown version")
     return np.dtype(dtype)
 
 
 def _check_header(rows: list[str], inputs: int, most: float) -> None:
-    """Refuse what clips or scales."""
+    """Refuse minima, maxima, means and ranges that clip or scale."""
     if max(_numbers(rows[3], inputs)) > -most or min(_numbers(rows[4], inputs)) < most:
-        raise Refused(f"some programs clip its inputs to its minima and maxima, and others do not; {_AGAIN}")
+        raise CheckError(f"some programs clip the inputs to the minima and maxima in the file, others do not; {_AGAIN}")
     if any(_numbers(rows[5], inputs + 1)) or set(_numbers(rows[6], inputs + 1)) != {1.0}:
-        raise Refused(f"some programs apply its means and ranges, and others do not; {_AGAIN}")
+        raise CheckError(f"some programs apply the means and ranges in the file, others do not; {_AGAIN}")
 
 
 def _exactly(values: NDArray[np.float64], dtype: np.dtype[np.floating]) -> NDArray[np.floating]:
-    """Return the numbers in the type they are meant in, which must hold them as they are."""
+    """Return the numbers in the type that the note names, which must represent them exactly."""
     with np.errstate(over="ignore"):
         found = values.astype(dtype)
     if not np.array_equal(found.astype(np.float64), values):
-        raise Refused(f"it holds a number that is not one of {dtype.name}; {_AGAIN}")
+        raise CheckError(f"the file contains a number that {dtype.name} cannot represent; {_AGAIN}")
     return found
 
 
 def _sizes(row: str, count: int) -> list[int]:
     values = _numbers(row, count)
     if not all(value.is_integer() and 1 <= value <= MAX_WIDTH for value in values):
-        raise Refused("its header holds something that is not a size")
+        raise CheckError("the header contains a number that is not a size")
     return [int(value) for value in values]
 
 
 def _numbers(row: str, count: int) -> list[float]:
     parts = row.rstrip(",").split(",")
     if len(parts) != count:
-        raise Refused(f"a line of it has {len(parts):,} numbers instead of {count:,}")
+        raise CheckError(f"a line has {len(parts):,} numbers instead of {count:,}")
     values = [float(part) for part in parts]
     if not all(map(math.isfinite, values)):
-        raise Refused("it holds a number that is not finite")
+        raise CheckError("the file contains a number that is not finite")
     return values

@@ -1,4 +1,4 @@
-"""The regions of a certificate: are they covered, and is their margin what they claim?"""
+"""The regions of a certificate: whether their pieces cover them, and which margin can be confirmed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 
 from fairmend_check.bounds import interval_layers, leads, margin_bounds
 from fairmend_check.certificate import Region
-from fairmend_check.cover import uncovered
-from fairmend_check.inference import inference_error, inference_error_of
+from fairmend_check.coverage import find_uncovered
+from fairmend_check.errors import CheckError
+from fairmend_check.inference_error import inference_error, inference_error_of
 from fairmend_check.model import Model
 from fairmend_check.neighbourhood import Neighbourhood, listed, neighbourhood, points
-from fairmend_check.refused import Refused
 from fairmend_check.rounding import Array, down
 from fairmend_check.spec import Spec
 
@@ -21,15 +21,15 @@ _BATCH = 2**20  # numbers in a batch of points, at the widest layer
 
 
 @dataclass(frozen=True, eq=False)
-class Proven:
-    """For each region the margin that was found and whether it exceeds the error of inference; (regions,)."""
+class ProvenMargins:
+    """For each region the confirmed margin, and whether it exceeds the error of inference; (regions,)."""
 
     margin: Array
     covers: np.ndarray
 
 
 def check_coverage(model: Model, spec: Spec, regions: list[Region]) -> list[str]:
-    """Return what is wrong with inputs, and with pieces that do not cover their neighbourhood."""
+    """Return a reason for each input that is not possible, and for pieces that do not cover its neighbourhood."""
     reasons, total = [], 0
     for number, region in enumerate(regions):
         try:
@@ -37,21 +37,21 @@ def check_coverage(model: Model, spec: Spec, regions: list[Region]) -> list[str]
             if region.pieces is None:
                 total += listed(around)[1]
                 continue
-        except Refused as error:
+        except CheckError as error:
             reasons.append(f"regions[{number}]: {error}")
             continue
         lower = np.stack([piece.lower for piece in region.pieces])
         upper = np.stack([piece.upper for piece in region.pieces])
-        hole = uncovered(around, lower, upper, model.dtype)
+        hole = find_uncovered(around, lower, upper, model.dtype)
         if hole is not None:
-            reasons.append(f"regions[{number}]: its pieces do not cover the neighbourhood: {hole}")
+            reasons.append(f"regions[{number}]: the pieces do not cover the neighbourhood: {hole}")
     if total > MAX_POINTS:
-        reasons.append(f"regions: {total:,} points are too many to check; at most {MAX_POINTS:,} are")
+        reasons.append(f"regions: {total:,} points are too many to check; the limit is {MAX_POINTS:,}")
     return reasons
 
 
-def prove(model: Model, spec: Spec, regions: list[Region], precision: str) -> Proven:
-    """Return margins of all regions, which are covered."""
+def prove(model: Model, spec: Spec, regions: list[Region], precision: str) -> ProvenMargins:
+    """Return the margins of all regions, which must be covered."""
     margin = np.full(len(regions), np.inf)
     excess = np.full(len(regions), np.inf)  # of the margin over the error of inference
     boxes = [(number, piece) for number, region in enumerate(regions) for piece in region.pieces or ()]
@@ -72,7 +72,7 @@ def prove(model: Model, spec: Spec, regions: list[Region], precision: str) -> Pr
         if region.pieces is None:
             around = neighbourhood(spec, region.x, model.dtype)
             margin[number], excess[number] = _over_points(model, around, region.label, precision)
-    return Proven(margin, excess > 0)
+    return ProvenMargins(margin, excess > 0)
 
 
 def _over_points(model: Model, around: Neighbourhood, label: int, precision: str) -> tuple[float, float]:

@@ -1,7 +1,7 @@
-"""Activations: where their values lie, and the lines of given slopes that enclose them on an interval.
+"""Activations on an interval: their values, and the lines of given slopes that enclose them.
 
 For a slope s, the highest line below f on [l, u] has the intercept min f(z) - s z, the lowest above it the maximum.
-Any slope gives a sound line; the intercepts are computed here, whatever the certificate says.
+Any slope gives a sound line. The intercepts are computed here and never taken from the certificate.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _curved_minimum(activation: Activation, slope: Array, lower: Array, upper: A
     tight, and an inexact point costs tightness only. On the concave part the ends decide.
     """
     right = np.minimum(upper, 0.0)
-    touch = np.clip(-_steepness(activation, slope), lower, right)
+    touch = np.clip(-_touching_point(activation, slope), lower, right)
     value = _curve(activation, touch)
     derivative = (1 - value) * (1 + value if activation.name == "tanh" else value)
     excess = derivative - slope
@@ -92,13 +92,13 @@ def _curved_minimum(activation: Activation, slope: Array, lower: Array, upper: A
         low = _values(activation, z)[0]
         end = down(low - line - (4 * U * (np.abs(line) + np.abs(low)) + TINY))
         least = np.minimum(least, np.where(upper > 0, end, np.inf))
-    # Of an interval of no positive length nothing may be left: its one end at or below zero is convex or, at 0, here.
+    # Neither part covers the interval that is the single point 0.
     zero = down(_values(activation, np.zeros_like(lower))[0])
     return np.where((lower >= 0) & (upper <= 0), zero, least)
 
 
-def _steepness(activation: Activation, slope: Array) -> Array:
-    """Return about the z >= 0 where the derivative is the slope: 0 above all derivatives, far out for none."""
+def _touching_point(activation: Activation, slope: Array) -> Array:
+    """Return roughly the z >= 0 at which the derivative equals the slope; 0 for slopes above every derivative."""
     share = slope if activation.name == "tanh" else 4 * slope
     z = np.arctanh(np.sqrt(np.clip(1 - share, 0.0, 1.0 - U)))
     return z if activation.name == "tanh" else 2 * z

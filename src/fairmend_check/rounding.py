@@ -1,7 +1,7 @@
-"""Outward rounding in double precision: what the computed number may be off by, with nothing left out.
+"""Outward rounding in double precision: bounds of every error that a computed number can have.
 
-Assumed of the machine: IEEE 754 double precision, rounding to nearest; sums of products in any order, with or without
-fused multiply-add, subnormal numbers possibly flushed to zero; `tanh` and `exp` of the library within 8 units in the
+Assumptions: IEEE 754 double precision, rounding to nearest; sums of products in any order, with or without fused
+multiply-add, subnormal numbers possibly flushed to zero; `tanh` and `exp` of the library within 8 units in the
 last place. With u = 2^-53, a dot product of n terms is then off by at most gamma(n) times that of the absolute values
 (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1), plus underflow.
 """
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 U = 2.0**-53
-TINY = 2.0**-900  # far above all that underflow can lose in sums of up to 2^20 terms that are multiplied by up to 2^90
+TINY = 2.0**-900  # far above the loss by underflow in sums of up to 2^20 terms that are multiplied by up to 2^90
 LIBRARY = 32 * U  # relative error of tanh (8 ulp) and of the sigmoid made of exp (8 ulp, an addition and a division)
 GENEROUS = 1 + 2.0**-20  # covers the rounding in computing an error bound, which is itself small
 
@@ -25,7 +25,7 @@ def gamma(n: int) -> float:
 
 
 def down(values: Array) -> Array:
-    """Return the next number below, which a correctly rounded operation cannot have passed; nan becomes -inf."""
+    """Return the next number below, a lower bound of what a correctly rounded operation computes; nan becomes -inf."""
     return np.where(np.isnan(values), -np.inf, np.nextafter(values, -np.inf))
 
 

@@ -31,7 +31,8 @@ def test_a_valid_certificate(repaired):
     assert result.exit_code == 0
     assert result.stdout.startswith("VALID")
     assert (
-        "Each of the 5 inputs listed here gets one answer from this model whatever its age and gender" in result.stdout
+        "For each of the 5 inputs listed here, the prediction of this model stays the same whatever its age and gender"
+        in result.stdout
     )
     assert "least margin of 5 neighbourhoods is" in result.stdout
 
@@ -51,7 +52,7 @@ def test_a_refused_certificate(repaired):
     result = check(repaired, certificate="changed.json")
     assert result.exit_code == 1
     assert result.stdout.startswith("INVALID")
-    assert "regions[3]: the margin of class" in result.stdout
+    assert "regions[3]: the claimed margin of class" in result.stdout
     document = json.loads(check(repaired, "--json", certificate="changed.json").stdout)
     assert document["valid"] is False
     assert len(document["reasons"]) == 1

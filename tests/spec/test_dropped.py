@@ -18,8 +18,9 @@ from fairmend.repair.blind import references
 from fairmend.search.values import Space
 from fairmend.spec import Feature, Spec
 from fairmend.spec.toml import toml_bytes
-from fairmend_check.refused import Refused
-from fairmend_check.spec import read_spec, spec_digest
+from fairmend_check.errors import CheckError
+from fairmend_check.spec import read_spec
+from fairmend_check.spec_toml import spec_digest
 from support.strategies_spec import specs, unhurried
 
 RACE = Feature(
@@ -84,7 +85,7 @@ def test_what_makes_no_sense_is_refused(change, words):
         Feature("race", **(plain | change))
     entry = {key: value for key, value in (plain | change).items() if value is not None}
     entry |= {"name": "race", "categories": list(entry["categories"])}
-    with pytest.raises(Refused):
+    with pytest.raises(CheckError):
         read_spec({"feature": [entry, {"name": "s", "kind": "integer", "range": [0, 1], "protected": True}]}, "spec")
 
 
@@ -93,7 +94,7 @@ def test_a_missing_number_must_be_a_possible_one(missing):
     with refused('"age"', "missing"):
         Feature("age", "integer", range=(18, 60), missing=missing)
     entry = {"name": "age", "kind": "integer", "range": [18, 60], "missing": missing, "protected": True}
-    with pytest.raises(Refused):
+    with pytest.raises(CheckError):
         read_spec({"feature": [entry]}, "spec")
 
 

@@ -195,13 +195,13 @@ def _names(words: Sequence[str]) -> str:
 
 
 def _region_claim(spec: Spec, count: int, arithmetic: str) -> str:
-    tolerances = [f"{f.name} by up to {f.tolerance:g}" for f in spec.features if f.tolerance > 0]
-    who = "The input" if count == 1 else f"Each of the {count} inputs"
+    tolerances = [f"{f.name} by up to {f.tolerance:g}" for f in spec.features if f.tolerance > 0 and f.varies]
+    who = "the input" if count == 1 else f"each of the {count} inputs"
     where = "in real arithmetic" if arithmetic == "real" else f"in real arithmetic and in {arithmetic} inference"
-    also = f", and changing {_names(tolerances)} as well" if tolerances else ""
+    also = f", even if you also change {_names(tolerances)}" if tolerances else ""
     protected = _names([f.name for f in spec.protected])
-    claim = f"{who} listed here gets one answer from this model whatever its {protected}{also}, {where}."
-    return f"{claim} Whatever means: {'; '.join(map(_values, spec.protected))}."
+    claim = f"For {who} listed here, the prediction of this model stays the same whatever its {protected}{also}."
+    return f"{claim} This holds {where}, for these values: {'; '.join(map(_values, spec.protected))}."
 
 
 def _values(feature: Feature) -> str:
@@ -216,4 +216,4 @@ def _values(feature: Feature) -> str:
 
 def _global_claim(spec: Spec) -> str:
     protected = _names([f.name for f in spec.protected])
-    return f"For every input at all, the output of this model does not depend on {protected}."
+    return f"For every input, the output of this model does not depend on {protected}."

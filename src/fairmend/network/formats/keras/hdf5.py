@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.errors import FairmendError
+from fairmend_check.errors import CheckError as Refused
 from fairmend_check.hdf5 import Hdf5, Node
-from fairmend_check.refused import Refused
 
 
 class Hdf5File:

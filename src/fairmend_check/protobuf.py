@@ -1,10 +1,10 @@
-"""The wire format of protocol buffers, as far as ONNX files need it."""
+"""Read the wire format of protocol buffers, as far as ONNX files use it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fairmend_check.refused import Refused
+from fairmend_check.errors import CheckError
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
@@ -26,9 +26,9 @@ def fields(message: memoryview) -> Iterator[tuple[int, int, Value]]:
             elif kind in (FIXED64, FIXED32):
                 size = 8 if kind == FIXED64 else 4
             else:
-                raise Refused("not an ONNX file (unknown wire type)")
+                raise CheckError("not an ONNX file (unknown wire type)")
             if size > end - position:
-                raise Refused("the file is truncated")
+                raise CheckError("the file is truncated")
             value, position = message[position : position + size], position + size
         yield number, kind, value
 
@@ -46,7 +46,7 @@ def messages(found: dict[int, list[tuple[int, Value]]], number: int) -> list[mem
     out = []
     for kind, value in found.get(number, []):
         if kind != BYTES or isinstance(value, int):
-            raise Refused(f"field {number} has an unexpected type")
+            raise CheckError(f"field {number} has an unexpected type")
         out.append(value)
     return out
 
@@ -69,7 +69,7 @@ def integers(found: dict[int, list[tuple[int, Value]]], number: int) -> list[int
                 one, position = _varint(value, position)
                 out.append(one)
         else:
-            raise Refused(f"field {number} has an unexpected type")
+            raise CheckError(f"field {number} has an unexpected type")
     return [one - 2**64 if one >= 2**63 else one for one in out]
 
 
@@ -77,10 +77,10 @@ def _varint(data: memoryview, position: int) -> tuple[int, int]:
     result = 0
     for shift in range(0, 70, 7):
         if position >= len(data):
-            raise Refused("the file is truncated")
+            raise CheckError("the file is truncated")
         byte = data[position]
         position += 1
         result |= (byte & 0x7F) << shift
         if byte < 0x80:
             return result & (2**64 - 1), position
-    raise Refused("not an ONNX file (a number does not end)")
+    raise CheckError("not an ONNX file (an unterminated number)")

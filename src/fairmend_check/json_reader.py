@@ -1,4 +1,4 @@
-"""JSON from an untrusted file: limits that are checked before anything is parsed, then typed access to its parts."""
+"""Read JSON from an untrusted file: limits come first, then the parser, then typed access to the parts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend_check.refused import Refused
+from fairmend_check.errors import CheckError
 
 MAX_BYTES = 512 * 2**20
 MAX_DEPTH = 50
@@ -22,7 +22,14 @@ MAX_INTEGER = 10**15
 _CHUNK = 2**22
 
 T = TypeVar("T")
-_WORDS = {dict: "an object", list: "a list", str: "a text", int: "a whole number", float: "a number", bool: "a boolean"}
+_TYPE_NAMES = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "a boolean",
+}
 
 
 def read_bytes(path: Path, what: str, limit: int = MAX_BYTES) -> bytes:
@@ -30,100 +37,106 @@ def read_bytes(path: Path, what: str, limit: int = MAX_BYTES) -> bytes:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise Refused(f"{what} {path.name}: not a file")
+            raise CheckError(f"{what} {path.name}: not a file")
         if status.st_size > limit:
-            raise Refused(f"{what} {path.name}: {status.st_size:,} bytes; more than {limit:,} are not read")
+            raise CheckError(
+                f"{what} {path.name}: {status.st_size:,} bytes; files of more than {limit:,} bytes are not read"
+            )
         with path.open("rb") as file:
             content = file.read(limit + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise Refused(f"{what} {path}: cannot be read ({reason})") from error
+        raise CheckError(f"{what} {path}: cannot be read ({reason})") from error
     if len(content) > limit:
-        raise Refused(f"{what} {path.name}: it grew beyond {limit:,} bytes while it was read")
+        raise CheckError(f"{what} {path.name}: the file grew beyond {limit:,} bytes during reading")
     return content
 
 
 def parse_json(content: bytes, what: str) -> Any:
-    """Return the JSON document, which must be one that a strict reader can take in at bounded cost."""
+    """Return the JSON document; refuse one that is not strict JSON or too costly to parse."""
     _check_size(content, what)
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Refused(f"{what}: not UTF-8 text (byte {error.start:,})") from error
+        raise CheckError(f"{what}: not UTF-8 text (byte {error.start:,})") from error
     try:
         return json.loads(text, parse_int=_integer, parse_constant=_constant, object_pairs_hook=_object)
-    except Refused as error:
-        raise Refused(f"{what}: {error}") from error
+    except CheckError as error:
+        raise CheckError(f"{what}: {error}") from error
     except json.JSONDecodeError as error:
-        raise Refused(f"{what}: not valid JSON (line {error.lineno}, column {error.colno}: {error.msg})") from error
+        raise CheckError(f"{what}: not valid JSON (line {error.lineno}, column {error.colno}: {error.msg})") from error
     except (RecursionError, MemoryError, ValueError) as error:
-        raise Refused(f"{what}: cannot be parsed ({type(error).__name__})") from error
+        raise CheckError(f"{what}: cannot be parsed ({type(error).__name__})") from error
 
 
 def take(data: Any, key: str, kind: type[T], where: str) -> T:
     """Return the value under a key, of exactly this type; a whole number passes for a number."""
     if type(data) is not dict:
-        raise Refused(f"{where} must be an object, got {_shown(data)}")
+        raise CheckError(f"{where} must be an object, got {_type_name(data)}")
     if key not in data:
-        raise Refused(f'{where} has no "{key}"')
+        raise CheckError(f'{where} has no "{key}"')
     value: Any = data[key]
     if kind is float and type(value) is int:
         value = float(value)
     if type(value) is not kind:
-        raise Refused(f"{where}.{key} must be {_WORDS[kind]}, got {_shown(value)}")
+        raise CheckError(f"{where}.{key} must be {_TYPE_NAMES[kind]}, got {_type_name(value)}")
     if isinstance(value, float) and not math.isfinite(value):
-        raise Refused(f"{where}.{key} is not finite")
+        raise CheckError(f"{where}.{key} is not finite")
     return value
 
 
 def only_keys(data: dict[str, Any], known: Iterable[str], where: str) -> None:
-    """Refuse a key that means nothing: what the checker overlooks, it cannot vouch for."""
+    """Refuse an unknown key: the checker must understand all that it confirms."""
     for key in data:
         if key not in known:
-            raise Refused(f'{where} has an unknown key "{key[:40]}"')
+            raise CheckError(f'{where} has an unknown key "{key[:40]}"')
 
 
 def numbers(values: Any, length: int, where: str) -> NDArray[np.float64]:
     """Return a list of finite numbers of the right length as an array."""
     if type(values) is not list:
-        raise Refused(f"{where} must be a list of numbers, got {_shown(values)}")
+        raise CheckError(f"{where} must be a list of numbers, got {_type_name(values)}")
     if len(values) != length:
-        raise Refused(f"{where} has {len(values):,} entries instead of {length:,}")
+        raise CheckError(f"{where} has {len(values):,} entries instead of {length:,}")
     if not set(map(type, values)) <= {int, float}:
-        raise Refused(f"{where} holds something that is not a number")
+        raise CheckError(f"{where} contains an entry that is not a number")
     array = np.array(values, dtype=np.float64)
     if not np.isfinite(array).all():
-        raise Refused(f"{where} holds a number that is not finite")
+        raise CheckError(f"{where} contains a number that is not finite")
     return array
 
 
-def _shown(value: Any) -> str:
-    return "null" if value is None else _WORDS.get(type(value), type(value).__name__)
+def _type_name(value: Any) -> str:
+    return "null" if value is None else _TYPE_NAMES.get(type(value), type(value).__name__)
 
 
 def _integer(digits: str) -> int:
     if len(digits) > 17 or abs(int(digits)) > MAX_INTEGER:
-        raise Refused(f"the whole number {digits[:20]}{'…' if len(digits) > 20 else ''} is beyond {MAX_INTEGER:.0e}")
+        raise CheckError(
+            f"the whole number {digits[:20]}{'…' if len(digits) > 20 else ''} is larger than {MAX_INTEGER:.0e}"
+        )
     return int(digits)
 
 
-def _constant(word: str) -> None:
-    raise Refused(f"{word} is not a number of JSON")
+def _constant(name: str) -> None:
+    raise CheckError(f"{name} is not a JSON number")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         keys = [key for key, _ in pairs]
-        raise Refused(f'the key "{next(key for key in keys if keys.count(key) > 1)[:40]}" stands twice in one object')
+        raise CheckError(
+            f'the key "{next(key for key in keys if keys.count(key) > 1)[:40]}" occurs twice in one object'
+        )
     return found
 
 
 def _check_size(content: bytes, what: str) -> None:
-    """Refuse deep nesting and masses of values by one pass over the bytes outside of strings."""
+    """Refuse deep nesting and too many values, in one pass over the bytes outside of strings."""
     if content[:4096].lstrip()[:1] != b"{":
-        raise Refused(f"{what}: not a JSON object")
-    # Pairs of backslashes first: what then still stands before a quote escapes it.
+        raise CheckError(f"{what}: not a JSON object")
+    # Remove pairs of backslashes first: a backslash that is left before a quote escapes the quote.
     plain = content.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in content else content
     depth = values = containers = quotes = 0
     data = np.frombuffer(plain, dtype=np.uint8)
@@ -140,6 +153,6 @@ def _check_size(content: bytes, what: str) -> None:
         if len(levels):
             depth = int(levels[-1])
             if levels.max() > MAX_DEPTH:
-                raise Refused(f"{what}: nested deeper than {MAX_DEPTH} levels")
+                raise CheckError(f"{what}: nested deeper than {MAX_DEPTH} levels")
         if values > MAX_VALUES or containers > MAX_CONTAINERS:
-            raise Refused(f"{what}: more than {MAX_VALUES:,} values or {MAX_CONTAINERS:,} lists and objects")
+            raise CheckError(f"{what}: more than {MAX_VALUES:,} values or {MAX_CONTAINERS:,} lists and objects")

@@ -1,4 +1,4 @@
-"""The pickle of a state dict, read opcode by opcode into inert values: no code is looked up, none runs."""
+"""Read the pickle of a state dict, opcode by opcode, into inert values: no code is imported, and none runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pickletools
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairmend_check.refused import Refused
+from fairmend_check.errors import CheckError
 
 _MAX_OPCODES = 1_000_000
 _CALLABLE = ("collections OrderedDict", "torch._utils _rebuild_tensor_v2", "torch._utils _rebuild_parameter")
@@ -14,18 +14,18 @@ _CALLABLE = ("collections OrderedDict", "torch._utils _rebuild_tensor_v2", "torc
 
 @dataclass(frozen=True)
 class Name:
-    """A global by name: "module name"."""
+    """The name of a class or function, as "module name"."""
 
     text: str
 
     def __str__(self) -> str:
-        """As it is written."""
+        """Return the name."""
         return self.text
 
 
 @dataclass(frozen=True, eq=False)
-class Instance:
-    """What a call with these arguments would give."""
+class Call:
+    """A call that the pickle asks for. It is recorded, not made."""
 
     of: str
     arguments: tuple[Any, ...]
@@ -42,7 +42,7 @@ class StateDict:
 _MARK = object()
 
 
-def load(data: bytes) -> Any:
+def read_pickle(data: bytes) -> Any:
     """Return the value of a pickle that holds nothing but dicts, tensors and plain values."""
     stack: list[Any] = []
     memo: dict[int, Any] = {}
@@ -50,7 +50,7 @@ def load(data: bytes) -> Any:
     for count, (opcode, argument, _) in enumerate(pickletools.genops(data)):
         name = opcode.name
         if count > _MAX_OPCODES:
-            raise Refused("its pickle is too long")
+            raise CheckError("the pickle is too long")
         if name == "STOP":
             return stack.pop()
         if name in ("PROTO", "FRAME"):
@@ -61,7 +61,7 @@ def load(data: bytes) -> Any:
             stack.append(memo[argument])
         else:
             _apply(name, argument, stack)
-    raise Refused("its pickle does not end")
+    raise CheckError("the pickle does not end")
 
 
 def _apply(name: str, argument: Any, stack: list[Any]) -> None:
@@ -82,27 +82,27 @@ def _apply(name: str, argument: Any, stack: list[Any]) -> None:
     elif name in ("TUPLE1", "TUPLE2", "TUPLE3"):
         size = int(name[-1])
         if len(stack) < size:
-            raise Refused("its pickle is damaged")
+            raise CheckError("the pickle is damaged")
         stack[-size:] = [tuple(stack[-size:])]
     elif name == "TUPLE":
         stack.append(tuple(_since_mark(stack)))
     elif name == "BINPERSID":
-        stack.append(Instance("persistent", (stack.pop(),)))
+        stack.append(Call("persistent", (stack.pop(),)))
     elif name == "REDUCE":
         arguments, function = stack.pop(), stack.pop()
         stack.append(_call(function, arguments))
     elif name in ("SETITEM", "SETITEMS"):
         flat = _since_mark(stack) if name == "SETITEMS" else [stack.pop(), stack.pop()][::-1]
         if not isinstance(stack[-1], StateDict) or len(flat) % 2:
-            raise Refused("its pickle is damaged")
+            raise CheckError("the pickle is damaged")
         stack[-1].items.update(zip(flat[::2], flat[1::2], strict=True))
     elif name == "BUILD":
         attributes = stack.pop()
         if not isinstance(stack[-1], StateDict) or not isinstance(attributes, StateDict):
-            raise Refused("its pickle sets the state of something that is not a dict")
+            raise CheckError("the pickle sets the state of an object that is not a dict")
         stack[-1].attributes.update(attributes.items)
     else:
-        raise Refused(f"its pickle uses {name}, which no state dict needs")
+        raise CheckError(f"the pickle uses the opcode {name}, which no state dict needs")
 
 
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
@@ -110,16 +110,19 @@ _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": (
 
 def _call(function: Any, arguments: Any) -> Any:
     if not isinstance(function, Name) or function.text not in _CALLABLE or not isinstance(arguments, tuple):
-        raise Refused(f"its pickle calls {str(function)[:60]}; only tensors in a state dict are understood")
+        raise CheckError(
+            f"the pickle calls {str(function)[:60]}; only a state dict of tensors can be checked. "
+            "Save model.state_dict() instead"
+        )
     if function.text == _CALLABLE[0]:
         if arguments:
-            raise Refused("its pickle fills a dict in a way that is not understood")
+            raise CheckError("the pickle fills a dict in a way that cannot be checked")
         return StateDict()
     if function.text == _CALLABLE[2]:  # a parameter wraps its tensor
         return arguments[0]
     if len(arguments) < 6:
-        raise Refused("its pickle is damaged")
-    return Instance(function.text, arguments)
+        raise CheckError("the pickle is damaged")
+    return Call(function.text, arguments)
 
 
 def _since_mark(stack: list[Any]) -> list[Any]:
@@ -129,4 +132,4 @@ def _since_mark(stack: list[Any]) -> list[Any]:
             above = stack[place + 1 :]
             del stack[place:]
             return above
-    raise Refused("its pickle is damaged")
+    raise CheckError("the pickle is damaged")

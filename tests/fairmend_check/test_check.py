@@ -1,4 +1,4 @@
-"""What fairmend proves, the checker confirms; what does no harm to a claim, it lets pass."""
+"""The verdict: the checker confirms what fairmend proves, and accepts every change that does no harm to a claim."""
 
 import json
 from pathlib import Path
@@ -8,21 +8,60 @@ import numpy as np
 import pytest
 
 import fairmend
-from fairmend.network import Network
+from fairmend.network import Activation, Affine, Network
 from fairmend.prove import certificate as writer
+from fairmend.prove.certificate import certificate_of_fair
+from fairmend.spec import Feature, Spec
 from support.checker_cases import SPECS, case, is_true, sign_network, write
 from support.strategies import random_network
 
+SPEC = Spec(
+    features=[
+        Feature(name="g", kind="integer", range=(1, 2), protected=True),
+        Feature(name="v", kind="continuous", range=(-1, 1)),
+    ]
+)
+
+
+def affine(weight, bias):
+    return Affine(np.array(weight, np.float32), np.array(bias, np.float32))
+
+
+def test_weights_alone_hold_only_with_the_activation_they_were_proven_with(tmp_path):
+    import torch
+
+    network = Network([affine([[1, 0]], [0]), affine([[1]], [-0.1])], [Activation("tanh")])
+    path = tmp_path / "m.pth"
+    torch.save({f"{i}.{k}": torch.from_numpy(np.array(getattr(a, k))) for i, a in enumerate(network.affines) for k in ("weight", "bias")}, path)  # noqa: E501  # fmt: skip
+    certificate, _ = certificate_of_fair(network, SPEC, np.array([[1, 0]], np.float32))
+    certificate.save(tmp_path / "c.json", path)
+    report = fairmend.check(tmp_path / "c.json", path)
+    assert report.valid
+    assert "the claim holds if the activation is tanh" in report.claim
+
+
 SUFFIXES = ("onnx", "pth", "safetensors")
+
+
 KINDS = [{"spec": spec, "outputs": outputs} for spec in SPECS for outputs in (1, 3)]
+
+
 KINDS += [
     {"activation": name, "outputs": outputs, "spec": spec}
     for name in ("leaky_relu", "tanh", "sigmoid", "identity")
     for outputs, spec in ((1, "tolerance"), (2, "one-hot"))
 ]
+
+
 KINDS += [{"dtype": "float64", "activation": name} for name in ("relu", "leaky_relu", "tanh")]
+
+
 KINDS += [{"features": "points", "spec": spec, "outputs": 3} for spec in ("ordinal", "one-hot", "dropped")]
+
+
 KINDS += [{"spec": "dropped"}, {"spec": "dropped", "outputs": 2, "dtype": "float64"}]
+
+
 KINDS += [{"features": "points", "dtype": "float64", "activation": "sigmoid"}, {"features": "box"}, {"hidden": ()}]
 
 
@@ -81,31 +120,6 @@ def test_a_file_of_bare_weights_is_checked_with_the_activations_of_the_digest(tm
         assert fairmend.check(write(tmp_path, made.content), tmp_path / "bare.pth").valid
 
 
-@pytest.mark.parametrize("name", SPECS)
-def test_the_spec_file_may_be_written_differently(name, tmp_path):
-    made = case(spec=name)
-    certificate, model = made.save(tmp_path)
-    made.spec.save(tmp_path / "spec.toml")
-    assert fairmend.check(certificate, model, tmp_path / "spec.toml").valid
-    text = (tmp_path / "spec.toml").read_text()
-    (tmp_path / "other.toml").write_text("# who counts as similar\n" + text.replace('encoding = "ordinal"\n', ""))
-    assert fairmend.check(certificate, model, tmp_path / "other.toml").valid
-
-
-def test_key_order_and_whitespace_do_not_matter(tmp_path):
-    made = case(spec="tolerance")
-    _, model = made.save(tmp_path)
-
-    def turned(value):
-        if isinstance(value, dict):
-            return {key: turned(value[key]) for key in reversed(value)}
-        return [turned(entry) for entry in value] if isinstance(value, list) else value
-
-    other = tmp_path / "turned.json"
-    other.write_text(json.dumps(turned(made.content), indent=3))
-    assert fairmend.check(other, model).valid
-
-
 def test_a_smaller_margin_a_wider_piece_and_more_pieces_are_fine(tmp_path):
     made = case(spec="tolerance")
     _, model = made.save(tmp_path)
@@ -143,10 +157,10 @@ def test_any_slopes_are_sound(slope, activation, tmp_path):
             layer["lower"] = layer["upper"] = [slope] * len(layer["lower"])
         region["margin"] = 1e-300
     report = fairmend.check(write(tmp_path, content), model)
-    assert report.valid or all("only" in r or "rounding" in r for r in report.reasons)
-    if report.least_margin is not None:
-        content["regions"] = [{**region, "margin": report.least_margin} for region in content["regions"]]
-        assert is_true(content, made.network, np.random.default_rng(1))
+    assert all("can be confirmed" in reason or "rounding errors" in reason for reason in report.reasons)
+    assert report.valid is (report.reasons == ())
+    content["regions"] = [{**region, "margin": report.least_margin} for region in content["regions"]]
+    assert is_true(content, made.network, np.random.default_rng(1))
 
 
 def blind_network():
@@ -166,7 +180,7 @@ def test_a_global_claim_is_valid_where_the_first_layer_is_blind(tmp_path):
     net.save(tmp_path / "blind.onnx")
     report = fairmend.check(write(tmp_path, content), tmp_path / "blind.onnx")
     assert report.valid
-    assert report.claim == "For every input at all, the output of this model does not depend on race and sex."
+    assert report.claim == "For every input, the output of this model does not depend on race and sex."
     assert (report.least_margin, report.covers_inference, report.regions) == (None, True, 0)
 
 
@@ -187,14 +201,4 @@ def test_a_global_claim_is_refused_where_one_weight_is_not_zero(tmp_path):
     net = Network([type(net.affines[0])(weight, net.affines[0].bias), *net.affines[1:]], net.activations)
     net.save(tmp_path / "almost.onnx")
     report = fairmend.check(write(tmp_path, sign_network(content, net)), tmp_path / "almost.onnx")
-    assert report.reasons == ("certificate.global: the model does depend on column 5",)
-
-
-def test_reports_are_worth_reading(tmp_path):
-    certificate, model = case().save(tmp_path)
-    report = fairmend.check(str(certificate), str(model))
-    assert isinstance(report, fairmend.CheckResult)
-    assert "VALID" in repr(report)
-    assert "whatever its sex and age" in repr(report)
-    assert json.loads(json.dumps(report.as_dict()))["valid"] is True
-    assert "INVALID" in repr(fairmend.check(certificate, tmp_path / "none.onnx"))
+    assert report.reasons == ("certificate.global: the model depends on column 5",)

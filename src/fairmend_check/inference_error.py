@@ -1,4 +1,4 @@
-"""How far floating-point inference can be from real arithmetic; rule 3 of docs/certificate.md."""
+"""How far floating-point inference can be from real arithmetic: rule 3 of docs/certificate.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def inference_error(model: Model, lower: Array, upper: Array, precision: str) ->
 def inference_error_of(
     model: Model, lower: Array, upper: Array, layers: list[tuple[Array, Array]], precision: str
 ) -> Array:
-    """The same, from the intervals of every affine layer over the boxes."""
+    """Do as `inference_error` does, from the intervals of every affine layer over the boxes."""
     kind = np.finfo(precision)
     u, largest, smallest = float(kind.eps) / 2, float(kind.max), float(kind.tiny)
     error = np.zeros_like(lower)
@@ -44,7 +44,7 @@ def inference_error_of(
         elif activation.name == "leaky_relu":
             steepest = max(1.0, activation.slope)
             reach = np.maximum(np.abs(before[0]), np.abs(before[1]))
-            # Rounding acts on what is computed, |z| + e; where the slope is below 1, that e is more than made up for.
+            # Rounding acts on what is computed, |z| + e; where the slope is below 1, the slope makes up for that e.
             reach = reach if activation.slope <= 0.5 else reach + error
             error = (error * steepest + u * steepest * reach + smallest) * outward
         after = value_range(activation, *before)

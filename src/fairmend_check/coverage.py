@@ -1,4 +1,4 @@
-"""Do boxes cover a neighbourhood? Decided exactly, in whole numbers: each axis numbers the values it can take."""
+"""Whether boxes cover a neighbourhood, decided exactly in whole numbers: each axis numbers its possible values."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Whole = NDArray[np.int64]
 MAX_CELLS = 200_000
 
 
-def uncovered(around: Neighbourhood, lower: Array, upper: Array, dtype: str) -> str | None:
-    """Return a neighbour that no box lower..upper (boxes, width) holds, in words; None where all are covered."""
+def find_uncovered(around: Neighbourhood, lower: Array, upper: Array, dtype: str) -> str | None:
+    """Describe a neighbour that no box lower..upper (boxes, width) contains; None if all are covered."""
     fixed = around.fixed
     x = around.x[fixed]
     inside = (lower[:, fixed] <= x) & (x <= upper[:, fixed])
     usable = inside.all(axis=1)
     if not usable.any():
         column = int(np.flatnonzero(fixed)[np.flatnonzero(~inside.any(axis=0))[:1]][:1].sum())
-        return f"no piece holds the input's own value in column {column}, which does not vary"
+        return f"no piece contains the value of the input in column {column}, which does not vary"
     lower, upper = lower[usable], upper[usable]
     first: list[Whole] = []
     last: list[Whole] = []
@@ -45,13 +45,13 @@ def uncovered(around: Neighbourhood, lower: Array, upper: Array, dtype: str) -> 
             extents.append(extent)
     if not around.axes:
         return None
-    corner = _hole(np.stack(first, axis=1), np.stack(last, axis=1), extents)
+    corner = _find_hole(np.stack(first, axis=1), np.stack(last, axis=1), extents)
     if corner is None:
         return None
     if not corner:
-        return "the pieces are cut too finely to decide whether they cover the neighbourhood"
-    words = [_named(axis, number, dtype) for axis, number in zip(around.axes, corner, strict=True)]
-    return f"no piece holds the neighbour with {', '.join(words)}"
+        return "there are too many pieces to decide whether they cover the neighbourhood"
+    neighbour = [_describe_value(axis, number, dtype) for axis, number in zip(around.axes, corner, strict=True)]
+    return f"no piece contains the neighbour with {', '.join(neighbour)}"
 
 
 def _numbered(axis: Axis, lower: Array, upper: Array, dtype: str) -> tuple[Whole, Whole, tuple[int, int]]:
@@ -85,7 +85,7 @@ def _rank(values: NDArray[np.floating], dtype: str) -> Whole:
     return np.where(raw < 0, -(raw & 0x7FFFFFFFFFFFFFFF), raw)
 
 
-def _named(axis: Axis, number: int, dtype: str) -> str:
+def _describe_value(axis: Axis, number: int, dtype: str) -> str:
     feature = axis.feature
     if feature.one_hot:
         return f"{feature.name} = {feature.categories[number]}"
@@ -99,10 +99,10 @@ def _named(axis: Axis, number: int, dtype: str) -> str:
     return f"{feature.name} = {encoded * factor + offset:.10g}"
 
 
-def _hole(first: Whole, last: Whole, extents: list[tuple[int, int]]) -> tuple[int, ...] | None:
-    """Return a cell of the grid that is in none of the boxes; None where there is none, () where it gave up.
+def _find_hole(first: Whole, last: Whole, extents: list[tuple[int, int]]) -> tuple[int, ...] | None:
+    """Return a cell of the grid that is in none of the boxes; None if there is none, () after too many steps.
 
-    Halves the grid along faces of the boxes until each part lies in one box, or in none.
+    Split the grid along faces of the boxes until each part lies in one box, or in none.
     """
     low = np.array([extent[0] for extent in extents], dtype=np.int64)
     high = np.array([extent[1] for extent in extents], dtype=np.int64)

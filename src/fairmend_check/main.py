@@ -1,0 +1,99 @@
+"""The command line of the checker, and the one place that prints a verdict.
+
+`fairmend check`, `python -m fairmend_check` and `fairmend-check.pyz` all end in `check_and_print`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairmend_check._version import __version__
+from fairmend_check.check import check_files
+from fairmend_check.errors import CannotAnswerError
+from fairmend_check.read_model import FORMATS
+from fairmend_check.result import CheckResult
+
+VALID, INVALID, NO_ANSWER, INTERRUPTED = 0, 1, 2, 130
+
+_RED, _GREEN, _PLAIN = "\x1b[31m\x1b[1m", "\x1b[32m\x1b[1m", "\x1b[0m"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may not know every letter of a feature's name
+    parsed = _parser().parse_args(arguments)
+    try:
+        result = check_and_print(parsed.certificate, parsed.model, parsed.spec, json_output=parsed.json)
+    except CannotAnswerError as error:
+        sys.stderr.write(f"Error: {error}\n")
+        return NO_ANSWER
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; there is no verdict\n")
+        return INTERRUPTED
+    return VALID if result.valid else INVALID
+
+
+def check_and_print(
+    certificate: Path, model: Path, spec: Path | None = None, *, json_output: bool = False
+) -> CheckResult:
+    """Check a certificate, print the verdict to stdout and return it; raise CannotAnswerError if there is none."""
+    for path in (certificate, model, spec):
+        if path is not None and not _exists(path):
+            raise CannotAnswerError(f"{path}: there is no such file")
+    result = check_files(certificate, model, spec)
+    if json_output:
+        content = {**result.as_dict(), "certificate": str(certificate), "model": str(model)}
+        lines = [json.dumps(content, indent=2)]
+    else:
+        lines = _lines(result, certificate, model)
+    sys.stdout.write("\n".join(lines) + "\n")
+    return result
+
+
+def _lines(result: CheckResult, certificate: Path, model: Path) -> list[str]:
+    if not result.valid:
+        verdict = _coloured("INVALID", _RED)
+        return [f"{verdict}: {certificate} does not hold for {model}.", *(f"  - {why}" for why in result.reasons)]
+    lines = [f"{_coloured('VALID', _GREEN)}: {certificate} holds for {model}.", f"Proven: {result.claim}"]
+    if result.least_margin is not None:
+        inference = "above" if result.covers_inference else "not above"
+        lines.append(
+            f"The least margin of {result.regions:,} neighbourhoods is {result.least_margin:.3g}, "
+            f"{inference} all rounding errors of inference."
+        )
+    return [*lines, f"Checked in {result.seconds:.2f} s, independently of the code that wrote the certificate."]
+
+
+def _coloured(word: str, colour: str) -> str:
+    plain = not sys.stdout.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    return word if plain else f"{colour}{word}{_PLAIN}"
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # for example a name that is too long
+        return False
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fairmend-check",
+        description="Check a fairmend certificate against a model file, without trusting either.",
+        epilog="Exit codes: 0 the certificate is VALID, 1 it is INVALID, 2 there is no answer (a file is missing).",
+    )
+    parser.add_argument("certificate", type=Path, metavar="CERTIFICATE", help="the certificate, .json")
+    parser.add_argument("model", type=Path, metavar="MODEL", help=f"the model that it is about: {FORMATS}")
+    parser.add_argument(
+        "--spec", type=Path, metavar="SPEC", help="a spec, .toml; INVALID unless the certificate is about this spec"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+    parser.add_argument("--version", action="version", version=f"fairmend-check {__version__}")
+    return parser

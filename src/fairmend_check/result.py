@@ -1,0 +1,42 @@
+"""The result of a check."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, repr=False)
+class CheckResult:
+    """Whether a certificate holds for a model file, and what it claims.
+
+    Attributes
+    ----------
+    valid : whether every claim of the certificate was confirmed
+    reasons : why the certificate is not valid; empty if it is
+    claim : what the data of the certificate claims, in the checker's own words; empty if the data cannot be read
+    regions : number of neighbourhoods that the certificate makes a claim about
+    covers_inference : whether every margin exceeds the rounding errors of inference in the precision that the
+        certificate names, or in the model's precision if it names none; None if the check did not get that far
+    least_margin : the smallest margin over all neighbourhoods, as computed by the checker; None without regions
+    seconds : duration of the check
+    """
+
+    valid: bool
+    reasons: tuple[str, ...]
+    claim: str
+    regions: int
+    covers_inference: bool | None
+    least_margin: float | None
+    seconds: float
+
+    def __repr__(self) -> str:
+        """Return the verdict with the claim, or with the reasons."""
+        if not self.valid:
+            return f"CheckResult(INVALID: {'; '.join(self.reasons)})"
+        margin = "" if self.least_margin is None else f", least margin {self.least_margin:.3g}"
+        return f"CheckResult(VALID: {self.claim} {self.regions} regions{margin}, {self.seconds:.2f} s)"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data, ready for JSON."""
+        return {**asdict(self), "reasons": list(self.reasons)}

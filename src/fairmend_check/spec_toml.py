@@ -1,0 +1,91 @@
+"""A spec as TOML: read from a file, and written as fairmend writes it, which is what spec.sha256 is the digest of."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from fairmend_check import json_reader
+from fairmend_check.errors import CannotAnswerError, CheckError
+from fairmend_check.spec import Feature, Spec, read_spec
+
+__all__ = ["read_spec_file", "spec_digest"]
+
+_MAX_BYTES = 4 * 2**20
+_ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+_ESCAPED = {ord(c): _ESCAPES.get(c, f"\\u{ord(c):04x}") for c in [*map(chr, range(32)), "\x7f", '"', "\\"]}
+
+
+def read_spec_file(path: Path, expected: str) -> Spec | None:
+    """Return the spec in a TOML file; None if the sha256 of the file is the expected one."""
+    content = json_reader.read_bytes(path, "spec", _MAX_BYTES)
+    if hashlib.sha256(content).hexdigest() == expected:
+        return None
+    try:
+        import tomllib
+    except ImportError as error:
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        raise CannotAnswerError(
+            f"{path}: Python {version} has no TOML reader, so the spec cannot be compared with that of the "
+            "certificate. Run the check with Python 3.11 or later, or without --spec."
+        ) from error
+    try:
+        data = tomllib.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise CheckError(f"spec {path.name}: not valid TOML ({str(error)[:200]})") from error
+    return read_spec(data, f"spec {path.name}")
+
+
+def spec_digest(spec: Spec) -> str:
+    """Return the sha256 of the spec as fairmend writes it to a TOML file."""
+    tables = []
+    if spec.label:
+        tables.append(_table("[label]", {"column": spec.label[0], "positive": spec.label[1]}))
+    tables += [_table("[[feature]]", _entries(feature)) for feature in spec.features]
+    try:
+        return hashlib.sha256("\n".join(tables).encode("utf-8")).hexdigest()
+    except UnicodeEncodeError as error:
+        raise CheckError("spec.content holds a text that a TOML file cannot hold") from error
+
+
+def _entries(feature: Feature) -> dict[str, Any]:
+    """Return the keys of a feature that are not at their defaults, in the order that fairmend writes them."""
+    entries: dict[str, Any] = {"name": feature.name, "kind": feature.kind}
+    if feature.categories:
+        entries["categories"] = list(feature.categories)
+    else:
+        entries["range"] = [feature.low, feature.high]
+    if feature.one_hot:
+        entries["encoding"] = feature.encoding
+    if feature.protected:
+        entries["protected"] = True
+    if feature.tolerance:
+        whole = feature.kind == "integer" and feature.tolerance.is_integer()
+        entries["tolerance"] = int(feature.tolerance) if whole else feature.tolerance
+    if feature.dropped is not None:
+        entries["dropped"] = feature.dropped
+    if feature.missing is not None:
+        entries["missing"] = feature.missing
+    if feature.categories and not feature.one_hot:  # fairmend writes the default encoding of categories last
+        entries["encoding"] = feature.encoding
+    if feature.scale:
+        entries["scale"] = dict(feature.scale)
+    return entries
+
+
+def _table(header: str, entries: dict[str, Any]) -> str:
+    return "".join(f"{line}\n" for line in [header, *(f"{key} = {_value(value)}" for key, value in entries.items())])
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{value.translate(_ESCAPED)}"'
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {_value(entry)}' for key, entry in value.items())}}}"
+    return str(value)

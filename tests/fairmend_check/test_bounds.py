@@ -1,0 +1,64 @@
+"""Bounds of margins against exact rationals: no bound is above the truth."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fairmend_check.bounds import interval_layers, margin_bounds
+from fairmend_check.inference_error import inference_error
+from fairmend_check.model import Activation
+from support.checker_models import PIECEWISE, exact_outputs, random_model
+
+
+@pytest.mark.parametrize("activation", PIECEWISE, ids=str)
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_margins_are_below_the_exact_ones_everywhere(activation, outputs):
+    rng = np.random.default_rng(4)
+    model = random_model(rng, [3, 6, 5, outputs], activation)
+    count = 12
+    lower = rng.normal(size=(count, 3))
+    upper = lower + rng.choice([0.0, 0.01, 1.0], size=(count, 3))
+    slopes = [(rng.uniform(-0.2, 1.2, (count, n)), rng.uniform(-0.2, 1.2, (count, n))) for n in (6, 5)]
+    for label in range(max(2, outputs)):
+        classes = np.full(count, label)
+        bounds = margin_bounds(model, classes, lower, upper, slopes)
+        for box in range(count):
+            for _ in range(8):
+                share = rng.random(3).round(int(rng.integers(0, 3)))
+                x = np.clip(lower[box] + share * (upper[box] - lower[box]), lower[box], upper[box])
+                found = exact_outputs(model, x)
+                if outputs == 1:
+                    margin = found[0] if label == 1 else -found[0]
+                else:
+                    margin = min(found[label] - found[j] for j in range(outputs) if j != label)
+                assert Fraction(bounds[box]) <= margin
+        same = margin_bounds(model, classes, lower, lower, slopes)  # of a single point little is lost
+        for box in range(count):
+            found = exact_outputs(model, lower[box])
+            if outputs == 1:
+                assert abs(Fraction(same[box]) - (found[0] if label == 1 else -found[0])) < 1e-11
+
+
+def test_margins_of_a_linear_model_are_exact_to_the_last_digits():
+    rng = np.random.default_rng(5)
+    model = random_model(rng, [4, 5, 3, 1], Activation("identity"))
+    lower = rng.normal(size=(20, 4))
+    upper = lower + rng.random((20, 4))
+    ones = [(np.ones((20, n)), np.ones((20, n))) for n in (5, 3)]
+    bounds = margin_bounds(model, np.ones(20, dtype=int), lower, upper, ones)
+    for box in range(20):
+        corners = [np.where([(c >> i) & 1 for i in range(4)], upper[box], lower[box]) for c in range(16)]
+        least = min(exact_outputs(model, corner)[0] for corner in corners)
+        assert 0 <= least - Fraction(bounds[box]) < 1e-12
+
+
+def test_overflow_gives_no_bound():
+    rng = np.random.default_rng(6)
+    model = random_model(rng, [3, 6, 5, 1], Activation("relu"), scale=1e150)
+    lower, upper = np.full((1, 3), -1e150), np.full((1, 3), 1e150)
+    slopes = [(np.ones((1, n)), np.ones((1, n))) for n in (6, 5)]
+    assert margin_bounds(model, np.array([1]), lower, upper, slopes)[0] == -np.inf
+    with np.errstate(all="ignore"):
+        assert inference_error(model, lower, upper, "float32")[0] == np.inf
+        assert not any(np.isnan(end).any() for pair in interval_layers(model, lower, upper) for end in pair)

@@ -1,0 +1,68 @@
+"""The claim in English: written from the data of a certificate, in the words of the certificate's own claim."""
+
+import pytest
+
+import fairmend
+from fairmend_check.certificate import read_certificate
+from fairmend_check.claim import describe_claim
+from support.checker_cases import SPECS, case, write
+
+OLD = "Each of the 4 inputs listed here gets one answer from this model whatever its sex and age, in real arithmetic."
+
+
+@pytest.fixture
+def claim(tmp_path):
+    """The claim that the checker reads from the content of a certificate."""
+    return lambda content: describe_claim(read_certificate(write(tmp_path, content)))
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("rows", [1, 4])
+def test_it_reads_like_the_claim_that_fairmend_writes(spec, rows, claim):
+    made = case(spec=spec, rows=rows)
+    assert claim(made.content) == made.certificate.claim
+
+
+def test_inputs_are_listed_with_their_tolerances_and_values(claim):
+    content = case(spec="tolerance").content
+    assert claim(content) == (
+        "For each of the 4 inputs listed here, the prediction of this model stays the same whatever its sex, even if "
+        "you also change income by up to 2.5 and credits by up to 1.9. This holds in real arithmetic and in float32 "
+        "inference, for these values: sex f, m."
+    )
+
+
+def test_a_tolerance_that_changes_nothing_is_not_claimed(claim):
+    from support.checker_cases import sign_spec
+
+    content = case(spec="tolerance").content
+    content["spec"]["content"]["feature"][2]["tolerance"] = 0.9  # of whole numbers
+    assert "credits" not in claim(sign_spec(content))
+
+
+def test_a_global_claim_comes_first(claim):
+    content = case().content
+    content["global"] = {"columns": [0, 1]}
+    both = claim(content)
+    assert both.startswith("For every input, the output of this model does not depend on sex and age. For each of the")
+    content["regions"] = []
+    assert claim(content) == "For every input, the output of this model does not depend on sex and age."
+
+
+def test_only_a_dozen_categories_are_listed(claim):
+    from support.checker_cases import sign_spec
+
+    content = case().content
+    content["spec"]["content"]["feature"][0]["categories"] = [f"c{i}" for i in range(13)]
+    assert claim(sign_spec(content)).endswith("sex c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, …; age 18 to 60.")
+
+
+@pytest.mark.parametrize("sentence", [OLD, "", "All people are treated alike."])
+def test_the_sentence_in_the_file_is_not_evidence(sentence, tmp_path):
+    made = case()
+    _, model = made.save(tmp_path)
+    content = made.content
+    content["claim"] = sentence
+    result = fairmend.check(write(tmp_path, content), model)
+    assert result.valid
+    assert result.claim == made.certificate.claim

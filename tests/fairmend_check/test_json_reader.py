@@ -1,0 +1,83 @@
+"""JSON from untrusted files: whatever a file holds, the checker answers, soon, and never with VALID."""
+
+import os
+
+import pytest
+
+import fairmend
+from support.checker_cases import case, write
+
+
+@pytest.fixture
+def model(tmp_path):
+    return case().save(tmp_path)[1]
+
+
+def answer(path, model):
+    report = fairmend.check(path, model)
+    assert not report.valid
+    assert len(report.reasons) >= 1
+    assert len("".join(report.reasons)) < 10_000
+    return report.reasons[0]
+
+
+DOCUMENTS = {
+    "nothing": (b"", "not a JSON object"),
+    "a list": (b"[]", "not a JSON object"),
+    "a number": (b"17", "not a JSON object"),
+    "an empty object": (b"{}", 'has no "format"'),
+    "not UTF-8": (b'{"claim": "\xff\xfe"}', "not UTF-8"),
+    "UTF-16": ('{"format": 1}'.encode("utf-16"), "not a JSON object"),
+    "NaN": (b'{"format": NaN}', "NaN is not a JSON number"),
+    "Infinity": (b'{"format": -Infinity}', "Infinity is not a JSON number"),
+    "duplicate keys": (b'{"format": 1, "format": 2}', '"format" occurs twice'),
+    "a deep list": (b'{"format": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested deeper"),
+    "deep objects": (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "nested deeper"),
+    "deep and unclosed": (b'{"a":' * 1_000_000, "nested deeper"),
+    "a huge integer": (b'{"format": ' + b"9" * 1_000_000 + b"}", "is larger than 1e+15"),
+    "a large integer": (b'{"format": 1000000000000001}', "is larger than 1e+15"),
+    "a string without an end": (b'{"claim": "' + b'\\"' * 1_000_000, "not valid JSON"),
+    "trailing text": (b"{} {}", "not valid JSON"),
+    "a null byte": (b'{"claim": "\x00"}', "not valid JSON"),
+    "an unknown key": (b'{"surprise": 1}', "unknown key"),
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_documents(name, model, tmp_path):
+    content, reason = DOCUMENTS[name]
+    (tmp_path / "bad.json").write_bytes(content)
+    assert reason in answer(tmp_path / "bad.json", model)
+
+
+def test_brackets_in_texts_are_no_nesting(model, tmp_path):
+    content = case().content
+    content["claim"] = '[{"\\' * 100
+    assert fairmend.check(write(tmp_path, content), model).valid
+
+
+@pytest.mark.parametrize("unit", [b" ", b"1,", b"[],", b'"', b'\\"'])
+def test_200_megabytes(unit, model, tmp_path):
+    with (tmp_path / "big.json").open("wb") as file:
+        file.write(b'{"regions": [')
+        for _ in range(100):
+            file.write(unit * (2_000_000 // len(unit)))
+    answer(tmp_path / "big.json", model)
+    (tmp_path / "big.json").unlink()
+
+
+def test_a_file_that_is_too_large_is_not_read(model, tmp_path):
+    with (tmp_path / "huge.json").open("wb") as file:
+        file.truncate(600 * 2**20)
+    assert "are not read" in answer(tmp_path / "huge.json", model)
+
+
+def test_paths_that_are_no_files(model, tmp_path):
+    certificate = case().save(tmp_path)[0]
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path, tmp_path / "absent", tmp_path / "fifo", "a\0b", "x" * 5000, "/dev/zero"):
+        answer(path, model)
+        answer(certificate, path)
+        assert not fairmend.check(certificate, model, path).valid
+    assert not fairmend.check(None, model).valid
+    assert not fairmend.check(certificate, 17).valid

@@ -1,0 +1,103 @@
+"""The command line of the checker: arguments, output and exit codes."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import fairmend
+import fairmend_check
+from fairmend_check.main import main
+from support.checker_cases import case, write
+
+
+@pytest.fixture
+def files(tmp_path):
+    certificate, model = case(spec="tolerance").save(tmp_path)
+    return str(certificate), str(model)
+
+
+def test_a_valid_certificate_exits_with_0(files, capsys):
+    assert main(list(files)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"VALID: {files[0]} holds for {files[1]}."
+    assert lines[1].startswith("Proven: For each of the 4 inputs listed here, the prediction of this model stays")
+    assert lines[2].startswith("The least margin of 4 neighbourhoods is ")
+    assert lines[2].endswith(", above all rounding errors of inference.")
+    assert lines[3].startswith("Checked in ")
+
+
+def test_an_invalid_certificate_exits_with_1_and_lists_the_reasons(files, tmp_path, capsys):
+    content = case(spec="tolerance").content
+    for region in content["regions"][:2]:
+        region["margin"] = 1e6
+    changed = write(tmp_path, content, "changed.json")
+    assert main([str(changed), files[1]]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"INVALID: {changed} does not hold for {files[1]}."
+    assert [line[:16] for line in lines[1:]] == ["  - regions[0]: ", "  - regions[1]: "]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_missing_file_exits_with_2(files, place, capsys):
+    arguments = [*files, files[1]]
+    arguments[place] = "absent"
+    assert main([arguments[0], arguments[1], "--spec", arguments[2]]) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "Error: absent: there is no such file\n")
+
+
+def test_a_name_that_no_file_can_have_exits_with_2(files, capsys):
+    assert main([files[0], "x" * 5000]) == 2
+    assert "there is no such file" in capsys.readouterr().err
+
+
+def test_json_is_one_document(files, capsys):
+    assert main([*files, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert (content["valid"], content["certificate"], content["model"]) == (True, *files)
+    assert set(content) == {*fairmend.check(*files).as_dict(), "certificate", "model"}
+
+
+def test_the_verdict_is_coloured_on_a_terminal_only(files, capsys, monkeypatch):
+    main(list(files))
+    assert "\x1b" not in capsys.readouterr().out
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    main(list(files))
+    assert capsys.readouterr().out.startswith("\x1b[32m\x1b[1mVALID\x1b[0m: ")
+    monkeypatch.setenv("NO_COLOR", "1")
+    main(list(files))
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_the_module_runs_as_a_program(files):
+    result = subprocess.run([sys.executable, "-m", "fairmend_check", *files], capture_output=True, text=True)
+    assert (result.returncode, result.stdout[:7]) == (0, "VALID: ")
+
+
+def test_names_beyond_the_terminals_letters_are_printed(tmp_path):
+    content = case().content
+    content["model"]["dtype"] = "größe"
+    _, model = case().save(tmp_path)
+    changed = write(tmp_path, content)
+    result = subprocess.run(
+        [sys.executable, "-m", "fairmend_check", changed, model],
+        capture_output=True,
+        env={"PYTHONIOENCODING": "ascii", "PYTHONPATH": ":".join(filter(None, sys.path))},
+    )
+    assert result.returncode == 1
+    assert b"gr\\xf6\\xdfe" in result.stdout
+
+
+def test_the_version_is_that_of_fairmend():
+    assert fairmend_check.__version__ == fairmend.__version__
+
+
+def test_the_old_name_of_the_result_still_works_and_warns():
+    with pytest.warns(DeprecationWarning, match="CheckResult"):
+        assert fairmend_check.CheckReport is fairmend_check.CheckResult
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = fairmend_check.nonsense

@@ -1,0 +1,223 @@
+"""ONNX models with their weights in a file beside them: read if it is beside the model, refused if it is elsewhere."""
+
+import os
+import warnings
+
+import numpy as np
+import onnx
+import pytest
+
+import fairmend
+from fairmend_check.errors import CheckError
+from fairmend_check.model import weights_digest
+from fairmend_check.onnx_external_data import ExternalData
+from fairmend_check.read_model import read_model
+from support.checker_cases import case, write
+
+
+@pytest.fixture
+def split(tmp_path):
+    """A model and the certificate of it; the weights are in weights.bin."""
+    certificate, whole = case().save(tmp_path)
+    folder = tmp_path / "split"
+    folder.mkdir()
+    model = folder / "model.onnx"
+    onnx.save(
+        onnx.load(whole), model, save_as_external_data=True, all_tensors_to_one_file=True, location="weights.bin",
+        size_threshold=0,
+    )  # fmt: skip
+    return certificate, model
+
+
+def edited(model, edit):
+    """The model after a change to the description of each external tensor."""
+    content = onnx.load(model, load_external_data=False)
+    for tensor in content.graph.initializer:
+        edit(tensor)
+    model.write_bytes(content.SerializeToString())  # onnx.save would write the other file anew
+    return model
+
+
+def setting(key, value):
+    def edit(tensor):
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        del tensor.external_data[:]
+        for name, text in {**entries, key: value}.items():
+            if text is not None:
+                tensor.external_data.add(key=name, value=text)
+
+    return edit
+
+
+def reason(certificate, model):
+    result = fairmend.check(certificate, model)
+    assert not result.valid
+    return result.reasons[0]
+
+
+def test_weights_beside_the_model_are_checked(split):
+    certificate, model = split
+    assert all(tensor.external_data for tensor in onnx.load(model, load_external_data=False).graph.initializer)
+    result = fairmend.check(certificate, model)
+    assert result.valid, result.reasons
+
+
+def test_a_changed_weight_in_the_other_file_is_noticed(split):
+    certificate, model = split
+    data = bytearray((model.parent / "weights.bin").read_bytes())
+    data[0] ^= 1
+    (model.parent / "weights.bin").write_bytes(data)
+    assert "weights_sha256 differs" in reason(certificate, model)
+
+
+def test_the_sha256_of_the_file_is_that_of_the_onnx_file_alone(split, tmp_path):
+    import hashlib
+
+    _, model = split
+    content = case().content
+    content["model"]["file_sha256"] = hashlib.sha256(model.read_bytes()).hexdigest()
+    assert fairmend.check(write(tmp_path, content), model).valid
+
+
+def test_one_file_for_each_tensor(split, tmp_path):
+    certificate, model = split
+    whole = onnx.load(model)
+    other = tmp_path / "each" / "model.onnx"
+    other.parent.mkdir()
+    onnx.save(whole, other, save_as_external_data=True, all_tensors_to_one_file=False, size_threshold=0)
+    assert len(list(other.parent.iterdir())) > 2
+    assert fairmend.check(certificate, other).valid
+
+
+def test_what_pytorch_exports_by_default(tmp_path):
+    import torch
+
+    pytest.importorskip("onnxscript")
+    made = case(hidden=(300, 300), spec="ordinal")
+    layers = []
+    for affine in made.network.affines:
+        linear = torch.nn.Linear(*affine.weight.shape[::-1])
+        linear.load_state_dict({k: torch.from_numpy(np.array(getattr(affine, k))) for k in ("weight", "bias")})
+        layers += [linear, torch.nn.ReLU()]
+    module = torch.nn.Sequential(*layers[:-1]).eval()
+    path = tmp_path / "exported.onnx"
+    rows = torch.zeros(2, made.spec.width)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter's own deprecations
+        torch.onnx.export(module, (rows,), path, dynamo=True, verbose=False)
+    if not (tmp_path / "exported.onnx.data").exists():
+        pytest.skip("this PyTorch exports into one file")
+    certificate, _ = made.save(tmp_path)
+    result = fairmend.check(certificate, path)
+    assert result.valid, result.reasons
+
+
+@pytest.mark.parametrize(
+    "location", ["../weights.bin", "/etc/passwd", "sub/weights.bin", "sub\\weights.bin", "..", ".", "", "C:weights.bin"]
+)
+def test_a_location_with_a_path_is_refused(split, location):
+    certificate, model = split
+    (model.parent.parent / "weights.bin").write_bytes((model.parent / "weights.bin").read_bytes())
+    edited(model, setting("location", location))
+    assert "must be a file in the folder of the model, named without a path" in reason(certificate, model)
+
+
+def test_a_link_out_of_the_folder_is_refused(split):
+    certificate, model = split
+    data = model.parent / "weights.bin"
+    outside = model.parent.parent / "outside.bin"
+    data.rename(outside)
+    data.symlink_to(outside)
+    assert "a link that leads out of the folder" in reason(certificate, model)
+    data.unlink()
+    outside.rename(model.parent / "inside.bin")
+    data.symlink_to("inside.bin")
+    assert fairmend.check(certificate, model).valid
+    os.unlink(data)
+    data.symlink_to("weights.bin")  # a circle
+    assert "which is missing" in reason(certificate, model)
+
+
+def test_a_model_that_is_itself_a_link_reads_the_data_beside_the_link(split, tmp_path):
+    certificate, model = split
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "model.onnx").symlink_to(model)
+    assert "weights.bin, which is missing; put the file into the folder" in reason(
+        certificate, elsewhere / "model.onnx"
+    )
+    (elsewhere / "weights.bin").write_bytes((model.parent / "weights.bin").read_bytes())
+    assert fairmend.check(certificate, elsewhere / "model.onnx").valid
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("offset", "-8", "must be a whole number"),
+        ("offset", "1e3", "must be a whole number"),
+        ("offset", "9" * 18, "ends after the end of weights.bin"),
+        ("length", "4", "and its shape needs"),
+        ("length", None, "and its shape needs"),
+        ("length", "9" * 19, "must be a whole number"),
+        ("location", None, "does not name the file"),
+        ("basepath", "/etc", "unknown or repeated key"),
+        ("location", "absent.bin", "absent.bin, which is missing"),
+    ],
+)
+def test_descriptions_that_do_not_fit_the_file_are_refused(split, key, value, why):
+    certificate, model = split
+    edited(model, setting(key, value))
+    assert why in reason(certificate, model)
+
+
+def test_a_truncated_file_is_refused(split):
+    certificate, model = split
+    data = model.parent / "weights.bin"
+    data.write_bytes(data.read_bytes()[:-1])
+    assert "ends after the end of weights.bin; the file is truncated" in reason(certificate, model)
+
+
+def test_data_in_both_places_or_in_none_is_refused(split):
+    certificate, model = split
+
+    def doubled(tensor):
+        tensor.raw_data = b"\0" * 4
+
+    assert "both in the model and in another file" in reason(certificate, edited(model, doubled))
+
+    def denied(tensor):
+        tensor.ClearField("raw_data")
+        tensor.data_location = onnx.TensorProto.DEFAULT
+
+    assert "does not say that it is stored there" in reason(certificate, edited(model, denied))
+
+
+def test_a_folder_or_a_pipe_is_not_read(split):
+    certificate, model = split
+    data = model.parent / "weights.bin"
+    data.unlink()
+    data.mkdir()
+    assert "not a file" in reason(certificate, model)
+    data.rmdir()
+    os.mkfifo(data)
+    assert "not a file" in reason(certificate, model)
+
+
+def test_tensors_that_share_their_bytes_do_not_fill_the_memory(tmp_path, monkeypatch):
+    from fairmend_check import onnx_external_data
+
+    monkeypatch.setattr(onnx_external_data, "_MAX_BYTES", 1000)
+    (tmp_path / "data.bin").write_bytes(bytes(400))
+    external = ExternalData(tmp_path)
+    entries = [("location", "data.bin"), ("offset", "0"), ("length", "400")]
+    assert len(external.read(entries, 400, "tensor a")) == 400
+    external.read(entries, 400, "tensor b")
+    with pytest.raises(CheckError, match="of all tensors has more than 1,000 bytes"):
+        external.read(entries, 400, "tensor c")
+
+
+def test_the_weights_are_those_of_one_file(split, tmp_path):
+    _, model = split
+    whole, _ = read_model(tmp_path / "model.onnx")
+    parts, _ = read_model(model)
+    assert weights_digest(parts) == weights_digest(whole)

@@ -1,0 +1,105 @@
+"""fairmend-check.pyz: the checker as one file, which runs with Python and NumPy alone."""
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairmend.network.formats import READERS
+from support.checker_cases import case, write
+from support.cli_case import run
+
+ROOT = Path(__file__).parents[2]
+BARE = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "COV_"))}
+
+
+@pytest.fixture(scope="module")
+def pyz(tmp_path_factory):
+    target = tmp_path_factory.mktemp("pyz") / "fairmend-check.pyz"
+    runpy.run_path(str(ROOT / ".ci" / "build-checker"))["build"](target)
+    return target
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    """The Python of an environment that holds NumPy and nothing else."""
+    folder = tmp_path_factory.mktemp("numpy-only")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True, env=BARE)
+    found = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    install = [found, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    done = subprocess.run([*install, "-c", ROOT / "constraints.txt", "numpy"], capture_output=True, text=True, env=BARE)
+    if done.returncode:
+        pytest.skip(f"pip cannot install NumPy here: {done.stderr.strip().splitlines()[-1:]}")
+    return found
+
+
+def started(*arguments):
+    return subprocess.run(list(map(str, arguments)), capture_output=True, text=True, env=BARE, cwd="/")
+
+
+@pytest.fixture(scope="module")
+def tampered(tmp_path_factory):
+    """The case's certificate with a margin that is not true."""
+    content = case().content
+    content["regions"][2]["margin"] *= 2
+    return write(tmp_path_factory.mktemp("tampered"), content)
+
+
+def test_it_needs_numpy_alone_and_reads_every_format(pyz, python, tampered, tmp_path):
+    others = started(python, "-c", "import importlib.util as u; print(u.find_spec('fairmend'), u.find_spec('tomlkit'))")
+    assert others.stdout.split() == ["None", "None"]
+    case().spec.save(tmp_path / "spec.toml")
+    (tmp_path / "other.toml").write_text("# one more line\n" + (tmp_path / "spec.toml").read_text())
+    assert len(READERS) >= 7
+    for suffix in READERS:
+        certificate, model = case().save(tmp_path, suffix[1:], bind=True)
+        valid = started(python, pyz, certificate, model, "--json")
+        assert (valid.returncode, valid.stderr) == (0, ""), suffix
+        assert json.loads(valid.stdout)["valid"] is True
+        invalid = started(python, pyz, tampered, model)
+        assert (invalid.returncode, invalid.stdout[:9]) == (1, "INVALID: "), suffix
+        assert "regions[2]: the claimed margin of class" in invalid.stdout
+    for spec in ("spec.toml", "other.toml"):
+        compared = started(python, pyz, certificate, model, "--spec", tmp_path / spec)
+        reads = spec == "spec.toml" or sys.version_info >= (3, 11)
+        assert compared.returncode == (0 if reads else 2), compared.stderr
+
+
+def test_it_prints_what_fairmend_check_prints(pyz, tampered, tmp_path):
+    certificate, model = case().save(tmp_path)
+
+    def untimed(text):
+        return [line for line in text.splitlines() if "Checked in" not in line and '"seconds"' not in line]
+
+    for arguments in ((certificate, model), (tampered, model), (certificate, model, "--json"), (certificate, "absent")):
+        ours, theirs = started(sys.executable, pyz, *arguments), run("check", *arguments)
+        assert ours.returncode == theirs.exit_code
+        assert untimed(ours.stdout) == untimed(theirs.stdout)
+        assert ours.stderr == theirs.stderr
+
+
+def test_help_and_version(pyz):
+    help_text = started(sys.executable, pyz, "--help")
+    assert help_text.returncode == 0
+    assert help_text.stdout.startswith("usage: fairmend-check")
+    assert all(option in help_text.stdout for option in ("--spec", "--json", "--version", "Exit codes: 0"))
+    version = started(sys.executable, pyz, "--version")
+    assert version.stdout.startswith("fairmend-check ")
+    assert started(sys.executable, pyz).returncode == 2
+
+
+def test_without_numpy_one_line_says_what_to_install(pyz):
+    found = started(sys.executable, "-I", "-S", pyz, "certificate.json", "model.onnx")
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr == "Error: fairmend-check needs NumPy. Install it: python -m pip install numpy\n"
+
+
+def test_the_same_source_gives_the_same_bytes(pyz, tmp_path):
+    os.utime(ROOT / "src" / "fairmend_check" / "check.py")
+    again = started(sys.executable, ROOT / ".ci" / "build-checker", tmp_path / "new" / "again.pyz")
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "new" / "again.pyz").read_bytes() == pyz.read_bytes()

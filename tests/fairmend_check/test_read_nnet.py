@@ -1,0 +1,61 @@
+"""The .nnet reader: only a file with a single meaning is read."""
+
+import pytest
+
+from fairmend_check.errors import CheckError
+from fairmend_check.read_nnet import read_nnet
+from support.checker_cases import case
+
+
+@pytest.fixture
+def lines(tmp_path):
+    _, model = case().save(tmp_path, "nnet")
+    return model.read_text().splitlines()
+
+
+def content(lines):
+    return ("\n".join(lines) + "\n").encode()
+
+
+def rows(lines):
+    """The places of the lines that are not comments: sizes, widths, flag, minima, maxima, means, ranges, weights."""
+    return [place for place, line in enumerate(lines) if line and not line.startswith("//")]
+
+
+def test_relu_stands_between_the_layers(lines):
+    model = read_nnet(content(lines))
+    assert [activation.name for activation in model.between] == ["relu", "relu"]
+    assert model.inputs == case().network.affines[0].weight.shape[1]
+
+
+@pytest.mark.parametrize(
+    ("row", "edit", "why"),
+    [
+        (3, lambda line: "0," * line.count(","), "clip the inputs"),
+        (4, lambda line: "1," * line.count(","), "clip the inputs"),
+        (5, lambda line: "0.5," * line.count(","), "means and ranges"),
+        (6, lambda line: "2.0," * line.count(","), "means and ranges"),
+        (0, lambda line: line.replace("3", "4", 1), "does not describe the layers|numbers instead of"),
+        (7, lambda line: "nan," + line.split(",", 1)[1], "not finite"),
+        (7, lambda line: "0.1," + line.split(",", 1)[1], "float32 cannot represent"),
+        (7, lambda line: line + "1,", "numbers instead of"),
+    ],
+)
+def test_a_file_that_programs_read_differently_is_refused(lines, row, edit, why):
+    place = rows(lines)[row]
+    lines[place] = edit(lines[place])
+    with pytest.raises(CheckError, match=why):
+        read_nnet(content(lines))
+
+
+def test_the_note_on_the_precision_is_needed(lines):
+    without = [line for line in lines if not line.startswith("// fairmend ")]
+    with pytest.raises(CheckError, match="does not name its precision"):
+        read_nnet(content(without))
+
+
+def test_a_truncated_file_is_refused(lines):
+    with pytest.raises(CheckError, match="truncated"):
+        read_nnet(content(lines)[:-1])
+    with pytest.raises(CheckError, match="does not describe the layers"):
+        read_nnet(content(lines[:-1]))

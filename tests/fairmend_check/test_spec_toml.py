@@ -1,0 +1,112 @@
+"""Specs as TOML: the digest is that of fairmend's own file, and a spec file is compared by its meaning."""
+
+import hashlib
+import sys
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import fairmend
+from fairmend.spec import Feature, Label, Spec
+from fairmend.spec.toml import toml_bytes
+from fairmend_check.errors import CannotAnswerError, CheckError
+from fairmend_check.main import main
+from fairmend_check.spec import read_spec
+from fairmend_check.spec_toml import read_spec_file, spec_digest
+from support.checker_cases import SPECS, case
+from support.strategies_spec import specs, unhurried
+
+OTHER = "0" * 64
+
+
+def their_digest(spec):
+    return hashlib.sha256(toml_bytes(spec.to_dict())).hexdigest()
+
+
+@unhurried
+@given(specs())
+def test_the_digest_is_that_of_the_file_that_fairmend_writes(spec):
+    assert spec_digest(read_spec(spec.to_dict(), "spec")) == their_digest(spec)
+
+
+@unhurried
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_texts_are_escaped_as_fairmend_escapes_them(text):
+    text = f"<{text}>"
+    sex = Feature("s", "categorical", categories=(f"{text}a", f"{text}b"), protected=True)
+    spec = Spec([Feature(text, "continuous", range=(0, 1)), sex], Label("y", text))
+    assert spec_digest(read_spec(spec.to_dict(), "spec")) == their_digest(spec)
+
+
+@unhurried
+@given(st.floats(-1e30, 1e30), st.floats(1e-30, 1e30))
+def test_numbers_are_written_as_fairmend_writes_them(low, width):
+    assume(low < low + width)
+    scale = {"mean": low, "std": width}
+    spec = Spec([Feature("x", "continuous", range=(low, low + width), scale=scale, protected=True)])
+    assert spec_digest(read_spec(spec.to_dict(), "spec")) == their_digest(spec)
+
+
+def test_every_control_character_is_escaped():
+    text = "".join(map(chr, range(1, 128)))
+    spec = Spec([Feature("s", "categorical", categories=(text, "b"), protected=True)], Label(text, "1"))
+    assert spec_digest(read_spec(spec.to_dict(), "spec")) == their_digest(spec)
+
+
+def test_half_a_character_is_in_no_toml_file():
+    content = Spec([Feature("s", "categorical", categories=("a", "b"), protected=True)]).to_dict()
+    content["feature"][0]["name"] = "\ud800"
+    with pytest.raises(CheckError, match="a TOML file cannot hold"):
+        spec_digest(read_spec(content, "spec"))
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_a_spec_file_is_read_with_its_meaning(name, tmp_path):
+    path = tmp_path / "spec.toml"
+    SPECS[name].save(path)
+    assert read_spec_file(path, hashlib.sha256(path.read_bytes()).hexdigest()) is None
+    if sys.version_info >= (3, 11):
+        path.write_text("\ufeff# a comment\n" + path.read_text(), encoding="utf-8")
+        assert read_spec_file(path, OTHER) == read_spec(SPECS[name].to_dict(), "spec")
+
+
+def test_without_a_toml_reader_one_line_says_what_to_do(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "tomllib", None)  # as on Python 3.10
+    certificate, model = case().save(tmp_path)
+    case().spec.save(tmp_path / "spec.toml")
+    arguments = [str(certificate), str(model), "--spec", str(tmp_path / "spec.toml")]
+    assert main(arguments) == 0  # the file is the very one that the certificate names
+    capsys.readouterr()
+    (tmp_path / "spec.toml").write_text("# a comment\n" + (tmp_path / "spec.toml").read_text())
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert len(printed.err.splitlines()) == 1
+    assert "has no TOML reader" in printed.err
+    assert "Run the check with Python 3.11 or later, or without --spec." in printed.err
+    result = fairmend.check(certificate, model, tmp_path / "spec.toml")
+    assert not result.valid
+    assert "has no TOML reader" in result.reasons[0]
+    with pytest.raises(CannotAnswerError):
+        read_spec_file(tmp_path / "spec.toml", OTHER)
+
+
+@pytest.mark.parametrize("text", ["", "[[[", "feature = 3", "a = " + "[" * 5000, "[[feature]]\nname = 1", "\x00"])
+def test_specs_that_are_none(text, tmp_path):
+    certificate, model = case().save(tmp_path)
+    (tmp_path / "bad.toml").write_text(text)
+    report = fairmend.check(certificate, model, tmp_path / "bad.toml")
+    assert not report.valid
+    assert "spec bad.toml" in report.reasons[0]
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_the_spec_file_may_be_written_differently(name, tmp_path):
+    made = case(spec=name)
+    certificate, model = made.save(tmp_path)
+    made.spec.save(tmp_path / "spec.toml")
+    assert fairmend.check(certificate, model, tmp_path / "spec.toml").valid
+    text = (tmp_path / "spec.toml").read_text()
+    (tmp_path / "other.toml").write_text("# who counts as similar\n" + text.replace('encoding = "ordinal"\n', ""))
+    assert fairmend.check(certificate, model, tmp_path / "other.toml").valid

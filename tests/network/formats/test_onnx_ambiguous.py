@@ -1,0 +1,34 @@
+"""ONNX files whose label does not follow from the scores are refused."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import fairmend
+from fairmend.errors import FairmendError
+
+
+def test_a_label_that_is_above_a_half_of_no_probability_is_refused(tmp_path):
+    nodes = [
+        helper.make_node("Gemm", ["X", "W", "b"], ["p"]),
+        helper.make_node("Sub", ["one", "p"], ["q"]),
+        helper.make_node("Concat", ["q", "p"], ["both"], axis=1),
+        helper.make_node("ArgMax", ["both"], ["label"], axis=1, keepdims=0),
+        helper.make_node("Identity", ["both"], ["probabilities"]),
+    ]
+    arrays = {"W": [[0.4], [0.0]], "b": [0.3], "one": [1.0]}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("X", TensorProto.FLOAT, [None, 2])],
+        [
+            helper.make_tensor_value_info("label", TensorProto.INT64, [None]),
+            helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, [None, 2]),
+        ],
+        [numpy_helper.from_array(np.array(values, np.float32), name) for name, values in arrays.items()],
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    with pytest.raises(FairmendError, match="Concat"):
+        fairmend.load_network(path)
