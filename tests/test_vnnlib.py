@@ -120,7 +120,7 @@ def test_the_property_is_satisfied_by_a_point_of_the_neighbourhood_iff_its_answe
         points = {tuple(map(float, p)) for _, batch in spec.points(X[row : row + 1]) for p in batch}
         found = boxes_of(texts[row], spec.width)
         assert all(lower == upper for lower, upper in found)
-        assert {lower for lower, _ in found} == points  # nobody else, and nobody forgotten
+        assert {lower for lower, _ in found} == points  # exactly the neighbourhood
         assert (problem.row, problem.answer, problem.relaxed) == (row, own[row], ())
         assert problem.boxes == len(points)
 
@@ -296,7 +296,7 @@ def test_boxes_of_any_finite_neighbourhood_are_its_points_or_contain_them(case, 
 
 @given(specs_and_inputs(), st.integers(1, 50), st.integers(0, 2**32 - 1))
 def test_boxes_of_any_neighbourhood_contain_its_regions(case, most, seed):
-    """Every sampled point of every piece that bounds are computed over and that is somebody lies in a box."""
+    """Every sampled point of every piece that is a possible person lies in a box."""
     spec, X = case
     rng = np.random.default_rng(seed)
     continuous = [spec.columns(f.name).start for f in spec.features if f.kind == "continuous"]

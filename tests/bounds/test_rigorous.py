@@ -129,7 +129,7 @@ def test_what_cancels_leaves_its_rounding_error(scales):
 
 
 def test_long_sums_of_equal_terms():
-    """Rounding errors that all have one sign: far more than one roundoff, as gamma allows for."""
+    """Rounding errors of equal sign add up to far more than one roundoff, and gamma covers them."""
     rng = np.random.default_rng(0)
     inputs = 20_000
     for _ in range(10):

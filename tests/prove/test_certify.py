@@ -213,7 +213,7 @@ def test_one_unfair_point_of_a_large_lattice_is_found(engine, where):
     report = certify(net, spec, X, engine)
     assert report.unfair_rate == 1.0
     assert [w.other[0] for w in report.witnesses] == [where] * 3
-    between = sliver(where + 0.5, 0.4)  # between two whole numbers nobody lives
+    between = sliver(where + 0.5, 0.4)  # between two whole numbers, where there is no input
     assert certify(between, spec, X, engine).counts["fair"] == 3
 
 

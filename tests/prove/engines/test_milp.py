@@ -38,8 +38,8 @@ def lying(monkeypatch, change):
 def test_a_bound_that_points_refute_proves_nothing_and_the_point_is_a_witness(monkeypatch):
     lying(monkeypatch, lambda solution: replace(solution, bound=100.0, x=None, objective=None))
     report = certify(linear(1.0, bias=-5.5), AGE, X, "milp")
-    assert report.verdicts == (Verdict.UNFAIR,)  # the ends of the range were looked at
-    hidden = sliver(7.0, 0.5, others=0)  # negative at 7 only, where nobody looks; but nowhere as large as 100
+    assert report.verdicts == (Verdict.UNFAIR,)  # the ends of the range are tried as witnesses
+    hidden = sliver(7.0, 0.5, others=0)  # negative at 7 only, which is not tried; but nowhere as large as 100
     report = certify(hidden, AGE, X, "milp")
     assert report.verdicts == (Verdict.UNKNOWN,)
     assert "refuted by the network itself" in report.reasons[0]
