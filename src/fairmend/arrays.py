@@ -1,4 +1,4 @@
-"""Names for the kinds of arrays that are passed around."""
+"""Array types that signatures use."""
 
 from typing import Any
 
@@ -9,4 +9,4 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 FloatArray = NDArray[np.floating[Any]]
-"""float32 or float64: inputs and scores in a network's own precision."""
+"""float32 or float64: inputs and scores in the network's own precision."""

@@ -1,16 +1,16 @@
-"""Neighbourhoods as verification problems in VNN-COMP's form: a second opinion from other verifiers.
+"""Write neighbourhoods as verification problems in the VNN-COMP format, for a second opinion from other verifiers.
 
-A problem is a network (ONNX, logits as outputs Y) and a property (VNN-LIB) that states the *counterexample*: somebody
-in the neighbourhood gets another answer than the input itself. So unsat means fair. sat means unfair, but for two
-things that the form cannot say, and which `Problem` therefore names:
+A problem is a network (ONNX, logits as outputs Y) and a property (VNN-LIB) that states the *counterexample*: a
+counterfactual gets another prediction than the input itself. So unsat means fair. sat means unfair, with two exceptions
+that the format cannot express, and that `Problem` names:
 
-- VNN-LIB has no strict inequality. Positive means a logit of 0 or more, and of N logits the lowest index wins a tie.
-  So where the other answer needs *less than* (or *more than*), the property takes in the tie as well, and a sat that
-  lies on the tie shows nothing.
-- Values that are whole numbers or categories are written out, as a disjunction of boxes, up to a number of boxes.
-  Beyond it features are relaxed to intervals, largest first, and a sat need not be a person.
+- VNN-LIB has no strict inequality. A prediction is positive if the logit is at least 0, and with N logits the lowest
+  index wins a tie. If the other prediction needs *less than* (or *more than*), the property includes the tie, and a sat
+  on the tie shows nothing.
+- Whole numbers and categories are listed as a disjunction of boxes, up to a number of boxes. Beyond that number,
+  features are relaxed to intervals, largest first, and a sat need not be a possible person.
 
-Both only add counterexamples: unsat means fair in every case.
+Both only add counterexamples: unsat always means fair.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Problem:
-    """What is known about one property file.
+    """One property file, and what its answers mean.
 
     Attributes
     ----------
-    file : its name
+    file : the name of the file
     row : the number of the input
-    answer : the class that the network gives the input
-    boxes : how many boxes the neighbourhood is written as
-    relaxed : the features whose values were relaxed to an interval, so that a sat may be nobody
-    tie_is_sat : whether a tie, which is no other answer, satisfies the property
+    answer : the class that the network predicts for the input
+    boxes : the number of boxes that the neighbourhood is written as
+    relaxed : the features whose values were relaxed to an interval, so that a sat may be no possible person
+    tie_is_sat : whether a tie, which does not change the prediction, satisfies the property
     """
 
     file: str
@@ -70,11 +70,11 @@ class Problem:
 
     @property
     def exact(self) -> bool:
-        """Whether sat means unfair without a further look."""
+        """Whether sat always means unfair."""
         return not self.relaxed and not self.tie_is_sat
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the problem as plain data."""
         return {
             "file": self.file,
             "row": self.row,
@@ -89,13 +89,13 @@ class Problem:
 
 @dataclass(frozen=True, repr=False)
 class VnnlibExport:
-    """The problems that were written, and where."""
+    """The problems that were written, and their folder."""
 
     folder: Path
     problems: tuple[Problem, ...]
 
     def __repr__(self) -> str:
-        """Count them."""
+        """Return the number of problems, and how many are relaxed."""
         relaxed = sum(bool(problem.relaxed) for problem in self.problems)
         return f"VnnlibExport({len(self.problems)} problems in {self.folder}, {relaxed} of them relaxed)"
 
@@ -110,18 +110,20 @@ def export_vnnlib(
     timeout: int = 300,
     most_boxes: int = MOST_BOXES,
 ) -> VnnlibExport:
-    """Write a folder of problems, one for each input: is anybody similar to it answered differently?
+    """Write a folder of problems, one for each input: does a counterfactual get another prediction?
 
-    The folder gets model.onnx, one .vnnlib file per input, instances.csv (model, property, seconds, as VNN-COMP has it)
-    and manifest.json, which says for each property what sat and unsat mean.
+    The folder holds model.onnx, one .vnnlib file per input, instances.csv (model, property, seconds, as in VNN-COMP)
+    and manifest.json, which states for each property what sat and unsat mean.
 
     Parameters
     ----------
-    net, spec : the network, and which people count as similar
+    net : the network, or anything that `load_network` reads
+    spec : the features; they define which people are similar
     X : the inputs, encoded or as a DataFrame
-    rows : numbers by which the inputs are named; 0, 1, … by default
-    timeout : the seconds that instances.csv grants a verifier for each problem
-    most_boxes : how many boxes a property may have before features are relaxed to intervals
+    out : the folder to write
+    rows : the numbers of the inputs, used in file names; 0, 1, … by default
+    timeout : seconds per problem, for instances.csv
+    most_boxes : the largest number of boxes in a property before features are relaxed to intervals
     """
     network = load_network(net)
     spec.require_inputs(network.inputs)
@@ -130,12 +132,12 @@ def export_vnnlib(
     inputs = spec.as_inputs(X, network.dtype)
     numbers = list(range(len(inputs))) if rows is None else [int(row) for row in rows]
     if len(numbers) != len(inputs) or len(set(numbers)) != len(numbers):
-        raise FairmendError(f"rows must be {len(inputs)} different numbers, one for each input")
+        raise FairmendError(f"rows must hold {len(inputs)} different numbers, one for each input")
     folder = Path(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FairmendError(f"{folder}: cannot make the folder: {error.strerror or error}") from error
+        raise FairmendError(f"{folder}: cannot create the folder: {error.strerror or error}") from error
     write_atomically(folder / MODEL, _model_bytes(network))
     digits = len(str(max(numbers)))
     problems = []
@@ -146,7 +148,7 @@ def export_vnnlib(
         _logger.debug("%s: %d boxes, relaxed: %s", problem.file, problem.boxes, ", ".join(problem.relaxed) or "none")
     manifest = {"fairmend": __version__, "model": MODEL, "problems": [problem.as_dict() for problem in problems]}
     write_atomically(folder / MANIFEST, (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode("utf-8"))
-    # Last, so that where it is there everything it names is there too.
+    # Written last, so that every file it names exists.
     lines = "".join(f"{MODEL},{problem.file},{timeout}\n" for problem in problems)
     write_atomically(folder / INSTANCES, lines.encode("utf-8"))
     export = VnnlibExport(folder, tuple(problems))
@@ -155,7 +157,7 @@ def export_vnnlib(
 
 
 def _model_bytes(net: Network) -> bytes:
-    """The network as verifiers want it: one input at a time, logits out."""
+    """Return the network in the form that verifiers need: batch size 1, logits as outputs."""
     import onnx
 
     from fairmend.network.formats.onnx.file import to_bytes
@@ -174,27 +176,27 @@ def _problem(
     net: Network, spec: Spec, x: FloatArray, answer: int, row: int, file: str, most_boxes: int
 ) -> tuple[Problem, str]:
     lower, upper, relaxed = region_boxes(spec, x, most_boxes)
-    conditions, tie_is_sat = _other_answers(answer, net.outputs)
+    conditions, tie_is_sat = _other_predictions(answer, net.outputs)
     problem = Problem(file, row, answer, len(lower), relaxed, tie_is_sat)
     return problem, "\n".join(_lines(net, spec, problem, lower, upper, conditions)) + "\n"
 
 
 def region_boxes(spec: Spec, x: FloatArray, most: int) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
-    """Return boxes (boxes, width) whose union is the neighbourhood of x (width,), and the features that were relaxed.
+    """Return boxes (boxes, width) whose union contains the neighbourhood of x (width,), and the relaxed features.
 
-    Where none is relaxed, the union is exact: whole numbers and categories are points.
+    If no feature is relaxed, the union is exact: whole numbers and categories are points.
     """
     X = x[None]
     placed = [(feature, spec.columns(feature.name)) for feature in spec.features]
     sizes = {f.name: int(count_points([(f, at)], X)[0]) for f, at in placed if f.varies and f.kind != "continuous"}
     relaxed: list[Feature] = []
-    # One-hot groups last: the box around their points holds much that is nobody.
+    # One-hot groups last: most of the box around their points is no possible person.
     for feature in sorted((f for f, _ in placed if f.name in sizes), key=lambda f: (f.one_hot, -sizes[f.name])):
         if math.prod(sizes.values()) <= most:
             break
         relaxed.append(feature)
         del sizes[feature.name]
-    # What is not written out stays as it is in x first, and becomes an interval then.
+    # Features that are not listed keep the value of x here, and become an interval below.
     listed = [(f if f.name in sizes else replace(f, protected=False, tolerance=0.0), at) for f, at in placed]
     lower = np.concatenate([points for _, points in stream_points(listed, X, most)])
     upper = lower.copy()
@@ -205,22 +207,20 @@ def region_boxes(spec: Spec, x: FloatArray, most: int) -> tuple[FloatArray, Floa
     return lower, upper, tuple(f.name for f, _ in placed if f in relaxed)
 
 
-def _other_answers(answer: int, outputs: int) -> tuple[list[str], bool]:
-    """What the outputs satisfy where the answer is another one, each condition alone; and whether a tie does too."""
+def _other_predictions(answer: int, outputs: int) -> tuple[list[str], bool]:
+    """Return the conditions on the outputs, each of which means another prediction, and whether a tie satisfies one."""
     if outputs == 1:
         return (["(>= Y_0 0.0)"], False) if answer == 0 else (["(<= Y_0 0.0)"], True)
     others = [other for other in range(outputs) if other != answer]
-    # On a tie the lowest index wins, so another class of higher index needs more.
+    # The lowest index wins a tie, so a class of higher index needs a larger logit.
     return [f"(>= Y_{other} Y_{answer})" for other in others], answer < outputs - 1
 
 
 def _lines(
     net: Network, spec: Spec, problem: Problem, lower: FloatArray, upper: FloatArray, conditions: list[str]
 ) -> Iterator[str]:
-    yield _comment(
-        f"Is anybody similar to row {problem.row} answered differently? Its own answer is class {problem.answer}."
-    )
-    yield _comment(f"unsat: nobody is, proven. sat: {_meaning_of_sat(problem.relaxed, problem.tie_is_sat)}.")
+    yield _comment(f"Does a counterfactual of row {problem.row} get another prediction than class {problem.answer}?")
+    yield _comment(f"unsat: no, proven. sat: {_meaning_of_sat(problem.relaxed, problem.tie_is_sat)}.")
     yield _comment(f"{len(lower)} boxes, written by fairmend {__version__}.")
     yield ""
     for column, name in enumerate(spec.column_names):
@@ -253,19 +253,19 @@ def _lines(
 
 
 def _meaning_of_sat(relaxed: Sequence[str], tie_is_sat: bool) -> str:
-    doubts = []
+    exceptions = []
     if relaxed:
-        doubts.append(f"it is no person of the neighbourhood ({', '.join(relaxed)} relaxed to intervals)")
+        exceptions.append(f"the point is no possible person ({', '.join(relaxed)} relaxed to intervals)")
     if tie_is_sat:
-        doubts.append("it lies on a tie, which is no other answer")
-    return f"somebody is, unless {' or '.join(doubts)}" if doubts else "somebody is"
+        exceptions.append("the point lies on a tie, which does not change the prediction")
+    return f"unfair, unless {' or '.join(exceptions)}" if exceptions else "unfair"
 
 
 def _comment(text: str) -> str:
-    """One line, whatever the names in it hold: what follows a line break would be part of the property."""
+    """Return a comment on one line: text after a line break in a name would become part of the property."""
     return f"; {' '.join(text.split())}"
 
 
 def _number(value: Any) -> str:
-    """The exact value as a decimal without exponent, which not every parser reads."""
+    """Return the exact value as a decimal without exponent, because some parsers do not read exponents."""
     return np.format_float_positional(np.float64(value) + 0.0, unique=True, trim="0")

@@ -1,9 +1,10 @@
-"""What a network has no weight for is no part of a pair."""
+"""Witnesses do not change features that the network ignores."""
 
 import numpy as np
 
 import fairmend
 from fairmend.network import Affine
+from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Feature, Spec
 from support.strategies import random_network
 
@@ -16,7 +17,7 @@ SPEC = Spec(
 )
 
 
-def test_witnesses_leave_out_what_the_network_does_not_see():
+def test_witnesses_do_not_change_features_without_weight():
     net = random_network(np.random.default_rng(1), SPEC.width, [6])
     first = net.affines[0]
     weight = first.weight.copy()
@@ -33,16 +34,36 @@ def test_witnesses_leave_out_what_the_network_does_not_see():
         assert pair.values["income"] != pair.other_values["income"]
         assert pair.answers[0] != pair.answers[1]
     for engine in ("enumerate", "branch"):
-        report = fairmend.certify(blind, SPEC, X, engine)
-        for witness in filter(None, report.witnesses):
+        witnesses = [witness for witness in fairmend.certify(blind, SPEC, X, engine).witnesses if witness]
+        assert witnesses
+        for witness in witnesses:
             assert (witness.x[:4] == witness.other[:4]).all()
             assert blind.predict(witness.other[None])[0] == witness.other_answer != witness.answer
 
 
-def test_half_a_group_is_not_mixed():
+def test_a_one_hot_group_with_some_weight_is_not_mixed():
     net = random_network(np.random.default_rng(1), SPEC.width, [6])
     weight = net.affines[0].weight.copy()
-    weight[:, 1] = 0  # one column of three: the group is still seen
+    weight[:, 1] = 0  # one column of the three: the network does not ignore the group
     half = net.with_affines([Affine(weight, net.affines[0].bias), *net.affines[1:]])
-    for pair in fairmend.audit(half, SPEC, samples=500).pairs:
+    X = SPEC.sample_inputs(500, np.random.default_rng(0))
+    middle = np.float32(np.median(half.logits(X)))
+    half = half.with_affines([half.affines[0], Affine(half.head.weight, half.head.bias - middle)])
+    pairs = fairmend.audit(half, SPEC, X).pairs
+    changed = [pair for pair in pairs if (pair.other[1:4] != pair.x[1:4]).any()]
+    assert changed
+    for pair in pairs:
         assert pair.other[1:4].sum() == 1
+
+
+def test_only_ignored_features_keep_their_values():
+    net = random_network(np.random.default_rng(2), SPEC.width, [6])
+    weight = net.affines[0].weight.copy()
+    weight[:, 0] = 0
+    net = net.with_affines([Affine(weight, net.affines[0].bias), *net.affines[1:]])
+    X, other = (SPEC.sample_inputs(50, np.random.default_rng(seed)) for seed in (0, 1))
+    kept = keep_ignored_features(net, SPEC, X, other)
+    np.testing.assert_array_equal(kept[:, 0], X[:, 0])
+    np.testing.assert_array_equal(kept[:, 1:], other[:, 1:])
+    np.testing.assert_array_equal(net.logits(kept), net.logits(other))
+    assert (X[:, 0] != other[:, 0]).any()

@@ -3,9 +3,11 @@
 import numpy as np
 import onnxruntime
 
+from fairmend.bounds.inference import inference_error
 from fairmend.network import Activation, Affine, Network
 from fairmend.prove.result import Verdict
 from fairmend.spec import Feature, Spec
+from support.strategies import ACTIVATIONS, random_network
 
 RELU = Activation("relu")
 
@@ -78,3 +80,40 @@ def onnx_answers(net, path, X):
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     logits = session.run(None, {session.get_inputs()[0].name: X})[0]
     return (logits[:, 0] >= 0).astype(np.int64) if logits.shape[1] == 1 else logits.argmax(axis=1)
+
+
+AGE = Feature("age", "integer", range=(18, 75), scale={"min": 18, "max": 75}, protected=True)
+GENDER = Feature("gender", "categorical", categories=("f", "m", "x"), encoding="one-hot", protected=True)
+RACE = Feature("race", "categorical", categories=("a", "b", "c", "d"), protected=True)
+HOURS = Feature("hours", "integer", range=(1, 100), scale={"mean": 40, "std": 12}, tolerance=5)
+INCOME = Feature("income", "continuous", range=(0, 100), scale={"mean": 50, "std": 25})
+KINKED = [a for a in ACTIVATIONS if a.name not in ("tanh", "sigmoid")]
+
+
+def balanced_network(seed, spec, activation, outputs=1, dtype=np.float32, hidden=(6, 5)):
+    """A random network whose logits are shifted so that both answers occur."""
+    rng = np.random.default_rng(seed)
+    net = random_network(rng, spec.width, hidden, outputs, activation, dtype)
+    middle = np.median(net.logits(spec.sample_inputs(64, rng, dtype)).reshape(64, outputs), axis=0)
+    middle += rng.normal(size=outputs) / 100  # few points have another logit than the middle one: no exact ties here
+    head = Affine(net.head.weight, (net.head.bias - middle).astype(dtype))
+    return Network([*net.affines[:-1], head], net.activations)
+
+
+def check_agreement(net, spec, X, report):
+    """Every verdict is that of brute force, or UNKNOWN where inference may answer either way.
+
+    What inference answers within its own rounding error depends on the batch a row is in, so there brute force is one
+    of two truths.
+    """
+    for x, verdict, true in zip(X, report.verdicts, brute_force(net, spec, X), strict=True):
+        assert verdict is true or (verdict is Verdict.UNKNOWN and not settled(net, spec, x))
+
+
+def settled(net, spec, x):
+    """Whether every neighbour of x is further from a change of answer than inference can be off."""
+    points = np.concatenate([chunk for _, chunk in spec.points(x[None], dtype=x.dtype)])
+    logits = np.sort(net.astype(np.float64).logits(points).reshape(len(points), -1), axis=1)
+    margin = np.abs(logits[:, 0]) if net.outputs == 1 else logits[:, -1] - logits[:, -2]
+    error = inference_error(net, points, points).max(axis=1) * (1 if net.outputs == 1 else 2)
+    return bool((margin > error).all())

@@ -12,7 +12,7 @@ import numpy as np
 from fairmend.arrays import FloatArray
 from fairmend.audit.look import lead
 from fairmend.network import Network
-from fairmend.prove.witness import with_unseen_from
+from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.spec.encoding import decoded
 
@@ -128,7 +128,7 @@ class AuditResult:
 
 def make_pairs(net: Network, spec: Spec, rows: Sequence[int], X: FloatArray, other: FloatArray) -> list[AuditPair]:
     """Return the pairs of X and their neighbours (pairs, width), as the network answers them, the worst first."""
-    other = with_unseen_from(net, spec, X, other)
+    other = keep_ignored_features(net, spec, X, other)
     logits, theirs = net.logits(X), net.logits(other)
     answers = np.stack([net.predict(X), net.predict(other)], axis=1)
     scores = np.stack([logits, theirs], axis=1)

@@ -16,7 +16,7 @@ from fairmend.audit.stream import Inputs, blocks, known_length, sample_blocks
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress
-from fairmend.prove.witness import with_unseen_from
+from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 
 _logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ def audit(
             # Whose score is 0 up to its last bits may have lost the other answer in another batch.
             sure = worst.found.unequal
             people = block[rows[sure]]
-            witnesses(total + rows[sure], people, with_unseen_from(network, spec, people, worst.other[sure]))
+            witnesses(total + rows[sure], people, keep_ignored_features(network, spec, people, worst.other[sure]))
         count, total, evaluations = count + len(rows), total + len(block), evaluations + found.points
         if progress is not None:
             progress("audit", total, expected)

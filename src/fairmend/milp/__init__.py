@@ -1,4 +1,8 @@
-"""Mixed-integer linear programs: one sparse form as data, one file for each solver."""
+"""Mixed-integer linear programs: one sparse form as data (`model`), and one file for each solver.
+
+Other parts build a `Milp` with `MilpBuilder` and pass it to the solver that `get_solver` returns. `LinearProgram` is
+for many small linear programs that differ in a few rows. A new solver is a subclass of `Solver`; see docs/extending.md.
+"""
 
 from fairmend.errors import FairmendError
 from fairmend.milp.gurobi import Gurobi
@@ -20,19 +24,19 @@ __all__ = [
     "violation",
 ]
 
-SOLVERS: dict[str, type[Solver]] = {solver.NAME: solver for solver in (Highs, Scip, Gurobi)}
+_SOLVERS: dict[str, type[Solver]] = {solver.NAME: solver for solver in (Highs, Scip, Gurobi)}
 
 
 def available_solvers() -> list[str]:
-    """The names of the solvers that are installed, the default first."""
-    return [name for name, solver in SOLVERS.items() if solver.available()]
+    """Return the names of the installed solvers, the default first."""
+    return [name for name, solver in _SOLVERS.items() if solver.available()]
 
 
 def get_solver(name: str = "highs") -> Solver:
-    """The solver of that name, ready to `solve`."""
-    if name not in SOLVERS:
-        raise FairmendError(f"unknown solver {name!r}; there are {', '.join(SOLVERS)}")
-    solver = SOLVERS[name]
+    """Return the solver of that name, ready to `solve`."""
+    if name not in _SOLVERS:
+        raise FairmendError(f"unknown solver {name!r}; use {', '.join(_SOLVERS)}")
+    solver = _SOLVERS[name]
     if not solver.available():
         what = f"fairmend[{solver.EXTRA}]" if solver.EXTRA else solver.REQUIRED_MODULE
         raise FairmendError(f"solver {name!r} needs the module {solver.REQUIRED_MODULE!r}: pip install {what}")

@@ -1,4 +1,4 @@
-"""Gurobi, an optional solver; without a licence of one's own it takes 2,000 variables and 2,000 rows."""
+"""Gurobi, an optional solver; without a full licence it takes at most 2,000 variables and 2,000 rows."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _solve(gurobipy: Any, model: Any, milp: Milp, settings: Settings) -> Answer:
         if lower == upper:
             model.addLConstr(row, "=", lower)
             continue
-        # Two rows, not addRange: that one adds a hidden variable, which the licence counts too.
+        # Two rows, not addRange, which adds a hidden variable that the licence counts too.
         if lower > -np.inf:
             model.addLConstr(row, ">", lower)
         if upper < np.inf:
@@ -100,7 +100,7 @@ def _solve(gurobipy: Any, model: Any, milp: Milp, settings: Settings) -> Answer:
     bound = -np.inf
     if integer:
         bound = float(model.ObjBound)
-    elif word == "OPTIMAL":  # a linear program has no bound but its optimum
+    elif word == "OPTIMAL":  # the only bound of a linear program is its optimum
         bound = float(model.ObjVal)
     bound = -np.inf if bound <= -gurobipy.GRB.INFINITY else bound
     return Answer(word, np.array(x.X, dtype=np.float64) if solved else None, bound)
@@ -109,7 +109,7 @@ def _solve(gurobipy: Any, model: Any, milp: Milp, settings: Settings) -> Answer:
 def _explain(gurobipy: Any, error: Any, milp: Milp) -> str:
     if error.errno == gurobipy.GRB.Error.SIZE_LIMIT_EXCEEDED:
         return (
-            f"Gurobi: {milp!r} is too large for the licence found here (the free one takes 2,000 variables "
+            f"Gurobi: {milp!r} is too large for your licence (the free one takes 2,000 variables "
             "and 2,000 rows); install a full licence or use the solver 'highs'"
         )
     if error.errno == gurobipy.GRB.Error.NO_LICENSE:

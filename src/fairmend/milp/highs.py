@@ -51,7 +51,7 @@ class Highs(Solver):
             "output_flag": False,
             "primal_feasibility_tolerance": 1e-9,
             "mip_feasibility_tolerance": 1e-9,
-            "small_matrix_value": 1e-12,  # at its default, 1e-9, smaller coefficients are dropped silently
+            "small_matrix_value": 1e-12,  # the default, 1e-9, silently drops smaller coefficients
             "mip_rel_gap": settings.gap,
             "mip_abs_gap": 1e-12,
             "random_seed": settings.seed,
@@ -62,7 +62,7 @@ class Highs(Solver):
             options["threads"] = settings.threads
         for name, value in options.items():
             if highs.setOptionValue(name, value) != highspy.HighsStatus.kOk:
-                raise FairmendError(f"HiGHS does not take {name} = {value!r}")
+                raise FairmendError(f"HiGHS does not accept the option {name} = {value!r}")
         passed = highs.passModel(
             milp.variables,
             milp.rows,
@@ -93,7 +93,7 @@ class Highs(Solver):
         for callback in (highs.cbMipInterrupt, highs.cbSimplexInterrupt, highs.cbIpmInterrupt):
             callback.subscribe(check)
         run_interruptibly(highs.run, stop.set)
-        highs.disableCallbacks()  # they hold the Highs object, and it holds them
+        highs.disableCallbacks()  # they and the Highs object hold each other
 
         info = highs.getInfo()
         word = highs.getModelStatus().name
@@ -101,6 +101,6 @@ class Highs(Solver):
         x = np.array(highs.getSolution().col_value, dtype=np.float64) if solved else None
         if milp.integer.any():
             bound = float(info.mip_dual_bound)
-        else:  # a linear program has no bound but its optimum
+        else:  # the only bound of a linear program is its optimum
             bound = float(info.objective_function_value) if word == "kOptimal" else -np.inf
         return Answer(word, x, bound)

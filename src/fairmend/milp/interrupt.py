@@ -1,7 +1,7 @@
-"""Ctrl-C during a solve: a solver runs in a worker thread while the main thread stays awake.
+"""Ctrl-C during a solve: the solver runs in a worker thread while the main thread waits for signals.
 
-In the main thread, Python would see Ctrl-C only when the solve is over. The handlers of highspy and SCIP do
-not serve: both print, and highspy's also swallows the exception and holds one lock for all solves there are.
+In the main thread, Python would handle Ctrl-C only after the solve. The handlers of highspy and SCIP do not help: both
+print, and highspy's also swallows the exception and holds one lock for all solves.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-PATIENCE = 5.0  # seconds that a solve has to stop before Ctrl-C is passed on regardless
+_PATIENCE = 5.0  # seconds that a solve has to stop before KeyboardInterrupt is raised regardless
 
 
 def run_interruptibly(solve: Callable[[], object], stop: Callable[[], object]) -> None:
@@ -28,13 +28,13 @@ def run_interruptibly(solve: Callable[[], object], stop: Callable[[], object]) -
     worker = threading.Thread(target=work, name="milp", daemon=True)
     worker.start()
     try:
-        # An event, not join: where Ctrl-C breaks a join off, Python 3.11 takes the thread for ended.
-        # In steps: on Windows a wait without limit cannot be broken off.
+        # An event, not join: if Ctrl-C interrupts a join, Python 3.11 considers the thread ended.
+        # In steps: on Windows, Ctrl-C cannot interrupt a wait without a limit.
         while not done.wait(0.1):
             pass
     except BaseException:
         stop()
-        if done.wait(PATIENCE):
+        if done.wait(_PATIENCE):
             worker.join()
         raise
     worker.join()

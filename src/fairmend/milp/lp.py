@@ -1,7 +1,7 @@
-"""A linear program that grows and shrinks at its end, re-solved from where it was: HiGHS's dual simplex.
+"""A linear program to which you add rows and from which you remove the last ones, solved by HiGHS's dual simplex.
 
-Branching over disjunctions needs thousands of small linear programs that differ in a few rows. Handing each to a
-solver anew would cost more than solving it.
+Branching over disjunctions needs thousands of small linear programs that differ in a few rows. Each solve starts from
+the last basis, because passing every program to a new solver would cost more than solving it.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ from fairmend.milp.model import Status
 
 _OPTIONS: dict[str, bool | str | float] = {
     "output_flag": False,
-    "presolve": "off",  # it would discard the basis that the next solve starts from
+    "presolve": "off",  # presolve would discard the basis that the next solve starts from
     "simplex_strategy": 1,  # dual
     "primal_feasibility_tolerance": 1e-9,
     "small_matrix_value": 1e-12,
 }
 
-# What to try when HiGHS cannot tell ("unknown"): first without the last basis, which can be a bad place to start from;
-# then with presolve; then the primal simplex. Nothing rests on the answer but how good the repair is: what it proves is
-# checked without the solver.
+# What to try if HiGHS ends with "unknown": first without the last basis, which can be a bad start, then with presolve,
+# then the primal simplex. Only the quality of a repair depends on the answer; its proof does not rely on the solver.
 _SECOND_TRIES: tuple[dict[str, bool | str | float], ...] = ({}, {"presolve": "on"}, {"simplex_strategy": 4})
 
 
 class LpSolution(NamedTuple):
-    """Status, and where it is optimal the objective and ``x (variables,)``."""
+    """The status, and if it is optimal, the objective and ``x (variables,)``."""
 
     status: Status
     objective: float
@@ -41,10 +40,10 @@ class LpSolution(NamedTuple):
 
 
 class LinearProgram:
-    """Minimise cost·x over lower <= x <= upper and rows that can be added and taken off again."""
+    """Minimise cost·x over lower <= x <= upper and rows that you can add, and remove again."""
 
     def __init__(self, cost: Floats, lower: Floats, upper: Floats) -> None:
-        """Start with variables and no rows."""
+        """Create the variables, without rows."""
         import highspy
 
         self._highspy = highspy
@@ -67,7 +66,7 @@ class LinearProgram:
         self.rows += count
 
     def truncate(self, rows: int) -> None:
-        """Take off every row after the first ``rows``."""
+        """Remove every row after the first ``rows``."""
         if rows < self.rows:
             self._highs.deleteRows(self.rows - rows, np.arange(rows, self.rows, dtype=np.int32))
             self.rows = rows
@@ -75,7 +74,7 @@ class LinearProgram:
     def solve(self, time_limit: float = math.inf) -> LpSolution:
         """Solve from the last basis."""
         if math.isfinite(time_limit):
-            # HiGHS counts its own time over all runs.
+            # HiGHS measures its time over all runs.
             self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(0.0, time_limit))
         status = self._run()
         for options in _SECOND_TRIES:

@@ -1,4 +1,4 @@
-"""A sparse mixed-integer linear program as data, and what a solver answers."""
+"""A sparse mixed-integer linear program as data, and the solution that a solver returns."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Milp:
     row_upper: Floats
 
     def __post_init__(self) -> None:
-        """Reject what no solver should see: shapes that disagree, NaN, indices out of range."""
+        """Raise an error for shapes that disagree, NaN and indices out of range."""
         n, m, nonzeros = len(self.cost), len(self.row_lower), len(self.values)
         shapes = {
             "lower": n,
@@ -52,14 +52,14 @@ class Milp:
                 raise FairmendError(f"MILP: {name} holds NaN or an infinity; every coefficient must be finite")
         for name in ("lower", "upper", "row_lower", "row_upper"):
             if np.isnan(getattr(self, name)).any():
-                raise FairmendError(f"MILP: {name} holds NaN; use ±inf for a bound that is not there")
+                raise FairmendError(f"MILP: {name} holds NaN; use ±inf for a missing bound")
         if self.indptr[0] != 0 or self.indptr[-1] != nonzeros or (np.diff(self.indptr) < 0).any():
             raise FairmendError(f"MILP: indptr does not rise from 0 to the {nonzeros} nonzeros")
         if nonzeros and not 0 <= self.indices.min() <= self.indices.max() < n:
             raise FairmendError(f"MILP: a row names a variable outside 0 to {n - 1}")
 
     def __repr__(self) -> str:
-        """Show the sizes, not the arrays."""
+        """Return the sizes, not the arrays."""
         return (
             f"Milp({self.variables} variables, {int(self.integer.sum())} of them integer, "
             f"{self.rows} rows, {len(self.values)} nonzeros)"
@@ -67,29 +67,29 @@ class Milp:
 
     @property
     def variables(self) -> int:
-        """How many variables there are."""
+        """The number of variables."""
         return len(self.cost)
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.row_lower)
 
     def activity(self, x: Floats) -> Floats:
-        """A x, (rows,), for x (variables,)."""
+        """Return A x, (rows,), for x (variables,)."""
         row = np.repeat(np.arange(self.rows), np.diff(self.indptr))
-        # In float64 even where there are no rows, of which bincount makes integers.
+        # bincount returns integers if there are no rows.
         return np.bincount(row, self.values * x[self.indices], self.rows).astype(np.float64)
 
 
 class MilpBuilder:
-    """Collects variables and rows block by block; `build` joins the blocks once.
+    """Collect variables and rows block by block; `build` joins the blocks once.
 
-    Blocks are arrays, so the cost of a block does not depend on how many nonzeros it has.
+    Blocks are arrays, so adding a block costs the same however many nonzeros it has.
     """
 
     def __init__(self) -> None:
-        """Start with no variables and no rows."""
+        """Start without variables and rows."""
         self._variables = 0
         self._rows = 0
         self._columns: list[tuple[Floats, Floats, Floats, Bools]] = []  # lower, upper, cost, integer
@@ -104,7 +104,7 @@ class MilpBuilder:
         cost: ArrayLike = 0.0,
         integer: ArrayLike = False,
     ) -> Ints:
-        """Add `count` variables and give their indices, (count,); each argument is one value or (count,)."""
+        """Add `count` variables and return their indices, (count,); each argument is one value or (count,)."""
         lower, upper, cost = (_vector(value, count) for value in (lower, upper, cost))
         flags = np.broadcast_to(np.asarray(integer, dtype=bool), (count,))
         self._columns.append((lower, upper, cost, flags))
@@ -112,13 +112,13 @@ class MilpBuilder:
         return np.arange(self._variables - count, self._variables, dtype=np.int64)
 
     def add_row(self, indices: ArrayLike, values: ArrayLike, lower: float = -np.inf, upper: float = np.inf) -> int:
-        """Add lower ≤ values·x[indices] ≤ upper, with indices and values (k,). The row's number."""
+        """Add lower ≤ values·x[indices] ≤ upper, with indices and values (k,), and return the row's number."""
         return int(self.add_rows(indices, np.atleast_2d(np.asarray(values, np.float64)), lower, upper)[0])
 
     def add_rows(
         self, indices: ArrayLike, values: ArrayLike, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf
     ) -> Ints:
-        """Add a block of rows; zeros in it are dropped. The rows' numbers, (r,).
+        """Add a block of rows without its zeros, and return the rows' numbers, (r,).
 
         indices       (k,) shared by all rows, or (r, k)
         values        (r, k)
@@ -146,7 +146,7 @@ class MilpBuilder:
         return np.arange(self._rows - count, self._rows, dtype=np.int64)
 
     def build(self) -> Milp:
-        """Join all blocks. The builder stays usable: more can be added and built again."""
+        """Join all blocks. You can add more afterwards and build again."""
         counts = np.concatenate([np.zeros(1, np.int64), *(entry[0] for entry in self._entries)])
         return Milp(
             cost=_join([block[2] for block in self._columns]),
@@ -162,24 +162,24 @@ class MilpBuilder:
 
 
 class Status(Enum):
-    """What a solve ended with, in words that no solver owns."""
+    """How a solve ended, independent of the solver."""
 
-    OPTIMAL = "optimal"  # within the relative gap that was asked for
-    FEASIBLE = "feasible"  # a limit was hit, a solution is there
+    OPTIMAL = "optimal"  # within the requested relative gap
+    FEASIBLE = "feasible"  # a limit was reached, with a solution
     INFEASIBLE = "infeasible"
     UNBOUNDED = "unbounded"
-    LIMIT = "limit"  # a limit was hit, no solution is there
-    ERROR = "error"  # the solver gave up: numerical trouble, mostly
+    LIMIT = "limit"  # a limit was reached, without a solution
+    ERROR = "error"  # the solver gave up, mostly for numerical reasons
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Solution:
-    """A solver's answer. It is a claim: check `violation` before building on it.
+    """A solver's answer. Do not rely on it without checking its `violation`.
 
-    x          (variables,), where there is a solution
-    objective  cost·x
-    bound      the best lower bound the solver proved; −inf if none
-    gap        |objective − bound| / max(1e-10, |objective|); inf where there is no solution
+    x          (variables,), or None without a solution
+    objective  cost·x, or None without a solution
+    bound      the best lower bound that the solver proved; −inf if none
+    gap        |objective − bound| / max(1e-10, |objective|); inf without a solution
     """
 
     status: Status
@@ -190,7 +190,7 @@ class Solution:
     seconds: float
 
     def __repr__(self) -> str:
-        """Show the figures, not x."""
+        """Return the figures, not x."""
         objective = "none" if self.objective is None else f"{self.objective:.6g}"
         return (
             f"Solution({self.status.value}, objective {objective}, bound {self.bound:.6g}, "
@@ -199,7 +199,7 @@ class Solution:
 
 
 def violation(milp: Milp, x: ArrayLike) -> float:
-    """The largest amount by which x (variables,) misses a row, a bound or a whole number; 0 if none."""
+    """Return the largest amount by which x (variables,) violates a row, a bound or integrality; 0 if none."""
     point = np.asarray(x, dtype=np.float64)
     if point.shape != (milp.variables,):
         raise FairmendError(f"MILP: x has shape {point.shape}, not ({milp.variables},)")
@@ -218,7 +218,7 @@ def violation(milp: Milp, x: ArrayLike) -> float:
 
 
 def _vector(value: ArrayLike, length: int) -> Floats:
-    """One value or (length,) as (length,)."""
+    """Return one value or (length,) as (length,)."""
     return np.broadcast_to(np.asarray(value, dtype=np.float64), (length,))
 
 

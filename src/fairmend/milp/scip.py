@@ -13,14 +13,14 @@ from fairmend.milp.solver import Answer, Settings, Solver
 
 
 class Scip(Solver):
-    """SCIP through PySCIPOpt. It runs on one thread always, and takes coefficients below 1e-9 for 0."""
+    """SCIP through PySCIPOpt. It always runs on one thread, and treats coefficients below 1e-9 as 0."""
 
     NAME: ClassVar[str] = "scip"
     REQUIRED_MODULE: ClassVar[str] = "pyscipopt"
     EXTRA: ClassVar[str | None] = "scip"
     STATUS_MAP: ClassVar[Mapping[str, Status]] = {
         "optimal": Status.OPTIMAL,
-        "gaplimit": Status.OPTIMAL,  # the gap that was asked for
+        "gaplimit": Status.OPTIMAL,  # the requested gap
         "infeasible": Status.INFEASIBLE,
         "unbounded": Status.UNBOUNDED,
         "inforunbd": Status.UNBOUNDED,
@@ -44,11 +44,11 @@ class Scip(Solver):
 
         model = Model()
         model.hideOutput()
-        # On an unbounded ray SCIP walks whole numbers up to about 1/feastol, past any time limit.
+        # On an unbounded ray, SCIP tries whole numbers up to about 1/feastol, beyond any time limit.
         whole = np.concatenate([milp.lower[milp.integer], milp.upper[milp.integer]])
         model.setParams(
             {
-                "misc/catchctrlc": False,  # run_interruptibly does it, without printing
+                "misc/catchctrlc": False,  # run_interruptibly handles Ctrl-C, without printing
                 "numerics/feastol": 1e-9 if np.isfinite(whole).all() else 1e-6,
                 "numerics/dualfeastol": 1e-9,
                 "limits/gap": settings.gap,
@@ -73,7 +73,7 @@ class Scip(Solver):
             pairs = zip(milp.indices[entries].tolist(), milp.values[entries].tolist(), strict=True)
             row = quicksum(value * variables[column] for column, value in pairs)
             if entries.start == entries.stop or (np.isinf(lower) and np.isinf(upper)):
-                continue  # says nothing; PySCIPOpt does not take it
+                continue  # no constraint; PySCIPOpt does not accept it
             if np.isinf(lower):
                 model.addCons(row <= upper)
             elif np.isinf(upper):

@@ -1,4 +1,4 @@
-"""What every solver shares: the checks before a solve and the reading of its answer after."""
+"""The base class of the solvers: checks before a solve, and reads the solver's answer after it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Settings:
-    """What a solve is asked for: seconds, relative MIP gap, a full x to start from, threads, seed."""
+    """The settings of a solve: seconds, relative MIP gap, a full x to start from, threads and random seed."""
 
     time_limit: float | None
     gap: float
@@ -34,7 +34,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Answer:
-    """A solver's own words: its status, the best x if there is one, the bound it proved (−inf if none)."""
+    """A solver's answer: its own word for the status, the best x or None, and the bound it proved (−inf if none)."""
 
     word: str
     x: Floats | None
@@ -44,23 +44,23 @@ class Answer:
 class Solver(ABC):
     """A MILP solver. A subclass is one file, and nothing outside that file knows the solver's vocabulary.
 
-    A status word mapped to LIMIT reads FEASIBLE where a solution came with it. UNBOUNDED may be said on the
-    evidence of a ray alone, and may stand for "infeasible or unbounded": `solve` settles which it is.
+    A status word that maps to LIMIT becomes FEASIBLE if there is a solution. A word may map to UNBOUNDED if it means "a
+    ray was found" or "infeasible or unbounded": `solve` decides which it is.
     """
 
     NAME: ClassVar[str]
     REQUIRED_MODULE: ClassVar[str]
-    EXTRA: ClassVar[str | None]  # None: the solver comes with fairmend
+    EXTRA: ClassVar[str | None]  # None: fairmend installs the solver
     STATUS_MAP: ClassVar[Mapping[str, Status]]
 
     @classmethod
     def available(cls) -> bool:
-        """Whether the solver's module is installed."""
+        """Return whether the solver's module is installed."""
         return find_spec(cls.REQUIRED_MODULE) is not None
 
     @abstractmethod
     def _run(self, milp: Milp, settings: Settings) -> Answer:
-        """Hand the problem to the solver. It has variables, and bounds that do not cross."""
+        """Pass the problem to the solver. It has at least one variable, and no contradictory bounds."""
 
     def solve(
         self,
@@ -72,7 +72,7 @@ class Solver(ABC):
         threads: int | None = None,
         seed: int = 0,
     ) -> Solution:
-        """Solve to the relative gap, within time_limit seconds; start (variables,) is a MIP start, if any."""
+        """Solve to a relative gap within time_limit seconds; start (variables,) is an optional MIP start."""
         begin = time.perf_counter()
         settings = _settings(milp, time_limit, gap, start, threads, seed)
         if _contradicts_itself(milp):
@@ -92,7 +92,7 @@ class Solver(ABC):
             time.perf_counter() - begin,
         )
         if status is Status.UNBOUNDED:
-            # A ray says nothing about whether there is any point to start from: ask without a cost.
+            # A ray does not show that there is a feasible point: solve again without a cost.
             left = None if time_limit is None else max(0.0, time_limit - (time.perf_counter() - begin))
             point = self._run(replace(milp, cost=np.zeros(milp.variables)), replace(settings, time_limit=left, gap=0.0))
             found = self._read(point)
@@ -103,8 +103,8 @@ class Solver(ABC):
     def _read(self, answer: Answer) -> Status:
         if answer.word not in self.STATUS_MAP:
             raise FairmendError(
-                f"{self.NAME} ended with status {answer.word!r}, which this version of fairmend does not "
-                f"know; install the version of {self.REQUIRED_MODULE} fairmend pins, or choose another"
+                f"{self.NAME} ended with status {answer.word!r}, which this version of fairmend does not know; "
+                f"install the version of {self.REQUIRED_MODULE} that fairmend requires, or choose another solver"
             )
         status = self.STATUS_MAP[answer.word]
         if answer.x is None:
@@ -128,7 +128,7 @@ def _settings(
 
 
 def _contradicts_itself(milp: Milp) -> bool:
-    """Bounds that cross, or a row without entries that 0 does not satisfy: solvers differ on these."""
+    """Return whether bounds cross, or 0 violates a row without entries; solvers handle these differently."""
     empty = np.diff(milp.indptr) == 0
     return bool(
         (milp.lower > milp.upper).any()
@@ -144,6 +144,6 @@ def _solution(status: Status, milp: Milp, x: Floats | None, bound: float, gap: f
     if x is None or status not in (Status.OPTIMAL, Status.FEASIBLE):
         return Solution(status, None, None, bound, math.inf, seconds)
     objective = float(milp.cost @ x)
-    # Proven optimal, the two differ by rounding only; and a bound above a solution is rounding too.
+    # If the solution is optimal, the two differ only by rounding, and so does a bound above a solution.
     bound = objective if status is Status.OPTIMAL and gap == 0 else min(bound, objective)
     return Solution(status, x, objective, bound, abs(objective - bound) / max(1e-10, abs(objective)), seconds)

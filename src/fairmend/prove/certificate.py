@@ -1,7 +1,7 @@
-"""Certificates: what is proven about a saved network, with all that is needed to check it without trusting fairmend.
+"""Certificates: what is proven about a saved network, with all the data needed to check it without trusting fairmend.
 
-The format is described in docs/certificate.md, its schema lies beside this file, and `fairmend_check`, which shares
-no code with this module, reads it.
+docs/certificate.md describes the format; certificate.schema.json, beside this file, is its schema. `fairmend_check`
+reads certificates and shares no code with this module.
 """
 
 from __future__ import annotations
@@ -19,47 +19,55 @@ import numpy as np
 from fairmend._version import __version__
 from fairmend.arrays import FloatArray
 from fairmend.atomic import write_atomically
-from fairmend.bounds.rigorous import Slopes, choose_slopes
+from fairmend.bounds.rigorous import Slopes
 from fairmend.errors import FairmendError
 from fairmend.network import Network
+from fairmend.prove.claims import Guarantee
 from fairmend.prove.proof import Proof, prove_points, prove_regions
 from fairmend.spec import Spec
-from fairmend.spec.features import Feature
 from fairmend.spec.neighbourhoods import Regions
 from fairmend.spec.toml import toml_bytes
+
+__all__ = [
+    "Certificate",
+    "certificate_of_blindness",
+    "certificate_of_fair",
+    "certificate_of_regions",
+    "weights_digest",
+]
 
 FORMAT = "fairmend-certificate"
 VERSION = 1
 
-# The margin that is claimed, as a share of the one that was proven: another rigorous arithmetic rounds differently.
-CLAIMED_SHARE = 0.999
+# The certificate claims this share of the proven margin, because the checker's rigorous arithmetic rounds differently.
+_CLAIMED_SHARE = 0.999
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A claim about one network as plain data, ready to be written."""
+    """A claim about one network, as plain data."""
 
     content: dict[str, Any]
 
     @property
     def claim(self) -> str:
-        """What is proven, in one sentence."""
+        """What is proven, in plain English."""
         return str(self.content["claim"])
 
     def __repr__(self) -> str:
-        """Say what is claimed."""
+        """Return the claim."""
         return f"Certificate({self.claim})"
 
     def for_model(self, path: str | PathLike[str]) -> Certificate:
-        """The same claim, bound to the bytes of a model file as well as to its weights."""
+        """Return the same claim, bound to the bytes of a model file as well as to its weights."""
         try:
             digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
         except OSError as error:
-            raise FairmendError(f"{path}: cannot read the model ({error.strerror})") from error
+            raise FairmendError(f"{path}: cannot read the model: {error.strerror or error}") from error
         return replace(self, content={**self.content, "model": {**self.content["model"], "file_sha256": digest}})
 
     def save(self, path: str | PathLike[str], model: str | PathLike[str] | None = None) -> None:
-        """Write the certificate as JSON, bound to the file ``model`` where one is named."""
+        """Write the certificate as JSON; pass ``model`` to bind it to the bytes of that model file."""
         bound = self if model is None else self.for_model(model)
         write_atomically(Path(path), json.dumps(bound.content, allow_nan=False).encode("utf-8") + b"\n")
 
@@ -74,22 +82,22 @@ def certificate_of_regions(
     regions: Regions | None = None,
     blind_columns: Sequence[int] = (),
 ) -> Certificate:
-    """Claim that the neighbourhood of every row of X gets the class that ``proof`` found.
+    """Return the claim that the whole neighbourhood of each row of X gets the class that ``proof`` gives it.
 
-    With ``regions`` the claim rests on linear bounds over their boxes, and the slopes are recorded; without, on every
-    single point. ``blind_columns`` adds the global claim that the network does not depend on these inputs at all.
+    With ``regions`` the claim rests on linear bounds over their boxes, and the certificate records the slopes. Without
+    ``regions`` it rests on every single point. ``blind_columns`` adds the claim for everyone: the network does not
+    depend on these columns.
     """
     arithmetic = network.dtype.name if proof.covers_inference.all() else "real"
     entries = _entries(network, X, proof, regions)
-    claims = [_global_claim(spec)] if len(blind_columns) else []
-    claims.append(_region_claim(spec, len(entries), arithmetic))
-    return Certificate(_content(network, spec, method, " ".join(claims), arithmetic, blind_columns, entries))
+    return Certificate(_content(network, spec, method, arithmetic, blind_columns, entries))
 
 
 def certificate_of_fair(network: Network, spec: Spec, X: FloatArray) -> tuple[Certificate | None, np.ndarray]:
-    """Claim what can be claimed of inputs found fair: over boxes where that suffices, else point by point.
+    """Return a certificate for as many rows of X as possible, and which rows it covers, bool ``(rows,)``.
 
-    Returns the certificate, None where there is nothing to claim, and which rows of X it covers.
+    A row is proven over boxes if these bounds are tight enough, else point by point. The certificate is None if no row
+    can be proven.
     """
     regions = spec.regions(X, network.dtype)
     proof = prove_regions(network, regions)
@@ -112,17 +120,16 @@ def certificate_of_fair(network: Network, spec: Spec, X: FloatArray) -> tuple[Ce
     if not entries:
         return None, covered
     arithmetic = network.dtype.name if covers else "real"
-    claim = _region_claim(spec, len(entries), arithmetic)
-    return Certificate(_content(network, spec, "certify", claim, arithmetic, [], entries)), covered
+    return Certificate(_content(network, spec, "certify", arithmetic, [], entries)), covered
 
 
 def certificate_of_blindness(network: Network, spec: Spec, columns: Sequence[int], *, method: str) -> Certificate:
-    """Claim that the network's output does not depend on these columns, for every input at all."""
-    return Certificate(_content(network, spec, method, _global_claim(spec), network.dtype.name, columns, []))
+    """Return the claim for everyone: the network's output does not depend on these columns."""
+    return Certificate(_content(network, spec, method, network.dtype.name, columns, []))
 
 
 def weights_digest(network: Network) -> str:
-    """A sha256 of what the network computes with, whichever format it is saved in; see docs/certificate.md."""
+    """Return a sha256 of the weights and activations, equal for all file formats; see docs/certificate.md."""
     digest = hashlib.sha256(f"fairmend weights 1\n{network.dtype.name}\n".encode())
     for layer, affine in enumerate(network.affines):
         out, width = affine.weight.shape
@@ -139,17 +146,20 @@ def _content(
     network: Network,
     spec: Spec,
     method: str,
-    claim: str,
     arithmetic: str,
     blind_columns: Sequence[int],
     entries: list[dict[str, Any]],
 ) -> dict[str, Any]:
+    count = len(entries)
+    guarantee = Guarantee.for_spec(
+        spec, everyone=len(blind_columns) > 0, proven=count, inputs=count, arithmetic=arithmetic
+    )
     return {
         "format": FORMAT,
         "version": VERSION,
         "fairmend": __version__,
         "method": method,
-        "claim": claim,
+        "claim": guarantee.certificate_claim(),
         "arithmetic": arithmetic,
         "model": {
             "weights_sha256": weights_digest(network),
@@ -165,14 +175,18 @@ def _content(
 
 
 def _entries(network: Network, X: FloatArray, proof: Proof, regions: Regions | None) -> list[dict[str, Any]]:
-    """One region for each row of X."""
-    slopes = [] if regions is None else choose_slopes(network, regions.lower, regions.upper)
+    """Return one region of the certificate for each row of X."""
+    slopes: list[Slopes] = []
+    if regions is not None:
+        from fairmend.bounds.slopes import choose_slopes  # PyTorch comes with it
+
+        slopes = choose_slopes(network, regions.lower, regions.upper)
     entries = []
     for row in range(len(X)):
         entry: dict[str, Any] = {
             "input": X[row].tolist(),
             "class": int(proof.classes[row]),
-            "margin": float(proof.margin[row] * CLAIMED_SHARE),
+            "margin": float(proof.margin[row] * _CLAIMED_SHARE),
             "proof": "points" if regions is None else "linear",
         }
         if regions is not None:
@@ -188,32 +202,3 @@ def _piece(regions: Regions, slopes: list[Slopes], piece: int) -> dict[str, Any]
         "upper": regions.upper[piece].tolist(),
         "slopes": [{"lower": s.lower[piece].tolist(), "upper": s.upper[piece].tolist()} for s in slopes],
     }
-
-
-def _names(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def _region_claim(spec: Spec, count: int, arithmetic: str) -> str:
-    tolerances = [f"{f.name} by up to {f.tolerance:g}" for f in spec.features if f.tolerance > 0 and f.varies]
-    who = "the input" if count == 1 else f"each of the {count} inputs"
-    where = "in real arithmetic" if arithmetic == "real" else f"in real arithmetic and in {arithmetic} inference"
-    also = f", even if you also change {_names(tolerances)}" if tolerances else ""
-    protected = _names([f.name for f in spec.protected])
-    claim = f"For {who} listed here, the prediction of this model stays the same whatever its {protected}{also}."
-    return f"{claim} This holds {where}, for these values: {'; '.join(map(_values, spec.protected))}."
-
-
-def _values(feature: Feature) -> str:
-    """The values of a protected feature that were looked at: a claim is about no others."""
-    if feature.categories:
-        words = ", ".join(feature.categories[:12]) + (", …" if len(feature.categories) > 12 else "")
-    else:
-        low, high = feature.bounds
-        words = f"{low:.12g} to {high:.12g}"
-    return f"{feature.name} {words}"
-
-
-def _global_claim(spec: Spec) -> str:
-    protected = _names([f.name for f in spec.protected])
-    return f"For every input, the output of this model does not depend on {protected}."

@@ -1,0 +1,77 @@
+"""Certificates claim what is proven, and bind it to one network and one file."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+
+from fairmend.errors import FairmendError
+from fairmend.network import Activation, Affine, Network
+from fairmend.prove.certificate import certificate_of_blindness, certificate_of_fair, weights_digest
+from fairmend.prove.certify import certify
+from fairmend.prove.result import Verdict
+from fairmend.spec import Feature, Spec
+from support.certify_cases import AGE, HOURS, balanced_network, linear
+
+SPEC = Spec([AGE, HOURS])
+
+
+def test_a_certificate_of_fair_inputs_covers_only_fair_inputs():
+    net, X = balanced_network(0, SPEC, "relu"), SPEC.sample_inputs(40, np.random.default_rng(0))
+    fair = np.array([verdict is Verdict.FAIR for verdict in certify(net, SPEC, X).verdicts])
+    assert 0 < fair.sum() < 40
+    certificate, covered = certificate_of_fair(net, SPEC, X)
+    assert covered.any()
+    assert not (covered & ~fair).any()
+    assert len(certificate.content["regions"]) == covered.sum()
+    assert f"each of the {covered.sum()} inputs listed here" in certificate.claim
+    assert repr(certificate) == f"Certificate({certificate.claim})"
+
+
+def test_without_a_fair_input_there_is_no_certificate():
+    spec = Spec([Feature("age", "integer", range=(0, 10), protected=True)])
+    certificate, covered = certificate_of_fair(linear(1.0, bias=-5.5), spec, np.array([[2.0], [8.0]], np.float32))
+    assert certificate is None
+    assert covered.tolist() == [False, False]
+
+
+def test_margins_are_claimed_below_what_is_proven():
+    spec = Spec([Feature("age", "integer", range=(0, 10), protected=True)])
+    certificate, _ = certificate_of_fair(linear(1.0, bias=2.0), spec, np.array([[4.0]], np.float32))
+    [region] = certificate.content["regions"]
+    assert 1.9 < region["margin"] < 2.0
+    assert (region["class"], region["proof"]) == (1, "linear")
+
+
+def test_a_saved_certificate_is_bound_to_the_bytes_of_the_model(tmp_path):
+    net = linear(0.0, 1.0, bias=2.0)
+    certificate = certificate_of_blindness(net, SPEC, [0], method="blind")
+    net.save(tmp_path / "net.onnx")
+    certificate.save(tmp_path / "free.json")
+    certificate.save(tmp_path / "bound.json", model=tmp_path / "net.onnx")
+    free, bound = (json.loads((tmp_path / name).read_text()) for name in ("free.json", "bound.json"))
+    assert free["model"]["file_sha256"] is None
+    assert bound["model"]["file_sha256"] == hashlib.sha256((tmp_path / "net.onnx").read_bytes()).hexdigest()
+    assert free["claim"] == "For every input, the output of this model does not depend on age."
+    assert free["global"] == {"columns": [0]}
+    with pytest.raises(FairmendError, match=r"gone\.onnx: cannot read the model: No such file"):
+        certificate.save(tmp_path / "other.json", model=tmp_path / "gone.onnx")
+    assert not (tmp_path / "other.json").exists()
+
+
+def test_the_digest_changes_with_every_part_of_the_network():
+    net = balanced_network(0, SPEC, "leaky_relu")
+    first, *rest = net.affines
+    weight = first.weight.copy()
+    weight[0, 0] = np.nextafter(weight[0, 0], np.float32(9))
+    others = [
+        net.with_affines([Affine(weight, first.bias), *rest]),
+        net.with_affines([Affine(first.weight, first.bias + 1), *rest]),
+        net.astype(np.float64),
+        Network(net.affines, [Activation("relu"), *net.activations[1:]]),
+        Network(net.affines, [Activation("leaky_relu", 0.5), *net.activations[1:]]),
+    ]
+    digests = {weights_digest(network) for network in (net, *others)}
+    assert len(digests) == 6
+    assert weights_digest(Network(net.affines, net.activations, "sigmoid")) == weights_digest(net)

@@ -1,0 +1,29 @@
+"""Small networks run on one thread, large ones on all, and the number is restored."""
+
+import pytest
+import torch
+
+from fairmend.threads import few_threads
+
+
+@pytest.fixture
+def three_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("three_threads")
+@pytest.mark.parametrize(("work", "threads"), [(1000, 1), (10**12, 3)])
+def test_the_work_decides_the_number_of_threads(work, threads):
+    with few_threads(work):
+        assert torch.get_num_threads() == threads
+    assert torch.get_num_threads() == 3
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_the_number_is_restored_after_an_error():
+    with pytest.raises(ZeroDivisionError), few_threads(1):
+        raise ZeroDivisionError
+    assert torch.get_num_threads() == 3
