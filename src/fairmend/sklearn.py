@@ -19,9 +19,9 @@ from fairmend.network import Network
 from fairmend.network.formats.sklearn import read_estimator, to_estimator
 from fairmend.repair.run import repair
 from fairmend.spec import Feature, Spec
-from fairmend.spec.draft.draft import known_columns
+from fairmend.spec.draft.draft import require_columns
 from fairmend.spec.draft.from_data import draft_from_data
-from fairmend.spec.encoding import is_frame
+from fairmend.spec.frames import is_frame
 
 if TYPE_CHECKING:
     from fairmend.report import Report
@@ -263,7 +263,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             if isinstance(entry, int | np.integer) and not -len(names) <= entry < len(names):
                 raise InputError(f"protected column {entry}: X has only the columns 0 to {len(names) - 1}")
         found = [names[entry] if isinstance(entry, int | np.integer) else str(entry) for entry in listed]
-        return known_columns(found, names, "protected")
+        return require_columns(found, names, "protected")
 
     def _as_frame(self, X: Any) -> pd.DataFrame:
         if is_frame(X):

@@ -65,16 +65,16 @@ def test_only_one_hot_columns_are_encoded_inputs(group, good):
     if good:
         SPEC.as_inputs(X)
     else:
-        with refused('"race"', "at most one"):
+        with refused('"race"', "At most one"):
             SPEC.as_inputs(X)
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"dropped": "d"}, ["dropped", '"d"', "no category"]),
+        ({"dropped": "d"}, ["dropped", '"d"', "not one of its categories"]),
         ({"encoding": "ordinal"}, ["dropped", "one-hot"]),
-        ({"missing": "x"}, ["missing", '"x"', "no category"]),
+        ({"missing": "x"}, ["missing", '"x"', "not one of its categories"]),
         ({"categories": ("b",), "protected": False, "missing": None}, ["only category"]),
     ],
 )

@@ -169,7 +169,7 @@ def test_continuous_neighbourhoods_have_no_list_of_points():
     spec = Spec([AGE, gain])
     X = np.array([[40, 0.5]])
     for ask in (spec.neighbourhood_sizes, spec.points):
-        with pytest.raises(FairmendError, match=r'"gain" is continuous.*use regions'):
+        with pytest.raises(FairmendError, match=r'"gain" is continuous.*Use regions'):
             ask(X)
     assert Spec([AGE, Feature("gain", "continuous", range=(0, 1))]).finite
 
@@ -228,7 +228,7 @@ def test_subsets_may_be_empty_but_not_out_of_reach():
 @pytest.mark.parametrize(
     ("lower", "upper", "owner", "count", "message"),
     [
-        ([[0.0]], [[1.0, 2.0]], [0], 1, "one shape"),
+        ([[0.0]], [[1.0, 2.0]], [0], 1, "same shape"),
         ([[0.0]], [[1.0]], [0, 0], 1, "one owner per piece"),
         ([[2.0]], [[1.0]], [0], 1, "lower <= upper"),
         ([[np.nan]], [[1.0]], [0], 1, "lower <= upper"),

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from fairmend.errors import FairmendError
 from fairmend.spec import Feature, Label, Spec
-from fairmend.spec.describe import reading_words
+from fairmend.spec.describe import describe_encoding
 from support.strategies_spec import specs, specs_and_inputs, unhurried
 
 AGE = Feature("age", "integer", range=(17, 90), protected=True)
@@ -95,7 +95,7 @@ def test_spec_takes_dicts_and_compares_by_content(spec):
         ({"range": (0, 10**400)}, ['"age"', "finite number"]),
         ({"range": (True, 3)}, ['"age"', "finite number"]),
         ({"protected": "yes"}, ['"age"', "true or false"]),
-        ({"tolerance": 1}, ['"age"', "protected", "remove its tolerance"]),
+        ({"tolerance": 1}, ['"age"', "protected", "Remove its tolerance"]),
         ({"tolerance": -1}, ['"age"', "negative"]),
         ({"tolerance": float("nan")}, ['"age"', "tolerance", "finite"]),
         ({"scale": {"mean": 1, "sd": 2}}, ['"age"', "scale", "std"]),
@@ -121,8 +121,8 @@ def test_a_wrong_numeric_feature_is_refused(change, words):
         ({"categories": ("1", 1.0)}, ['"1"', "twice"]),
         ({"categories": ("a", " ")}, ["must be text"]),
         ({"categories": ("a", None)}, ["must be text"]),
-        ({"range": (0, 1)}, ["remove its range"]),
-        ({"tolerance": 1, "protected": False}, ["remove its tolerance"]),
+        ({"range": (0, 1)}, ["Remove its range"]),
+        ({"tolerance": 1, "protected": False}, ["Remove its tolerance"]),
         ({"encoding": "one-hot", "scale": {"min": 0, "max": 1}}, ["no scale"]),
     ],
 )
@@ -190,7 +190,7 @@ def test_the_file_has_the_documented_form_and_is_the_only_one(spec, tmp_path):
             '[[feature]]\nname = "age"\nkind = "integer"\nprotect = true\n',
             ['"age"', '"protect"', '"protected"'],
         ),
-        ('[[feature]]\nname = "age"\nzzzzz = true\n', ['"age"', '"zzzzz"', "the keys are"]),
+        ('[[feature]]\nname = "age"\nzzzzz = true\n', ['"age"', '"zzzzz"', "The known keys are"]),
         ('[[feature]]\nname = "age"\n', ['"age"', "no kind"]),
     ],
 )
@@ -285,13 +285,13 @@ def test_samples_cover_every_integer_and_category(spec):
     ("column", "values", "words"),
     [
         ("age", [61, 34, None], ['"age"', "row 2", "missing"]),
-        ("age", [61, 130, 16], ['"age"', "row 1", "130", "17 to 90", "2 such rows"]),
+        ("age", [61, 130, 16], ['"age"', "row 1", "130", "17 to 90", "2 rows have this problem"]),
         ("age", [61.5, 34, 17], ['"age"', "row 0", "61.5", "whole number"]),
         ("age", ["61", "thirty", "17"], ['"age"', "row 1", '"thirty"', "not a number"]),
-        ("age", ["61", "inf", "17"], ['"age"', "row 1", "outside"]),
+        ("age", ["61", "inf", "17"], ['"age"', "row 1", "above"]),
         ("age", pd.array([61, None, 17], dtype="Int64"), ['"age"', "row 1", "missing"]),
         ("gain", [0, 0.1, np.nan], ['"gain"', "row 2", "missing"]),
-        ("gain", [0, 0.1, -1e-9], ['"gain"', "row 2", "outside"]),
+        ("gain", [0, 0.1, -1e-9], ['"gain"', "row 2", "below"]),
         ("race", ["White", "Blck", "Other"], ['"race"', "row 1", '"Blck"', 'did you mean "Black"']),
         ("race", ["White", None, "Other"], ['"race"', "row 1", "missing"]),
         ("sex", ["male", "female", "x"], ['"sex"', "row 2", '"x"', "categories"]),
@@ -362,14 +362,14 @@ def test_wrong_arrays_are_refused(spec, frame):
     [
         (1, 0, np.nan, ['"age"', "row 1", "finite"]),
         (2, 4, np.inf, ['"race"', "row 2", "finite"]),
-        (1, 0, 91, ['"age"', "row 1", "91", "outside", "17 to 90"]),
+        (1, 0, 91, ['"age"', "row 1", "91", "above", "17 to 90"]),
         (1, 0, 34.5, ['"age"', "row 1", "34.5", "whole number"]),
-        (0, 2, 2.51, ['"gain"', "row 0", "outside"]),
-        (0, 2, 1e38, ['"gain"', "row 0", "outside"]),
-        (2, 3, 1, ['"race"', "row 2", "one-hot", "exactly one"]),
-        (2, 3, 0.5, ['"race"', "row 2", "one-hot", "exactly one"]),
+        (0, 2, 2.51, ['"gain"', "row 0", "above"]),
+        (0, 2, 1e38, ['"gain"', "row 0", "above"]),
+        (2, 3, 1, ['"race"', "row 2", "one-hot", "Exactly one"]),
+        (2, 3, 0.5, ['"race"', "row 2", "one-hot", "Exactly one"]),
         (2, 6, 0.25, ['"sex"', "row 2", "0.25", "whole number", "scale"]),
-        (2, 6, 1, ['"sex"', "row 2", "outside"]),
+        (2, 6, 1, ['"sex"', "row 2", "above"]),
     ],
 )
 def test_a_wrong_entry_is_refused_by_feature_and_row(spec, frame, row, column, value, words):
@@ -430,4 +430,4 @@ def test_a_pair_is_described_in_the_users_values(spec, frame):
 
 def test_scales_are_told_in_full():
     feature = Feature("gain", "continuous", range=(0, 1e7), scale={"mean": 1234567.125, "std": 50})
-    assert reading_words(feature) == "the value, scaled (mean, std = 1234567.125, 50)"
+    assert describe_encoding(feature) == "the value, scaled (mean 1234567.125, std 50)"

@@ -228,7 +228,7 @@ def test_ranges_come_from_a_min_max_scaler_where_there_is_no_data():
     age, _ = Spec.from_sklearn(transformer, ["age"]).features
     assert age.range == (inputs["age"].min(), inputs["age"].max())
     assert age.scale == {"min": inputs["age"].min(), "max": inputs["age"].max()}
-    with refused("nothing says the range of age, income", "--data"):
+    with refused("the range of age, income is unknown", "--data"):
         Spec.from_sklearn(StandardScaler().fit(inputs), ["age"])
 
 
@@ -280,7 +280,7 @@ def test_what_cannot_be_said_is_refused_by_name(transformer, words):
 def test_clipping_is_refused_where_the_data_goes_beyond():
     inputs = people()[["age", "income"]]
     scaler = MinMaxScaler(clip=True).fit(inputs.iloc[:10])
-    with refused("clip=True", "cuts"):
+    with refused("clip=True", "clips"):
         Spec.from_sklearn(scaler, "age", data=inputs)
 
 
