@@ -36,8 +36,8 @@ def test_two_encodings_of_the_same_width_are_a_guess():
     race = Feature("race", "categorical", categories=("a", "b", "c"), protected=True)
     draft = guess_encodings(Draft((DraftFeature(constant), DraftFeature(race)), None), 4)
     assert draft.review == (
-        "encoding: two categories as ordinal codes, more as one-hot (guessed); all categories as one-hot would also give "
-        "the model's 4 columns",
+        "encoding: two categories as ordinal codes, more as one-hot (guessed). All categories as one-hot would also "
+        "give the model's 4 columns.",
     )
 
 
@@ -49,7 +49,8 @@ def test_two_encodings_with_the_same_features_are_one():
 
 def test_without_a_model_the_encoding_is_a_guess():
     assert guess_encodings(Draft((DraftFeature(SEX), DraftFeature(RACE)), None), None).review == (
-        "encoding: two categories as ordinal codes, more as one-hot (guessed); it must match the model",
+        "encoding: two categories as ordinal codes, more as one-hot (guessed). "
+        "Check that the model was trained with it.",
     )
 
 

@@ -59,7 +59,7 @@ def test_what_the_user_has_to_decide_is_listed(values, review):
         (["a", " "], False, ["row 1", "cannot be a category"]),
         ([[1], [2]], False, ["contains a list"]),
         (["(missing)", None], False, ["both missing values and"]),
-        ([*map(str, range(30)), "?"], False, ["contains numbers", '"?"', "1 rows"]),
+        ([*map(str, range(30)), "?"], False, ["contains numbers", '"?"', "1 row)"]),
     ],
 )
 def test_a_column_that_is_no_feature_is_refused(values, protected, words):

@@ -30,7 +30,7 @@ def test_the_positive_value_is_guessed_with_a_reason(values, positive, reason):
 
 def test_values_are_counted():
     _, notes = guess_label(frame("a", "b", "b", None), "y")
-    assert notes[0] == '2 values: "a" (1 rows), "b" (2 rows); 1 rows have no value'
+    assert notes[0] == '2 values: "a" (1 row), "b" (2 rows); 1 row without a value'
 
 
 @pytest.mark.parametrize(

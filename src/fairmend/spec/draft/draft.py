@@ -15,7 +15,7 @@ from fairmend.spec.features import Feature, Label
 from fairmend.spec.toml import feature_table, inline_scale
 from fairmend.text import suggest
 
-__all__ = ["Draft", "DraftFeature", "require_columns"]
+__all__ = ["Draft", "DraftFeature", "count_rows", "require_columns"]
 
 _MOST_COLUMNS = 20  # named in an error message
 
@@ -53,7 +53,7 @@ class Draft:
     def toml(self, title: str) -> str:
         """Return the spec as TOML with the notes as comments."""
         document = tomlkit.document()
-        for line in (title, "The columns that the model reads, in its order, and who is similar.", *self.review):
+        for line in (title, "Lists the columns that the model reads, in order, and says who is similar.", *self.review):
             document.add(tomlkit.comment(_line(line)))
         for name, reason in self.left_out:
             document.add(tomlkit.comment(_line(f'left out: "{name}": {reason}')))
@@ -89,6 +89,11 @@ def require_columns(names: Iterable[str], columns: Sequence[Any], what: str) -> 
         if name not in found:
             found.append(name)
     return found
+
+
+def count_rows(count: int) -> str:
+    """Return "1 row" or "2 rows"."""
+    return f"{count} row" if count == 1 else f"{count} rows"
 
 
 def _comment(table: Table, lines: Iterable[str]) -> None:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["draft_from_data"]
 
 _SCALES = {
-    "none": "numbers are not scaled; add scale = {mean = ..., std = ...} or {min = ..., max = ...} if the model reads "
-    "scaled numbers (spec init --scale standard or --scale min-max takes them from the data)",
-    "standard": "the mean and standard deviation of this data",
-    "min-max": "the lowest and highest value of this data",
+    "none": "scale: numbers are not scaled. If the model reads scaled numbers, add scale = {mean = ..., std = ...} or "
+    "{min = ..., max = ...}, or run spec init with --scale standard or --scale min-max.",
+    "standard": "scale: the mean and standard deviation of this data. Check that the model was trained with them.",
+    "min-max": "scale: the lowest and highest value of this data. Check that the model was trained with them.",
 }
 
 
@@ -72,4 +72,4 @@ def draft_from_data(
     draft = guess_encodings(Draft(tuple(features), found, label_notes, tuple(left_out)), inputs)
     if all(drafted.feature.categories for drafted in draft.features):
         return draft
-    return replace(draft, review=(*draft.review, f"scale: {_SCALES[scale]}; it must match the training of the model"))
+    return replace(draft, review=(*draft.review, _SCALES[scale]))

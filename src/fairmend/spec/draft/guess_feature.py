@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairmend.errors import FairmendError
-from fairmend.spec.draft.draft import DraftFeature
+from fairmend.spec.draft.draft import DraftFeature, count_rows
 from fairmend.spec.draft.steps import MISSING
 from fairmend.spec.features import Feature
 from fairmend.text import as_text
@@ -44,7 +44,7 @@ def guess_feature(name: str, column: pd.Series[Any], protected: bool, scale: str
                 f'protected column "{name}" is {as_text(present.iloc[0])} in every row. Pass data in which it differs, '
                 "or write the spec's range or categories by hand."
             )
-        review.append("it is constant in the data; does the model read it, and can it have other values?")
+        review.append("it is constant in the data. Check that the model reads it, and add its other possible values.")
     if pd.api.types.is_numeric_dtype(present.dtype) and not pd.api.types.is_bool_dtype(present.dtype):
         feature = _guess_number(name, present, gaps, protected, scale, notes, review)
     else:
@@ -106,7 +106,7 @@ def _guess_number(
     else:
         notes.append(f"continuous: some values are fractions, from {low:.10g} to {high:.10g}")
         if distinct == 2:
-            review.append("it has only two values; are they categories?")
+            review.append("it has only two values. Check whether they are categories.")
     notes.append("range: the lowest and highest value in the data; widen it to all possible values")
     scale = None
     if scaling == "standard":
@@ -119,8 +119,8 @@ def _guess_number(
         middle = float(np.median(values))
         missing = float(np.rint(middle)) if whole else middle
         review.append(
-            f"missing is {missing:.10g}, the median; use the value that the model's pipeline fills in, or remove "
-            "those rows"
+            f"missing is {missing:.10g}, the median. Set it to the value that the model's pipeline fills in, or remove "
+            "the rows with missing values."
         )
     return Feature(
         name,
@@ -147,7 +147,9 @@ def _guess_categories(
     examples = ", ".join(f"{category} ({counts[category]})" for category in categories[:_MOST_CATEGORIES])
     notes.append(f"categorical: {examples}{', …' if len(categories) > _MOST_CATEGORIES else ''}")
     if len(categories) > _MANY_CATEGORIES:
-        review.append(f"it has {len(categories)} categories; is it categorical, and does the model know all of them?")
+        review.append(
+            f"it has {len(categories)} categories. Check that it is categorical and the model knows all of them."
+        )
     missing = None
     if gaps:
         if MISSING in categories:
@@ -155,8 +157,8 @@ def _guess_categories(
         categories.append(MISSING)
         missing = MISSING
         review.append(
-            f'missing values are the last category, "{MISSING}"; set missing to another category if the model\'s '
-            f'pipeline fills that in, or set dropped = "{MISSING}" if all its one-hot columns are 0'
+            f'missing values are the last category, "{MISSING}". If the model\'s pipeline fills in another category, '
+            f'set missing to it. If it makes all one-hot columns 0, set dropped = "{MISSING}".'
         )
     return Feature(name, "categorical", categories=tuple(categories), protected=protected, missing=missing)
 
@@ -169,6 +171,6 @@ def _require_no_spoilt_numbers(name: str, counts: pd.Series[Any]) -> None:
     others = counts[~numeric]
     if numeric.sum() > _FEW_VALUES and 0 < len(others) <= 0.1 * len(counts):
         raise FairmendError(
-            f'column "{name}" contains numbers, but also "{others.index[0]}" ({others.iloc[0]} rows). Leave the field '
-            "empty if that means missing, or drop the column (--drop)."
+            f'column "{name}" contains numbers, but also "{others.index[0]}" ({count_rows(others.iloc[0])}). Leave the '
+            "field empty if that means missing, or drop the column (--drop)."
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairmend.errors import FairmendError
-from fairmend.spec.draft.draft import require_columns
+from fairmend.spec.draft.draft import count_rows, require_columns
 from fairmend.spec.features import Label
 from fairmend.text import as_text, suggest
 
@@ -41,9 +41,9 @@ def guess_label(data: pd.DataFrame, column: str, positive: Any = None) -> tuple[
     if not found:
         raise FairmendError(f'the label "{column}" has no values. Choose another column.')
     counts = values.dropna().map(as_text).value_counts()
-    shown = ", ".join(f'"{name}" ({counts[name]} rows)' for name in found[:_MOST_VALUES])
+    shown = ", ".join(f'"{name}" ({count_rows(counts[name])})' for name in found[:_MOST_VALUES])
     shown += f", … ({len(found)} values)" if len(found) > _MOST_VALUES else ""
-    notes = [f"{len(found)} values: {shown}" + (f"; {gaps} rows have no value" if gaps else "")]
+    notes = [f"{len(found)} values: {shown}" + (f"; {count_rows(gaps)} without a value" if gaps else "")]
     if positive is not None:
         wanted = as_text(positive)
         if wanted not in found:
@@ -64,7 +64,7 @@ def guess_label(data: pd.DataFrame, column: str, positive: Any = None) -> tuple[
         chosen, why = likely[0], "guessed from its name"
     else:
         chosen, why = found[-1], "guessed: the second of two in sorted order, which is class 1 in scikit-learn"
-    notes.append(f"positive: {why}; it must be the outcome that the model calls 1")
+    notes.append(f"positive: {why}. Check that the model calls it class 1.")
     return Label(column, chosen), tuple(notes)
 
 
