@@ -1,6 +1,9 @@
 """FairRepairClassifier: scikit-learn's own checks, its tools around it, and that what it predicts is what is proven."""
 
 import pickle
+import subprocess
+import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +14,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.neural_network import MLPClassifier
@@ -166,7 +170,7 @@ def test_arrays_by_place_and_encoded_arrays():
     encoded = spec.encode(pd.DataFrame(X, columns=["x0", "x1", "x2", "x3"]), np.float64)
     given = FairRepairClassifier(NETWORK, spec=spec, random_state=0, **QUICK).fit(encoded, y)
     assert given.predict(encoded).tolist() == model.predict(X).tolist()
-    with pytest.raises(ValueError, match="outside its range"):
+    with pytest.raises(ValueError, match=r"(above|below) the range"):
         FairRepairClassifier(NETWORK, spec=spec, **QUICK).fit(encoded * 100, y)
 
 
@@ -188,14 +192,14 @@ def test_a_frozen_network_is_repaired_as_it_is(bare):
     for before, after in zip(weights, mlp.coefs_, strict=True):
         np.testing.assert_array_equal(before, after)
     assert clone(model).fit(frame, y).network_ == model.network_
-    with pytest.raises(ValueError, match="knows the classes"):
+    with pytest.raises(ValueError, match="was trained on the classes"):
         clone(model).fit(frame, np.where(y == "yes", 1, 0))
 
 
 def test_a_frozen_network_alone_says_nothing_of_texts():
     frame, y = people()
     fitted = clone(NETWORK).fit(np.zeros((len(y), 5)), y)
-    with pytest.raises(ValueError, match="how the frozen network reads sex is not known"):
+    with pytest.raises(ValueError, match='unknown how the frozen network reads "sex"'):
         FairRepairClassifier(FrozenEstimator(fitted), protected="sex", **QUICK).fit(frame, y)
     with pytest.raises(NotFittedError):
         FairRepairClassifier(FrozenEstimator(clone(NETWORK)), protected="sex", **QUICK).fit(frame, y)
@@ -246,10 +250,10 @@ def test_several_classes():
 def test_bad_input_is_a_value_error_and_a_fairmend_error():
     frame, y = people(60)
     cases = [
-        (FairRepairClassifier(), "give spec, or the protected columns"),
+        (FairRepairClassifier(), "Pass spec or protected"),
         (FairRepairClassifier(protected="sx"), 'did you mean "sex"'),
         (FairRepairClassifier(protected=[7]), "only the columns 0 to 3"),
-        (FairRepairClassifier(LogisticRegression(), protected="sex"), "LogisticRegression is no network"),
+        (FairRepairClassifier(LogisticRegression(), protected="sex"), "LogisticRegression is not a network"),
         (FairRepairClassifier(protected="sex", method="magic"), "unknown method"),
         (FairRepairClassifier(protected="sex", spec=Spec.from_data(frame, "sex")), "not both"),
         (FairRepairClassifier(make_pipeline(PCA(1), NETWORK), protected="age"), "PCA"),
@@ -265,6 +269,38 @@ def test_bad_input_is_a_value_error_and_a_fairmend_error():
         model.predict(frame.assign(race="x"))
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(frame.rename(columns={"age": "years"}))
+
+
+def test_an_encoded_array_of_another_width_is_refused():
+    frame, y = people(60)
+    spec = Spec.from_data(frame, "sex")
+    with pytest.raises(ValueError, match="X has 2 columns, but the spec describes 6"):
+        FairRepairClassifier(NETWORK, spec=spec, **QUICK).fit(frame[["age", "income"]].to_numpy(float), y)
+
+
+def test_a_spec_that_replaces_missing_values_otherwise_than_the_pipeline_is_refused():
+    """The data at hand has no missing value, so only the spec and the pipeline can tell."""
+    frame, y = people(60)
+    prepare = ColumnTransformer(
+        [("numbers", make_pipeline(SimpleImputer(), StandardScaler()), ["income"]), ("texts", OneHotEncoder(), ["sex"])]
+    )
+    fitted = clone(prepare).fit(frame)
+    right = Spec.from_sklearn(fitted, "sex", data=frame)
+    assert right.features[0].missing is not None
+    wrong = Spec([replace(feature, missing=None) for feature in right.features])
+    with pytest.raises(ValueError, match="replace missing values differently"):
+        FairRepairClassifier(make_pipeline(prepare, NETWORK), spec=wrong, **QUICK).fit(frame, y)
+
+
+def test_without_scikit_learn_the_error_names_the_extra():
+    code = (
+        "import sys; sys.modules['sklearn'] = None\n"
+        "try:\n    import fairmend.sklearn\n"
+        "except Exception as error:\n    print(type(error).__name__, error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("FairmendError fairmend.sklearn needs scikit-learn")
+    assert "fairmend[sklearn]" in done.stdout
 
 
 def test_warnings_of_the_repair_are_warnings():

@@ -218,7 +218,7 @@ def test_progress_counts_up_to_all():
 
 def test_a_bad_row_is_named_as_it_is_counted_over_all_chunks():
     bad = pd.concat([SPEC.decode(people(30)), SPEC.decode(people(1)).assign(age=200)])
-    with pytest.raises(FairmendError, match=r'feature "age", row 130: 200 is outside'):
+    with pytest.raises(FairmendError, match=r'feature "age", row 130: 200 is above the range'):
         fairmend.audit(network(), SPEC, iter([SPEC.decode(people(100)), bad]))
 
 

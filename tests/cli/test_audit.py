@@ -181,7 +181,7 @@ def test_bad_rows_are_named_by_file_and_row(case, monkeypatch):
     case.write(small_people().assign(age=lambda f: f["age"].where(f.index != 77, 300)))
     result = audit(case)
     assert result.exit_code == 2
-    assert f'{case.data}: feature "age", row 77: 300 is outside' in " ".join(result.stderr.split())
+    assert f'{case.data}: feature "age", row 77: 300 is above the range' in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize(

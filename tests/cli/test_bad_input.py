@@ -99,10 +99,10 @@ def test_weights_that_are_not_finite(case, untouched, value):
     ("column", "value", "word"),
     [
         ("income", np.nan, "missing"),
-        ("income", np.inf, "outside its range"),
+        ("income", np.inf, "above the range"),
         ("income", "plenty", "not a number"),
         ("age", 17.5, "age"),
-        ("age", 200, "outside its range"),
+        ("age", 200, "above the range"),
         ("gender", "x", "not one of its categories"),
         ("good", None, "label"),
     ],
@@ -148,7 +148,7 @@ def test_a_spec_with_a_typo(case, untouched, old, new, words):
 
 def test_a_spec_without_a_label(case, untouched):
     Spec(small_spec().features).save(case.spec)
-    untouched("the spec names no label")
+    untouched("the spec has no label")
 
 
 def test_classes_the_network_does_not_have(case, untouched):

@@ -69,7 +69,7 @@ def test_what_init_writes_encodes_the_data_and_says_what_comes_next(folder):
         assert words in result.output
     text = (folder / "spec.toml").read_text()
     for words in (
-        "# range: what the data holds",
+        "# range: the lowest and highest value in the data",
         "# categorical: Asian",
         "# left out",
         "# integer: all values are whole",
@@ -107,9 +107,9 @@ def test_missing_values_are_filled_in_and_said(folder):
 @pytest.mark.parametrize(
     ("inputs", "encodings", "said"),
     [
-        (7, {"ordinal": 2, "one-hot": 1}, "the only one"),
-        (9, {"one-hot": 3}, "the only one"),
-        (5, {"ordinal": 3}, "the only one"),
+        (7, {"ordinal": 2, "one-hot": 1}, "the only common encoding"),
+        (9, {"one-hot": 3}, "the only common encoding"),
+        (5, {"ordinal": 3}, "the only common encoding"),
         (6, {"ordinal": 2, "one-hot": 1}, "without the first"),
     ],
 )
@@ -144,7 +144,7 @@ def test_scales_are_taken_from_the_data(folder, scale):
 
 def test_json_is_one_document(folder):
     document = json.loads(init("--json", "--drop", "income").output)
-    assert document["left_out"]["income"] == "dropped as you asked"
+    assert document["left_out"]["income"] == "dropped, as requested"
     assert document["fits"] is True
     assert Spec.from_dict(document["spec"]) == Spec.load("spec.toml")
 
@@ -160,13 +160,13 @@ def spoilt(**changes):
         (people(), {"protected": "sx"}, ["protected", '"sx"', 'did you mean "sex"']),
         (people(), {"protected": " , "}, ["no protected column"]),
         (people(), {"protected": "approved"}, ["approved", "the label"]),
-        (spoilt(age=np.nan), {}, ['"age"', "no values at all", "--drop"]),
+        (spoilt(age=np.nan), {}, ['"age"', "has no values", "--drop"]),
         (spoilt(sex="f"), {}, ['"sex" is f in every row']),
         (spoilt(approved="yes"), {}, ['"approved" is "yes" in every row']),
-        (spoilt(approved=np.nan), {}, ['"approved" holds no values']),
+        (spoilt(approved=np.nan), {}, ['"approved" has no values']),
         (spoilt(approved=["a", "b", "c"] * 40), {}, ["3 values", "--positive"]),
-        (spoilt(age=["?" if i % 9 == 0 else i for i in range(ROWS)]), {}, ['"age" holds numbers', '"?"']),
-        (spoilt(age=np.inf), {}, ['"age"', "not finite"]),
+        (spoilt(age=["?" if i % 9 == 0 else i for i in range(ROWS)]), {}, ['"age" contains numbers', '"?"']),
+        (spoilt(age=np.inf), {}, ['"age"', "not a finite number"]),
         (people().iloc[:0], {}, ["no rows"]),
     ],
 )
@@ -201,7 +201,7 @@ def test_columns_of_pandas_own_kinds(folder):
     frame.assign(pictures=[[1, 2]] * ROWS).to_parquet("odd.parquet")
     result = init("--force", data="odd.parquet")
     assert result.exit_code == 2
-    assert 'column "pictures" holds a ' in result.output
+    assert 'column "pictures" contains a ' in result.output
 
 
 def test_bad_files_and_values(folder):
@@ -351,8 +351,8 @@ def test_check_explains_a_spec_in_words(tmp_path):
     case = Case(tmp_path)
     result = run("spec", "check", case.spec, "--data", case.data, "--model", case.model)
     assert result.exit_code == 0
-    assert "Two people count as similar if they differ in nothing but age and gender." in result.output
-    assert "Every neighbourhood holds 116 people" in result.output
+    assert "Two people are similar if they differ only in age and gender." in result.output
+    assert "Each neighbourhood has 116 people." in result.output
     assert "All 200 rows of people.csv fit the spec." in result.output
     assert "model.onnx reads 5 columns" in result.output
 
@@ -369,7 +369,7 @@ def test_neighbourhoods_that_differ_are_counted_over_the_data(tmp_path):
     document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--json").output)
     assert document["neighbourhood"] == {
         "finite": True,
-        "words": "A neighbourhood holds up to 348 people, oneself among them; near the ends of a range, fewer.",
+        "words": "Each neighbourhood has up to 348 people, fewer near the ends of a range.",
         "least": 232,
         "median": 348,
         "most": 348,
@@ -377,8 +377,8 @@ def test_neighbourhoods_that_differ_are_counted_over_the_data(tmp_path):
     edited(case, "income", tolerance=0.5)
     document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--json").output)
     assert document["neighbourhood"]["finite"] is False
-    assert "box" in document["neighbourhood"]["words"]
-    assert document["similar"].endswith("and in income by at most 0.5 and credits by at most 1.")
+    assert document["neighbourhood"]["words"].startswith("Neighbourhoods are infinite: income can be any number")
+    assert document["similar"].endswith("differ only in age, gender, income (by up to 0.5) and credits (by up to 1).")
 
 
 def test_data_that_does_not_fit_is_listed_with_rows(tmp_path):
@@ -394,7 +394,7 @@ def test_data_that_does_not_fit_is_listed_with_rows(tmp_path):
     result = run("spec", "check", case.spec, "--data", case.data)
     assert result.exit_code == 2
     for words in (
-        '"age": 2 rows (3, 8), the first: 99 is outside its range',
+        '"age": 2 rows (3, 8), the first: 99 is above the range 18 to 75',
         '"gender": 1 row (4), the first: "x" is not one of its categories',
         '"income": 1 row (6), the first: the value is missing',
         '"income": 1 row (5), the first: "lots" is not a number',
@@ -408,7 +408,7 @@ def test_data_that_does_not_fit_is_listed_with_rows(tmp_path):
         "column": "age",
         "rows": 2,
         "first_rows": [3, 8],
-        "problem": "99 is outside its range 18 to 75; correct it or widen `range`",
+        "problem": "99 is above the range 18 to 75. Correct the value, or widen `range` in the spec.",
     }
 
 

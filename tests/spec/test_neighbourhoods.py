@@ -5,6 +5,7 @@ import re
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from fairmend.errors import FairmendError
 from fairmend.spec import Feature, Spec
 from fairmend.spec.neighbourhoods import Regions
+from support.spec_cases import dropped_spec
 from support.strategies_spec import specs_and_inputs, unhurried
 
 AGE = Feature("age", "integer", range=(17, 90), protected=True)
@@ -128,6 +130,18 @@ def test_one_hot_groups_are_points_and_never_a_box():
     assert upper.tolist() == [[90, 1, 1, 1, 1, 1]]
 
 
+def test_neighbourhoods_of_a_dropped_category_have_every_category_once():
+    spec = dropped_spec()
+    X = spec.encode(pd.DataFrame({"race": ["b"], "age": [18]}))
+    expected = [[1, 0, 0], [0, 0, 0], [0, 1, 0]]
+    points = np.concatenate([found for _, found in spec.points(X)])
+    np.testing.assert_array_equal(points, expected)
+    regions = spec.regions(X)
+    np.testing.assert_array_equal(regions.lower, expected)
+    np.testing.assert_array_equal(regions.upper, expected)
+    assert spec.neighbourhood_sizes(X).tolist() == [3]
+
+
 def test_tolerances_stop_at_the_range():
     gain = Feature("gain", "continuous", range=(0, 10), tolerance=1.5)
     fine = Feature("fine", "integer", range=(0, 9), tolerance=0.9)
@@ -169,7 +183,7 @@ def test_continuous_neighbourhoods_have_no_list_of_points():
     spec = Spec([AGE, gain])
     X = np.array([[40, 0.5]])
     for ask in (spec.neighbourhood_sizes, spec.points):
-        with pytest.raises(FairmendError, match=r'"gain" is continuous.*use regions'):
+        with pytest.raises(FairmendError, match=r'"gain" is continuous.*Use regions'):
             ask(X)
     assert Spec([AGE, Feature("gain", "continuous", range=(0, 1))]).finite
 
@@ -228,7 +242,7 @@ def test_subsets_may_be_empty_but_not_out_of_reach():
 @pytest.mark.parametrize(
     ("lower", "upper", "owner", "count", "message"),
     [
-        ([[0.0]], [[1.0, 2.0]], [0], 1, "one shape"),
+        ([[0.0]], [[1.0, 2.0]], [0], 1, "same shape"),
         ([[0.0]], [[1.0]], [0, 0], 1, "one owner per piece"),
         ([[2.0]], [[1.0]], [0], 1, "lower <= upper"),
         ([[np.nan]], [[1.0]], [0], 1, "lower <= upper"),

@@ -14,7 +14,7 @@ from fairmend.audit.look import lead
 from fairmend.network import Network
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
-from fairmend.spec.encoding import decoded
+from fairmend.spec.encoding import decode_columns
 
 _Z = 1.959963984540054  # of 95 %, two-sided
 
@@ -154,7 +154,7 @@ def make_pairs(net: Network, spec: Spec, rows: Sequence[int], X: FloatArray, oth
 def user_values(spec: Spec, X: FloatArray) -> dict[str, list[Any]]:
     """Return X (rows, width) in the user's own values, by feature; real numbers with as many digits as X has."""
     digits = np.finfo(X.dtype).precision + 1
-    values = {f.name: decoded(f, X[:, spec.columns(f.name)]).tolist() for f in spec.features}
+    values = {f.name: decode_columns(f, X[:, spec.columns(f.name)]).tolist() for f in spec.features}
     real = [f.name for f in spec.features if f.kind == "continuous"]
     return values | {name: [float(f"{value:.{digits}g}") for value in values[name]] for name in real}
 

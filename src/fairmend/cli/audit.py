@@ -29,7 +29,7 @@ from fairmend.evaluate.provenance import origin
 from fairmend.network import Network
 from fairmend.report.api import sampled_inputs
 from fairmend.spec import Spec
-from fairmend.spec.sanity import spec_doubts
+from fairmend.spec.sanity import spec_warnings
 from fairmend.tables import TableStream, stream_table
 
 NOBODY_UNEQUAL, SOMEBODY_UNEQUAL = 0, 1
@@ -83,7 +83,7 @@ def run_audit(
         with staged_folder(report) as stage:
             write_report(stage, described)
     auc = None if labelled.utility is None else labelled.utility.auc
-    doubts = [] if data is None else spec_doubts(net.predict(first.inputs()), auc)
+    doubts = [] if data is None else spec_warnings(net.predict(first.inputs()), auc)
     page = None if report is None else report / "report.html"
     if json_output:
         show_json({**_document(model, data, seed, out, result, labelled), "report": page, "warnings": doubts})

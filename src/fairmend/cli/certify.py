@@ -21,7 +21,7 @@ from fairmend.prove.certificate import certificate_of_fair
 from fairmend.prove.certify import certify
 from fairmend.prove.result import CertifyResult, Verdict
 from fairmend.spec import Spec
-from fairmend.spec.sanity import spec_doubts
+from fairmend.spec.sanity import spec_warnings
 
 ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
 
@@ -59,7 +59,7 @@ def run_certify(
             seed=seed,
             progress=lambda _, done, total: report("Deciding on every person", done, total),
         )
-    doubts = spec_doubts(net.predict(X))
+    doubts = spec_warnings(net.predict(X))
     claimed = None if certificate is None else _write_certificate(certificate, model, net, spec, X, result)
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed, "rows": chosen}

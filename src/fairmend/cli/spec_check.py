@@ -20,10 +20,16 @@ from fairmend.evaluate.split import classes_of
 from fairmend.evaluate.utility import utility
 from fairmend.network import Network, load_network
 from fairmend.spec import Spec
-from fairmend.spec.describe import neighbourhood_words, reading_words, role_words, similar_words, values_words
-from fairmend.spec.encoding import Problem, problems_of
+from fairmend.spec.describe import (
+    describe_encoding,
+    describe_neighbourhood,
+    describe_role,
+    describe_similarity,
+    describe_values,
+)
 from fairmend.spec.features import Feature
-from fairmend.spec.sanity import spec_doubts
+from fairmend.spec.frames import Problem, find_problems
+from fairmend.spec.sanity import spec_warnings
 from fairmend.tables import read_table
 
 FITS, DOES_NOT_FIT = 0, 2
@@ -77,11 +83,11 @@ def _show_fit(screen: Console, spec: Spec, net: Network, frame: pd.DataFrame) ->
                 f"{ranks}): is that what you know of it?"
             )
         )
-    show_warnings(screen, spec_doubts(net.predict(X), None if known is None else known.auc))
+    show_warnings(screen, spec_warnings(net.predict(X), None if known is None else known.auc))
 
 
 def _problems(spec: Spec, frame: pd.DataFrame) -> list[Problem]:
-    found = [problem for feature in spec.features for problem in problems_of(feature, frame)]
+    found = [problem for feature in spec.features for problem in find_problems(feature, frame)]
     label = spec.label
     if label is not None:
         try:
@@ -146,9 +152,9 @@ def _document(
         {
             "name": feature.name,
             "columns": [spec.columns(feature.name).start, spec.columns(feature.name).stop],
-            "values": values_words(feature),
-            "reads": reading_words(feature),
-            "similar_people": role_words(feature),
+            "values": describe_values(feature),
+            "reads": describe_encoding(feature),
+            "similar_people": describe_role(feature),
         }
         for feature in spec.features
     ]
@@ -157,14 +163,14 @@ def _document(
         "spec": spec_file.name,
         "columns": spec.width,
         "features": features,
-        "similar": similar_words(spec),
-        "neighbourhood": {"finite": spec.finite, "words": neighbourhood_words(spec)},
+        "similar": describe_similarity(spec),
+        "neighbourhood": {"finite": spec.finite, "words": describe_neighbourhood(spec)},
     }
     if sizes is not None:
         document["neighbourhood"] |= {"least": sizes.least, "median": sizes.median, "most": sizes.most}
     if frame is not None and data is not None:
         listed = [
-            {"column": p.feature, "rows": p.rows.size, "first_rows": p.rows[:_ROWS_NAMED], "problem": p.words}
+            {"column": p.feature, "rows": p.rows.size, "first_rows": p.rows[:_ROWS_NAMED], "problem": p.message}
             for p in problems
         ]
         document["data"] = {"file": data.name, "rows": len(frame), "fits": not problems, "problems": listed}
@@ -181,11 +187,11 @@ def _show_spec(screen: Console, spec: Spec, name: str, sizes: Sizes | None) -> N
     for feature in spec.features:
         where = spec.columns(feature.name)
         columns = f"{where.start}" if feature.width == 1 else f"{where.start}-{where.stop - 1}"
-        cells = (columns, feature.name, values_words(feature), reading_words(feature), role_words(feature))
+        cells = (columns, feature.name, describe_values(feature), describe_encoding(feature), describe_role(feature))
         table.add_row(*map(Text, cells), style="bold" if feature.protected else "")
     screen.print(table)
-    screen.print(Text(f"\n{similar_words(spec)}"))
-    screen.print(Text(neighbourhood_words(spec)))
+    screen.print(Text(f"\n{describe_similarity(spec)}"))
+    screen.print(Text(describe_neighbourhood(spec)))
     if sizes is not None and sizes.least < sizes.most:
         median = f"{sizes.median:,g} in the median"
         screen.print(Text(f"In the data: {sizes.least:,} people at least, {median}, {sizes.most:,} at most."))
@@ -204,5 +210,5 @@ def _show_problems(screen: Console, data: Path, rows: int, problems: list[Proble
         named = ", ".join(str(row) for row in problem.rows[:_ROWS_NAMED])
         more = ", …" if problem.rows.size > _ROWS_NAMED else ""
         count = f"{problem.rows.size:,} row{'s' if problem.rows.size > 1 else ''} ({named}{more}), "
-        words = problem.words if not problem.rows.size else f"{count}the first: {problem.words}"
+        words = problem.message if not problem.rows.size else f"{count}the first: {problem.message}"
         screen.print(Text(f'  - "{problem.feature}": {words}'), soft_wrap=True)

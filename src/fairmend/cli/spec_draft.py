@@ -68,8 +68,9 @@ def run_from_sklearn(
     json_output: bool,
 ) -> int:
     """Read the spec of a fitted pipeline and write it; returns 1 where it does not fit the model."""
-    from fairmend.spec.draft.from_sklearn import draft_from_sklearn, labelled
-    from fairmend.spec.draft.sklearn_file import read_pipeline
+    from fairmend.spec.draft.from_sklearn import draft_from_sklearn
+    from fairmend.spec.draft.labels import label_from_options
+    from fairmend.spec.draft.pipeline_file import read_pipeline
 
     _refuse_overwriting(out, force, [pipeline, data, model])
     frame = None if data is None else read_table(data)
@@ -77,7 +78,7 @@ def run_from_sklearn(
     for warning in warnings:
         click.echo(f"Warning: {warning}", err=True)
     try:
-        draft = draft_from_sklearn(fitted, _names(protected), labelled(label, positive, frame), frame)
+        draft = draft_from_sklearn(fitted, _names(protected), label_from_options(label, positive, frame), frame)
     except FairmendError as error:
         raise FairmendError(f"{pipeline}: {error}") from error
     title = f"Read from {pipeline.name} by fairmend spec from-sklearn"
@@ -142,7 +143,7 @@ def _document(draft: Draft, out: Path, inputs: int | None, fits: bool, following
         "fits": fits,
         "spec": draft.spec.to_dict(),
         "left_out": dict(draft.left_out),
-        "look_at": draft.to_look_at,
+        "look_at": draft.to_review,
         "next": following,
     }
 
@@ -162,9 +163,9 @@ def _show(draft: Draft, out: Path, model: Path | None, inputs: int | None, follo
     if model is not None and inputs is not None and inputs != spec.width:
         words = f"It does not fit {model.name}, which reads {inputs} columns: see below."
         screen.print(Text(words, style="bold yellow"), soft_wrap=True)
-    if draft.to_look_at:
+    if draft.to_review:
         screen.print(Text("\nLook at these in the file before you go on:", style="bold"))
-        for words in draft.to_look_at:
+        for words in draft.to_review:
             screen.print(Text(f"  - {words}"), soft_wrap=True)
     screen.print(Text("\nThen:", style="bold"))
     for command in following:

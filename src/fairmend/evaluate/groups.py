@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.spec import Spec
-from fairmend.spec.encoding import decoded
+from fairmend.spec.encoding import decode_columns
 from fairmend.spec.features import Feature
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def group_metrics(
 
 def protected_values(spec: Spec, X: npt.NDArray[np.floating[Any]]) -> dict[str, Values]:
     """Return the user's values (rows,) of each protected feature of encoded inputs X (rows, width)."""
-    return {f.name: decoded(f, X[:, spec.columns(f.name)]) for f in spec.protected}
+    return {f.name: decode_columns(f, X[:, spec.columns(f.name)]) for f in spec.protected}
 
 
 def group_metrics_of(

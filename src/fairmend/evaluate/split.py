@@ -14,7 +14,7 @@ from fairmend.errors import FairmendError
 from fairmend.evaluate.utility import utility
 from fairmend.network import Network
 from fairmend.spec import Spec
-from fairmend.spec.sanity import spec_doubts
+from fairmend.spec.sanity import spec_warnings
 
 # Fewer rows than this say little about accuracy, or give too little to calibrate with.
 ENOUGH_ROWS = 50
@@ -62,7 +62,7 @@ def divide(
 ) -> People:
     """Encode the data and draw repair and calibration rows from it, apart from each other where possible."""
     X, y = _encoded(spec, net, frame, source), classes_of(spec, net, frame, source)
-    warnings = [*_label_warnings(spec, net, frame, y, source), *spec_doubts(net.predict(X), utility(net, X, y).auc)]
+    warnings = [*_label_warnings(spec, net, frame, y, source), *spec_warnings(net.predict(X), utility(net, X, y).auc)]
     order = np.random.default_rng(seed).permutation(len(X)).astype(np.int64)
     if repair_frame is None:
         repair, rest = order[:repair_rows], order[repair_rows:]

@@ -21,7 +21,7 @@ from fairmend.network import Network
 from fairmend.report.codec import from_plain
 from fairmend.report.consistency import check_consistent
 from fairmend.spec import Spec
-from fairmend.spec.encoding import is_frame
+from fairmend.spec.frames import is_frame
 from fairmend.tables import write_json, write_text
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Specs: the features of an input, how they are encoded, and which people count as similar."""
+"""Specs: the features of an input, how they are encoded, and which people are similar."""
 
 from fairmend.spec.features import Feature, Label
 from fairmend.spec.spec import Spec

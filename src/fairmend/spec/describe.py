@@ -1,63 +1,71 @@
-"""A spec in words: what a feature is, what the model reads of it, and who counts as similar."""
+"""A spec in plain English: the values of a feature, what the model reads, and who is similar."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from fairmend.spec.features import Feature
 
 if TYPE_CHECKING:
-    from fairmend.spec import Spec
+    from fairmend.spec.spec import Spec
 
-_NAMED = 6
+__all__ = [
+    "describe_difference",
+    "describe_encoding",
+    "describe_neighbourhood",
+    "describe_role",
+    "describe_similarity",
+    "describe_values",
+]
+
+_MOST_CATEGORIES = 6  # shown by name
 
 
-def values_words(feature: Feature) -> str:
-    """Return which values a feature can take."""
+def describe_values(feature: Feature) -> str:
+    """Return the values that a feature can take."""
     if feature.categories:
-        shown = ", ".join(feature.categories[:_NAMED])
-        words = shown if len(feature.categories) <= _NAMED else f"{shown}, … ({len(feature.categories)} categories)"
+        text = ", ".join(feature.categories[:_MOST_CATEGORIES])
+        if len(feature.categories) > _MOST_CATEGORIES:
+            text += f", … ({len(feature.categories)} categories)"
     else:
-        low, high = feature.bounds
-        words = f"{'whole numbers ' if feature.kind == 'integer' else ''}{low:.10g} to {high:.10g}"
+        text = f"{'whole numbers ' if feature.kind == 'integer' else ''}{feature.extent}"
     if feature.missing is None:
-        return words
-    stands_in = feature.missing if isinstance(feature.missing, str) else f"{feature.missing:.10g}"
-    return f"{words}; missing is {stands_in}"
+        return text
+    replacement = feature.missing if isinstance(feature.missing, str) else f"{feature.missing:.10g}"
+    return f"{text}; a missing value becomes {replacement}"
 
 
-def reading_words(feature: Feature) -> str:
-    """Return how the model reads it."""
+def describe_encoding(feature: Feature) -> str:
+    """Return what the model reads for a feature."""
     if feature.one_hot:
-        return "one-hot" if feature.dropped is None else f'one-hot, "{feature.dropped}" is all 0'
-    base = "number of the category" if feature.categories else "the value"
+        return "one-hot" if feature.dropped is None else f'one-hot, all 0 for "{feature.dropped}"'
+    base = "the number of the category" if feature.categories else "the value"
     if feature.scale is None:
         return base
-    first, second = feature.scale.values()
-    names = "mean, std" if "mean" in feature.scale else "min, max"
-    return f"{base}, scaled ({names} = {_in_full(first)}, {_in_full(second)})"
+    parameters = ", ".join(f"{name} {_in_full(number)}" for name, number in feature.scale.items())
+    return f"{base}, scaled ({parameters})"
 
 
-def role_words(feature: Feature) -> str:
-    """Return how similar people may differ in it."""
+def describe_role(feature: Feature) -> str:
+    """Return how similar people may differ in a feature."""
     if feature.protected:
-        return "may differ at will (protected)"
+        return "any value (protected)"
     if not feature.varies:
-        return "are equal"
-    return f"may differ by {feature.reach:.10g}"
+        return "the same value"
+    return f"may differ by up to {feature.reach:.10g}"
 
 
-def similar_words(spec: Spec) -> str:
-    """Return in a sentence who counts as similar."""
-    free = [feature.name for feature in spec.protected]
-    near = [f"{f.name} by at most {f.reach:.10g}" for f in spec.features if f.varies and not f.protected]
-    words = f"Two people count as similar if they differ in nothing but {_listed(free)}"
-    return f"{words}, and in {_listed(near)}." if near else f"{words}."
+def describe_similarity(spec: Spec) -> str:
+    """Return a sentence that says which people are similar."""
+    protected = [feature.name for feature in spec.protected]
+    tolerant = [f"{f.name} (by up to {f.reach:.10g})" for f in spec.features if f.varies and not f.protected]
+    return f"Two people are similar if they differ only in {_listed(protected + tolerant)}."
 
 
-def neighbourhood_words(spec: Spec) -> str:
-    """Return how many people are similar to one, as far as the spec alone says it."""
+def describe_neighbourhood(spec: Spec) -> str:
+    """Return a sentence that says how many people a neighbourhood has, as far as the spec determines it."""
     varying = [f for f in spec.features if f.varies]
     continuous = [f.name for f in varying if f.kind == "continuous"]
     count, exact = 1, True
@@ -69,11 +77,28 @@ def neighbourhood_words(spec: Spec) -> str:
         count *= values if feature.protected else min(values, 2 * math.floor(feature.reach) + 1)
         exact &= feature.protected
     if continuous:
-        boxes = f", for each of {count:,} combinations of the rest" if count > 1 else ""
-        return f"A neighbourhood is a box, without a count: {_listed(continuous)} may be any number in it{boxes}."
+        boxes = f", for each of {count:,} combinations of the other values" if count > 1 else ""
+        return f"Neighbourhoods are infinite: {_listed(continuous)} can be any number in an interval{boxes}."
     if exact:
-        return f"Every neighbourhood holds {count:,} people, oneself among them."
-    return f"A neighbourhood holds up to {count:,} people, oneself among them; near the ends of a range, fewer."
+        return f"Each neighbourhood has {count:,} people."
+    return f"Each neighbourhood has up to {count:,} people, fewer near the ends of a range."
+
+
+def describe_difference(values: Iterable[tuple[str, object, object]]) -> str:
+    """Return how a counterfactual differs from a person, given (feature, own value, other value) for each feature."""
+    changes = [
+        f"{name} {_distinguishable(other, own)} instead of {_distinguishable(own, other)}"
+        for name, own, other in values
+        if own != other
+    ]
+    return ", ".join(["the same person", *(changes or ["no difference"])])
+
+
+def _distinguishable(value: object, other: object) -> str:
+    """Return a value with as many digits as it takes to distinguish it from the other."""
+    if isinstance(value, float) and f"{value:.6g}" != f"{other:.6g}":
+        return f"{value:.6g}"
+    return str(value)
 
 
 def _in_full(number: float) -> str:

@@ -1,7 +1,7 @@
-"""The neighbourhood S(x) of an input: all people who count as similar to x, in the network's encoding.
+"""The neighbourhood S(x) of an input: all people who are similar to x, in the network's encoding.
 
-Two views of the same set: `Regions` covers it by boxes, for bounds; `stream_points` lists it exactly, where
-it is finite. A one-hot group is a set of points, so it multiplies the boxes and is never itself a box.
+There are two views of the same set: `Regions` covers it with boxes, for bounds; `stream_points` lists it exactly, if it
+is finite. A one-hot group is a set of points, so it multiplies the boxes and is never a box itself.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Regions:
     count: int
 
     def __post_init__(self) -> None:
-        """Refuse arrays that do not fit together; everything downstream rests on them."""
+        """Raise an error for arrays that do not fit together: all bounds and proofs rely on them."""
         if self.lower.ndim != 2 or self.lower.shape != self.upper.shape:
             shapes = f"{self.lower.shape} and {self.upper.shape}"
-            raise FairmendError(f"regions need lower and upper of one shape (pieces, width), got {shapes}")
+            raise FairmendError(f"regions need lower and upper of the same shape (pieces, width), got {shapes}")
         if self.owner.shape != self.lower.shape[:1]:
             raise FairmendError(
                 f"regions need one owner per piece, got {self.owner.shape} for {len(self.lower)} pieces"
@@ -55,10 +55,12 @@ class Regions:
         steps = np.diff(self.owner, prepend=-1, append=self.count)
         # Above 1 skips an input, below 0 is out of order; the outer steps pin the first and the last input.
         if np.any(steps < 0) or np.any(steps > 1) or steps[0] != 1 or steps[-1] != 1:
-            raise FairmendError(f"regions need a sorted owner that names each of the inputs 0..{self.count - 1}")
+            raise FairmendError(
+                f"regions need a sorted owner array that contains every input from 0 to {self.count - 1}"
+            )
 
     def __repr__(self) -> str:
-        """Sizes, not arrays."""
+        """Show sizes instead of arrays."""
         pieces, width = self.lower.shape
         varying = int(self.varying.sum())
         return f"Regions({self.count} inputs in {pieces} pieces, {varying} of {width} columns varying)"
@@ -74,15 +76,15 @@ class Regions:
         return np.asarray((self.lower < self.upper).any(axis=0))
 
     def subset(self, inputs: ArrayLike) -> Regions:
-        """Return the regions of the chosen inputs (indices in any order, or a mask), re-numbered from 0."""
+        """Return the regions of the chosen inputs (indices in any order, or a mask), renumbered from 0."""
         chosen = np.asarray(inputs)
         if chosen.dtype == np.bool_ and chosen.shape == (self.count,):
             chosen = np.flatnonzero(chosen)
         chosen = chosen.astype(np.int64) if chosen.size == 0 else chosen
         if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
-            raise FairmendError(f"choose inputs by a list of indices, or by a mask of {self.count} entries")
+            raise FairmendError(f"choose inputs by a list of indices or a mask of {self.count} entries")
         if np.any((chosen < 0) | (chosen >= self.count)):
-            raise FairmendError(f"there are {self.count} inputs; choose indices from 0 to {self.count - 1}")
+            raise FairmendError(f"there are {self.count} inputs. Choose indices from 0 to {self.count - 1}.")
         bounds = np.searchsorted(self.owner, np.arange(self.count + 1))
         start, size = bounds[:-1][chosen], np.diff(bounds)[chosen]
         owner = np.repeat(np.arange(len(chosen), dtype=np.int64), size)
@@ -116,9 +118,9 @@ def build_regions(placed: Placed, X: FloatArray) -> Regions:
     for feature, where in placed:
         if feature.varies and not feature.one_hot:
             x = X[:, where.start]
-            lowest, highest = _reachable(feature, x)
-            # Rounding is monotone, so the rounded ends contain every rounded value between them; x itself may
-            # have been scaled elsewhere, an ulp away from ours, so it is taken in by hand.
+            lowest, highest = _reachable_range(feature, x)
+            # Rounding is monotone, so the rounded ends contain every rounded value between them. x itself may have
+            # been scaled elsewhere, one ulp away from our encoding, so it is included explicitly.
             lower[:, where.start] = np.minimum(feature.scaled(lowest).astype(X.dtype), x)[owner]
             upper[:, where.start] = np.maximum(feature.scaled(highest).astype(X.dtype), x)[owner]
     return Regions(lower, upper, owner, count)
@@ -127,7 +129,7 @@ def build_regions(placed: Placed, X: FloatArray) -> Regions:
 def count_points(placed: Placed, X: FloatArray) -> NDArray[Any]:
     """Return the size of each neighbourhood (inputs,): int64, or Python ints where one would overflow."""
     _require_finite(placed)
-    radices = [_reach_of(feature, X[:, where.start])[1] for feature, where in placed if feature.varies]
+    radices = [_reachable_values(feature, X[:, where.start])[1] for feature, where in placed if feature.varies]
     largest = math.prod(int(radix.max(initial=1)) for radix in radices)
     sizes = np.ones(len(X), dtype=np.int64 if largest <= _INT64_MAX else object)
     for radix in radices:
@@ -142,9 +144,11 @@ def stream_points(placed: Placed, X: FloatArray, batch: int) -> Iterator[tuple[N
     order; within one, the last varying feature changes fastest. The input itself is one of its points.
     """
     if batch < 1:
-        raise FairmendError(f"a batch needs room for at least one point, got batch={batch}")
+        raise FairmendError(f"a batch must hold at least one point, got batch={batch}")
     sizes = count_points(placed, X)
-    varying = [(feature, where, *_reach_of(feature, X[:, where.start])) for feature, where in placed if feature.varies]
+    varying = [
+        (feature, where, *_reachable_values(feature, X[:, where.start])) for feature, where in placed if feature.varies
+    ]
 
     def fill(rows: NDArray[np.int64], index: NDArray[np.int64]) -> FloatArray:
         """Return the points (k, width) with the given numbers within their neighbourhoods."""
@@ -157,7 +161,7 @@ def stream_points(placed: Placed, X: FloatArray, batch: int) -> Iterator[tuple[N
             own = points[:, where.start]
             value = (first[rows] + digit).astype(np.float64)
             encoded = feature.scaled(value).astype(X.dtype)
-            # At its own value the input keeps its own bits, which may be an ulp away from our encoding.
+            # At its own value the input keeps its own bits, which may be one ulp away from our encoding.
             points[:, where.start] = np.where(value == feature.nearest(own), own, encoded)
         return points
 
@@ -182,7 +186,7 @@ def stream_points(placed: Placed, X: FloatArray, batch: int) -> Iterator[tuple[N
     return stream()
 
 
-def _reachable(feature: Feature, x: FloatArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _reachable_range(feature: Feature, x: FloatArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the lowest and highest value (inputs,), in its own units, of the neighbours of x (inputs,)."""
     lo, hi = feature.bounds
     if feature.protected:
@@ -191,17 +195,17 @@ def _reachable(feature: Feature, x: FloatArray) -> tuple[NDArray[np.float64], ND
     return np.maximum(own - feature.reach, lo), np.minimum(own + feature.reach, hi)
 
 
-def _reach_of(feature: Feature, x: FloatArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _reachable_values(feature: Feature, x: FloatArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first value and the number of values (inputs,) of a finite feature around x (inputs,)."""
-    lowest, highest = _reachable(feature, x)
+    lowest, highest = _reachable_range(feature, x)
     return lowest.astype(np.int64), (highest - lowest).astype(np.int64) + 1
 
 
 def _require_finite(placed: Placed) -> None:
-    """Refuse a continuous feature that varies."""
+    """Raise an error for a continuous feature that varies."""
     for feature, _ in placed:
         if feature.varies and feature.kind == "continuous":
             raise FairmendError(
-                f'feature "{feature.name}" is continuous and varies, so neighbourhoods are not finite sets; '
-                'use regions instead, or declare it kind = "integer" if it only takes whole numbers'
+                f'feature "{feature.name}" is continuous and varies, so neighbourhoods are not finite. '
+                'Use regions instead, or set kind = "integer" if it takes only whole numbers.'
             )

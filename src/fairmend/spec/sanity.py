@@ -1,28 +1,33 @@
-"""Signs that a spec does not say what a network was trained with: then every figure is about another network."""
+"""Signs that a spec does not match the data that a network was trained on.
+
+With a wrong spec, every other figure describes a different network: often one that treats everyone equally.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-FEWEST_ROWS = 20
-LOWEST_AUC = 0.4
+__all__ = ["spec_warnings"]
 
-ONE_ANSWER = (
-    "the network gives all {rows:,} people one answer ({answer}): does the spec say what it was trained with (scale, "
-    "encoding, order of the columns)? With a wrong one everybody looks equal"
+_FEWEST_ROWS = 20  # with fewer, a constant prediction or a low AUC can be chance
+_LOWEST_AUC = 0.4
+
+_CONSTANT = (
+    "The network gives all {rows:,} people the same prediction (class {prediction}). Check that the spec matches the "
+    "training data: scale, encoding, order of columns."
 )
-AGAINST_LABELS = (
-    "the scores run against the labels (AUC {auc:.3f}): are `positive`, the scale and the order of the columns in the "
-    "spec what the network was trained with?"
+_AGAINST_LABELS = (
+    "The network ranks people against their labels (AUC {auc:.3f}). Check that the spec matches the training data: "
+    "positive value, scale, order of columns."
 )
 
 
-def spec_doubts(answers: npt.NDArray[np.integer], auc: float | None = None) -> list[str]:
-    """Return what makes one doubt the spec: the network's answers (people,), and how well it ranks, where known."""
-    doubts = []
-    if len(answers) >= FEWEST_ROWS and (answers == answers[0]).all():
-        doubts.append(ONE_ANSWER.format(rows=len(answers), answer=int(answers[0])))
-    if len(answers) >= FEWEST_ROWS and auc is not None and auc < LOWEST_AUC:
-        doubts.append(AGAINST_LABELS.format(auc=auc))
-    return doubts
+def spec_warnings(predictions: npt.NDArray[np.integer], auc: float | None = None) -> list[str]:
+    """Return a sentence for each sign that the spec is wrong, given the predictions (people,) and the AUC if known."""
+    found = []
+    if len(predictions) >= _FEWEST_ROWS and (predictions == predictions[0]).all():
+        found.append(_CONSTANT.format(rows=len(predictions), prediction=int(predictions[0])))
+    if len(predictions) >= _FEWEST_ROWS and auc is not None and auc < _LOWEST_AUC:
+        found.append(_AGAINST_LABELS.format(auc=auc))
+    return found

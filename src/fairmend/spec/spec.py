@@ -1,7 +1,7 @@
-"""Spec: the features of an input in the network's order, and which people count as similar.
+"""Spec: the features of an input in the order of the network's columns, and which people are similar.
 
-What one feature does to its columns is in `columns`, the TOML form in `spec_file`, and the neighbourhoods
-that follow from a spec in `neighbourhood`.
+`Spec` is the one object that other parts hold. The work is elsewhere: `frames` reads the user's values, `encoding`
+converts them to columns, `neighbourhoods` lists similar people, `toml` is the file form, `draft` writes new specs.
 """
 
 from __future__ import annotations
@@ -16,23 +16,26 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
-from fairmend.spec.encoding import check_encoded, decoded, encoded, float_type, is_frame, positives, refuse, values_of
-from fairmend.spec.features import Feature, Label, extent
+from fairmend.spec.describe import describe_difference
+from fairmend.spec.encoding import check_encoded, decode_columns, encode_values, require_float_type
+from fairmend.spec.features import Feature, Label
+from fairmend.spec.frames import is_frame, raise_for_rows, read_labels, read_values
 from fairmend.spec.neighbourhoods import Regions, build_regions, count_points, stream_points
-from fairmend.spec.toml import build, check_keys, place, plain_feature, read_toml, write_toml
+from fairmend.spec.toml import feature_table, from_table, name_feature, read_toml, require_known_keys, write_toml
+from fairmend.spec.validation import validate_features_together
 from fairmend.text import suggest
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Feature", "Label", "Spec"]
+__all__ = ["Spec"]
 
 _logger = logging.getLogger(__name__)
-_SHOWN = 20  # columns named in a message
+_MOST_COLUMNS = 20  # named in an error message
 
 
 class Spec:
-    """Which people count as similar: the features in the network's order, and the label.
+    """Which people are similar: the features in the order of the network's columns, and the label.
 
     Parameters
     ----------
@@ -45,24 +48,24 @@ class Spec:
         features: Iterable[Feature | Mapping[str, Any]],
         label: Label | Mapping[str, Any] | None = None,
     ) -> None:
-        """Check all of it here, so that every spec there is makes sense."""
+        """Validate the features and the label, so that every existing spec is valid."""
         self._features = tuple(
-            f if isinstance(f, Feature) else build(Feature, f, place(i, f)) for i, f in enumerate(features)
+            f if isinstance(f, Feature) else from_table(Feature, f, name_feature(i, f)) for i, f in enumerate(features)
         )
-        self._label = label if isinstance(label, Label) or label is None else build(Label, label, "[label]")
-        _check_together(self._features, self._label)
+        self._label = _as_label(label)
+        validate_features_together(self._features, self._label)
         ends = np.cumsum([f.width for f in self._features]).tolist()
         self._slices = {f.name: slice(end - f.width, end) for f, end in zip(self._features, ends, strict=True)}
         self._width = int(ends[-1])
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """The features, in the network's order."""
+        """The features, in the order of the network's columns."""
         return self._features
 
     @property
     def label(self) -> Label | None:
-        """The label, where the spec names one."""
+        """The label, or None."""
         return self._label
 
     @property
@@ -72,12 +75,12 @@ class Spec:
 
     @property
     def width(self) -> int:
-        """How many columns the network reads."""
+        """The number of columns that the network reads."""
         return self._width
 
     @property
     def column_names(self) -> list[str]:
-        """A name for each column the network reads; "race=White" for one of a one-hot group."""
+        """A name for each column that the network reads, such as "race=White" in a one-hot group."""
         return [
             name
             for f in self._features
@@ -86,39 +89,42 @@ class Spec:
 
     @property
     def finite(self) -> bool:
-        """Whether every neighbourhood is a finite set: whatever varies is integer or categorical."""
+        """Whether every neighbourhood is finite: all features that vary are integer or categorical."""
         return all(f.kind != "continuous" for f in self._features if f.varies)
 
     def require_inputs(self, inputs: int, network: str = "the network", spec: str = "the spec") -> None:
-        """Refuse a network that does not read as many columns as the spec describes; the names are for the message."""
+        """Raise an error if a network does not read as many columns as the spec describes.
+
+        The error message calls them ``network`` and ``spec``.
+        """
         if inputs != self._width:
             names = self.column_names
-            shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+            shown = ", ".join(names[:_MOST_COLUMNS]) + (", …" if len(names) > _MOST_COLUMNS else "")
             raise FairmendError(
-                f"{network} reads {inputs} columns, but {spec} describes {self._width} ({shown}); "
-                "use the spec of the data that the network was trained on"
+                f"{network} reads {inputs} columns, but {spec} describes {self._width} ({shown}). "
+                "Use the spec of the data that the network was trained on."
             )
 
     def columns(self, name: str) -> slice:
-        """Return where the feature lies among the columns the network reads."""
+        """Return the columns of a feature, among those that the network reads."""
         if name not in self._slices:
             raise FairmendError(f'the spec has no feature "{name}"{suggest(name, self._slices)}')
         return self._slices[name]
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both have the same features and label."""
+        """Return whether both specs have the same features and label."""
         return isinstance(other, Spec) and (self._features, self._label) == (other._features, other._label)
 
     def __hash__(self) -> int:
-        """Agree with ==."""
+        """Return equal hashes for equal specs."""
         return hash((self._features, self._label))
 
     def __repr__(self) -> str:
-        """What is protected, what has a tolerance, what the label is."""
+        """Show the protected features, the tolerances and the label."""
         parts = [f"{len(self._features)} features in {self._width} columns"]
-        parts.append("protected: " + ", ".join(f"{f.name} {extent(f)}" for f in self.protected))
-        near = [f"{f.name} ±{f.tolerance:g}" for f in self._features if f.tolerance]
-        parts += ["tolerance: " + ", ".join(near)] if near else []
+        parts.append("protected: " + ", ".join(f"{f.name} {f.extent}" for f in self.protected))
+        tolerances = [f"{f.name} ±{f.tolerance:g}" for f in self._features if f.tolerance]
+        parts += ["tolerance: " + ", ".join(tolerances)] if tolerances else []
         parts += [f'label: {self._label.column} = "{self._label.positive}"'] if self._label else []
         return f"Spec({'; '.join(parts)})"
 
@@ -126,17 +132,17 @@ class Spec:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Spec:
-        """Return the spec in a mapping of the TOML form: {"label": {...}, "feature": [{...}, ...]}."""
-        check_keys(data, ("label", "feature"), "the spec")
+        """Return the spec in a dict of the TOML form: {"label": {...}, "feature": [{...}, ...]}."""
+        require_known_keys(data, ("label", "feature"), "the spec")
         features = data.get("feature")
         if not isinstance(features, Sequence) or isinstance(features, str):
-            raise FairmendError("the spec has no features; add one [[feature]] table for each input feature")
+            raise FairmendError("the spec has no features. Add one [[feature]] table for each input feature.")
         return cls(features, data.get("label"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data (JSON can hold it) from which `from_dict` makes an equal spec."""
+        """Return plain data that JSON can hold; `from_dict` turns it into an equal spec."""
         label = {"label": {"column": self._label.column, "positive": self._label.positive}} if self._label else {}
-        return {**label, "feature": [plain_feature(f) for f in self._features]}
+        return {**label, "feature": [feature_table(f) for f in self._features]}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Spec:
@@ -161,10 +167,10 @@ class Spec:
         inputs: int | None = None,
         scale: str = "none",
     ) -> Spec:
-        """Return a spec guessed from data; look it over before you rely on it (`fairmend spec init` says at what).
+        """Return a spec guessed from data. Review it before you rely on it; `fairmend spec init` lists what to review.
 
-        ``drop`` are columns the model does not read, ``inputs`` is how many it reads, and ``scale`` is "none",
-        "standard" (mean 0, variance 1) or "min-max" (0 to 1), taken from the data.
+        ``drop`` names columns that the model does not read. ``inputs`` is the number of columns that it reads.
+        ``scale`` is "none", "standard" (mean 0, variance 1) or "min-max" (0 to 1), with the figures of the data.
         """
         from fairmend.spec.draft.from_data import draft_from_data
 
@@ -179,90 +185,96 @@ class Spec:
         label: Label | Mapping[str, Any] | None = None,
         data: pd.DataFrame | None = None,
     ) -> Spec:
-        """Return the spec of a fitted ColumnTransformer, or of a Pipeline with one: `encode` does what it does.
+        """Return the spec of a fitted ColumnTransformer or Pipeline: `encode` does what its `transform` does.
 
-        ``data`` are raw rows, which say the ranges of numbers; without them only a MinMaxScaler knows any.
+        ``data`` holds raw rows, from which the ranges of numbers are taken. Without them, only a MinMaxScaler gives
+        ranges.
         """
         from fairmend.spec.draft.from_sklearn import draft_from_sklearn
 
-        known = label if isinstance(label, Label) or label is None else build(Label, label, "[label]")
         names = [protected] if isinstance(protected, str) else protected
-        return draft_from_sklearn(transformer, names, known, data).spec
+        return draft_from_sklearn(transformer, names, _as_label(label), data).spec
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the spec as TOML; the file is replaced whole or not at all."""
+        """Write the spec as TOML; an existing file is replaced completely or not at all."""
         write_toml(path, self.to_dict())
 
     # Values and their encoding
 
-    def encode(self, frame: pd.DataFrame, dtype: DTypeLike = np.float32) -> FloatArray:
-        """Return a data frame as the network reads it (rows, width), ignoring columns that are no feature."""
-        X = np.zeros((len(frame), self._width), dtype=float_type(dtype))
+    def encode(self, frame: pd.DataFrame, dtype: DTypeLike = np.float32, *, first_row: int = 0) -> FloatArray:
+        """Return a data frame as the network reads it (rows, width); columns that are not features are ignored.
+
+        Error messages count rows from ``first_row``: pass the number of rows before this part of a larger table.
+        """
+        X = np.zeros((len(frame), self._width), dtype=require_float_type(dtype))
         for f in self._features:
-            X[:, self._slices[f.name]] = encoded(f, values_of(f, frame))
+            X[:, self._slices[f.name]] = encode_values(f, read_values(f, frame, first_row))
         return X
 
     def decode(self, X: ArrayLike) -> pd.DataFrame:
-        """Return encoded inputs (rows, width) in the user's values, each the nearest its feature can take."""
+        """Return encoded inputs (rows, width) as the user's values, each the nearest that its feature can take."""
         import pandas as pd
 
         matrix = self._matrix(X)
-        return pd.DataFrame({f.name: decoded(f, matrix[:, self._slices[f.name]]) for f in self._features})
+        return pd.DataFrame({f.name: decode_columns(f, matrix[:, self._slices[f.name]]) for f in self._features})
 
-    def labels(self, frame: pd.DataFrame) -> NDArray[np.int8]:
-        """Return 1 for each row whose label is the positive one, else 0 (rows,)."""
+    def labels(self, frame: pd.DataFrame, *, first_row: int = 0) -> NDArray[np.int8]:
+        """Return 1 for each row whose label is the positive one, else 0 (rows,); `encode` explains ``first_row``."""
         if self._label is None:
-            raise FairmendError("the spec names no label; add [label] with column and positive")
-        return positives(self._label, frame)
+            raise FairmendError("the spec has no label. Add [label] with column and positive.")
+        return read_labels(self._label, frame, first_row)
 
-    def as_inputs(self, X: pd.DataFrame | ArrayLike, dtype: DTypeLike = np.float32) -> FloatArray:
-        """Return X as the network reads it (rows, width): a data frame is encoded, an array is checked."""
+    def as_inputs(
+        self, X: pd.DataFrame | ArrayLike, dtype: DTypeLike = np.float32, *, first_row: int = 0
+    ) -> FloatArray:
+        """Return X as the network reads it (rows, width): a data frame is encoded, an array is checked.
+
+        Error messages count rows from ``first_row``: pass the number of rows before this part of a larger table.
+        """
         if is_frame(X):
-            matrix = self.encode(X, dtype)
+            matrix = self.encode(X, dtype, first_row=first_row)
         else:
-            matrix = self._matrix(X)
+            matrix = self._matrix(X, first_row)
             for f in self._features:
-                check_encoded(f, matrix[:, self._slices[f.name]])
+                check_encoded(f, matrix[:, self._slices[f.name]], first_row)
         if len(matrix) == 0:
-            raise FairmendError("X has no rows; give at least one input")
+            raise FairmendError("X has no rows. Pass at least one input.")
         _logger.debug("%d inputs of %d columns", *matrix.shape)
-        return np.ascontiguousarray(matrix, dtype=float_type(dtype))
+        return np.ascontiguousarray(matrix, dtype=require_float_type(dtype))
 
     def sample_inputs(self, n: int, rng: np.random.Generator, dtype: DTypeLike = np.float32) -> FloatArray:
-        """Return n inputs (n, width), every feature uniform over its values and independent of the others."""
-        X = np.zeros((n, self._width), dtype=float_type(dtype))
+        """Return n random inputs (n, width): each feature uniform over its values, independent of the others."""
+        X = np.zeros((n, self._width), dtype=require_float_type(dtype))
         for f in self._features:
             lo, hi = f.bounds
             continuous = f.kind == "continuous"
             values = rng.uniform(lo, hi, n) if continuous else rng.integers(int(lo), int(hi), n, endpoint=True)
-            X[:, self._slices[f.name]] = encoded(f, values.astype(np.float64))
+            X[:, self._slices[f.name]] = encode_values(f, values.astype(np.float64))
         return X
 
     def describe_pair(self, x: ArrayLike, x2: ArrayLike) -> str:
-        """Return in words how x2 differs from x, both encoded (width,)."""
+        """Return how x2 differs from x, both encoded (width,): "the same person, age 34 instead of 61"."""
         pair = self._matrix(np.stack([np.asarray(x), np.asarray(x2)]))
-        words = ["the same person"]
-        for f in self._features:
-            before, after = decoded(f, pair[:, self._slices[f.name]]).tolist()
-            if before != after:
-                words.append(f"{f.name} {_differing(after, before)} instead of {_differing(before, after)}")
-        return ", ".join(words) if len(words) > 1 else "the same person, no difference"
+        decoded = ((f.name, *decode_columns(f, pair[:, self._slices[f.name]]).tolist()) for f in self._features)
+        return describe_difference(decoded)
 
-    def _matrix(self, X: ArrayLike) -> FloatArray:
-        """Return X as a finite array (rows, width), or say what is wrong with it."""
+    def _matrix(self, X: ArrayLike, first_row: int = 0) -> FloatArray:
+        """Return X as a finite array (rows, width); raise an error if it is none."""
         try:
             matrix = np.asarray(X)
             matrix = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float64)
         except (TypeError, ValueError, RuntimeError) as err:
-            raise FairmendError(f"X is not an array of numbers ({err}); encode it, or pass a DataFrame") from err
+            raise FairmendError(f"X is not an array of numbers ({err}). Encode it, or pass a DataFrame.") from err
         if matrix.ndim != 2 or matrix.shape[1] != self._width:
             raise FairmendError(
-                f"X has shape {matrix.shape}, but the spec describes inputs of shape (rows, {self._width}); "
-                "pass one row per input with these columns: " + ", ".join(self.column_names)
+                f"X has shape {matrix.shape}, but the spec describes inputs of shape (rows, {self._width}). "
+                "Pass one row per input with these columns: " + ", ".join(self.column_names)
             )
         for f in self._features:
             bad = ~np.isfinite(matrix[:, self._slices[f.name]]).all(axis=1)
-            refuse(f'feature "{f.name}"', bad, lambda row: "not a finite number; fill it in or drop the row")
+            raise_for_rows(
+                f'feature "{f.name}"', bad, lambda row: "not a finite number. Correct it, or remove the row.", first_row
+            )
         return matrix
 
     # Neighbourhoods
@@ -282,26 +294,9 @@ class Spec:
     def points(
         self, X: pd.DataFrame | ArrayLike, batch: int = 65536, dtype: DTypeLike = np.float32
     ) -> Iterator[tuple[NDArray[np.int64], FloatArray]]:
-        """Stream all points of all neighbourhoods, in order: rows (k,) and points (k, width), k <= batch."""
+        """Yield all points of all neighbourhoods, in order: rows (k,) and points (k, width), k <= batch."""
         return stream_points(self._placed, self.as_inputs(X, dtype), batch)
 
 
-def _check_together(features: Sequence[Feature], label: Label | None) -> None:
-    """Refuse features that do not make a spec."""
-    if not features:
-        raise FairmendError("the spec has no features; add one [[feature]] table for each input feature")
-    names = [f.name for f in features]
-    for name in names:
-        if names.count(name) > 1:
-            raise FairmendError(f'feature "{name}" is listed twice; rename or remove one')
-    if not any(f.protected for f in features):
-        raise FairmendError("no feature is protected; set protected = true on at least one, such as gender or age")
-    if label is not None and label.column in names:
-        raise FairmendError(f'"{label.column}" is both a feature and the label; remove one of the two')
-
-
-def _differing(value: object, other: object) -> str:
-    """Return a value as people write it, with as many digits as it takes to tell it from the other."""
-    if isinstance(value, float) and f"{value:.6g}" != f"{other:.6g}":
-        return f"{value:.6g}"
-    return str(value)
+def _as_label(label: Label | Mapping[str, Any] | None) -> Label | None:
+    return label if isinstance(label, Label) or label is None else from_table(Label, label, "[label]")

@@ -1,4 +1,4 @@
-"""The plain form of a spec, tables of keys and values, and the TOML file that holds it."""
+"""The TOML form of a spec: read and write files, and convert features and labels to and from tables."""
 
 from __future__ import annotations
 
@@ -16,19 +16,30 @@ from fairmend.errors import FairmendError
 from fairmend.spec.features import Feature, Label
 from fairmend.text import suggest
 
+__all__ = [
+    "feature_table",
+    "from_table",
+    "inline_scale",
+    "name_feature",
+    "read_toml",
+    "require_known_keys",
+    "toml_bytes",
+    "write_toml",
+]
+
 _Part = TypeVar("_Part", Feature, Label)
 
 
 def read_toml(path: str | os.PathLike[str], what: str = "the spec") -> dict[str, Any]:
-    """Return what a TOML file holds, as plain data."""
+    """Return the content of a TOML file as plain data."""
     try:
         data: dict[str, Any] = tomlkit.parse(Path(path).read_bytes().decode("utf-8-sig")).unwrap()
     except OSError as err:
-        raise FairmendError(f"{path}: cannot read {what} ({err.strerror}); check the path") from err
+        raise FairmendError(f"{path}: cannot read {what} ({err.strerror}). Check the path.") from err
     except UnicodeDecodeError as err:
-        raise FairmendError(f"{path}: {what} is not UTF-8 text; save it as UTF-8") from err
+        raise FairmendError(f"{path}: {what} is not UTF-8 text. Save it as UTF-8.") from err
     except tomlkit.exceptions.ParseError as err:
-        raise FairmendError(f"{path}, line {err.line}: not valid TOML ({err}); correct that line") from err
+        raise FairmendError(f"{path}, line {err.line}: not valid TOML ({err}). Correct this line.") from err
     except RecursionError as err:
         raise FairmendError(f"{path}: not valid TOML (nested too deeply)") from err
     except tomlkit.exceptions.TOMLKitError as err:
@@ -37,18 +48,18 @@ def read_toml(path: str | os.PathLike[str], what: str = "the spec") -> dict[str,
 
 
 def write_toml(path: str | os.PathLike[str], plain: Mapping[str, Any]) -> None:
-    """Write the plain form of a spec; the file is replaced whole or not at all."""
+    """Write the tables of a spec; an existing file is replaced completely or not at all."""
     write_atomically(Path(path), toml_bytes(plain))
 
 
 def toml_bytes(plain: Mapping[str, Any]) -> bytes:
-    """Return what `write_toml` writes."""
-    tables = [with_inline_scale(table) for table in plain["feature"]]
+    """Return the bytes that `write_toml` writes."""
+    tables = [inline_scale(table) for table in plain["feature"]]
     return tomlkit.dumps({**plain, "feature": tables}).encode("utf-8")
 
 
-def with_inline_scale(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the table of a feature with its scale on one line, as people write it."""
+def inline_scale(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the table of a feature with its scale on one line."""
     if "scale" not in table:
         return dict(table)
     scale = tomlkit.inline_table()
@@ -56,33 +67,33 @@ def with_inline_scale(table: Mapping[str, Any]) -> dict[str, Any]:
     return {**table, "scale": scale}
 
 
-def build(cls: type[_Part], data: Mapping[str, Any], where: str) -> _Part:
-    """Return a Feature or Label made of a mapping that has its keys and no others."""
+def from_table(cls: type[_Part], data: Mapping[str, Any], where: str) -> _Part:
+    """Return the Feature or Label in a table; raise an error for an unknown or missing key."""
     if not isinstance(data, Mapping):
         raise FairmendError(f"{where} must be a table of keys and values, got {data!r}")
-    check_keys(data, [f.name for f in fields(cls)], where)
+    require_known_keys(data, [f.name for f in fields(cls)], where)
     for f in fields(cls):
         if f.default is MISSING and f.name not in data:
-            raise FairmendError(f"{where} has no {f.name}; add {f.name} = ...")
+            raise FairmendError(f"{where} has no {f.name}. Add {f.name} = ...")
     return cls(**data)
 
 
-def check_keys(data: Mapping[str, Any], known: Sequence[str], where: str) -> None:
-    """Refuse a key that means nothing, rather than overlook a typo."""
+def require_known_keys(data: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    """Raise an error for an unknown key: it may be a typo."""
     for key in data:
         if key not in known:
-            hint = suggest(str(key), known) or f"; the keys are {', '.join(known)}"
+            hint = suggest(str(key), known) or f". The known keys are {', '.join(known)}"
             raise FairmendError(f'{where} has an unknown key "{key}"{hint}')
 
 
-def place(number: int, data: object) -> str:
-    """Return how to call the feature in an error, by name where it has one."""
+def name_feature(number: int, data: object) -> str:
+    """Return how an error message refers to a feature: by its name if it has one, else by its number."""
     name = data.get("name") if isinstance(data, Mapping) else None
     return f'feature "{name}"' if name else f"feature number {number + 1}"
 
 
-def plain_feature(f: Feature) -> dict[str, Any]:
-    """Return a feature as a TOML table, without what is left at its default."""
+def feature_table(f: Feature) -> dict[str, Any]:
+    """Return a feature as a TOML table, without the keys at their defaults."""
     plain = {key.name: getattr(f, key.name) for key in fields(f) if getattr(f, key.name) != key.default}
     if f.categories:
         plain |= {"categories": list(f.categories), "encoding": f.encoding}

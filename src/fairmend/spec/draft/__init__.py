@@ -1,1 +1,1 @@
-"""Drafts of specs, made from data or from a fitted scikit-learn pipeline, with remarks for who looks them over."""
+"""Drafts of specs from data or from a fitted scikit-learn pipeline, with notes on what to review."""

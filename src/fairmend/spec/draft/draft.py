@@ -1,9 +1,9 @@
-"""A draft: a spec with remarks on each part of it, and the commented TOML that it is written as."""
+"""A draft: a spec with notes on every feature, and the commented TOML file that it is written to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import tomlkit
@@ -12,78 +12,88 @@ from tomlkit.items import Table
 from fairmend.errors import FairmendError
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature, Label
-from fairmend.spec.toml import plain_feature, with_inline_scale
+from fairmend.spec.toml import feature_table, inline_scale
 from fairmend.text import suggest
+
+__all__ = ["Draft", "DraftFeature", "count_rows", "require_columns"]
+
+_MOST_COLUMNS = 20  # named in an error message
 
 
 @dataclass(frozen=True)
-class Part:
-    """One feature and what to know about it: `notes` go above it, `look` is what its reader has to decide."""
+class DraftFeature:
+    """One feature of a draft: `notes` say how it was derived, `review` says what the user has to decide."""
 
     feature: Feature
     notes: tuple[str, ...] = ()
-    look: tuple[str, ...] = ()
+    review: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Draft:
-    """The parts of a spec, with remarks; `left_out` are columns that are no feature of it, and why."""
+    """A spec with notes; `left_out` lists the columns that are not features, with the reason."""
 
-    parts: tuple[Part, ...]
+    features: tuple[DraftFeature, ...]
     label: Label | None
     label_notes: tuple[str, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
-    look: tuple[str, ...] = field(default=())
+    review: tuple[str, ...] = ()
 
     @property
     def spec(self) -> Spec:
         """The spec itself."""
-        return Spec([part.feature for part in self.parts], self.label)
+        return Spec([drafted.feature for drafted in self.features], self.label)
 
     @property
-    def to_look_at(self) -> list[str]:
-        """Everything its reader has to decide, in words."""
-        own = [f'feature "{part.feature.name}": {words}' for part in self.parts for words in part.look]
-        return [*self.look, *own]
+    def to_review(self) -> list[str]:
+        """Everything that the user has to decide, one sentence each."""
+        own = [f'feature "{drafted.feature.name}": {line}' for drafted in self.features for line in drafted.review]
+        return [*self.review, *own]
 
     def toml(self, title: str) -> str:
-        """Return the spec as TOML with the remarks as comments; what is read back is the spec and nothing else."""
+        """Return the spec as TOML with the notes as comments."""
         document = tomlkit.document()
-        for line in (title, "Which columns the model reads, in its order, and who counts as similar.", *self.look):
+        for line in (title, "Lists the columns that the model reads, in order, and says who is similar.", *self.review):
             document.add(tomlkit.comment(_line(line)))
-        for name, why in self.left_out:
-            document.add(tomlkit.comment(_line(f'left out: "{name}": {why}')))
+        for name, reason in self.left_out:
+            document.add(tomlkit.comment(_line(f'left out: "{name}": {reason}')))
         if self.label is not None:
             table = tomlkit.table()
             _comment(table, self.label_notes)
             table["column"], table["positive"] = self.label.column, self.label.positive
             document.add("label", table)
-        features = tomlkit.aot()
-        for part in self.parts:
+        tables = tomlkit.aot()
+        for drafted in self.features:
             table = tomlkit.table()
-            _comment(table, part.notes)
-            _comment(table, [f"LOOK: {words}" for words in part.look])
-            for key, value in with_inline_scale(plain_feature(part.feature)).items():
+            _comment(table, drafted.notes)
+            _comment(table, [f"REVIEW: {line}" for line in drafted.review])
+            for key, value in inline_scale(feature_table(drafted.feature)).items():
                 table[key] = value
-            features.append(table)
-        document.add("feature", features)
+            tables.append(table)
+        document.add("feature", tables)
         text = tomlkit.dumps(document).replace("\n[[feature]]", "\n\n[[feature]]").replace("\n\n\n", "\n\n")
         if Spec.from_dict(tomlkit.parse(text).unwrap()) != self.spec:
-            raise FairmendError("the spec cannot be written as TOML; rename columns with unusual characters")
+            raise FairmendError("the spec cannot be written as TOML. Rename columns with unusual characters.")
         return text.rstrip("\n") + "\n"
 
 
-def known_columns(names: Iterable[str], columns: Sequence[Any], what: str) -> list[str]:
-    """Return names that are all columns, or say which is not, and which was meant."""
+def require_columns(names: Iterable[str], columns: Sequence[Any], what: str) -> list[str]:
+    """Return the names without duplicates; raise an error for a name that is not a column."""
     known = [str(column) for column in columns]
     found = []
     for name in names:
         if name not in known:
-            hint = suggest(name, known) or f"; there are {', '.join(known[:20])}{', …' if len(known) > 20 else ''}"
+            more = ", …" if len(known) > _MOST_COLUMNS else ""
+            hint = suggest(name, known) or f". The columns are {', '.join(known[:_MOST_COLUMNS])}{more}"
             raise FairmendError(f'{what}: there is no column "{name}"{hint}')
         if name not in found:
             found.append(name)
     return found
+
+
+def count_rows(count: int) -> str:
+    """Return "1 row" or "2 rows"."""
+    return f"{count} row" if count == 1 else f"{count} rows"
 
 
 def _comment(table: Table, lines: Iterable[str]) -> None:
@@ -91,6 +101,6 @@ def _comment(table: Table, lines: Iterable[str]) -> None:
         table.add(tomlkit.comment(_line(line)))
 
 
-def _line(words: str) -> str:
-    """Return words on one line: a comment ends where the line does, whatever a column's name may hold."""
-    return "".join(char if char.isprintable() else " " for char in words)
+def _line(text: str) -> str:
+    """Return text on one line: a column name may contain line breaks, which would end the comment."""
+    return "".join(char if char.isprintable() else " " for char in text)

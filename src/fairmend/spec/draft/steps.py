@@ -1,7 +1,8 @@
-"""What the steps of a scikit-learn pipeline do to one column, as far as a spec can say it.
+"""The steps of a scikit-learn pipeline that a spec can express: encoders, scalers and imputers, one function each.
 
-A `Track` follows a raw column through the steps: what stands in for a missing value, then either categories or an
-affine scaling, at last its one-hot columns. A step that a spec cannot express is refused by name.
+Each step turns the columns so far into the next ones. A `TransformedColumn` records what the steps do to one raw
+column: the value that replaces a missing one, then either categories or an affine scaling, then one-hot columns. A step
+that a spec cannot express is an error that names the step.
 """
 
 from __future__ import annotations
@@ -16,20 +17,32 @@ import numpy as np
 from fairmend.errors import FairmendError
 from fairmend.text import as_text
 
-MISSING = "(missing)"
+__all__ = [
+    "MISSING",
+    "SUPPORTED",
+    "Step",
+    "TransformedColumn",
+    "apply_imputer",
+    "apply_min_max",
+    "apply_one_hot",
+    "apply_ordinal",
+    "apply_scaler",
+]
 
-WORKS = (
-    "ColumnTransformer, Pipeline, OneHotEncoder, OrdinalEncoder, StandardScaler, MinMaxScaler, MaxAbsScaler, "
-    "RobustScaler, SimpleImputer, 'passthrough' and 'drop' can be read"
+MISSING = "(missing)"  # the category of missing values
+
+SUPPORTED = (
+    "Supported are ColumnTransformer, Pipeline, OneHotEncoder, OrdinalEncoder, StandardScaler, MinMaxScaler, "
+    "MaxAbsScaler, RobustScaler, SimpleImputer, 'passthrough' and 'drop'."
 )
 
 
 @dataclass(frozen=True)
-class Track:
-    """One raw column so far: the model reads (value or code - offset) / factor, or one column for each category.
+class TransformedColumn:
+    """One raw column after the steps so far: (value or code - offset) / factor, or one column for each category.
 
-    ``missing`` is the value, raw or as a category, that stands in for a missing one. ``extent`` is the range a scaler
-    saw, and ``clipped`` whether it cuts values off there.
+    ``missing`` is the raw value or the category that replaces a missing one. ``extent`` is the range that a scaler was
+    fitted on, and ``clipped`` says whether the scaler clips values to it.
     """
 
     name: str
@@ -45,168 +58,180 @@ class Track:
 
     @property
     def width(self) -> int:
-        """How many columns it has become."""
+        """The number of columns that it has become."""
         return len(self.categories or ()) - (self.dropped is not None) if self.one_hot else 1
 
     @property
     def raw(self) -> bool:
-        """Whether nothing but filling in has been done to it."""
+        """Whether no step has changed its values, except for filling in missing ones."""
         return self.categories is None and (self.offset, self.factor) == (0.0, 1.0)
 
-    def scaled(self, offset: float, factor: float, step: str) -> Track:
-        """Return it after the step x -> (x - offset) / factor."""
+    def scaled(self, offset: float, factor: float, step: str) -> TransformedColumn:
+        """Return the column after the step x -> (x - offset) / factor."""
         if self.one_hot:
             raise FairmendError(
-                f'{step} scales the one-hot columns of "{self.name}", which a spec cannot say; scale the numeric '
-                "columns only, in a ColumnTransformer beside the OneHotEncoder"
+                f'{step} scales the one-hot columns of "{self.name}", which a spec cannot express. Scale only the '
+                "numeric columns, in a ColumnTransformer beside the OneHotEncoder."
             )
         if not (math.isfinite(offset) and math.isfinite(factor) and factor > 0):
             raise FairmendError(
-                f'{step} scales "{self.name}" by {factor:g}, around {offset:g}; a spec needs more than 0'
+                f'{step} scales "{self.name}" by {factor:g} around {offset:g}. A spec needs a positive, finite factor.'
             )
         return replace(self, offset=self.offset + offset * self.factor, factor=self.factor * factor)
 
 
-Step = Callable[[Any, Sequence[Track]], list[Track]]
+Step = Callable[[Any, Sequence[TransformedColumn]], list[TransformedColumn]]
 
 
-def apply_scaler(scaler: Any, tracks: Sequence[Track]) -> list[Track]:
-    """StandardScaler, MaxAbsScaler or RobustScaler."""
+def apply_scaler(scaler: Any, columns: Sequence[TransformedColumn]) -> list[TransformedColumn]:
+    """Apply a StandardScaler, MaxAbsScaler or RobustScaler."""
     name = type(scaler).__name__
     if getattr(scaler, "clip", False):
-        raise FairmendError(f"{name} clips what is beyond its range, which a spec cannot say; use clip=False")
+        raise FairmendError(f"{name} clips values to its range, which a spec cannot express. Use clip=False.")
     centre = {"StandardScaler": "mean_", "RobustScaler": "center_"}.get(name)
     offsets = getattr(scaler, centre) if centre else None
     factors = scaler.scale_
     if name == "StandardScaler" and not scaler.with_mean:
-        offsets = None  # it keeps the mean, and does not use it
+        offsets = None  # it stores the mean but does not use it
     return [
-        track.scaled(0.0 if offsets is None else float(offsets[i]), 1.0 if factors is None else float(factors[i]), name)
-        for i, track in enumerate(tracks)
+        column.scaled(
+            0.0 if offsets is None else float(offsets[i]), 1.0 if factors is None else float(factors[i]), name
+        )
+        for i, column in enumerate(columns)
     ]
 
 
-def apply_min_max(scaler: Any, tracks: Sequence[Track]) -> list[Track]:
-    """MinMaxScaler, whatever its feature_range."""
+def apply_min_max(scaler: Any, columns: Sequence[TransformedColumn]) -> list[TransformedColumn]:
+    """Apply a MinMaxScaler with any feature_range."""
     made = []
     low, _ = scaler.feature_range
-    for i, track in enumerate(tracks):
+    for i, column in enumerate(columns):
         ends = float(scaler.data_min_[i]), float(scaler.data_max_[i])
         factor = 1.0 / float(scaler.scale_[i])
-        extent = tuple(end * track.factor + track.offset for end in ends)
-        after = track.scaled(ends[0] - low * factor, factor, "MinMaxScaler")
-        if scaler.clip and track.categories is None:
+        extent = tuple(end * column.factor + column.offset for end in ends)
+        after = column.scaled(ends[0] - low * factor, factor, "MinMaxScaler")
+        if scaler.clip and column.categories is None:
             after = replace(after, clipped=True)
-        if track.categories is None:
+        if column.categories is None:
             after = replace(after, extent=(extent[0], extent[1]))
         made.append(after)
     return made
 
 
-def apply_imputer(imputer: Any, tracks: Sequence[Track]) -> list[Track]:
-    """SimpleImputer: what it fills in is what a missing value stands for."""
+def apply_imputer(imputer: Any, columns: Sequence[TransformedColumn]) -> list[TransformedColumn]:
+    """Apply a SimpleImputer: the value that it fills in replaces a missing one."""
     if imputer.add_indicator:
-        raise FairmendError("SimpleImputer adds indicator columns, which a spec cannot say; use add_indicator=False")
+        raise FairmendError(
+            "SimpleImputer adds indicator columns, which a spec cannot express. Use add_indicator=False."
+        )
     marker = imputer.missing_values
     if not _is_missing(marker):
         raise FairmendError(
-            f"SimpleImputer takes {marker!r} for missing, which the spec takes for a value; replace it by an empty "
-            "value in the data, and fit SimpleImputer with its default missing_values"
+            f"SimpleImputer treats {marker!r} as missing, but a spec treats it as a value. Replace it by an empty "
+            "value in the data, and fit SimpleImputer with its default missing_values."
         )
     made = []
-    for track, value in zip(tracks, imputer.statistics_, strict=True):
+    for column, value in zip(columns, imputer.statistics_, strict=True):
         if _is_missing(value):
-            raise FairmendError(f'SimpleImputer found no value in "{track.name}" to fill in; drop the column')
-        if track.categories is not None:
-            raise FairmendError(f'SimpleImputer comes after the encoder of "{track.name}"; put it first')
-        if track.missing is None:
-            raw = value if track.raw else float(value) * track.factor + track.offset
-            track = replace(track, missing=raw, notes=(*track.notes, f"missing: what SimpleImputer fills in, {raw}"))
-        made.append(track)
+            raise FairmendError(f'SimpleImputer has no value to fill in for "{column.name}". Drop the column.')
+        if column.categories is not None:
+            raise FairmendError(f'SimpleImputer comes after the encoder of "{column.name}". Put it before the encoder.')
+        if column.missing is None:
+            raw = value if column.raw else float(value) * column.factor + column.offset
+            column = replace(column, missing=raw, notes=(*column.notes, f"missing: SimpleImputer fills in {raw}"))
+        made.append(column)
     return made
 
 
-def apply_one_hot(encoder: Any, tracks: Sequence[Track]) -> list[Track]:
-    """OneHotEncoder, with its dropped categories."""
-    _refuse_infrequent(encoder)
+def apply_one_hot(encoder: Any, columns: Sequence[TransformedColumn]) -> list[TransformedColumn]:
+    """Apply a OneHotEncoder, with its dropped categories."""
+    _require_no_infrequent(encoder)
     made = []
-    for i, track in enumerate(tracks):
-        _need_raw(track, "OneHotEncoder")
-        categories, missing, notes = _categories(encoder.categories_[i], track, "OneHotEncoder")
+    for i, column in enumerate(columns):
+        _require_raw(column, "OneHotEncoder")
+        categories, missing, notes = _categories(encoder.categories_[i], column, "OneHotEncoder")
         place = None if encoder.drop_idx_ is None else encoder.drop_idx_[i]
         dropped = None if place is None else categories[int(place)]
         if encoder.handle_unknown != "error":
-            notes += (f"OneHotEncoder(handle_unknown={encoder.handle_unknown!r}): a spec refuses unknown categories",)
-        base = replace(track, missing=missing, notes=(*track.notes, *notes))
+            notes += (
+                f"OneHotEncoder(handle_unknown={encoder.handle_unknown!r}): in a spec, unknown categories are an error",
+            )
+        base = replace(column, missing=missing, notes=(*column.notes, *notes))
         if dropped is not None and len(categories) == 2:
-            # The one column that is left is 0 for the dropped category and 1 for the other: a code.
+            # The remaining column is 0 for the dropped category and 1 for the other: an ordinal code.
             made.append(replace(base, categories=(dropped, next(c for c in categories if c != dropped))))
         elif dropped is not None and len(categories) == 1:
-            continue  # its only category is dropped: no column is left
+            continue  # its only category is dropped, which leaves no column
         else:
             made.append(replace(base, categories=categories, one_hot=True, dropped=dropped))
     return made
 
 
-def apply_ordinal(encoder: Any, tracks: Sequence[Track]) -> list[Track]:
-    """OrdinalEncoder; a number for what is missing must continue its codes."""
-    _refuse_infrequent(encoder)
+def apply_ordinal(encoder: Any, columns: Sequence[TransformedColumn]) -> list[TransformedColumn]:
+    """Apply an OrdinalEncoder; a code for missing values must be next to the other codes."""
+    _require_no_infrequent(encoder)
     made = []
-    for i, track in enumerate(tracks):
-        _need_raw(track, "OrdinalEncoder")
-        categories, missing, notes = _categories(encoder.categories_[i], track, "OrdinalEncoder")
+    for i, column in enumerate(columns):
+        _require_raw(column, "OrdinalEncoder")
+        categories, missing, notes = _categories(encoder.categories_[i], column, "OrdinalEncoder")
         first = 0
         if encoder.handle_unknown != "error":
-            notes += ("OrdinalEncoder has a code for unknown categories: a spec refuses them",)
+            notes += ("OrdinalEncoder has a code for unknown categories: in a spec, they are an error",)
         if MISSING in categories and missing == MISSING:
             code, known = encoder.encoded_missing_value, tuple(c for c in categories if c != MISSING)
             if code == len(known):
                 categories = (*known, MISSING)
             elif code == -1:
                 categories, first = (MISSING, *known), -1
-            elif _is_missing(code):  # the model cannot read it, and neither will the spec
+            elif _is_missing(code):  # the model cannot read NaN, so missing values stay an error
                 categories, missing = known, None
             else:
                 raise FairmendError(
-                    f'OrdinalEncoder gives a missing "{track.name}" the code {code}; a spec can only say -1 or '
-                    f"{len(known)}, the codes beside the others: set encoded_missing_value to one of them"
+                    f'OrdinalEncoder gives a missing "{column.name}" the code {code}. A spec can only express -1 or '
+                    f"{len(known)}, the codes next to the others. Set encoded_missing_value to one of them."
                 )
-        notes = (*track.notes, *notes)
-        made.append(replace(track, missing=missing, categories=categories, offset=float(-first), notes=notes))
+        notes = (*column.notes, *notes)
+        made.append(replace(column, missing=missing, categories=categories, offset=float(-first), notes=notes))
     return made
 
 
-def _need_raw(track: Track, step: str) -> None:
-    if not track.raw:
-        raise FairmendError(f'{step} encodes "{track.name}" after another step changed it; encode the raw column')
+def _require_raw(column: TransformedColumn, step: str) -> None:
+    if not column.raw:
+        raise FairmendError(f'{step} encodes "{column.name}" after another step has changed it. Encode the raw column.')
 
 
-def _categories(values: Any, track: Track, step: str) -> tuple[tuple[str, ...], Any, tuple[str, ...]]:
-    """Return the categories as texts, the one that a missing value is, and remarks."""
-    gone = [value for value in values if _is_missing(value)]
-    if len(gone) > 1:
-        raise FairmendError(f'{step} tells two kinds of missing values of "{track.name}" apart; use one, NaN or None')
-    if gone and MISSING in map(str, values):
-        raise FairmendError(f'"{track.name}" has both missing values and a category "{MISSING}"; rename the category')
+def _categories(values: Any, column: TransformedColumn, step: str) -> tuple[tuple[str, ...], Any, tuple[str, ...]]:
+    """Return the categories as text, the category of a missing value, and notes."""
+    absent = [value for value in values if _is_missing(value)]
+    if len(absent) > 1:
+        raise FairmendError(
+            f'{step} distinguishes two kinds of missing values in "{column.name}". Use only NaN or only None.'
+        )
+    if absent and MISSING in map(str, values):
+        raise FairmendError(f'"{column.name}" has both missing values and a category "{MISSING}". Rename the category.')
     texts = tuple(MISSING if _is_missing(value) else as_text(value) for value in values)
     if len(set(texts)) < len(texts):
-        raise FairmendError(f'{step} tells categories of "{track.name}" apart that read alike: {", ".join(texts)}')
-    if track.missing is not None:
-        text = as_text(track.missing)
+        raise FairmendError(
+            f'{step} has different categories of "{column.name}" with the same text: {", ".join(texts)}'
+        )
+    if column.missing is not None:
+        text = as_text(column.missing)
         if text not in texts:
-            raise FairmendError(f'a missing "{track.name}" is filled in by {text!r}, which {step} does not know')
+            raise FairmendError(f'a missing "{column.name}" is replaced by {text!r}, which is not a category of {step}')
         return texts, text, ()
-    return (texts, MISSING, (f'"{MISSING}" is what {step} knows as missing',)) if gone else (texts, None, ())
+    return (
+        (texts, MISSING, (f'"{MISSING}" is the category of missing values in {step}',)) if absent else (texts, None, ())
+    )
 
 
-def _refuse_infrequent(encoder: Any) -> None:
-    # The public attribute exists only where the encoder was told to look for them.
+def _require_no_infrequent(encoder: Any) -> None:
+    # The public attribute exists only if the encoder groups infrequent categories.
     grouped = getattr(encoder, "infrequent_categories_", None) if _may_group(encoder) else None
     for i, group in enumerate(grouped or ()):
         if group is not None:
             raise FairmendError(
-                f"{type(encoder).__name__} makes one of {len(group)} infrequent categories of its column {i}, which "
-                "a spec cannot say; group them in the data before, or fit it without min_frequency and max_categories"
+                f"{type(encoder).__name__} groups {len(group)} infrequent categories of its column {i}, which a "
+                "spec cannot express. Group them in the data, or fit it without min_frequency and max_categories."
             )
 
 

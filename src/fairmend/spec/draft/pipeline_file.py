@@ -1,4 +1,4 @@
-"""A fitted pipeline from a file. Pickles run code when they are read, so they are only read where that is allowed."""
+"""Read a fitted pipeline from a file. Reading a pickle can run any code, so it needs the user's permission."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 from fairmend.errors import FairmendError
 
-# Inert types that fitted pipelines hold and skops leaves to its user to trust.
+__all__ = ["read_pipeline"]
+
+# Harmless types in fitted pipelines that skops does not trust by itself.
 _TRUSTED = {
     "numpy.dtype",
     "numpy.number",
@@ -20,19 +22,19 @@ _PICKLES = (".joblib", ".pkl", ".pickle")
 
 
 def read_pipeline(path: Path, trust_pickle: bool = False) -> tuple[Any, list[str]]:
-    """Return the object in a .skops file, or in a pickle that is trusted, and what was warned of on the way."""
+    """Return the object in a .skops file or a trusted pickle, and warnings about library versions."""
     suffix = path.suffix.lower()
     if suffix not in (".skops", *_PICKLES):
-        raise FairmendError(f"{path}: a pipeline is read from {', '.join(('.skops', *_PICKLES))} files")
+        raise FairmendError(f"{path}: not a pipeline file. Pass a {', '.join(('.skops', *_PICKLES))} file.")
     if path.is_dir():
-        raise FairmendError(f"{path}: is a directory; give the file of the pipeline in it")
+        raise FairmendError(f"{path}: is a directory. Pass the pipeline file in it.")
     if not path.exists():
         raise FairmendError(f"{path}: no such file")
     if suffix in _PICKLES and not trust_pickle:
         raise FairmendError(
-            f"{path}: a {suffix} file can run any code when it is read, so fairmend does not open it. Save the "
-            'pipeline with skops instead (skops.io.dump(pipeline, "pipeline.skops")), or say --trust-pickle if you '
-            "made the file yourself"
+            f"{path}: reading a {suffix} file can run any code, so fairmend does not open it. Save the pipeline with "
+            'skops instead: skops.io.dump(pipeline, "pipeline.skops"). Or pass --trust-pickle if you created the file '
+            "yourself."
         )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -44,21 +46,21 @@ def _read_skops(path: Path) -> Any:
     try:
         from skops import io
     except ImportError as error:
-        raise FairmendError(f'{path}: reading .skops files needs skops; pip install "fairmend[sklearn]"') from error
+        raise FairmendError(f'{path}: reading .skops files needs skops: pip install "fairmend[sklearn]"') from error
     try:
-        # What skops trusts by itself: types of scikit-learn, NumPy and SciPy, and Python's own plain ones.
+        # skops itself trusts the types of scikit-learn, NumPy and SciPy, and plain Python types.
         asked = set(io.get_untrusted_types(file=path))
         unknown = sorted(asked - _TRUSTED)
         if unknown:
             raise FairmendError(
-                f"{path}: holds {', '.join(unknown)}, which is not scikit-learn's or NumPy's and is not loaded; "
-                "save the preprocessing alone, without the model or your own classes"
+                f"{path}: contains {', '.join(unknown)}, which is not part of scikit-learn or NumPy and is not loaded. "
+                "Save only the preprocessing, without the model or your own classes."
             )
         return io.load(path, trusted=sorted(asked))
     except FairmendError:
         raise
-    except Exception as error:  # whatever a damaged or forged archive leads to
-        raise FairmendError(f"{path}: is not a readable .skops file ({_reason(error)}); save it again") from error
+    except Exception as error:  # a damaged or forged archive can cause any error
+        raise FairmendError(f"{path}: not a readable .skops file ({_reason(error)}). Save it again.") from error
 
 
 def _read_pickle(path: Path) -> Any:
@@ -67,7 +69,9 @@ def _read_pickle(path: Path) -> Any:
     try:
         return joblib.load(path)
     except Exception as error:  # a pickle can fail in any way
-        raise FairmendError(f"{path}: cannot be read ({_reason(error)}); save it again, best with skops") from error
+        raise FairmendError(
+            f"{path}: cannot be read ({_reason(error)}). Save it again, preferably with skops."
+        ) from error
 
 
 def _reason(error: Exception) -> str:

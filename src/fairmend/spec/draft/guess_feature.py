@@ -1,0 +1,176 @@
+"""Guess the feature in one column of data: its kind, range, categories, scale, and what replaces a missing value."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairmend.errors import FairmendError
+from fairmend.spec.draft.draft import DraftFeature, count_rows
+from fairmend.spec.draft.steps import MISSING
+from fairmend.spec.features import Feature
+from fairmend.text import as_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["guess_feature", "reason_for_id"]
+
+_FEW_VALUES = 10  # whole numbers with at most this many values may be codes of categories
+_MANY_CATEGORIES = 50  # more need a review
+_ENOUGH_ROWS = 20  # with fewer, different values in all rows say little
+_MOST_CATEGORIES = 6  # shown in a note
+_EXACT = 2.0**53
+_VALUES = (str, bool, int, float, np.generic, datetime.date, decimal.Decimal)
+_ID_NAME = re.compile(r"(?:^|[_\-. ])(?:id|index|uuid|guid|nr|no|number|key)$|^unnamed: ?\d*$", re.IGNORECASE)
+
+
+def guess_feature(name: str, column: pd.Series[Any], protected: bool, scale: str) -> DraftFeature:
+    """Return the feature in a column that has at least one value, with the reasons for every guess."""
+    import pandas as pd
+
+    rows, gaps = len(column), int(column.isna().sum())
+    present = _present_values(name, column)
+    distinct = f"{present.nunique()} different values" if present.nunique() > 1 else "one value"
+    notes = [f"{distinct} in {rows} rows" + (f", {gaps} missing" if gaps else "")]
+    review: list[str] = []
+    if present.nunique() == 1:
+        if protected:
+            raise FairmendError(
+                f'protected column "{name}" is {as_text(present.iloc[0])} in every row. Pass data in which it differs, '
+                "or write the spec's range or categories by hand."
+            )
+        review.append("it is constant in the data. Check that the model reads it, and add its other possible values.")
+    if pd.api.types.is_numeric_dtype(present.dtype) and not pd.api.types.is_bool_dtype(present.dtype):
+        feature = _guess_number(name, present, gaps, protected, scale, notes, review)
+    else:
+        feature = _guess_categories(name, present, gaps, protected, notes, review)
+    return DraftFeature(feature, tuple(notes), tuple(review))
+
+
+def reason_for_id(name: str, column: pd.Series[Any]) -> str | None:
+    """Return why a column looks like an id of the row, which no model should read; None if it does not."""
+    import pandas as pd
+
+    present = _present_values(name, column)
+    if len(present) < _ENOUGH_ROWS or present.nunique() < len(present):
+        return None
+    if not pd.api.types.is_numeric_dtype(column.dtype):
+        return "text that differs in every row, such as a name, a date or an id"
+    if pd.api.types.is_integer_dtype(column.dtype):
+        steps = np.diff(present.to_numpy())
+        if _ID_NAME.search(name) or bool((steps == 1).all()):
+            return "numbers that differ in every row and look like ids; if the model reads the column, add it by hand"
+    return None
+
+
+def _present_values(name: str, column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return the values that are not missing, with plain values for pandas categories; raise an error for others."""
+    import pandas as pd
+
+    present = column.dropna()
+    if isinstance(present.dtype, pd.CategoricalDtype):  # it also lists categories that no row has
+        present = present.astype(object).infer_objects()
+    if present.dtype == object and not all(isinstance(value, _VALUES) for value in present):
+        odd = next(value for value in present if not isinstance(value, _VALUES))
+        raise FairmendError(
+            f'column "{name}" contains a {type(odd).__name__}, which a spec cannot express. Drop it (--drop).'
+        )
+    return present
+
+
+def _guess_number(
+    name: str,
+    present: pd.Series[Any],
+    gaps: int,
+    protected: bool,
+    scaling: str,
+    notes: list[str],
+    review: list[str],
+) -> Feature:
+    values = present.to_numpy(dtype=np.float64)
+    if not np.isfinite(values).all():
+        row = int(present.index[~np.isfinite(values)][0])
+        raise FairmendError(f'column "{name}", row {row}: not a finite number. Correct it.')
+    low, high = float(values.min()), float(values.max())
+    whole = bool((values == np.rint(values)).all()) and max(-low, high) <= _EXACT
+    distinct = len(np.unique(values))
+    if whole:
+        notes.append(f"integer: all values are whole numbers, from {low:.10g} to {high:.10g}")
+        if 2 < distinct <= _FEW_VALUES:
+            notes.append('if they are codes of categories: kind = "categorical", categories = [...] instead of range')
+    else:
+        notes.append(f"continuous: some values are fractions, from {low:.10g} to {high:.10g}")
+        if distinct == 2:
+            review.append("it has only two values. Check whether they are categories.")
+    notes.append("range: the lowest and highest value in the data; widen it to all possible values")
+    scale = None
+    if scaling == "standard":
+        spread = float(values.std())
+        scale = {"mean": float(values.mean()), "std": spread if spread > 0 else 1.0}
+    elif scaling == "min-max":
+        scale = {"min": low, "max": high if high > low else low + 1.0}
+    missing = None
+    if gaps:
+        middle = float(np.median(values))
+        missing = float(np.rint(middle)) if whole else middle
+        review.append(
+            f"missing is {missing:.10g}, the median. Set it to the value that the model's pipeline fills in, or remove "
+            "the rows with missing values."
+        )
+    return Feature(
+        name,
+        "integer" if whole else "continuous",
+        range=(low, high),
+        scale=scale,
+        protected=protected,
+        missing=missing,
+    )
+
+
+def _guess_categories(
+    name: str, present: pd.Series[Any], gaps: int, protected: bool, notes: list[str], review: list[str]
+) -> Feature:
+    counts = present.map(as_text).value_counts()
+    if "" in counts.index or "nan" in counts.index:
+        row = int(np.flatnonzero(present.map(as_text).isin(["", "nan"]))[0])
+        raise FairmendError(
+            f'column "{name}", row {present.index[row]}: "{present.iloc[row]}" cannot be a category. '
+            "Leave the field empty."
+        )
+    categories = sorted(counts.index)
+    _require_no_spoilt_numbers(name, counts)
+    examples = ", ".join(f"{category} ({counts[category]})" for category in categories[:_MOST_CATEGORIES])
+    notes.append(f"categorical: {examples}{', …' if len(categories) > _MOST_CATEGORIES else ''}")
+    if len(categories) > _MANY_CATEGORIES:
+        review.append(
+            f"it has {len(categories)} categories. Check that it is categorical and the model knows all of them."
+        )
+    missing = None
+    if gaps:
+        if MISSING in categories:
+            raise FairmendError(f'column "{name}" has both missing values and "{MISSING}". Rename the latter.')
+        categories.append(MISSING)
+        missing = MISSING
+        review.append(
+            f'missing values are the last category, "{MISSING}". If the model\'s pipeline fills in another category, '
+            f'set missing to it. If it makes all one-hot columns 0, set dropped = "{MISSING}".'
+        )
+    return Feature(name, "categorical", categories=tuple(categories), protected=protected, missing=missing)
+
+
+def _require_no_spoilt_numbers(name: str, counts: pd.Series[Any]) -> None:
+    """Raise an error for a column of numbers with a few other texts, such as "?": as categories it makes no sense."""
+    import pandas as pd
+
+    numeric = pd.to_numeric(pd.Series(counts.index, dtype=object), errors="coerce").notna().to_numpy(bool)
+    others = counts[~numeric]
+    if numeric.sum() > _FEW_VALUES and 0 < len(others) <= 0.1 * len(counts):
+        raise FairmendError(
+            f'column "{name}" contains numbers, but also "{others.index[0]}" ({count_rows(others.iloc[0])}). Leave the '
+            "field empty if that means missing, or drop the column (--drop)."
+        )

@@ -1,0 +1,153 @@
+"""Features and labels in a data frame: read the user's values, and report the rows that do not fit the spec."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmend.errors import FairmendError
+from fairmend.spec.features import Feature, Label
+from fairmend.text import as_text, shown, suggest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Problem", "find_problems", "is_frame", "raise_for_rows", "read_labels", "read_values"]
+
+
+def is_frame(X: object) -> TypeGuard[pd.DataFrame]:
+    """Return whether X is a data frame, without importing pandas: before that import there are none."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(X, pandas.DataFrame)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The numbers of the rows that do not fit the spec for one reason, and what is wrong with the first of them."""
+
+    feature: str
+    rows: NDArray[np.int64]
+    message: str
+
+
+_Check = tuple[NDArray[np.bool_], Callable[[int], str]]  # the rows that fail, and what is wrong with a given row
+
+
+def read_values(feature: Feature, frame: pd.DataFrame, first_row: int = 0) -> NDArray[np.float64]:
+    """Return the values, or category codes, of a feature in the user's data (rows,); raise an error for a wrong one."""
+    values, checks = _values_and_checks(feature, frame)
+    for bad, problem in checks:
+        raise_for_rows(f'feature "{feature.name}"', bad, problem, first_row)
+    return values
+
+
+def find_problems(feature: Feature, frame: pd.DataFrame) -> list[Problem]:
+    """Return every problem for which `read_values` would raise an error."""
+    try:
+        _, checks = _values_and_checks(feature, frame)
+    except FairmendError as error:  # the column does not exist
+        return [Problem(feature.name, np.zeros(0, np.int64), str(error))]
+    found = [(np.flatnonzero(bad), problem) for bad, problem in checks]
+    return [Problem(feature.name, rows, problem(int(rows[0]))) for rows, problem in found if rows.size]
+
+
+def _values_and_checks(feature: Feature, frame: pd.DataFrame) -> tuple[NDArray[np.float64], list[_Check]]:
+    series = _column(frame, feature.name, f'feature "{feature.name}"')
+    return _codes(feature, series) if feature.categories else _numbers(feature, series)
+
+
+def read_labels(label: Label, frame: pd.DataFrame, first_row: int = 0) -> NDArray[np.int8]:
+    """Return 1 for each row whose label is the positive one, else 0 (rows,)."""
+    import pandas as pd
+
+    codes, uniques = pd.factorize(_column(frame, label.column, "the label"))
+    raise_for_rows("label", codes < 0, lambda row: "the value is missing. Fill it in, or remove the row.", first_row)
+    positive = np.array([as_text(value) == label.positive for value in uniques], dtype=np.int8)
+    return positive[codes]
+
+
+def _column(frame: pd.DataFrame, name: str, what: str) -> pd.Series[Any]:
+    """Return the column with this name; raise an error if there is none, or more than one."""
+    if name not in frame.columns:
+        hint = suggest(name, map(str, frame.columns))
+        raise FairmendError(f'the data has no column "{name}" for {what}{hint}. Add it, or rename a column.')
+    column = frame[name]
+    if is_frame(column):
+        raise FairmendError(f'the data has {column.shape[1]} columns "{name}" for {what}. Keep one.')
+    return column
+
+
+def _numbers(feature: Feature, series: pd.Series[Any]) -> tuple[NDArray[np.float64], list[_Check]]:
+    """Return a column of the user's data as numbers (rows,), and the checks it must pass, in order."""
+    import pandas as pd
+
+    lo, hi = feature.bounds
+    missing = series.isna().to_numpy(bool)
+    checks: list[_Check] = [] if feature.missing is not None else [(missing, _missing)]
+    plain = series.astype(object) if isinstance(series.dtype, pd.CategoricalDtype) else series
+    values = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    values = values if feature.missing is None else np.where(missing, feature.missing, values).astype(np.float64)
+    nan = np.isnan(values)
+    checks.append(
+        (nan & ~missing, lambda row: f'"{shown(series.iloc[row])}" is not a number. Correct it, or remove the row.')
+    )
+    if series.dtype == np.float32:  # 0.1 in float32 lies above 0.1
+        nearest = np.clip(values, lo, hi)
+        values = np.where(np.abs(values - nearest) <= feature.slack(nearest), nearest, values)
+    checks.append(
+        (
+            (values < lo) | (values > hi),
+            lambda row: (
+                f"{values[row]:.10g} is {'below' if values[row] < lo else 'above'} the range {feature.extent}. "
+                "Correct the value, or widen `range` in the spec."
+            ),
+        )
+    )
+    if feature.kind == "integer":
+        checks.append(
+            (
+                (values != np.rint(values)) & ~nan,
+                lambda row: f'{values[row]:.10g} is not a whole number. Correct it, or set kind = "continuous".',
+            )
+        )
+    return values, checks
+
+
+def _missing(row: int) -> str:
+    return "the value is missing. Fill it in, remove the row, or set `missing = ...` in the spec to replace it."
+
+
+def _codes(feature: Feature, series: pd.Series[Any]) -> tuple[NDArray[np.float64], list[_Check]]:
+    """Return a column of the user's data as category codes (rows,), and the checks it must pass, in order."""
+    import pandas as pd
+
+    categories = feature.categories or ()
+    found, uniques = pd.factorize(series)
+    known = {category: code for code, category in enumerate(categories)}
+    missing = found < 0
+    # factorize gives a missing value the number -1, which picks the last entry: the code that replaces it.
+    of_missing = known.get(str(feature.missing), -1)
+    codes = np.array([*(known.get(as_text(value), -1) for value in uniques), of_missing], dtype=np.float64)[found]
+
+    def unknown(row: int) -> str:
+        hint = suggest(as_text(series.iloc[row]), categories)
+        return (
+            f'"{shown(series.iloc[row])}" is not one of its categories{hint}. '
+            "Correct it, or add it to `categories` in the spec."
+        )
+
+    checks: list[_Check] = [] if feature.missing is not None else [(missing, _missing)]
+    return codes, [*checks, ((codes < 0) & ~missing, unknown)]
+
+
+def raise_for_rows(where: str, bad: NDArray[np.bool_], problem: Callable[[int], str], first_row: int = 0) -> None:
+    """Raise an error for the first bad row, if there is one; rows are counted from ``first_row``."""
+    rows = np.flatnonzero(bad)
+    if rows.size:
+        more = f" {rows.size} rows have this problem." if rows.size > 1 else ""
+        raise FairmendError(f"{where}, row {first_row + rows[0]}: {problem(int(rows[0]))}{more}")

@@ -1,0 +1,198 @@
+"""Validation: raise an error for a feature, a label or a list of features that does not make sense.
+
+Every check runs when a `Feature`, a `Label` or a `Spec` is created, so that the rest of fairmend can rely on them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairmend.errors import FairmendError
+from fairmend.text import as_text, suggest
+
+if TYPE_CHECKING:
+    from fairmend.spec.features import Feature, Label
+
+__all__ = ["scale_parameters", "validate_feature", "validate_features_together", "validate_label"]
+
+_KINDS = ("continuous", "integer", "categorical")
+_ENCODINGS = ("ordinal", "one-hot")
+_SCALES = (("mean", "std"), ("min", "max"))
+_EXACT = 2.0**53  # whole numbers up to here are exact in float64
+
+
+def scale_parameters(scale: Mapping[str, float] | None) -> tuple[float, float]:
+    """Return the offset and the factor of a scale: encoded = (value - offset) / factor."""
+    if scale is None:
+        return 0.0, 1.0
+    return (scale["mean"], scale["std"]) if "mean" in scale else (scale["min"], scale["max"] - scale["min"])
+
+
+def validate_feature(f: Feature) -> dict[str, Any]:
+    """Return the fields of a feature in their canonical form; raise an error for a wrong one."""
+    if not isinstance(f.name, str) or not f.name.strip():
+        raise FairmendError(f"a feature needs a name, got {f.name!r}. Set it to the name of its column.")
+    where = f'feature "{f.name}"'
+    for key, allowed in (("kind", _KINDS), ("encoding", _ENCODINGS)):
+        value = getattr(f, key)
+        if value not in allowed:
+            hint = suggest(str(value), allowed)
+            raise FairmendError(f'{where}: {key} must be one of {", ".join(allowed)}, got "{value}"{hint}')
+    if not isinstance(f.protected, bool | np.bool_):
+        raise FairmendError(f"{where}: protected must be true or false, got {f.protected!r}")
+    tolerance = _number(f.tolerance, f"{where}: tolerance")
+    if tolerance < 0:
+        raise FairmendError(f"{where}: tolerance must not be negative, got {tolerance:g}")
+    if tolerance > 0 and f.protected:
+        raise FairmendError(f"{where}: a protected feature takes all its values. Remove its tolerance.")
+    checked: dict[str, Any] = {"protected": bool(f.protected), "tolerance": tolerance}
+    if f.kind == "categorical":
+        if tolerance > 0:
+            raise FairmendError(f"{where}: categories have no distance. Remove its tolerance, or make it protected.")
+        if f.range is not None:
+            raise FairmendError(f"{where}: a categorical feature has categories, not a range. Remove its range.")
+        checked["categories"] = _categories(f, where)
+    else:
+        if f.categories is not None or f.encoding == "one-hot":
+            what = "categories needs" if f.categories is not None else 'encoding "one-hot" needs'
+            raise FairmendError(f'{where}: {what} kind = "categorical". Remove it, or change the kind.')
+        checked["range"] = _range(f, where)
+    if f.scale is not None:
+        checked["scale"] = _scale(f, where)
+    if f.dropped is not None:
+        checked["dropped"] = _dropped(f, checked.get("categories", ()), where)
+    if f.missing is not None:
+        checked["missing"] = _missing(f, checked, where)
+    offset, factor = scale_parameters(checked.get("scale"))
+    with np.errstate(all="ignore"):
+        lo, hi = checked.get("range") or (0, len(checked["categories"]))
+        ends = np.array([(lo - offset) / factor, (hi - offset) / factor, hi - lo, factor])
+        if not np.isfinite(ends.astype(np.float32)).all():
+            raise FairmendError(f"{where}: its encoded values do not fit in float32. Check its range and scale.")
+    return checked
+
+
+def validate_label(label: Label) -> str:
+    """Return the positive value of a label as text; raise an error for a wrong column or value."""
+    if not isinstance(label.column, str) or not label.column:
+        raise FairmendError(f"[label]: column must be the name of a column, got {label.column!r}")
+    return _text(label.positive, "[label]: positive")
+
+
+def validate_features_together(features: Sequence[Feature], label: Label | None) -> None:
+    """Raise an error if the features and the label do not make a spec."""
+    if not features:
+        raise FairmendError("the spec has no features. Add one [[feature]] table for each input feature.")
+    names = [f.name for f in features]
+    for name in names:
+        if names.count(name) > 1:
+            raise FairmendError(f'feature "{name}" is listed twice. Rename or remove one.')
+    if not any(f.protected for f in features):
+        raise FairmendError("no feature is protected. Set protected = true for at least one, such as gender or age.")
+    if label is not None and label.column in names:
+        raise FairmendError(f'"{label.column}" is both a feature and the label. Remove one of the two.')
+
+
+def _range(f: Feature, where: str) -> tuple[float, float]:
+    """Return the range of a numeric feature."""
+    ends = _listed(f.range)
+    if ends is None or len(ends) != 2:
+        raise FairmendError(f"{where}: a numeric feature needs range = [lowest, highest], got {f.range!r}")
+    lo, hi = (_number(end, f"{where}: range") for end in ends)
+    if lo > hi or (lo == hi and f.protected):
+        need = "lowest < highest" if f.protected else "lowest <= highest"
+        raise FairmendError(f"{where}: range needs {need}, got [{lo:g}, {hi:g}]")
+    if f.kind == "continuous":
+        return lo, hi
+    if not (lo.is_integer() and hi.is_integer()) or max(-lo, hi) > _EXACT:
+        raise FairmendError(f"{where}: the range of an integer feature needs whole numbers, got [{lo:g}, {hi:g}]")
+    return int(lo), int(hi)
+
+
+def _categories(f: Feature, where: str) -> tuple[str, ...]:
+    """Return the categories as distinct text."""
+    categories = _listed(f.categories)
+    if not categories:
+        raise FairmendError(f"{where}: a categorical feature needs categories = [...], got {f.categories!r}")
+    texts = tuple(_text(category, f"{where}: a category") for category in categories)
+    for text in texts:
+        if texts.count(text) > 1:
+            raise FairmendError(f'{where}: category "{text}" is listed twice. Remove one.')
+    if f.protected and len(texts) < 2:
+        raise FairmendError(f"{where}: a protected feature needs at least two categories")
+    return texts
+
+
+def _scale(f: Feature, where: str) -> dict[str, float]:
+    """Return the scale as plain floats."""
+    if f.one_hot:
+        raise FairmendError(f"{where}: one-hot columns are 0 or 1 and have no scale. Remove it.")
+    if not isinstance(f.scale, Mapping) or set(f.scale) not in map(set, _SCALES):
+        raise FairmendError(f"{where}: scale must be {{mean, std}} or {{min, max}}, got {f.scale!r}")
+    keys = next(keys for keys in _SCALES if keys[0] in f.scale)
+    scale = {key: _number(f.scale[key], f"{where}: scale {key}") for key in keys}
+    if not scale_parameters(scale)[1] > 0:
+        raise FairmendError(f"{where}: scale needs {'std > 0' if 'std' in scale else 'max > min'}, got {scale}")
+    return scale
+
+
+def _dropped(f: Feature, categories: tuple[str, ...], where: str) -> str:
+    """Return the dropped category; it must be one of at least two."""
+    if not f.one_hot:
+        raise FairmendError(f'{where}: dropped needs encoding = "one-hot". Remove it, or change the encoding.')
+    dropped = _text(f.dropped, f"{where}: dropped")
+    if dropped not in categories:
+        hint = suggest(dropped, categories)
+        raise FairmendError(f'{where}: dropped is "{dropped}", which is not one of its categories{hint}')
+    if len(categories) < 2:
+        raise FairmendError(f"{where}: its only category is dropped, which leaves no column. Remove `dropped`.")
+    return dropped
+
+
+def _missing(f: Feature, checked: Mapping[str, Any], where: str) -> float | str:
+    """Return the value that replaces a missing one; it must be a possible value of the feature."""
+    if f.kind == "categorical":
+        text = _text(f.missing, f"{where}: missing")
+        if text not in checked["categories"]:
+            hint = suggest(text, checked["categories"])
+            raise FairmendError(f'{where}: missing is "{text}", which is not one of its categories{hint}')
+        return text
+    value, (lo, hi) = _number(f.missing, f"{where}: missing"), checked["range"]
+    if not lo <= value <= hi:
+        raise FairmendError(
+            f"{where}: missing = {value:g} is outside the range {lo:g} to {hi:g}. Use one in the range."
+        )
+    if f.kind == "continuous":
+        return value
+    if not value.is_integer():
+        raise FairmendError(f"{where}: missing must be a whole number, as the feature is an integer, got {value:g}")
+    return int(value)
+
+
+def _number(value: object, what: str) -> float:
+    """Return a finite number; raise an error for anything else."""
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+    raise FairmendError(f"{what} must be a finite number, got {value!r}")
+
+
+def _text(value: object, what: str) -> str:
+    """Return the text by which a value is compared; raise an error if it has none."""
+    text = as_text(value) if isinstance(value, str | int | float | np.generic) else ""
+    if not text or text == "nan":
+        raise FairmendError(f"{what} must be text, a number or true/false, got {value!r}")
+    return text
+
+
+def _listed(value: object) -> list[Any] | None:
+    """Return the entries of a list, tuple or array; None for anything else, including text."""
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str | Mapping) else None

@@ -1,0 +1,83 @@
+"""The feature in a column of data: its kind, range and categories, and columns that look like ids."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairmend.spec import Feature
+from fairmend.spec.draft.guess_feature import guess_feature, reason_for_id
+from support.spec_cases import refused
+
+
+def guess(values, protected=False, scale="none"):
+    return guess_feature("x", pd.Series(values), protected, scale)
+
+
+@pytest.mark.parametrize(
+    ("values", "feature", "note"),
+    [
+        (range(20), Feature("x", "integer", range=(0, 19)), "integer: all values are whole numbers"),
+        ([0.5, 1, 2], Feature("x", "continuous", range=(0.5, 2)), "continuous: some values are fractions"),
+        (["b", "a", "b"], Feature("x", "categorical", categories=("a", "b")), "categorical: a (1), b (2)"),
+        ([True, False], Feature("x", "categorical", categories=("False", "True")), "categorical"),
+        ([1, None, 3, 4], Feature("x", "integer", range=(1, 4), missing=3), ", 1 missing"),
+        (["a", None], Feature("x", "categorical", categories=("a", "(missing)"), missing="(missing)"), "1 missing"),
+    ],
+)
+def test_a_feature_is_guessed_with_the_reason(values, feature, note):
+    drafted = guess(values)
+    assert drafted.feature == feature
+    assert any(note in line for line in drafted.notes)
+
+
+def test_scales_come_from_the_data():
+    assert guess([1, 2, 3], scale="min-max").feature.scale == {"min": 1, "max": 3}
+    assert guess([1, 3], scale="standard").feature.scale == {"mean": 2, "std": 1}
+    assert guess([5, 5], scale="standard").feature.scale == {"mean": 5, "std": 1}
+    assert guess([5, 5], scale="min-max").feature.scale == {"min": 5, "max": 6}
+
+
+@pytest.mark.parametrize(
+    ("values", "review"),
+    [
+        ([5, 5], "it is constant in the data"),
+        ([0.5, 1.5], "it has only two values"),
+        ([1, None, 3], "missing is 2, the median"),
+        (["a", None], 'missing values are the last category, "(missing)"'),
+        ([f"s{i}" for i in range(60)], "it has 60 categories"),
+    ],
+)
+def test_what_the_user_has_to_decide_is_listed(values, review):
+    assert any(review in line for line in guess(values).review)
+
+
+@pytest.mark.parametrize(
+    ("values", "protected", "words"),
+    [
+        (["f", "f"], True, ['protected column "x" is f in every row']),
+        ([1.0, np.inf], False, ['column "x", row 1', "not a finite number"]),
+        (["a", " "], False, ["row 1", "cannot be a category"]),
+        ([[1], [2]], False, ["contains a list"]),
+        (["(missing)", None], False, ["both missing values and"]),
+        ([*map(str, range(30)), "?"], False, ["contains numbers", '"?"', "1 row)"]),
+    ],
+)
+def test_a_column_that_is_no_feature_is_refused(values, protected, words):
+    with refused(*words):
+        guess(values, protected)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "reason"),
+    [
+        ("name", [f"person {i}" for i in range(30)], "text that differs in every row"),
+        ("customer_id", [(7 * i) % 31 for i in range(30)], "look like ids"),
+        ("row", range(5, 35), "look like ids"),
+        ("income", [(7 * i) % 31 for i in range(30)], None),
+        ("name", ["a", "b"] * 15, None),
+        ("name", [f"person {i}" for i in range(10)], None),
+    ],
+)
+def test_columns_that_look_like_ids_are_recognized(name, values, reason):
+    found = reason_for_id(name, pd.Series(values))
+    assert found is None if reason is None else reason in found

@@ -1,0 +1,87 @@
+"""Data frames: wrong values and columns are refused by feature and row, and listed for a report."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairmend.spec import Feature, Label, Spec
+from fairmend.spec.frames import find_problems, is_frame
+from support.spec_cases import AGE, RACE, refused
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "words"),
+    [
+        ("age", [61, 34, None], ['"age"', "row 2", "missing"]),
+        ("age", [61, 130, 16], ['"age"', "row 1", "130", "17 to 90", "2 rows have this problem"]),
+        ("age", [61.5, 34, 17], ['"age"', "row 0", "61.5", "whole number"]),
+        ("age", ["61", "thirty", "17"], ['"age"', "row 1", '"thirty"', "not a number"]),
+        ("age", ["61", "inf", "17"], ['"age"', "row 1", "above"]),
+        ("age", pd.array([61, None, 17], dtype="Int64"), ['"age"', "row 1", "missing"]),
+        ("gain", [0, 0.1, np.nan], ['"gain"', "row 2", "missing"]),
+        ("gain", [0, 0.1, -1e-9], ['"gain"', "row 2", "below"]),
+        ("race", ["White", "Blck", "Other"], ['"race"', "row 1", '"Blck"', 'did you mean "Black"']),
+        ("race", ["White", None, "Other"], ['"race"', "row 1", "missing"]),
+        ("sex", ["male", "female", "x"], ['"sex"', "row 2", '"x"', "categories"]),
+    ],
+)
+def test_a_wrong_value_is_refused_by_feature_and_row(spec, frame, column, values, words):
+    frame.index = [10, 20, 30]  # rows are counted, whatever the index says
+    frame[column] = values
+    with refused(*words):
+        spec.encode(frame)
+
+
+def test_wrong_columns_are_refused(spec, frame):
+    with refused('no column "race"', 'did you mean "Race"'):
+        spec.encode(frame.rename(columns={"race": "Race"}))
+    with refused('2 columns "age"'):
+        spec.encode(pd.concat([frame, frame[["age"]]], axis=1))
+    with refused("float32 or float64"):
+        spec.encode(frame, np.int32)
+
+
+def test_numbers_may_come_as_text_categories_or_float32(spec, frame):
+    expected = spec.encode(frame)
+    frame["age"] = ["61", " 34", "17.0"]
+    frame["hours"] = pd.Categorical([40, 1, 100])
+    frame["gain"] = frame["gain"].astype(np.float32)  # 0.1 in float32 lies above 0.1
+    np.testing.assert_allclose(spec.encode(frame), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_labels_compare_as_text(spec, frame):
+    y = spec.labels(frame)
+    assert y.dtype == np.int8
+    assert y.tolist() == [1, 0, 0]
+    assert Spec([AGE], Label("y", 1)).labels(pd.DataFrame({"y": [1.0, 0.0]})).tolist() == [1, 0]
+    assert Spec([AGE], Label("y", True)).labels(pd.DataFrame({"y": [True, False]})).tolist() == [1, 0]
+    frame.loc[1, "income"] = None
+    with refused("label", "row 1", "missing"):
+        spec.labels(frame)
+    with refused('no column "income"'):
+        spec.labels(frame.drop(columns="income"))
+    with refused("no label", "[label]"):
+        Spec([AGE]).labels(frame)
+
+
+def test_without_it_a_missing_value_is_refused_and_the_error_says_what_to_do():
+    spec = Spec([Feature("sex", "categorical", categories=("f", "m"), protected=True)])
+    with refused('"sex"', "row 1", "missing = "):
+        spec.encode(pd.DataFrame({"sex": ["f", None]}))
+
+
+def test_every_problem_is_found_with_its_rows(frame):
+    frame["age"] = [16, None, 91]
+    missing, outside = find_problems(AGE, frame)
+    assert (missing.feature, missing.rows.tolist()) == ("age", [1])
+    assert "missing" in missing.message
+    assert (outside.rows.tolist(), outside.message[:22]) == ([0, 2], "16 is below the range ")
+    assert find_problems(RACE, frame) == []
+    (absent,) = find_problems(RACE, frame.drop(columns="race"))
+    assert absent.rows.size == 0
+    assert 'no column "race"' in absent.message
+
+
+def test_only_a_data_frame_is_a_frame(frame):
+    assert is_frame(frame)
+    assert not any(is_frame(other) for other in (frame["age"], frame.to_numpy(), [[1]], None))

@@ -1,0 +1,97 @@
+"""Specs in TOML files: what is saved is loaded, and a wrong file is refused by line, feature or key."""
+
+import hashlib
+import json
+
+import pandas as pd
+import pytest
+from hypothesis import given
+
+from fairmend.spec import Spec
+from fairmend.spec.toml import toml_bytes
+from fairmend_check.spec import read_spec, spec_digest
+from support.spec_cases import refused
+from support.strategies_spec import specs, unhurried
+
+
+@unhurried
+@given(spec=specs())
+def test_what_is_saved_is_loaded(spec, tmp_path_factory):
+    path = tmp_path_factory.mktemp("spec") / "spec.toml"
+    spec.save(path)
+    assert Spec.load(path) == spec
+    assert Spec.from_dict(spec.to_dict()) == spec
+
+
+def test_the_file_has_the_documented_form_and_is_the_only_one(spec, tmp_path):
+    path = tmp_path / "spec.toml"
+    path.write_text("old")
+    spec.save(str(path))
+    text = path.read_text()
+    assert text.startswith('[label]\ncolumn = "income"\npositive = ">50K"\n')
+    assert '[[feature]]\nname = "age"\nkind = "integer"\nrange = [17, 90]\nprotected = true\n' in text
+    assert "scale = {mean = 0.05, std = 0.02}" in text
+    assert "tolerance = 1\n" in text
+    assert [p.name for p in tmp_path.iterdir()] == ["spec.toml"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[[feature]]\nname = "age"\nkind = \n', ["spec.toml, line 3", "TOML"]),
+        ("a = 1\na = 2\n", ["spec.toml, line 2", "TOML"]),
+        ("", ["spec.toml", "no features", "[[feature]]"]),
+        ("feature = 3", ["spec.toml", "no features"]),
+        ("feature = [3]", ["feature number 1", "table"]),
+        ('label = "y"\n[[feature]]\nname = "a"\nkind = "continuous"\nrange = [0, 1]', ["[label]", "table"]),
+        ("[[features]]\n", ['"features"', 'did you mean "feature"']),
+        ('[[feature]]\nkind = "integer"\n', ["feature number 1", "no name"]),
+        (
+            '[[feature]]\nname = "age"\nkind = "integer"\nprotect = true\n',
+            ['"age"', '"protect"', '"protected"'],
+        ),
+        ('[[feature]]\nname = "age"\nzzzzz = true\n', ['"age"', '"zzzzz"', "The known keys are"]),
+        ('[[feature]]\nname = "age"\n', ['"age"', "no kind"]),
+    ],
+)
+def test_a_wrong_file_is_refused(text, words, tmp_path):
+    (tmp_path / "spec.toml").write_text(text)
+    with refused(*words):
+        Spec.load(tmp_path / "spec.toml")
+
+
+def test_files_that_cannot_be_read_or_written_are_refused(spec, tmp_path):
+    with refused("none.toml", "cannot read"):
+        Spec.load(tmp_path / "none.toml")
+    with refused("cannot write"):
+        spec.save(tmp_path / "none" / "spec.toml")
+    (tmp_path / "latin.toml").write_bytes(b"a = '\xe9'")
+    with refused("latin.toml", "UTF-8"):
+        Spec.load(tmp_path / "latin.toml")
+    (tmp_path / "folder").mkdir()
+    with refused("folder", "is a directory"):
+        spec.save(tmp_path / "folder")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder", "latin.toml"]
+
+
+def test_categories_in_a_file_may_be_numbers_and_booleans(tmp_path):
+    (tmp_path / "spec.toml").write_text(
+        '[[feature]]\nname = "a"\nkind = "categorical"\ncategories = [0, 1.0, true, 2.5]\nprotected = true\n'
+    )
+    spec = Spec.load(tmp_path / "spec.toml")
+    assert spec.features[0].categories == ("0", "1", "True", "2.5")
+    for column in ([1.0, 0.0], [1, 0], ["1", "0 "], pd.Categorical([1, 0]), pd.array([1, 0], dtype="Int64")):
+        assert spec.encode(pd.DataFrame({"a": column})).ravel().tolist() == [1, 0]
+    assert spec.encode(pd.DataFrame({"a": [True]})).item() == 2
+
+
+@unhurried
+@given(specs())
+def test_the_checker_reads_the_same_spec(spec):
+    """Its reader shares no code with ours, and must come to the same columns and the same bytes."""
+    content = json.loads(json.dumps(spec.to_dict()))
+    theirs = read_spec(content, "spec")
+    assert theirs.width == spec.width
+    for ours, other in zip(spec.features, theirs.features, strict=True):
+        assert (ours.dropped, ours.missing, type(ours.missing)) == (other.dropped, other.missing, type(other.missing))
+    assert spec_digest(theirs) == hashlib.sha256(toml_bytes(spec.to_dict())).hexdigest()

@@ -1,0 +1,120 @@
+"""Features, labels and lists of features that make no sense are refused, with a message that says what to change."""
+
+import pytest
+
+from fairmend.spec import Feature, Label, Spec
+from fairmend.spec.validation import scale_parameters
+from fairmend_check.refused import Refused
+from fairmend_check.spec import read_spec
+from support.spec_cases import AGE, DROPPED_RACE, GAIN, HOURS, refused
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"name": ""}, ["needs a name"]),
+        ({"kind": "intger"}, ['"age"', "kind", 'did you mean "integer"']),
+        ({"encoding": "onehot"}, ['"age"', "encoding", 'did you mean "one-hot"']),
+        ({"encoding": "one-hot"}, ['"age"', "one-hot", "categorical"]),
+        ({"categories": ("a", "b")}, ['"age"', "categories", "categorical"]),
+        ({"range": None}, ['"age"', "range = [lowest, highest]"]),
+        ({"range": (1, 2, 3)}, ['"age"', "range"]),
+        ({"range": "12"}, ['"age"', "range"]),
+        ({"range": (90, 17)}, ['"age"', "lowest < highest"]),
+        ({"range": (17, 17)}, ['"age"', "lowest < highest"]),
+        ({"range": (17.5, 90)}, ['"age"', "whole numbers"]),
+        ({"range": (0, 2**60)}, ['"age"', "whole numbers"]),
+        ({"range": (0, float("inf"))}, ['"age"', "finite number"]),
+        ({"range": (0, 10**400)}, ['"age"', "finite number"]),
+        ({"range": (True, 3)}, ['"age"', "finite number"]),
+        ({"protected": "yes"}, ['"age"', "true or false"]),
+        ({"tolerance": 1}, ['"age"', "protected", "Remove its tolerance"]),
+        ({"tolerance": -1}, ['"age"', "negative"]),
+        ({"tolerance": float("nan")}, ['"age"', "tolerance", "finite"]),
+        ({"scale": {"mean": 1, "sd": 2}}, ['"age"', "scale", "std"]),
+        ({"scale": {"mean": 1, "std": 0}}, ['"age"', "std > 0"]),
+        ({"scale": {"min": 1, "max": 1}}, ['"age"', "max > min"]),
+        ({"scale": {"mean": "1", "std": 1}}, ['"age"', "scale mean", "finite"]),
+        ({"scale": {"mean": 0, "std": 1e-300}}, ['"age"', "float32"]),
+    ],
+)
+def test_a_wrong_numeric_feature_is_refused(change, words):
+    given_ = {"name": "age", "kind": "integer", "range": (17, 90), "protected": True}
+    with refused(*words):
+        Feature(**(given_ | change))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"categories": None}, ["needs categories"]),
+        ({"categories": ()}, ["needs categories"]),
+        ({"categories": "ab"}, ["needs categories"]),
+        ({"categories": ("a",)}, ["at least two"]),
+        ({"categories": ("1", 1.0)}, ['"1"', "twice"]),
+        ({"categories": ("a", " ")}, ["must be text"]),
+        ({"categories": ("a", None)}, ["must be text"]),
+        ({"range": (0, 1)}, ["Remove its range"]),
+        ({"tolerance": 1, "protected": False}, ["Remove its tolerance"]),
+        ({"encoding": "one-hot", "scale": {"min": 0, "max": 1}}, ["no scale"]),
+    ],
+)
+def test_a_wrong_categorical_feature_is_refused(change, words):
+    given_ = {"name": "race", "kind": "categorical", "categories": ("a", "b"), "protected": True}
+    with refused('"race"', *words):
+        Feature(**(given_ | change))
+
+
+def test_a_range_of_one_value_is_fine_when_not_protected():
+    assert not Feature("x", "integer", range=(3, 3), tolerance=2).varies
+
+
+def test_features_must_make_a_spec():
+    with refused("no features"):
+        Spec([])
+    with refused("no feature is protected", "protected = true"):
+        Spec([HOURS, GAIN])
+    with refused('"age"', "twice"):
+        Spec([AGE, HOURS, AGE])
+    with refused('"age"', "both a feature and the label"):
+        Spec([AGE], Label("age", "61"))
+    with refused("[label]", "column"):
+        Spec([AGE], {"column": 3, "positive": "x"})
+    with refused("positive", "must be text"):
+        Label("y", float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"dropped": "d"}, ["dropped", '"d"', "not one of its categories"]),
+        ({"encoding": "ordinal"}, ["dropped", "one-hot"]),
+        ({"missing": "x"}, ["missing", '"x"', "not one of its categories"]),
+        ({"categories": ("b",), "protected": False, "missing": None}, ["only category"]),
+    ],
+)
+def test_what_makes_no_sense_is_refused(change, words):
+    plain = {
+        key: getattr(DROPPED_RACE, key) for key in ("kind", "categories", "encoding", "protected", "dropped", "missing")
+    }
+    with refused('"race"', *words):
+        Feature("race", **(plain | change))
+    entry = {key: value for key, value in (plain | change).items() if value is not None}
+    entry |= {"name": "race", "categories": list(entry["categories"])}
+    with pytest.raises(Refused):
+        read_spec({"feature": [entry, {"name": "s", "kind": "integer", "range": [0, 1], "protected": True}]}, "spec")
+
+
+@pytest.mark.parametrize("missing", [17, 61, 30.5, "x", float("nan")])
+def test_a_missing_number_must_be_a_possible_one(missing):
+    with refused('"age"', "missing"):
+        Feature("age", "integer", range=(18, 60), missing=missing)
+    entry = {"name": "age", "kind": "integer", "range": [18, 60], "missing": missing, "protected": True}
+    with pytest.raises(Refused):
+        read_spec({"feature": [entry]}, "spec")
+
+
+def test_a_scale_is_an_offset_and_a_factor():
+    assert scale_parameters(None) == (0, 1)
+    assert scale_parameters({"mean": 3, "std": 2}) == (3, 2)
+    assert scale_parameters({"min": 3, "max": 5}) == (3, 2)

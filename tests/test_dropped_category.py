@@ -1,0 +1,81 @@
+"""A one-hot category without a column of its own, through audit, certify, repair, search and the checker."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fairmend
+from fairmend.network import Affine, Network
+from fairmend.repair.blind import references
+from fairmend.search.values import Space
+from fairmend.spec import Feature, Spec
+from support.spec_cases import DROPPED_RACE, dropped_spec
+from support.strategies_spec import unhurried
+
+
+@unhurried
+@given(st.integers(0, 2), st.booleans(), st.integers(0, 2**16))
+def test_unfairness_at_a_dropped_category_is_found_and_repaired(tmp_path_factory, unfair, hidden, seed):
+    """Only one category of three is treated otherwise, the dropped one among them: nothing may overlook it."""
+    spec = Spec([DROPPED_RACE, Feature("income", "continuous", range=(-1, 1))])
+    corner = DROPPED_RACE.corners[unfair]
+    others = np.delete(DROPPED_RACE.corners, unfair, axis=0)
+    # A score that is positive at all corners but one: w·x + b with w·corner + b = -1.
+    system = np.column_stack([np.vstack([corner, others]), np.ones(3)])
+    solution = np.linalg.solve(system, [-1, 1, 1])
+    weight, bias = np.array([[*solution[:2], 0.0]], np.float32), solution[2:].astype(np.float32)
+    net = Network([Affine(weight, bias)], [])
+    X = spec.sample_inputs(4, np.random.default_rng(seed))
+    assert fairmend.audit(net, spec, X).count == 4
+    for engine in ("enumerate", "branch", "milp") if hidden else ("auto",):
+        assert {str(v.name) for v in fairmend.certify(net, spec, X, engine).verdicts} == {"UNFAIR"}
+    result = fairmend.repair(net, spec, X, X, np.array([0, 1, 0, 1]), method="prof", steps=0)
+    folder = tmp_path_factory.mktemp("dropped")
+    result.network.save(folder / "model.onnx")
+    result.certificate.save(folder / "certificate.json", folder / "model.onnx")
+    assert fairmend.check(folder / "certificate.json", folder / "model.onnx").valid
+    assert fairmend.audit(result.network, spec, X).count == 0
+
+
+@pytest.mark.parametrize("left_out", ["a", "b", "c"])
+def test_a_certificate_must_cover_every_category(tmp_path, left_out):
+    """A forged one that leaves out a piece is not believed, the one with zeros everywhere included."""
+    spec = Spec([DROPPED_RACE, Feature("income", "continuous", range=(-1, 1))])
+    net = Network([Affine(np.array([[0.1, 0.1, 0.0]], np.float32), np.array([1.0], np.float32))], [])
+    X = spec.sample_inputs(1, np.random.default_rng(0))
+    result = fairmend.repair(net, spec, X, X, np.array([1]), method="prof", steps=0)
+    result.network.save(tmp_path / "model.onnx")
+    content = json.loads(json.dumps(result.certificate.content))
+    pieces = content["regions"][0]["pieces"]
+    assert len(pieces) == 3
+    gone = DROPPED_RACE.corners[DROPPED_RACE.categories.index(left_out)].tolist()
+    content["regions"][0]["pieces"] = [piece for piece in pieces if piece["lower"][:2] != gone]
+    assert len(content["regions"][0]["pieces"]) == 2
+    (tmp_path / "forged.json").write_text(json.dumps(content))
+    report = fairmend.check(tmp_path / "forged.json", tmp_path / "model.onnx")
+    assert not report.valid
+    assert f"race = {left_out}" in report.reasons[0]
+
+
+def test_the_testers_move_to_and_from_a_dropped_category():
+    spec = Spec([replace(DROPPED_RACE, protected=False), Feature("s", "integer", range=(0, 1), protected=True)])
+    space = Space(spec, np.float64)
+    V = np.array([[0.0, 0], [1, 1], [2, 0]])
+    np.testing.assert_array_equal(space.values(space.encode(V)), V)
+    np.testing.assert_array_equal(space.encode(V)[:, :2], DROPPED_RACE.corners)
+    downhill = np.tile([-1.0, -2.0, 0.0], (3, 1))  # the dropped category, whose slope is 0, is the best there is
+    np.testing.assert_array_equal(space.ascent(V, downhill)[:, 0], [1, 0, -1])
+    np.testing.assert_array_equal(space.influence(V, downhill)[:, 0], [1, 2, 2])
+    moved = space.stepped(np.repeat(V, 50, axis=0), np.zeros(150, np.int64), np.random.default_rng(0))
+    assert {(int(a), int(b)) for a, b in zip(np.repeat([0, 1, 2], 50), moved[:, 0], strict=True)} == {
+        (a, b) for a in range(3) for b in range(3) if a != b
+    }
+
+
+def test_a_dropped_category_can_be_folded_in():
+    tried = references(dropped_spec(), np.zeros((2, 3)))
+    np.testing.assert_array_equal(tried[1:], DROPPED_RACE.corners)
