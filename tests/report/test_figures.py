@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fairmend
-from fairmend.audit.unequal import find_unequal
+from fairmend.audit.neighbours import find_unequal
 from fairmend.errors import FairmendError
 from fairmend.evaluate.claims import scope
 from fairmend.evaluate.flips import find_twins

@@ -191,5 +191,5 @@ def refuse(what: str, bad: NDArray[np.bool_], problem: Callable[[int], str], fir
     """Raise an error for the first bad row, if there is one; rows are counted from ``first_row``."""
     rows = np.flatnonzero(bad)
     if rows.size:
-        more = f" ({rows.size} such rows)" if rows.size > 1 else ""
+        more = f" ({rows.size:,} such rows among the {len(bad):,} checked)" if rows.size > 1 else ""
         raise FairmendError(f"{what}, row {first_row + rows[0]}: {problem(int(rows[0]))}{more}")
