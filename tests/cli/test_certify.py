@@ -49,7 +49,7 @@ def test_all_fair_exits_0(case):
     make_fair(case)
     result = certify(case)
     assert result.exit_code == 0, result.stderr
-    assert "FAIR 200 100.0%" in " ".join(result.stdout.split())
+    assert "FAIR 200 100 %" in " ".join(result.stdout.split())
     assert "Treated unequally" not in result.stdout
 
 

@@ -21,7 +21,6 @@ from fairmend.cli.inputs import load_model
 from fairmend.cli.report import REPORT_FILES, show_report, write_report
 from fairmend.errors import FairmendError
 from fairmend.evaluate.audit_document import FirstRows, Labels, audit_document
-from fairmend.evaluate.compare import percent
 from fairmend.evaluate.labelled import Labelled
 from fairmend.evaluate.pairs_file import PairsFile
 from fairmend.evaluate.provenance import origin
@@ -30,6 +29,7 @@ from fairmend.report.api import sampled_inputs
 from fairmend.spec import Spec
 from fairmend.spec.sanity import spec_doubts
 from fairmend.tables import TableStream, stream_table
+from fairmend.text import percent
 
 NOBODY_UNEQUAL, SOMEBODY_UNEQUAL = 0, 1
 
@@ -145,10 +145,10 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: Labelled) 
     table.add_row("Samples of the input space" if result.sampled else "People in the file", f"{result.total:,}")
     figure = "IDI-S" if result.sampled else "IDI-D"
     table.add_row(f"Treated unequally ({figure})", Text(f"{least}{result.count:,}", style=style))
-    table.add_row("Their share", Text(f"{least}{100 * result.idi_rate:.2f} %", style=style))
+    table.add_row("Their share", Text(f"{least}{percent(result.idi_rate, 2)}", style=style))
     if result.interval:
         low, high = result.interval
-        table.add_row("95 % interval", f"{100 * low:.2f} % to {100 * high:.2f} %")
+        table.add_row("95 % interval", f"{percent(low, 2)} to {percent(high, 2)}")
     table.add_row("Scores computed", f"{result.evaluations:,}")
     table.add_row("Seconds", f"{result.seconds:.2f}")
     _add_utility(table, labelled)

@@ -14,10 +14,11 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Table
 from rich.text import Text
 
-from fairmend.evaluate.compare import Comparison, percent
+from fairmend.evaluate.compare import Comparison
 from fairmend.evaluate.groups import GroupMetrics
 from fairmend.spec import Spec
 from fairmend.tables import to_json
+from fairmend.text import percent
 
 if TYPE_CHECKING:
     from fairmend.audit.result import AuditPair

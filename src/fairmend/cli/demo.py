@@ -16,11 +16,12 @@ from fairmend.atomic import check_folder, staged_folder
 from fairmend.cli.console import bars, console, show_check, show_comparison, show_files, show_json
 from fairmend.cli.report import REPORT_FILES, describe_repair, show_report, write_report
 from fairmend.datasets.demo import loan_applicants, loan_spec, train_network
-from fairmend.evaluate.compare import Comparison, Figures, measure, percent, repair_and_compare
+from fairmend.evaluate.compare import Comparison, Figures, measure, repair_and_compare
 from fairmend.evaluate.split import People, divide
 from fairmend.evaluate.telling_pairs import Pair, pairs_table, telling_pairs
 from fairmend.network import Network
 from fairmend.tables import write_csv, write_json
+from fairmend.text import percent
 
 FILES = {
     "applicants.csv": "the population",

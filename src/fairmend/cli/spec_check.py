@@ -25,6 +25,7 @@ from fairmend.spec.encoding import Problem, problems_of
 from fairmend.spec.features import Feature
 from fairmend.spec.sanity import spec_doubts
 from fairmend.tables import read_table
+from fairmend.text import percent
 
 FITS, DOES_NOT_FIT = 0, 2
 _ROWS_NAMED = 5
@@ -73,8 +74,8 @@ def _show_fit(screen: Console, spec: Spec, net: Network, frame: pd.DataFrame) ->
         ranks = "" if known.auc is None else f", AUC {known.auc:.3f}"
         screen.print(
             Text(
-                f"With it the network is right for {known.accuracy:.1%} of them (balanced {known.balanced_accuracy:.1%}"
-                f"{ranks}): is that what you know of it?"
+                f"With it the network is right for {percent(known.accuracy)} of them "
+                f"(balanced {percent(known.balanced_accuracy)}{ranks}): is that what you know of it?"
             )
         )
     show_warnings(screen, spec_doubts(net.predict(X), None if known is None else known.auc))

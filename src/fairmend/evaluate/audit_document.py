@@ -20,10 +20,10 @@ from fairmend.evaluate.groups import GroupMetrics, protected_values
 from fairmend.evaluate.pairs import pairs_of
 from fairmend.evaluate.score_ranges import by_score, score_kind, spans
 from fairmend.evaluate.shared import answer_words, similar
-from fairmend.evaluate.text import short
 from fairmend.evaluate.utility import Utility
 from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.text import short
 
 MOST_ROWS = 20_000
 """So many of the audited inputs are looked at once more, for who they are and what changes their answer."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fairmend.evaluate.document import Audit, Document, Repair
-from fairmend.evaluate.text import count, listed, percent, wider
+from fairmend.text import count, listed, percent
 
 
 @dataclass(frozen=True)
@@ -159,6 +159,11 @@ def _of_audit(document: Document, audit: Audit) -> Scope:
         tuple(whom),
         limits,
     )
+
+
+def wider(before: float | None, after: float | None) -> bool:
+    """Return whether a gap grew by more than half a percentage point."""
+    return before is not None and after is not None and after - before > 0.005
 
 
 def _near(document: Document, joint: str = "and") -> str:

@@ -17,6 +17,7 @@ from fairmend.metrics import changed_rate
 from fairmend.network import Network
 from fairmend.progress import Progress
 from fairmend.spec import Spec
+from fairmend.text import percent
 
 if TYPE_CHECKING:
     from fairmend.repair.result import RepairResult
@@ -186,8 +187,3 @@ def repair_and_compare(
         raise RuntimeError(f"{contradicted} repair inputs are treated unequally although they were proven not to be")
     changed = changed_rate(net.predict(people.X), result.network.predict(people.X))
     return Comparison(people, result, before, after, changed, (*people.warnings, *result.warnings))
-
-
-def percent(rate: float | None) -> str:
-    """Return a share as people write it: 12.5 %; a dash where there is none."""
-    return "–" if rate is None else f"{100 * rate:.1f} %"

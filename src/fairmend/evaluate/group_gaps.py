@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from fairmend.evaluate.document import Group, GroupFeature
 from fairmend.evaluate.groups import GroupMetrics, Values, grouped
-from fairmend.evaluate.text import short
 from fairmend.spec import Spec
+from fairmend.text import short
 
 MOST_FEATURES, MOST_GROUPS = 12, 12
 

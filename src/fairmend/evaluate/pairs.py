@@ -8,9 +8,9 @@ from fairmend.audit.result import user_values
 from fairmend.evaluate.document import Pair, Pairs
 from fairmend.evaluate.flips import Twins
 from fairmend.evaluate.score_ranges import scores
-from fairmend.evaluate.text import plain_value, short
 from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.text import plain_value, short
 
 MOST_PAIRS, MOST_COLUMNS = 1_000, 16
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fairmend._version import __version__
 from fairmend.errors import FairmendError
 from fairmend.evaluate.document import File, Origin
-from fairmend.evaluate.text import short
+from fairmend.text import short
 
 _PACKAGES = ("numpy", "torch", "highspy", "onnx", "pandas")  # fairmend depends on all of them
 _CHUNK = 1 << 20

@@ -24,10 +24,10 @@ from fairmend.evaluate.groups import protected_values
 from fairmend.evaluate.pairs import pairs_of
 from fairmend.evaluate.score_ranges import by_score, score_kind, spans
 from fairmend.evaluate.shared import answer_words, similar
-from fairmend.evaluate.text import short
 from fairmend.evaluate.weight_changes import weight_changes
 from fairmend.network import Network
 from fairmend.repair.selection import Candidate
+from fairmend.text import short
 
 MOST_SPANS = 240
 MOST_STEPS = 400

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from fairmend.evaluate.document import Similar
-from fairmend.evaluate.text import short
 from fairmend.network import Network
 from fairmend.spec import Spec
-from fairmend.text import as_text
+from fairmend.text import as_text, short
 
 MOST_CLASSES = 1_000
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from fairmend.evaluate.document import Dumbbell, LayerChange, Weights
-from fairmend.evaluate.text import short
 from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.text import short
 
 MOST_COLUMNS, MOST_UNITS = 30, 40
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup
 
 from fairmend.evaluate.document import CandidateNote, Dumbbell, Span
-from fairmend.evaluate.text import number, percent
 from fairmend.report.svg import drawing, element, line, path, strip, text
+from fairmend.text import number, percent
 
 Place = Callable[[float], float]
 
@@ -67,7 +67,7 @@ def _score_axis(score: str, scale: tuple[float, float]) -> tuple[Place, list[tup
     """
     floor, height = _HEIGHT - _BOTTOM, _HEIGHT - _BOTTOM - _TOP
     if score == "logit":
-        marks = [(_logit(share), f"{100 * share:.0f} %") for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+        marks = [(_logit(share), percent(share, 0)) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
         return lambda value: floor - height * _probability(value), marks, 0.0
     low, high = scale
     marks = [(value, number(value)) for value in (low, 0.0, high) if value == 0 or abs(value) > 0.08 * (high - low)]

@@ -11,8 +11,8 @@ from importlib.resources import files
 import jinja2
 from markupsafe import Markup, escape
 
-from fairmend.evaluate import text
-from fairmend.evaluate.claims import scope
+from fairmend import text
+from fairmend.evaluate.claims import scope, wider
 from fairmend.evaluate.document import Document, Pair, Pairs
 from fairmend.report import charts
 
@@ -89,5 +89,5 @@ def _template() -> jinja2.Template:
         "count": text.count,
         "listed": text.listed,
     }
-    environment.globals |= {"charts": charts, "points": text.points, "wider": text.wider}
+    environment.globals |= {"charts": charts, "points": text.points, "wider": wider}
     return environment.get_template("report.html")
