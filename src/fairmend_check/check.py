@@ -146,16 +146,16 @@ def claim_of(claimed: Certificate) -> str:
     protected = _listed([feature.name for feature in claimed.spec.features if feature.protected])
     sentences = []
     if claimed.blind is not None:
-        sentences.append(f"For every input at all, the output of this model does not depend on {protected}.")
+        sentences.append(f"For every input, the output of this model does not depend on {protected}.")
     if claimed.regions:
-        near = [f"{f.name} by up to {f.tolerance:g}" for f in claimed.spec.features if f.tolerance > 0]
+        near = [f"{f.name} by up to {f.tolerance:g}" for f in claimed.spec.features if f.tolerance > 0 and f.varies]
         count = len(claimed.regions)
-        who = "The input" if count == 1 else f"Each of the {count} inputs"
-        also = f", and changing {_listed(near)} as well" if near else ""
+        who = "the input" if count == 1 else f"each of the {count} inputs"
+        also = f", even if you also change {_listed(near)}" if near else ""
         where = "" if claimed.arithmetic == "real" else f" and in {claimed.arithmetic} inference"
         sentences.append(
-            f"{who} listed here gets one answer from this model whatever its {protected}{also}, in real arithmetic"
-            f"{where}. Whatever means: {_values(claimed.spec)}."
+            f"For {who} listed here, the prediction of this model stays the same whatever its {protected}{also}. "
+            f"This holds in real arithmetic{where}, for these values: {_values(claimed.spec)}."
         )
     return " ".join(sentences)
 

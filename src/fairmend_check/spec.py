@@ -55,6 +55,11 @@ class Feature:
         return math.floor(self.tolerance) if self.kind == "integer" else self.tolerance
 
     @property
+    def varies(self) -> bool:
+        """Whether neighbours can differ in it."""
+        return self.reach > 0 and self.low < self.high
+
+    @property
     def affine(self) -> tuple[float, float]:
         """Offset and factor: e(v) = (v - offset) / factor."""
         if not self.scale:

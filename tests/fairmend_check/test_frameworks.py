@@ -169,7 +169,7 @@ def test_a_protected_feature_with_one_value_claims_nothing(tmp_path):
     network.save(path)
     certificate, _ = certificate_of_fair(network, SPEC, np.array([[1, 0]], np.float32))
     certificate.save(tmp_path / "c.json", path)
-    assert "Whatever means: g 1 to 2." in fairmend.check(tmp_path / "c.json", path).claim
+    assert "for these values: g 1 to 2." in fairmend.check(tmp_path / "c.json", path).claim
     forged = json.loads((tmp_path / "c.json").read_text())
     forged["spec"]["content"]["feature"][0]["range"] = [1, 1]
     (tmp_path / "c.json").write_text(json.dumps(forged))

@@ -22,9 +22,9 @@ from fairmend.atomic import write_atomically
 from fairmend.bounds.rigorous import Slopes, choose_slopes
 from fairmend.errors import FairmendError
 from fairmend.network import Network
+from fairmend.prove.claims import Guarantee
 from fairmend.prove.proof import Proof, prove_points, prove_regions
 from fairmend.spec import Spec
-from fairmend.spec.features import Feature
 from fairmend.spec.neighbourhoods import Regions
 from fairmend.spec.toml import toml_bytes
 
@@ -81,9 +81,7 @@ def certificate_of_regions(
     """
     arithmetic = network.dtype.name if proof.covers_inference.all() else "real"
     entries = _entries(network, X, proof, regions)
-    claims = [_global_claim(spec)] if len(blind_columns) else []
-    claims.append(_region_claim(spec, len(entries), arithmetic))
-    return Certificate(_content(network, spec, method, " ".join(claims), arithmetic, blind_columns, entries))
+    return Certificate(_content(network, spec, method, arithmetic, blind_columns, entries))
 
 
 def certificate_of_fair(network: Network, spec: Spec, X: FloatArray) -> tuple[Certificate | None, np.ndarray]:
@@ -112,13 +110,12 @@ def certificate_of_fair(network: Network, spec: Spec, X: FloatArray) -> tuple[Ce
     if not entries:
         return None, covered
     arithmetic = network.dtype.name if covers else "real"
-    claim = _region_claim(spec, len(entries), arithmetic)
-    return Certificate(_content(network, spec, "certify", claim, arithmetic, [], entries)), covered
+    return Certificate(_content(network, spec, "certify", arithmetic, [], entries)), covered
 
 
 def certificate_of_blindness(network: Network, spec: Spec, columns: Sequence[int], *, method: str) -> Certificate:
-    """Claim that the network's output does not depend on these columns, for every input at all."""
-    return Certificate(_content(network, spec, method, _global_claim(spec), network.dtype.name, columns, []))
+    """Claim that the network's output does not depend on these columns, for every input."""
+    return Certificate(_content(network, spec, method, network.dtype.name, columns, []))
 
 
 def weights_digest(network: Network) -> str:
@@ -139,17 +136,20 @@ def _content(
     network: Network,
     spec: Spec,
     method: str,
-    claim: str,
     arithmetic: str,
     blind_columns: Sequence[int],
     entries: list[dict[str, Any]],
 ) -> dict[str, Any]:
+    count = len(entries)
+    guarantee = Guarantee.for_spec(
+        spec, everyone=len(blind_columns) > 0, proven=count, inputs=count, arithmetic=arithmetic
+    )
     return {
         "format": FORMAT,
         "version": VERSION,
         "fairmend": __version__,
         "method": method,
-        "claim": claim,
+        "claim": guarantee.certificate_claim(),
         "arithmetic": arithmetic,
         "model": {
             "weights_sha256": weights_digest(network),
@@ -188,32 +188,3 @@ def _piece(regions: Regions, slopes: list[Slopes], piece: int) -> dict[str, Any]
         "upper": regions.upper[piece].tolist(),
         "slopes": [{"lower": s.lower[piece].tolist(), "upper": s.upper[piece].tolist()} for s in slopes],
     }
-
-
-def _names(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def _region_claim(spec: Spec, count: int, arithmetic: str) -> str:
-    tolerances = [f"{f.name} by up to {f.tolerance:g}" for f in spec.features if f.tolerance > 0]
-    who = "The input" if count == 1 else f"Each of the {count} inputs"
-    where = "in real arithmetic" if arithmetic == "real" else f"in real arithmetic and in {arithmetic} inference"
-    also = f", and changing {_names(tolerances)} as well" if tolerances else ""
-    protected = _names([f.name for f in spec.protected])
-    claim = f"{who} listed here gets one answer from this model whatever its {protected}{also}, {where}."
-    return f"{claim} Whatever means: {'; '.join(map(_values, spec.protected))}."
-
-
-def _values(feature: Feature) -> str:
-    """The values of a protected feature that were looked at: a claim is about no others."""
-    if feature.categories:
-        words = ", ".join(feature.categories[:12]) + (", …" if len(feature.categories) > 12 else "")
-    else:
-        low, high = feature.bounds
-        words = f"{low:.12g} to {high:.12g}"
-    return f"{feature.name} {words}"
-
-
-def _global_claim(spec: Spec) -> str:
-    protected = _names([f.name for f in spec.protected])
-    return f"For every input at all, the output of this model does not depend on {protected}."

@@ -1,0 +1,260 @@
+"""What is proven about a network, in sentences: the one place that writes them.
+
+The certificate, the terminal and the report call the methods of `Guarantee`. The checker has sentences of its own,
+because it shares no code with fairmend; they read the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fairmend.spec import Spec
+from fairmend.spec.features import Feature
+
+__all__ = ["Guarantee", "UnequalCount"]
+
+_MOST_CATEGORIES = 12
+_MOST_NAMES = 8  # a certificate lists them all
+
+
+@dataclass(frozen=True)
+class UnequalCount:
+    """How many of ``total`` inputs are treated unequally; a lower bound unless ``exact``."""
+
+    count: int
+    total: int
+    exact: bool = True
+
+    def __str__(self) -> str:
+        """Return "12", or "at least 12" for a lower bound."""
+        return f"{self.count:,}" if self.exact else f"at least {self.count:,}"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What is proven about a network, and for whom.
+
+    Attributes
+    ----------
+    everyone : whether the output does not depend on the protected features, for every input
+    protected : names of the protected features
+    tolerances : how much a counterfactual may differ in other features, by name; empty without tolerances
+    proven : how many of the inputs are proven to be treated equally, tolerances included
+    inputs : how many inputs were to be proven: the repair inputs, or the inputs of a certificate
+    arithmetic : "real", or the precision of inference that the proof covers as well, such as "float32"
+    values : the values of each protected feature that the proof covers, by name; empty where they are not known
+    """
+
+    everyone: bool
+    protected: tuple[str, ...]
+    tolerances: Mapping[str, float]
+    proven: int
+    inputs: int
+    arithmetic: str
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def for_spec(cls, spec: Spec, *, everyone: bool, proven: int, inputs: int, arithmetic: str) -> Guarantee:
+        """Return the guarantee with the names, tolerances and values of a spec."""
+        return cls(
+            everyone,
+            tuple(f.name for f in spec.protected),
+            {f.name: f.tolerance for f in spec.features if f.tolerance > 0 and f.varies},
+            proven,
+            inputs,
+            arithmetic,
+            {f.name: _describe_values(f) for f in spec.protected},
+        )
+
+    @property
+    def covers_everyone(self) -> bool:
+        """Whether every input is proven to be treated equally, tolerances included."""
+        return self.everyone and not self.tolerances
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that was to be proven is proven."""
+        return self.covers_everyone or self.proven == self.inputs
+
+    # The certificate
+
+    def certificate_claim(self) -> str:
+        """Return the claim of a certificate that lists the proven inputs."""
+        claims = [self._claim_for_everyone("this model", most=None)] if self.everyone else []
+        if self.proven:
+            who = "the input" if self.proven == 1 else f"each of the {self.proven} inputs"
+            values = "; ".join(f"{name} {values}" for name, values in self.values.items())
+            covered = f", for these values: {values}" if values else ""
+            claims.append(
+                f"For {who} listed here, the prediction of this model stays the same whatever its "
+                f"{_join(self.protected, most=None)}{self._even_if('you also change', most=None)}."
+            )
+            claims.append(f"This holds in {self._arithmetic('real')}{covered}.")
+        return " ".join(claims)
+
+    # The terminal, and "guarantee" in result.json
+
+    def summary(self, method: str, unequal: UnequalCount) -> str:
+        """Return "Proven: …" or "Not proven: …" in one sentence or two.
+
+        ``method`` is the repair method, ``unequal`` how many repair inputs are still treated unequally.
+        """
+        names = _join(self.protected)
+        if self.everyone:
+            claim = self._claim_for_everyone("the network")
+            return f"Proven: {claim[0].lower()}{claim[1:]}"
+        if self.complete:
+            return (
+                f"Proven: each of the {self.inputs:,} repair inputs gets the same prediction whatever its {names}"
+                f"{self._even_if('it also differs in')}."
+            )
+        return (
+            f"Not proven: {method} gives no guarantee. {self.proven:,} of the {self.inputs:,} repair inputs are proven "
+            f"to get the same prediction whatever their {names}{self._even_if('they also differ in')}; "
+            f"{unequal} are still treated unequally."
+        )
+
+    def beyond(self, data: UnequalCount, share: str) -> str:
+        """Return what is known about people whom `summary` does not cover; empty if it covers everyone.
+
+        ``data`` counts the rows of the data that are treated unequally, ``share`` is the same as a percentage.
+        """
+        if self.covers_everyone:
+            return ""
+        rows = f"of the {data.total:,} rows of the data, {data} ({share})"
+        if self.everyone:
+            near = self._differences()
+            if self.complete:
+                return (
+                    f"Each of the {self.inputs:,} repair inputs also keeps its prediction with {near}; {rows} do not."
+                )
+            some = f"{self.proven:,} of the {self.inputs:,} repair inputs"
+            return f"Only {some} provably keep their prediction with {near}; {rows} do not."
+        if self.complete:
+            return f"The proof does not cover other people: {rows} are still treated unequally."
+        return f"{rows[0].upper()}{rows[1:]} are still treated unequally."
+
+    def partial_coverage(self) -> str:
+        """Return whom the certificate covers if that is not everyone it should; empty if `complete`."""
+        if self.complete:
+            return ""
+        some = f"{self.proven:,} of the {self.inputs:,} repair inputs"
+        return f"everyone's protected features, and {some} with their tolerance" if self.everyone else some
+
+    # The report
+
+    def tag(self) -> str:
+        """Return the label above the headline of a report."""
+        inputs = f"{self.inputs:,} repair inputs"
+        if self.covers_everyone:
+            return "Proven for everyone"
+        if self.everyone:
+            some = inputs if self.complete else f"{self.proven:,} of {inputs}"
+            return f"Proven for everyone; with tolerance, for {some}"
+        return f"Proven for {inputs}" if self.complete else "Not proven"
+
+    def headline(self, method: str, unequal: UnequalCount) -> str:
+        """Return the headline of a report: what is proven, or that it is not, to be read aloud.
+
+        ``method`` is the repair method, ``unequal`` how many repair inputs are still treated unequally.
+        """
+        names, inputs = _join(self.protected), f"{self.inputs:,} repair inputs"
+        if self.everyone:
+            claim = self._claim_for_everyone("this model")
+            if self.covers_everyone:
+                return claim
+            return f"{claim} {self._kept_with_differences()}."
+        if self.complete:
+            return (
+                f"Each of the {inputs} gets the same prediction whatever its {names}"
+                f"{self._even_if('it also differs in')}."
+            )
+        if not unequal.count:
+            return f"The method {method} gives no guarantee, but no repair input was found to be treated unequally."
+        still = f"{unequal} of the {inputs} still get a different prediction with a different"
+        sentence = f"{still} {_join(self.protected, 'or')}{self._or_with_differences()}."
+        return f"{sentence[0].upper()}{sentence[1:]}"
+
+    def explanation(self) -> tuple[str, ...]:
+        """Return what is proven, in sentences for the report."""
+        names = _join(self.protected)
+        sentences = []
+        if self.everyone:
+            sentences.append(f"Change {names} in any way: the score stays the same, bit for bit.")
+        if self.everyone and self.tolerances:
+            sentences.append(f"{self._kept_with_differences()}.")
+        elif not self.everyone and self.proven:
+            some = "Each" if self.complete else f"{self.proven:,}"
+            keeps = "keeps its" if self.complete else "keep their"
+            sentences.append(
+                f"{some} of the {self.inputs:,} repair inputs {keeps} prediction whatever the {names}"
+                f"{self._even_if('you also change')}."
+            )
+        if self.everyone or self.proven:
+            sentences.append(
+                "This holds for the saved weights in exact arithmetic. It does not cover rounding in inference."
+                if self.arithmetic == "real" and not self.covers_everyone
+                else f"This holds for the saved weights, in {self._arithmetic('exact')}."
+            )
+        return tuple(sentences) or (f"Nothing is proven about how {names} affect the predictions.",)
+
+    def coverage(self) -> tuple[str, ...]:
+        """Return for whom it is proven, in sentences for the report."""
+        if self.covers_everyone:
+            return ("Everyone: every input, not only the people in the data.",)
+        some = f"The {self.inputs:,} repair inputs" if self.complete else f"{self.proven:,} repair inputs"
+        only = _join([*self.protected, *self._amounts()])
+        listed = f"{some}, and everyone who differs from one of them only in {only}."
+        if not self.proven:
+            listed = "No repair input."
+        if self.everyone:
+            return (
+                "For the protected features alone: every input.",
+                f"With tolerance: {listed[0].lower()}{listed[1:]}",
+            )
+        return (listed,)
+
+    def _claim_for_everyone(self, model: str, most: int | None = _MOST_NAMES) -> str:
+        return f"For every input, the output of {model} does not depend on {_join(self.protected, most=most)}."
+
+    def _arithmetic(self, exact: str) -> str:
+        inference = "" if self.arithmetic == "real" else f" and in {self.arithmetic} inference"
+        return f"{exact} arithmetic{inference}"
+
+    def _amounts(self) -> list[str]:
+        return [f"{name} by up to {amount:g}" for name, amount in self.tolerances.items()]
+
+    def _even_if(self, condition: str, most: int | None = _MOST_NAMES) -> str:
+        return f", even if {condition} {_join(self._amounts(), most=most)}" if self.tolerances else ""
+
+    def _differences(self) -> str:
+        return f"differences in {_join(self._amounts())}"
+
+    def _kept_with_differences(self) -> str:
+        of = f"of the {self.inputs:,} repair inputs"
+        if self.complete:
+            kept = f"Each {of} also keeps its prediction"
+        elif self.proven:
+            kept = f"Only {self.proven:,} {of} provably keep their prediction"
+        else:
+            kept = f"None {of} provably keeps its prediction"
+        return f"{kept} with {self._differences()}"
+
+    def _or_with_differences(self) -> str:
+        return f", or with {self._differences()}" if self.tolerances else ""
+
+
+def _describe_values(feature: Feature) -> str:
+    if feature.categories:
+        rest = ", …" if len(feature.categories) > _MOST_CATEGORIES else ""
+        return ", ".join(feature.categories[:_MOST_CATEGORIES]) + rest
+    low, high = feature.bounds
+    return f"{low:.12g} to {high:.12g}"
+
+
+def _join(names: Sequence[str], joint: str = "and", most: int | None = _MOST_NAMES) -> str:
+    """Return "a, b and c"; of more than ``most`` names, the first ones and the number of the others."""
+    if most is not None and len(names) > most:
+        names = [*names[:most], f"{len(names) - most} others"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {joint} {names[-1]}"

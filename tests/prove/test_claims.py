@@ -1,0 +1,156 @@
+"""What is proven is said in one place, and the sentences claim no more than that."""
+
+from dataclasses import replace
+
+import pytest
+
+from fairmend import Feature, Spec
+from fairmend.prove.claims import Guarantee, UnequalCount
+
+SPEC = Spec(
+    [
+        Feature("age", "integer", range=(17, 90), protected=True),
+        Feature("gender", "categorical", categories=("Female", "Male"), protected=True),
+        Feature("hours", "integer", range=(1, 99), tolerance=2),
+        Feature("days", "integer", range=(1, 7), tolerance=0.5),
+    ]
+)
+STRICT = Guarantee(False, ("age", "gender"), {}, 30, 30, "float32")
+NONE = UnequalCount(0, 30)
+
+
+def of_spec(**changes):
+    given = {"everyone": False, "proven": 30, "inputs": 30, "arithmetic": "float32"} | changes
+    return Guarantee.for_spec(SPEC, **given)
+
+
+def all_sentences(guarantee, unequal=NONE):
+    return [
+        guarantee.certificate_claim(),
+        guarantee.summary("flip", unequal),
+        guarantee.beyond(UnequalCount(12, 600), "2.0 %"),
+        guarantee.partial_coverage(),
+        guarantee.tag(),
+        guarantee.headline("flip", unequal),
+        *guarantee.explanation(),
+        *guarantee.coverage(),
+    ]
+
+
+def test_a_spec_gives_names_tolerances_and_values():
+    guarantee = of_spec()
+    assert guarantee.protected == ("age", "gender")
+    assert guarantee.tolerances == {"hours": 2}  # half a day allows no other whole number of days
+    assert guarantee.values == {"age": "17 to 90", "gender": "Female, Male"}
+
+
+def test_the_claim_of_a_certificate_says_for_whom_in_which_values_and_in_which_arithmetic():
+    assert of_spec().certificate_claim() == (
+        "For each of the 30 inputs listed here, the prediction of this model stays the same whatever its age and "
+        "gender, even if you also change hours by up to 2. This holds in real arithmetic and in float32 inference, for "
+        "these values: age 17 to 90; gender Female, Male."
+    )
+    one = of_spec(proven=1, arithmetic="real").certificate_claim()
+    assert one.startswith("For the input listed here, ")
+    assert "in real arithmetic, for" in one
+    assert "inference" not in one
+
+
+def test_a_claim_for_everyone_is_one_sentence_without_inputs_and_more_with_them():
+    everyone = "For every input, the output of this model does not depend on age and gender."
+    assert of_spec(everyone=True, proven=0, inputs=0).certificate_claim() == everyone
+    assert of_spec(everyone=True).certificate_claim().startswith(f"{everyone} For each of the 30 inputs listed here, ")
+
+
+def test_a_certificate_names_every_feature_and_other_sentences_the_first_few():
+    many = replace(STRICT, protected=tuple(f"p{i}" for i in range(20)))
+    assert all(name in many.certificate_claim() for name in many.protected)
+    assert "p7 and 12 others" in many.summary("prof", NONE)
+
+
+def test_values_of_a_long_list_of_categories_are_cut():
+    names = tuple(f"c{i}" for i in range(14))
+    spec = Spec([Feature("job", "categorical", categories=names, protected=True)])
+    guarantee = Guarantee.for_spec(spec, everyone=False, proven=1, inputs=1, arithmetic="real")
+    assert guarantee.values["job"].endswith("c11, …")
+
+
+def test_all_repair_inputs_proven():
+    assert STRICT.summary("prof", NONE) == (
+        "Proven: each of the 30 repair inputs gets the same prediction whatever its age and gender."
+    )
+    assert STRICT.beyond(UnequalCount(12, 600), "2.0 %") == (
+        "The proof does not cover other people: of the 600 rows of the data, 12 (2.0 %) are still treated unequally."
+    )
+    assert STRICT.headline("prof", NONE) == "Each of the 30 repair inputs gets the same prediction whatever its age and gender."  # noqa: E501  # fmt: skip
+    assert STRICT.tag() == "Proven for 30 repair inputs"
+    assert STRICT.partial_coverage() == ""
+    assert "in exact arithmetic and in float32 inference" in STRICT.explanation()[-1]
+    assert "does not cover rounding" in replace(STRICT, arithmetic="real").explanation()[-1]
+
+
+def test_everyone_without_tolerances_leaves_nothing_open():
+    everyone = replace(STRICT, everyone=True)
+    assert everyone.covers_everyone
+    assert everyone.summary("blind", NONE) == (
+        "Proven: for every input, the output of the network does not depend on age and gender."
+    )
+    assert everyone.headline("blind", NONE) == (
+        "For every input, the output of this model does not depend on age and gender."
+    )
+    assert everyone.beyond(UnequalCount(0, 600), "0 %") == ""
+    assert everyone.tag() == "Proven for everyone"
+    assert "repair inputs" not in " ".join(all_sentences(everyone)[1:])
+
+
+def test_everyone_with_tolerances_is_two_claims():
+    both = of_spec(everyone=True)
+    assert not both.covers_everyone
+    assert both.complete
+    assert both.tag() == "Proven for everyone; with tolerance, for 30 repair inputs"
+    second = "Each of the 30 repair inputs also keeps its prediction with differences in hours by up to 2"
+    assert both.headline("blind", NONE).endswith(f" {second}.")
+    assert both.beyond(UnequalCount(12, 600, exact=False), "2.0 %") == (
+        f"{second}; of the 600 rows of the data, at least 12 (2.0 %) do not."
+    )
+    some = of_spec(everyone=True, proven=20)
+    assert not some.complete
+    assert some.tag() == "Proven for everyone; with tolerance, for 20 of 30 repair inputs"
+    assert some.partial_coverage() == "everyone's protected features, and 20 of the 30 repair inputs with their tolerance"  # noqa: E501  # fmt: skip
+    assert "Only 20 of the 30 repair inputs" in some.headline("flip", NONE)
+
+
+def test_what_is_not_proven_is_not_claimed():
+    some = of_spec(proven=20)
+    assert some.summary("flip", UnequalCount(3, 30)) == (
+        "Not proven: flip gives no guarantee. 20 of the 30 repair inputs are proven to get the same prediction "
+        "whatever their age and gender, even if they also differ in hours by up to 2; 3 are still treated unequally."
+    )
+    assert some.tag() == "Not proven"
+    assert some.partial_coverage() == "20 of the 30 repair inputs"
+    assert some.beyond(UnequalCount(12, 600), "2.0 %").startswith("Of the 600 rows of the data, 12 (2.0 %) are")
+    assert some.headline("flip", UnequalCount(3, 30, exact=False)) == (
+        "At least 3 of the 30 repair inputs still get a different prediction with a different age or gender, or with "
+        "differences in hours by up to 2."
+    )
+    assert some.headline("flip", NONE).startswith("The method flip gives no guarantee")
+    nothing = of_spec(proven=0)
+    assert nothing.certificate_claim() == ""
+    assert nothing.explanation() == ("Nothing is proven about how age and gender affect the predictions.",)
+    assert nothing.coverage() == ("No repair input.",)
+
+
+@pytest.mark.parametrize("everyone", [True, False])
+@pytest.mark.parametrize("tolerances", [{}, {"hours": 2.0}])
+@pytest.mark.parametrize("proven", [0, 20, 30])
+@pytest.mark.parametrize("unequal", [UnequalCount(0, 30), UnequalCount(3, 30), UnequalCount(3, 30, exact=False)])
+def test_every_sentence_starts_with_a_capital_and_ends_with_a_full_stop(everyone, tolerances, proven, unequal):
+    guarantee = Guarantee(everyone, ("age",), tolerances, proven, 30, "real", {"age": "17 to 90"})
+    said = all_sentences(guarantee, unequal)
+    sentences = [text for text in (*said[:3], *said[5:]) if text]
+    assert sentences
+    for text in sentences:
+        assert text[0].isupper() or text[0].isdigit(), text
+        assert text.endswith("."), text
+        assert "  " not in text
+        assert ".." not in text
