@@ -19,8 +19,8 @@ from rich.table import Table
 
 import fairmend
 import settings
-from fairmend.audit.scores import Scores
-from fairmend.audit.unequal import find_unequal
+from fairmend.audit.fast_scores import FastScores
+from fairmend.audit.neighbours import find_unequal
 
 NAMES = ("adult-age", "adult-race+age")
 WANTED, MEMORY = 10e6, 500.0
@@ -36,7 +36,7 @@ def speed(console: Console) -> float:
         s = settings.setting(name)
         X = s.everyone.astype(s.network.dtype)
         points = int(s.spec.neighbourhood_sizes(X).sum())
-        scores = Scores(s.network, s.spec)
+        scores = FastScores(s.network, s.spec)
         _, alone = settings.timed(lambda scores=scores, X=X: scores.extremes(X))
         ours, audit = settings.timed(lambda s=s, X=X: fairmend.audit(s.network, s.spec, X))
         plain, predict = settings.timed(lambda s=s, X=X: find_unequal(s.network, s.spec, X), repeat=2)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairmend
-from fairmend.audit import look, stream
-from fairmend.audit.result import wilson
-from fairmend.audit.unequal import find_unequal
+from fairmend.audit import input_blocks, neighbours, run
+from fairmend.audit.neighbours import find_unequal
+from fairmend.audit.result import wilson_interval
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.spec import Feature, Spec
@@ -111,7 +111,7 @@ def test_no_pair_is_worse_than_those_shown(outputs):
 @pytest.mark.parametrize("size", [1, 7, 100, 64, 1000])
 @pytest.mark.parametrize("as_frame", [False, True])
 def test_chunks_of_any_size_give_the_same_report(monkeypatch, size, as_frame):
-    monkeypatch.setattr(stream, "_ROWS", 128)
+    monkeypatch.setattr(input_blocks, "_ROWS", 128)
     net, X = network(), people(500)
     whole = fairmend.audit(net, SPEC, X)
     chunks = (X[i : i + size] for i in range(0, len(X), size))
@@ -148,7 +148,7 @@ def test_samples_are_seeded_and_the_interval_holds_the_truth():
 @given(st.integers(1, 10**7), st.floats(0, 1))
 def test_the_interval_lies_around_the_rate(total, share):
     count = round(total * share)
-    low, high = wilson(count, total)
+    low, high = wilson_interval(count, total)
     assert 0 <= low <= count / total <= high <= 1
     assert low < high
 
@@ -167,7 +167,7 @@ def test_continuous_neighbourhoods_are_sampled_and_that_is_said():
 
 
 def test_a_neighbourhood_too_large_to_look_at_is_sampled(monkeypatch):
-    monkeypatch.setattr(look, "MOST_POINTS", 100)
+    monkeypatch.setattr(neighbours, "MOST_POINTS", 100)
     report = fairmend.audit(network(), SPEC, people(50), per_row=8)
     assert not report.exact
 
@@ -207,6 +207,39 @@ def test_every_unequal_input_has_a_witness():
     assert len(rows) == report.count
     assert np.array_equal(mine, X[rows])
     assert (net.predict(mine) != net.predict(others)).all()
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("given", [True, False])
+def test_the_first_inputs_and_their_verdicts_are_kept(monkeypatch, outputs, given):
+    monkeypatch.setattr(input_blocks, "_ROWS", 128)
+    monkeypatch.setattr(run, "_EXAMINED_ROWS", 300)
+    net = network(outputs)
+    result = fairmend.audit(net, SPEC, people(500) if given else None, samples=500, seed=3)
+    kept = result.examined
+    assert kept.first_row == 0
+    assert kept.X.shape == (300, SPEC.width)
+    if given:
+        assert np.array_equal(kept.X, people(500)[:300])
+    assert np.array_equal(kept.unequal, find_unequal(net, SPEC, kept.X).rows)
+    assert 0 < kept.unequal.sum() < result.count
+    assert "examined" not in result.as_dict()
+
+
+def test_sampled_verdicts_are_kept_with_the_neighbour_that_shows_them():
+    spec = Spec([Feature("age", "continuous", range=(0.0, 1.0), protected=True), INCOME])
+    net = Network([Affine(np.array([[1.0, 2.0]], np.float32), np.array([-1.5], np.float32))], [])
+    kept = fairmend.audit(net, spec, people(300, spec=spec)).examined
+    rows = kept.unequal
+    assert 0 < rows.sum() < 300
+    assert (net.predict(kept.other[rows]) != net.predict(kept.X[rows])).all()
+    assert (kept.other[rows, 1] == kept.X[rows, 1]).all()
+    assert np.isnan(kept.other[~rows]).all()
+
+
+def test_fewer_inputs_are_kept_if_they_are_wide(monkeypatch):
+    monkeypatch.setattr(run, "_EXAMINED_NUMBERS", 10 * SPEC.width + 1)
+    assert len(fairmend.audit(network(), SPEC, people(50)).examined.X) == 10
 
 
 def test_progress_counts_up_to_all():

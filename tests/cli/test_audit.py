@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import fairmend
-from fairmend.audit.unequal import find_unequal
+from fairmend.audit.neighbours import find_unequal
 from fairmend.evaluate import labelled
 from fairmend.evaluate.utility import utility
 from fairmend.network import Affine, Network

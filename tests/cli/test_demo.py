@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from fairmend.audit.unequal import find_unequal
+from fairmend.audit.neighbours import find_unequal
 from fairmend.cli.demo import FILES, run_demo
 from fairmend.datasets.demo import loan_applicants, loan_spec, train_network
 from fairmend.errors import FairmendError

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import fairmend
-from fairmend.audit.unequal import find_unequal
+from fairmend.audit.neighbours import find_unequal
 from fairmend.network import load_network
 from fairmend.spec import Spec
 from fairmend.tables import read_table

@@ -3,7 +3,7 @@
 import pytest
 
 import fairmend
-from fairmend.audit.unequal import find_unequal
+from fairmend.audit.neighbours import find_unequal
 from fairmend.evaluate.claims import scope
 from support.cli_case import small_network, small_spec
 from support.report_cases import audit_of, people

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fairmend.audit.unequal import find_unequal
+from fairmend.audit.neighbours import find_unequal
 from fairmend.evaluate.flips import find_twins
 from support.cli_case import small_network, small_people, small_spec
 from support.report_cases import people

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairmend.audit.unequal import sample_unequal
+from fairmend.audit.neighbours import sample_unequal
 from fairmend.network import Activation, Network
 from fairmend.prove.certify import certify
 from fairmend.prove.engines.findings import TIME_LIMIT

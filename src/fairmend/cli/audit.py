@@ -16,7 +16,6 @@ from fairmend.arrays import FloatArray
 from fairmend.atomic import check_folder, staged_folder
 from fairmend.audit.result import AuditResult
 from fairmend.audit.run import audit
-from fairmend.audit.stream import encode_chunk
 from fairmend.cli.console import bars, console, group_figures, group_heading, show_json, show_pairs, show_warnings
 from fairmend.cli.inputs import load_model
 from fairmend.cli.report import REPORT_FILES, show_report, write_report
@@ -109,7 +108,7 @@ def _encoded(
     done = 0
     for frame in table:
         try:
-            X = encode_chunk(spec, frame, done, net.dtype)
+            X = spec.as_inputs(frame, net.dtype, first_row=done)
         except FairmendError as error:
             raise FairmendError(f"{table.path}: {error}") from error
         labelled.add(frame, X)

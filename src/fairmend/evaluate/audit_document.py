@@ -11,9 +11,8 @@ import pandas as pd
 
 from fairmend._version import __version__
 from fairmend.arrays import FloatArray
-from fairmend.audit.look import enumerable
+from fairmend.audit.neighbours import can_enumerate, find_unequal, sample_unequal
 from fairmend.audit.result import AuditResult
-from fairmend.audit.unequal import find_unequal, sample_unequal
 from fairmend.evaluate.document import AUDIT, FORMAT, VERSION, Audit, Document, Origin, Ranges
 from fairmend.evaluate.flips import evenly, find_twins
 from fairmend.evaluate.group_gaps import group_features
@@ -82,7 +81,7 @@ def audit_document(
 ) -> Document:
     """Return everything the report says; X (inputs, width) are the first of the audited inputs, as many as are kept."""
     X = X[: _rows_in_time(spec, X)]
-    unequal = find_unequal(net, spec, X) if enumerable(spec) else sample_unequal(net, spec, X)
+    unequal = find_unequal(net, spec, X) if can_enumerate(spec) else sample_unequal(net, spec, X)
     rows = np.flatnonzero(unequal.rows)
     twins = find_twins(net, spec, X, rows, unequal.other[rows])
     utility = labels.utility
@@ -138,7 +137,7 @@ def audit_warnings(net: Network, result: AuditResult, X: FloatArray, labels: Lab
 
 
 def _rows_in_time(spec: Spec, X: FloatArray) -> int:
-    if not enumerable(spec):
+    if not can_enumerate(spec):
         return min(len(X), MOST_ROWS // 10)
     largest = float(np.max(spec.neighbourhood_sizes(X[:1000])))
     return max(1, min(len(X), MOST_ROWS, int(MOST_POINTS // largest)))

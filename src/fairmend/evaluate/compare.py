@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from fairmend._version import __version__
-from fairmend.audit.unequal import Unequal, find_unequal, sample_unequal
+from fairmend.audit.neighbours import UnequalInputs, find_unequal, sample_unequal
 from fairmend.evaluate.groups import GroupMetrics, group_metrics
 from fairmend.evaluate.split import People
 from fairmend.evaluate.utility import Utility, utility
@@ -31,8 +31,8 @@ _MOST_POINTS = 100_000_000
 class Figures:
     """One network: whom it treats unequally (repair inputs, data), what it is good for, and how groups fare."""
 
-    repair: Unequal
-    data: Unequal
+    repair: UnequalInputs
+    data: UnequalInputs
     utility: Utility
     groups: tuple[GroupMetrics, ...]
 
@@ -63,7 +63,7 @@ def measure(net: Network, people: People, *, stage: str, seed: int = 0, progress
     )
 
 
-def _unequal(net: Network, spec: Spec, X: npt.ArrayLike, seed: int, progress: Progress | None) -> Unequal:
+def _unequal(net: Network, spec: Spec, X: npt.ArrayLike, seed: int, progress: Progress | None) -> UnequalInputs:
     """Exact where the neighbours can all be looked at, else sampled."""
     if spec.finite and sum(spec.neighbourhood_sizes(X).tolist()) <= _MOST_POINTS:
         return find_unequal(net, spec, X, progress=progress)

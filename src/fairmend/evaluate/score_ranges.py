@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import FloatArray, Floats, Ints
-from fairmend.audit.unequal import sampled_points
+from fairmend.audit.random_neighbours import stream_random_neighbours
 from fairmend.bounds.rigorous import rigorous_bounds, rigorous_differences
 from fairmend.evaluate.document import Span
 from fairmend.network import Network
@@ -85,7 +85,11 @@ def spans(net: Network, spec: Spec, X: FloatArray, *, seed: int = 0) -> Spans:
     own = scores(net, X, own_class)
     low, high = own.copy(), own.copy()
     exact = spec.finite and float(np.sum(spec.neighbourhood_sizes(X))) <= MOST_POINTS
-    stream = spec.points(X, dtype=X.dtype) if exact else sampled_points(spec, X, _SAMPLES, np.random.default_rng(seed))
+    stream = (
+        spec.points(X, dtype=X.dtype)
+        if exact
+        else stream_random_neighbours(spec, X, _SAMPLES, np.random.default_rng(seed))
+    )
     for rows, points in stream:
         found = scores(net, points, own_class[rows])
         np.minimum.at(low, rows, found)

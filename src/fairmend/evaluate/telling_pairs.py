@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairmend.arrays import FloatArray
-from fairmend.audit.unequal import Unequal
+from fairmend.audit.neighbours import UnequalInputs
 from fairmend.network import Network
 from fairmend.spec import Spec
 
@@ -70,7 +70,7 @@ def _by_difference(spec: Spec, x: FloatArray, others: FloatArray) -> dict[tuple[
 
 
 def pairs_table(
-    spec: Spec, frame: pd.DataFrame, X: FloatArray, unequal: Unequal, before: Network, after: Network
+    spec: Spec, frame: pd.DataFrame, X: FloatArray, unequal: UnequalInputs, before: Network, after: Network
 ) -> pd.DataFrame:
     """Return one row for each unequal row of the data: itself, a neighbour, and the answers to both."""
     rows = np.flatnonzero(unequal.rows)

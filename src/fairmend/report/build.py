@@ -135,7 +135,7 @@ def audit_report(
 
 def sampled_inputs(net: Network, spec: Spec, samples: int, seed: int, most: int) -> np.ndarray:
     """The first of the samples that an audit with this seed looked at."""
-    from fairmend.audit.stream import sample_blocks
+    from fairmend.audit.input_blocks import sample_blocks
 
     kept: list[np.ndarray] = []
     for block in sample_blocks(spec, samples, seed, net.dtype):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fairmend
-from fairmend.audit.unequal import sample_unequal
+from fairmend.audit.neighbours import sample_unequal
 from fairmend.bounds.inference import inference_error
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network

@@ -53,7 +53,7 @@ class Extremes:
     points: int
 
 
-class Scores:
+class FastScores:
     """Evaluates a network of one output over the finite neighbourhoods of a spec."""
 
     def __init__(self, net: Network, spec: Spec) -> None:

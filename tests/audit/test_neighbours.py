@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairmend.audit.unequal import find_unequal, sample_unequal
+from fairmend.audit.neighbours import find_unequal, sample_unequal
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.spec import Feature, Spec
@@ -101,7 +101,7 @@ def test_progress_counts_inputs_up_to_all():
 def test_repr_says_whether_it_is_exact():
     spec = Spec([AGE])
     X = np.array([[20], [70]], np.float32)
-    assert repr(find_unequal(linear(1.0, bias=-30.0), spec, X)) == "Unequal(2 of 2 inputs, 100.00%, exact)"
+    assert repr(find_unequal(linear(1.0, bias=-30.0), spec, X)) == "UnequalInputs(2 of 2 inputs, 100.00%, exact)"
     assert "lower bound" in repr(sample_unequal(linear(1.0, bias=-30.0), spec, X))
 
 
