@@ -20,14 +20,13 @@ from fairmend.cli.console import bars, console, group_figures, group_heading, sh
 from fairmend.cli.inputs import load_model
 from fairmend.cli.report import REPORT_FILES, show_report, write_report
 from fairmend.errors import FairmendError
-from fairmend.evaluate.audit_document import FirstRows, Labels, audit_document
+from fairmend.evaluate.audit_document import FirstRows, Labels, audit_document, audit_warnings
 from fairmend.evaluate.labelled import Labelled
 from fairmend.evaluate.pairs_file import PairsFile
 from fairmend.evaluate.provenance import origin
 from fairmend.network import Network
-from fairmend.report.api import sampled_inputs
+from fairmend.report.build import sampled_inputs
 from fairmend.spec import Spec
-from fairmend.spec.sanity import spec_doubts
 from fairmend.tables import TableStream, stream_table
 from fairmend.text import percent
 
@@ -66,9 +65,11 @@ def run_audit(
             progress=lambda _, done, total: progress("audit", done, total if table is None else table.total),
             witnesses=None if out is None else file.write,
         )
+    X = first.inputs() if data is not None else sampled_inputs(net, spec, samples, seed, first.most)
+    labels = Labels(labelled.rows, labelled.utility, labelled.groups)
+    warnings = audit_warnings(net, result, X, labels)
     if report is not None:
         sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
-        X = first.inputs() if data is not None else sampled_inputs(net, spec, samples, seed, first.most)
         described = audit_document(
             net,
             spec,
@@ -76,20 +77,19 @@ def run_audit(
             X,
             origin(sources, command=command, seed=seed),
             title=_title(model, data),
-            labels=Labels(labelled.rows, labelled.utility, labelled.groups),
+            labels=labels,
             frame=first.frame,
+            warnings=warnings,
         )
         with staged_folder(report) as stage:
             write_report(stage, described)
-    auc = None if labelled.utility is None else labelled.utility.auc
-    doubts = [] if data is None else spec_doubts(net.predict(first.inputs()), auc)
     page = None if report is None else report / "report.html"
     if json_output:
-        show_json({**_document(model, data, seed, out, result, labelled), "report": page, "warnings": doubts})
+        show_json({**_document(model, data, seed, out, result, labelled), "report": page, "warnings": warnings})
     else:
         _show(console(), _title(model, data), result, labelled)
         _show_pairs(console(), spec, net.outputs, result)
-        show_warnings(console(), doubts)
+        show_warnings(console(), warnings)
         if out is not None:
             console().print(Text.assemble("\nEverybody treated unequally is in ", (str(out), "bold")))
         if page is not None:

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from fairmend.cli.console import console, show_json
 from fairmend.errors import FairmendError
-from fairmend.report.api import DATA_NAME, PAGE_NAME, Report, load_report
+from fairmend.report import Report, load_report
+from fairmend.report.report import DATA_NAME, PAGE_NAME
 
 if TYPE_CHECKING:
     from fairmend.evaluate.compare import Comparison

@@ -23,6 +23,7 @@ from fairmend.evaluate.shared import answer_words, similar
 from fairmend.evaluate.utility import Utility
 from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.spec.sanity import spec_doubts
 from fairmend.text import short
 
 MOST_ROWS = 20_000
@@ -123,6 +124,16 @@ def audit_document(
             [short(pair.describe(), 600) for pair in found.pairs[:MOST_WORST]],
         ),
     )
+
+
+def audit_warnings(net: Network, result: AuditResult, X: FloatArray, labels: Labels) -> list[str]:
+    """Return the signs that the spec does not describe what the network was trained with.
+
+    X (inputs, width) are the first of the audited people. Samples of the input space say nothing about the spec.
+    """
+    if result.sampled:
+        return []
+    return spec_doubts(net.predict(X), None if labels.utility is None else labels.utility.auc)
 
 
 def _rows_in_time(spec: Spec, X: FloatArray) -> int:

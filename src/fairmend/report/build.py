@@ -1,0 +1,145 @@
+"""Build a report in Python, from the result of a repair or of an audit and the data it is about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from fairmend.audit.result import AuditResult
+from fairmend.errors import FairmendError
+from fairmend.evaluate.provenance import origin
+from fairmend.network import Network
+from fairmend.report.report import Report
+from fairmend.spec import Spec
+from fairmend.spec.encoding import is_frame
+
+if TYPE_CHECKING:
+    from fairmend.repair.result import RepairResult
+
+__all__ = ["audit_report", "repair_report"]
+
+
+def repair_report(
+    result: RepairResult,
+    spec: Spec,
+    original: Network,
+    X_repair: pd.DataFrame | ArrayLike,
+    data: pd.DataFrame | ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    held_out: bool = False,
+    title: str = "the network",
+    seed: int | None = None,
+    command: str | None = None,
+    check: str | None = None,
+) -> Report:
+    """Report on a repair: what is proven, for whom, and what it cost.
+
+    Parameters
+    ----------
+    result : the result of `fairmend.repair` for `original`, `spec` and the repair inputs `X_repair`
+    data, y : rows on which to measure both networks, encoded or as a DataFrame, and their classes; without y, a
+        DataFrame must hold the label column
+    held_out : whether the data was used neither for the repair nor for calibration
+    title : the name of the network
+    seed, command : the random seed and the command line, to be shown in the report
+    check : the command that checks the saved certificate, if there is one
+    """
+    from fairmend.evaluate.compare import Comparison, measure
+    from fairmend.evaluate.repair_document import repair_document
+    from fairmend.evaluate.split import People, classes_of
+    from fairmend.metrics import changed_rate
+
+    X, X_inputs = spec.as_inputs(data, original.dtype), spec.as_inputs(X_repair, original.dtype)
+    if len(X_inputs) != result.regions:
+        raise FairmendError(
+            f"X_repair has {len(X_inputs)} rows, but the result is for {result.regions}. "
+            "Pass the rows that you passed to fairmend.repair"
+        )
+    if y is None:
+        if not is_frame(data):
+            raise FairmendError(
+                "the report measures accuracy, so it needs labels. Pass y, or data as a DataFrame with the label column"
+            )
+        y = classes_of(spec, original, data, "the data")
+    classes = np.asarray(y)
+    if classes.shape != (len(X),):
+        raise FairmendError(f"y has shape {classes.shape}. Pass one class for each row of the data: ({len(X)},)")
+    nobody = np.zeros(0, dtype=np.int64)
+    frame = data if is_frame(data) else spec.decode(X)
+    inputs = X_repair if is_frame(X_repair) else spec.decode(X_inputs)
+    everybody = np.arange(len(X), dtype=np.int64)
+    people = People(spec, frame, X, classes, inputs, X_inputs, None, nobody, everybody, held_out, ())
+    before, after = (measure(net, people, stage="") for net in (original, result.network))
+    changed = changed_rate(original.predict(X), result.network.predict(X))
+    comparison = Comparison(people, result, before, after, changed, result.warnings)
+    where = origin(command=command, seed=seed, arrays={"data": X, "repair inputs": X_inputs})
+    return Report(repair_document(original, comparison, where, title=title, check=check))
+
+
+def audit_report(
+    found: AuditResult,
+    network: Network,
+    spec: Spec,
+    data: pd.DataFrame | ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    *,
+    title: str = "the network",
+    seed: int | None = None,
+    command: str | None = None,
+) -> Report:
+    """Report on an audit: how many people are treated unequally, who they are, and what changes their prediction.
+
+    Parameters
+    ----------
+    found : the result of `fairmend.audit` for `network`, `spec` and the data
+    data, y : the audited people, and their classes if known (a DataFrame's label column is read); None for an audit
+        of samples, which are drawn again with `seed`
+    title : the name of the network
+    seed, command : the random seed and the command line, to be shown in the report
+    """
+    from fairmend.evaluate.audit_document import FirstRows, Labels, audit_document, audit_warnings
+    from fairmend.evaluate.groups import group_metrics
+    from fairmend.evaluate.split import classes_of
+    from fairmend.evaluate.utility import utility
+
+    frame = data if is_frame(data) else None
+    if data is None:
+        X, arrays = sampled_inputs(network, spec, found.total, seed or 0, FirstRows(spec).most), {}
+    else:
+        X = spec.as_inputs(data, network.dtype)
+        arrays = {"data": X}
+    if y is None and frame is not None and spec.label is not None and spec.label.column in frame.columns:
+        y = classes_of(spec, network, frame, "the data")
+    labels = Labels()
+    if y is not None:
+        labels = Labels(len(X), utility(network, X, y), group_metrics(network, spec, X, y))
+    where = origin(command=command, seed=seed, arrays=arrays)
+    return Report(
+        audit_document(
+            network,
+            spec,
+            found,
+            X,
+            where,
+            title=title,
+            labels=labels,
+            frame=frame,
+            warnings=audit_warnings(network, found, X, labels),
+        )
+    )
+
+
+def sampled_inputs(net: Network, spec: Spec, samples: int, seed: int, most: int) -> np.ndarray:
+    """The first of the samples that an audit with this seed looked at."""
+    from fairmend.audit.input_blocks import sample_blocks
+
+    kept: list[np.ndarray] = []
+    for block in sample_blocks(spec, samples, seed, net.dtype):
+        kept.append(block)
+        if sum(map(len, kept)) >= most:
+            break
+    return np.concatenate(kept)[:most]
