@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairmend._version import __version__
-from fairmend.evaluate.compare import Comparison, Figures
+from fairmend.evaluate.compare import Measurement, RepairComparison
 from fairmend.evaluate.document import (
     FORMAT,
     REPAIR,
@@ -34,10 +34,10 @@ MOST_STEPS = 400
 
 
 def repair_document(
-    original: Network, comparison: Comparison, origin: Origin, *, title: str, check: str | None = None
+    original: Network, comparison: RepairComparison, origin: Origin, *, title: str, check: str | None = None
 ) -> Document:
     """Return everything the report says; `check` is the command that checks the certificate."""
-    people, result = comparison.people, comparison.result
+    people, result = comparison.split, comparison.result
     spec = people.spec
     unequal = comparison.before.data
     rows = np.flatnonzero(unequal.rows)
@@ -60,8 +60,8 @@ def repair_document(
     )
 
 
-def _repair(original: Network, comparison: Comparison, check: str | None) -> Repair:
-    people, result = comparison.people, comparison.result
+def _repair(original: Network, comparison: RepairComparison, check: str | None) -> Repair:
+    people, result = comparison.split, comparison.result
     return Repair(
         method=result.method,
         claim=short(comparison.claim, 4_000),
@@ -93,7 +93,7 @@ def _repair(original: Network, comparison: Comparison, check: str | None) -> Rep
     )
 
 
-def _measured(figures: Figures) -> Measured:
+def _measured(figures: Measurement) -> Measured:
     utility = figures.utility
     return Measured(
         figures.repair.count,
@@ -108,8 +108,8 @@ def _measured(figures: Figures) -> Measured:
     )
 
 
-def _groups(original: Network, comparison: Comparison) -> list[GroupFeature]:
-    people = comparison.people
+def _groups(original: Network, comparison: RepairComparison) -> list[GroupFeature]:
+    people = comparison.split
     X = people.X[people.scored]
     networks = (original, comparison.result.network)
     return group_features(
@@ -121,9 +121,9 @@ def _groups(original: Network, comparison: Comparison) -> list[GroupFeature]:
     )
 
 
-def _ranges(original: Network, comparison: Comparison) -> Ranges:
+def _ranges(original: Network, comparison: RepairComparison) -> Ranges:
     """Of the repair inputs, in order of their score before; of too many an even choice."""
-    people, repaired = comparison.people, comparison.result.network
+    people, repaired = comparison.split, comparison.result.network
     own = by_score(original, people.X_repair)
     chosen = own[evenly(len(own), MOST_SPANS)]
     X = people.X_repair[chosen]
