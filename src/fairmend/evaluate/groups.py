@@ -114,7 +114,7 @@ def grouped(feature: Feature, values: Values) -> tuple[list[str], Ints, bool]:
     if feature.categories or len(distinct) <= _MOST_NUMERIC_GROUPS:
         return [str(value) for value in distinct], codes.astype(np.int64), False
     inner = np.quantile(values, np.arange(1, _MOST_NUMERIC_GROUPS) / _MOST_NUMERIC_GROUPS, method="lower")
-    # A row on an edge belongs to the group below it. A value that fills a quarter of the rows gives equal edges, kept once.
+    # A row on an edge belongs to the group below. A value that fills a quarter of the rows gives equal edges: keep one.
     found, codes = np.unique(np.searchsorted(np.unique(inner), values, side="left"), return_inverse=True)
     members = [values[codes == code] for code in range(len(found))]
     return [f"{group.min():.6g} to {group.max():.6g}" for group in members], codes.astype(np.int64), True

@@ -61,7 +61,7 @@ class LabelledRows:
 
     @cached_property
     def groups(self) -> tuple[GroupMetrics, ...]:
-        """Differences between the groups of each protected feature; empty without rows. Read it after the last `add`."""
+        """Differences between groups, by protected feature; empty without rows. Read it after the last `add`."""
         if self.rows == 0:
             return ()
         values = {name: np.concatenate([part[name] for part in self._values]) for name in self._values[0]}

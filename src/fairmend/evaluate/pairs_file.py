@@ -22,7 +22,7 @@ __all__ = ["PairsFile"]
 
 
 class PairsFile:
-    """A context manager that writes the whole file, or nothing if an error occurs; with the path None, nothing at all."""
+    """A context manager that writes the whole file, or nothing if an error occurs; the path None writes no file."""
 
     def __init__(self, path: Path | None, spec: Spec, net: Network, inputs: Iterable[Path] = ()) -> None:
         """Refuse a path that is no CSV file, or one of the inputs, before any work is done."""

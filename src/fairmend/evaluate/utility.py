@@ -37,7 +37,7 @@ class Utility:
 
 
 def utility(net: Network, X: npt.ArrayLike, y: npt.ArrayLike, original: Network | None = None) -> Utility:
-    """Return the utility of `net` on X (rows, inputs) with true classes y (rows,), compared with `original` if given."""
+    """Return the utility of `net` on X (rows, inputs) with true classes y (rows,), compared with `original` if any."""
     return utility_of(net.logits(X), y, None if original is None else original.predict(X))
 
 
