@@ -98,7 +98,7 @@ class FastScores:
         return float(self._bound(lower[None], upper[None], off[None])[0])
 
     def errors(self, X: FloatArray) -> Floats:
-        """Return a bound (inputs,) on the error in the neighbourhood of each of X (inputs, width): tighter, but slower."""
+        """Return a bound (inputs,) on the error around each of X (inputs, width): tighter than `error`, but slower."""
         lower, upper = self.spec.regions(X, X.dtype).hull()
         return self._bound(lower.astype(np.float64), upper.astype(np.float64), self._off(X))
 
