@@ -79,7 +79,7 @@ def test_every_audit_writes_a_report_unless_told_otherwise(case):
     assert case.listing() == before
 
 
-def test_an_audit_of_samples_looks_again_at_the_same_samples(case):
+def test_the_report_on_samples_is_about_the_samples_of_the_audit(case):
     assert run("audit", case.model, "--spec", case.spec, "--samples", 700, "--seed", 4).exit_code == 1
     document = load_report(case.folder / "fairmend-audit").document
     assert document.audit.looked_at == 700
@@ -94,8 +94,8 @@ def test_a_report_folder_that_cannot_be_written_is_refused_before_the_work(case)
     assert (case.folder / "taken").read_text() == "mine"
 
 
-def test_only_the_first_rows_of_a_long_file_are_looked_at_again(case, monkeypatch):
-    monkeypatch.setattr("fairmend.evaluate.audit_document.MOST_ROWS", 50)
+def test_only_the_first_rows_of_a_long_file_are_examined_in_detail(case, monkeypatch):
+    monkeypatch.setattr("fairmend.audit.run._EXAMINED_ROWS", 50)
     assert run("audit", case.model, "--spec", case.spec, "--data", case.data).exit_code == 1
     document = load_report(case.folder / "fairmend-audit").document
     assert (document.audit.looked_at, document.audit.total) == (50, 200)
