@@ -60,7 +60,6 @@ def test_import_does_not_load(module):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.xfail(strict=True, reason="fairmend.bounds loads torch")
 def test_what_does_not_train_does_not_load_torch():
     names = [name for name in fairmend.__all__ if name not in ("repair", "RepairResult")]
     done = run_python(

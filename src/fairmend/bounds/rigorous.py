@@ -17,13 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from fairmend.arrays import Floats
 from fairmend.bounds.enclosure import TINY, gamma, image, lower_line, upper_line, value
-from fairmend.bounds.linear import Boxes, propagate
 from fairmend.bounds.pieces import ENTRIES, exact_boxes, exact_rows, groups, widest
-from fairmend.bounds.relaxation import Lines
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 
@@ -72,39 +69,13 @@ class _Analysis(NamedTuple):
     outputs: tuple[Floats, Floats]
 
 
-def slopes_from(relaxations: Sequence[Lines]) -> list[Slopes]:
-    """The slopes that ``propagate`` chose."""
-    return [
-        Slopes(*(s.detach().cpu().to(torch.float64).numpy() for s in (lines.lower_slope, lines.upper_slope)))
-        for lines in relaxations
-    ]
-
-
-def choose_slopes(network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Slopes]:
-    """Good slopes for the boxes ``(pieces, inputs)``, one per activation layer: CROWN's, in float64."""
-    low, high = exact_boxes(network, lower, upper)
-    parameters = [
-        (torch.tensor(affine.weight, dtype=torch.float64), torch.tensor(affine.bias, dtype=torch.float64))
-        for affine in network.affines[:-1]
-    ]
-    widths = [len(bias) for _, bias in parameters]
-    chosen = [Slopes(np.zeros((len(low), width)), np.zeros((len(low), width))) for width in widths]
-    with torch.no_grad(), np.errstate(all="ignore"):
-        for part in groups(network, len(low)) if widths else ():
-            boxes = Boxes.from_arrays(low[part], high[part], torch.float64)
-            found = slopes_from(propagate(parameters, network.activations, boxes).relaxations)
-            for into, slopes in zip(chosen, found, strict=True):
-                into.lower[part], into.upper[part] = slopes.lower, slopes.upper
-    return chosen
-
-
 @np.errstate(all="ignore")
 def rigorous_bounds(
     network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike, slopes: Sequence[Slopes] | None = None
 ) -> tuple[Floats, Floats]:
     """Lower and upper bounds of each logit over the boxes ``(pieces, inputs)``: each ``(pieces, outputs)``.
 
-    Without ``slopes``, those of ``choose_slopes``. Where numbers overflow, a bound is infinite; never NaN.
+    Without ``slopes``, `choose_slopes` chooses them. Where numbers overflow, a bound is infinite; never NaN.
     """
     low, high = exact_boxes(network, lower, upper)
     given = _slopes(network, low, high, slopes)
@@ -266,6 +237,8 @@ def _take(slopes: Sequence[Slopes], part: slice) -> list[Slopes]:
 
 def _slopes(network: Network, lower: Floats, upper: Floats, slopes: Sequence[Slopes] | None) -> Sequence[Slopes]:
     if slopes is None:
+        from fairmend.bounds.slopes import choose_slopes  # PyTorch comes with it
+
         return choose_slopes(network, lower, upper)
     expected = [(len(lower), len(affine.bias)) for affine in network.affines[:-1]]
     shapes = [(layer.lower.shape, layer.upper.shape) for layer in slopes]

@@ -19,7 +19,7 @@ import numpy as np
 from fairmend._version import __version__
 from fairmend.arrays import FloatArray
 from fairmend.atomic import write_atomically
-from fairmend.bounds.rigorous import Slopes, choose_slopes
+from fairmend.bounds.rigorous import Slopes
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.prove.claims import Guarantee
@@ -166,7 +166,11 @@ def _content(
 
 def _entries(network: Network, X: FloatArray, proof: Proof, regions: Regions | None) -> list[dict[str, Any]]:
     """One region for each row of X."""
-    slopes = [] if regions is None else choose_slopes(network, regions.lower, regions.upper)
+    slopes: list[Slopes] = []
+    if regions is not None:
+        from fairmend.bounds.slopes import choose_slopes  # PyTorch comes with it
+
+        slopes = choose_slopes(network, regions.lower, regions.upper)
     entries = []
     for row in range(len(X)):
         entry: dict[str, Any] = {

@@ -1,0 +1,46 @@
+"""Slopes that make rigorous bounds tight: those of the CROWN relaxation, computed with PyTorch in float64.
+
+Any slopes give sound bounds (see `fairmend.bounds.rigorous`), so nothing that PyTorch computes here has to be trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from fairmend.bounds.linear import Boxes, propagate
+from fairmend.bounds.pieces import exact_boxes, groups
+from fairmend.bounds.relaxation import Lines
+from fairmend.bounds.rigorous import Slopes
+from fairmend.network import Network
+
+__all__ = ["choose_slopes", "slopes_from"]
+
+
+def choose_slopes(network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Slopes]:
+    """Return tight slopes for the boxes ``(pieces, inputs)``, one `Slopes` per activation layer."""
+    low, high = exact_boxes(network, lower, upper)
+    parameters = [
+        (torch.tensor(affine.weight, dtype=torch.float64), torch.tensor(affine.bias, dtype=torch.float64))
+        for affine in network.affines[:-1]
+    ]
+    widths = [len(bias) for _, bias in parameters]
+    chosen = [Slopes(np.zeros((len(low), width)), np.zeros((len(low), width))) for width in widths]
+    with torch.no_grad(), np.errstate(all="ignore"):
+        for part in groups(network, len(low)) if widths else ():
+            boxes = Boxes.from_arrays(low[part], high[part], torch.float64)
+            found = slopes_from(propagate(parameters, network.activations, boxes).relaxations)
+            for into, slopes in zip(chosen, found, strict=True):
+                into.lower[part], into.upper[part] = slopes.lower, slopes.upper
+    return chosen
+
+
+def slopes_from(relaxations: Sequence[Lines]) -> list[Slopes]:
+    """Return the slopes of the lines that `propagate` found."""
+    return [
+        Slopes(*(s.detach().cpu().to(torch.float64).numpy() for s in (lines.lower_slope, lines.upper_slope)))
+        for lines in relaxations
+    ]
