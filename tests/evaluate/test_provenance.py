@@ -31,5 +31,5 @@ def test_the_hash_of_an_array_depends_on_values_shape_and_type():
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(FairmendError, match="none.csv: cannot read the file"):
+    with pytest.raises(FairmendError, match=r"none\.csv: cannot read the file"):
         file_digest(tmp_path / "none.csv")
