@@ -63,10 +63,10 @@ def test_the_folder_holds_everything_and_it_fits_together(tmp_path, capsys):
 
     pairs = read_table(tmp_path / "demo" / "unfair_pairs.csv")
     assert len(pairs) == result["before"]["unfair_data_rows"] > 0
-    twins = pairs.assign(age=pairs["other_age"], gender=pairs["other_gender"])
+    nearest = pairs.assign(age=pairs["other_age"], gender=pairs["other_gender"])
     for name, net in (("before", before), ("after", after)):
         assert net.predict(spec.encode(pairs)).tolist() == pairs[f"answer_{name}"].tolist()
-        assert net.predict(spec.encode(twins)).tolist() == pairs[f"other_answer_{name}"].tolist()
+        assert net.predict(spec.encode(nearest)).tolist() == pairs[f"other_answer_{name}"].tolist()
     assert (pairs["answer_before"] != pairs["other_answer_before"]).all()
 
     shown = " ".join(capsys.readouterr().out.split())

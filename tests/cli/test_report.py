@@ -2,6 +2,8 @@
 
 import json
 import shlex
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ def case(tmp_path, monkeypatch):
     return Case(tmp_path)
 
 
-def test_no_such_folder_and_no_overwriting_of_the_data(case):
+def test_a_missing_folder_and_an_out_that_is_the_data_are_refused(case):
     assert run("report", case.folder / "none").exit_code == 2
     audit_of().save_data(case.folder / "report.json")
     before = (case.folder / "report.json").read_bytes()
@@ -28,7 +30,7 @@ def test_no_such_folder_and_no_overwriting_of_the_data(case):
     assert (case.folder / "report.json").read_bytes() == before
 
 
-def test_every_repair_writes_a_report_that_can_be_drawn_anew(case):
+def test_every_repair_writes_a_report_that_can_be_regenerated(case):
     result = case.repair()
     assert result.exit_code == 0, result.stderr
     assert str(case.out / "report.html") in "".join(result.stdout.split("\n"))
@@ -79,7 +81,7 @@ def test_every_audit_writes_a_report_unless_told_otherwise(case):
     assert case.listing() == before
 
 
-def test_an_audit_of_samples_looks_again_at_the_same_samples(case):
+def test_the_report_on_samples_is_about_the_samples_of_the_audit(case):
     assert run("audit", case.model, "--spec", case.spec, "--samples", 700, "--seed", 4).exit_code == 1
     document = load_report(case.folder / "fairmend-audit").document
     assert document.audit.looked_at == 700
@@ -94,8 +96,8 @@ def test_a_report_folder_that_cannot_be_written_is_refused_before_the_work(case)
     assert (case.folder / "taken").read_text() == "mine"
 
 
-def test_only_the_first_rows_of_a_long_file_are_looked_at_again(case, monkeypatch):
-    monkeypatch.setattr("fairmend.evaluate.audit_document.MOST_ROWS", 50)
+def test_only_the_first_rows_of_a_long_file_are_examined_in_detail(case, monkeypatch):
+    monkeypatch.setattr(sys.modules["fairmend.audit.run"], "_EXAMINED_ROWS", 50)
     assert run("audit", case.model, "--spec", case.spec, "--data", case.data).exit_code == 1
     document = load_report(case.folder / "fairmend-audit").document
     assert (document.audit.looked_at, document.audit.total) == (50, 200)
@@ -104,7 +106,7 @@ def test_only_the_first_rows_of_a_long_file_are_looked_at_again(case, monkeypatc
     assert "among the first 50" in page
 
 
-def test_several_classes_from_the_shell(case):
+def test_a_network_with_several_classes_is_reported_too(case):
     small_network(3).save(case.model)
     case.write(small_people().assign(good=lambda f: f.index % 3))
     result = case.repair()
@@ -121,3 +123,19 @@ def test_the_report_of_an_audit_warns_that_the_spec_does_not_fit_the_network(cas
     folder = case.folder / "fairmend-audit"
     assert json.loads((folder / "report.json").read_text())["warnings"] == [warning]
     assert warning in Page((folder / "report.html").read_text()).text
+
+
+def test_audit_and_report_do_not_load_pytorch(case):
+    # Finite neighbourhoods, that is: the bounds of continuous ones need it.
+    for arguments in (
+        ["audit", case.model, "--spec", case.spec, "--data", case.data],
+        ["report", case.folder / "fairmend-audit"],
+    ):
+        code = (
+            "import sys\nfrom fairmend.cli.main import main\n"
+            f"try: main({[str(argument) for argument in arguments]!r})\n"
+            "except SystemExit: pass\nprint('torch' in sys.modules)"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert "report.html" in done.stdout
+        assert done.stdout.splitlines()[-1] == "False"

@@ -4,7 +4,7 @@ import pytest
 
 import fairmend
 from fairmend.audit.neighbours import find_unequal
-from fairmend.evaluate.claims import scope
+from fairmend.evaluate.claims import summarize
 from support.cli_case import small_network, small_spec
 from support.report_cases import audit_of, people
 
@@ -22,6 +22,6 @@ def test_an_audit_says_what_was_found():
         assert group.rows == members.sum()
         assert group.unfair_rate == pytest.approx(unequal.rows[members].mean())
         assert group.positive_before == pytest.approx(net.predict(spec.encode(frame))[members].mean())
-    verdict = scope(document).verdict
+    verdict = summarize(document).headline
     assert verdict.startswith(f"{found.count} of 600 people (")
-    assert verdict.endswith("would get another answer if only their age or gender were different.")
+    assert verdict.endswith("would get a different prediction if only their age or gender were different.")

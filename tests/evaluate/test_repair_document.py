@@ -51,13 +51,13 @@ def test_the_page_shows_them():
     assert f"{100 * said.after.accuracy:.1f} %" in text
     assert f"{said.changed_weights:,} of {said.total_weights:,} weights" in text
     assert "fairmend check out/certificate.json out/model.onnx" in text
-    assert "Each of the 30 repair inputs gets one answer, whatever its age and gender." in text
+    assert "Each of the 30 repair inputs gets the same prediction whatever its age and gender." in text
     assert f"none of {said.inputs} cross the line" in text
 
 
 def test_many_inputs_are_thinned_evenly(monkeypatch):
-    monkeypatch.setattr("fairmend.evaluate.repair_document.MOST_SPANS", 7)
+    monkeypatch.setattr("fairmend.evaluate.repair_document.MOST_RANGES", 7)
     result, spec, net, frame, y = repaired("prof")
     report = repair_report(result, spec, net, frame[:30], frame, y)
     assert (len(report.document.ranges.before), report.document.ranges.total) == (7, 30)
-    assert "Drawn are 7 of 30 repair inputs" in report.html
+    assert "The charts show 7 of 30 repair inputs" in report.html

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fairmend.audit.neighbours import find_unequal, sample_unequal
 from fairmend.evaluate import score_ranges as module
-from fairmend.evaluate.score_ranges import by_score, scores, spans
+from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, scores
 from support.cli_case import small_people, small_spec
 from support.report_cases import repair_of
 from support.strategies import random_network
@@ -17,7 +17,7 @@ from support.strategies import random_network
 def test_a_finite_range_is_that_of_all_points(outputs):
     spec, X = small_spec(), small_spec().encode(small_people(12))
     net = random_network(np.random.default_rng(outputs), spec.width, [8, 6], outputs, "relu")
-    found = spans(net, spec, X)
+    found = compute_score_ranges(net, spec, X)
     own = net.predict(X)
     for row in range(len(X)):
         points = np.concatenate([p for _, p in spec.points(X[[row]])])
@@ -38,7 +38,7 @@ def test_bounds_hold_at_every_point_and_one_answer_is_one(seed, outputs, activat
     X = spec.encode(small_people(6))
     net = random_network(rng, spec.width, [6, 5], outputs, activation).astype(np.float64)
     X = X.astype(np.float64)
-    found = spans(net, spec, X)
+    found = compute_score_ranges(net, spec, X)
     own = net.predict(X)
     regions = spec.regions(X, np.float64)
     unequal = sample_unequal(net, spec, X, 8, seed).rows
@@ -60,9 +60,9 @@ def test_cutting_boxes_makes_bounds_tighter_and_never_wider(monkeypatch):
     spec = small_spec(kind="continuous")
     X = spec.encode(small_people(10))
     net = random_network(np.random.default_rng(5), spec.width, [8, 6], 1, "relu")
-    fine = spans(net, spec, X)
+    fine = compute_score_ranges(net, spec, X)
     monkeypatch.setattr(module, "_PIECES", 1)
-    coarse = spans(net, spec, X)
+    coarse = compute_score_ranges(net, spec, X)
     assert (fine.low >= coarse.low).all()
     assert (fine.high <= coarse.high).all()
     assert (fine.high - fine.low).sum() < (coarse.high - coarse.low).sum()
@@ -81,4 +81,4 @@ def test_after_a_proof_no_bar_crosses_the_line():
 
 def test_equal_scores_stay_in_their_order():
     net = random_network(np.random.default_rng(0), 5, [3], 1, "relu")
-    assert by_score(net, np.zeros((2, 5))).tolist() == [0, 1]
+    assert order_by_score(net, np.zeros((2, 5))).tolist() == [0, 1]

@@ -1,7 +1,7 @@
 """The charts: extreme values can be drawn, and no bar claims what is not so."""
 
-from fairmend.evaluate.document import Span
-from fairmend.report.charts import _HEIGHT, _TOP, _bar, _score_axis, score_scale, span_chart
+from fairmend.evaluate.document import ScoreRange
+from fairmend.report.charts import _HEIGHT, _TOP, _bar, _score_axis, range_chart, score_scale
 
 
 def test_a_short_bar_never_reaches_over_the_decision_line():
@@ -15,8 +15,8 @@ def test_a_short_bar_never_reaches_over_the_decision_line():
 
 
 def test_extreme_scores_can_be_drawn():
-    wild = [Span(1e30, -1e30, 1e30, None, None, "two"), Span(0.0, 0.0, 0.0, 0.0, 0.0, "one")]
+    wild = [ScoreRange(1e30, -1e30, 1e30, None, None, "two"), ScoreRange(0.0, 0.0, 0.0, 0.0, 0.0, "one")]
     for kind in ("logit", "lead"):
-        drawn = span_chart(wild, kind, "x", score_scale(wild), "order")
+        drawn = range_chart(wild, kind, "x", score_scale(wild), "order")
         assert "nan" not in drawn
         assert "inf" not in drawn

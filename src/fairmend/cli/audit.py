@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+import pandas as pd
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -20,12 +21,11 @@ from fairmend.cli.console import bars, console, group_figures, group_heading, sh
 from fairmend.cli.inputs import load_model
 from fairmend.cli.report import REPORT_FILES, show_report, write_report
 from fairmend.errors import FairmendError
-from fairmend.evaluate.audit_document import FirstRows, Labels, audit_document, audit_warnings
+from fairmend.evaluate.audit_document import LabelledFigures, audit_document, audit_warnings
 from fairmend.evaluate.labelled import LabelledRows
 from fairmend.evaluate.pairs_file import PairsFile
-from fairmend.evaluate.provenance import origin
+from fairmend.evaluate.provenance import describe_origin
 from fairmend.network import Network
-from fairmend.report.build import sampled_inputs
 from fairmend.spec import Spec
 from fairmend.tables import TableStream, stream_table
 from fairmend.text import percent
@@ -53,7 +53,8 @@ def run_audit(
     if report is not None:
         check_folder(report, list(REPORT_FILES), inputs, "--report, or --no-report")
     table = None if data is None else stream_table(data)
-    labelled, first = LabelledRows(spec, net), FirstRows(spec)
+    labelled = LabelledRows(spec, net)
+    first: list[pd.DataFrame] = []
     with PairsFile(out, spec, net, inputs) as file, bars(quiet=json_output) as progress:
         result = audit(
             net,
@@ -65,20 +66,18 @@ def run_audit(
             progress=lambda _, done, total: progress("audit", done, total if table is None else table.total),
             witnesses=None if out is None else file.write,
         )
-    X = first.inputs() if data is not None else sampled_inputs(net, spec, samples, seed, first.most)
-    labels = Labels(labelled.rows, labelled.utility, labelled.groups)
-    warnings = audit_warnings(net, result, X, labels)
+    figures = LabelledFigures(labelled.rows, labelled.utility, labelled.groups)
+    warnings = audit_warnings(net, result, figures)
     if report is not None:
         sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
         described = audit_document(
             net,
             spec,
             result,
-            X,
-            origin(sources, command=command, seed=seed),
+            describe_origin(sources, command=command, seed=seed),
             title=_title(model, data),
-            labels=labels,
-            frame=first.frame,
+            labelled=figures,
+            frame=first[0] if first else None,
             warnings=warnings,
         )
         with staged_folder(report) as stage:
@@ -102,7 +101,7 @@ def _title(model: Path, data: Path | None) -> str:
 
 
 def _encoded(
-    spec: Spec, net: Network, table: TableStream, labelled: LabelledRows, first: FirstRows
+    spec: Spec, net: Network, table: TableStream, labelled: LabelledRows, first: list[pd.DataFrame]
 ) -> Iterator[FloatArray]:
     """Yield the pieces of the file as the network reads them; gather those that have a label, and the first."""
     done = 0
@@ -112,7 +111,8 @@ def _encoded(
         except FairmendError as error:
             raise FairmendError(f"{table.path}: {error}") from error
         labelled.add(frame, X)
-        first.add(frame, X)
+        if not first:
+            first.append(frame)
         done += len(frame)
         yield X
 

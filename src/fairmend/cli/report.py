@@ -60,7 +60,7 @@ def describe_repair(
     seed: int,
 ) -> Document:
     """Describe a repair whose files lie in `stage` and will lie in `folder`; `repaired` is the name of its model."""
-    from fairmend.evaluate.provenance import origin
+    from fairmend.evaluate.provenance import describe_origin
     from fairmend.evaluate.repair_document import repair_document
 
     files, check = {**sources, "repaired model": stage / repaired}, None
@@ -68,7 +68,7 @@ def describe_repair(
     if certificate.exists():
         files["certificate"] = certificate
         check = shlex.join(["fairmend", "check", str(folder / certificate.name), str(folder / repaired)])
-    where = origin(files, command=command, seed=seed)
+    where = describe_origin(files, command=command, seed=seed)
     return repair_document(original, comparison, where, title=sources["model"].name, check=check)
 
 

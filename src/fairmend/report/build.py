@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fairmend.audit.result import AuditResult
 from fairmend.errors import FairmendError
-from fairmend.evaluate.provenance import origin
+from fairmend.evaluate.provenance import describe_origin
 from fairmend.network import Network
 from fairmend.report.report import Report
 from fairmend.spec import Spec
@@ -76,7 +76,7 @@ def repair_report(
     before, after = (measure(net, people, stage="") for net in (original, result.network))
     changed = changed_rate(original.predict(X), result.network.predict(X))
     comparison = RepairComparison(people, result, before, after, changed, result.warnings)
-    where = origin(command=command, seed=seed, arrays={"data": X, "repair inputs": X_inputs})
+    where = describe_origin(command=command, seed=seed, arrays={"data": X, "repair inputs": X_inputs})
     return Report(repair_document(original, comparison, where, title=title, check=check))
 
 
@@ -96,50 +96,40 @@ def audit_report(
     Parameters
     ----------
     found : the result of `fairmend.audit` for `network`, `spec` and the data
-    data, y : the audited people, and their classes if known (a DataFrame's label column is read); None for an audit
-        of samples, which are drawn again with `seed`
+    data, y : the audited people, and their classes if known (a DataFrame's label column is read). Without data, the
+        report has no figures of accuracy; leave it out for an audit of samples
     title : the name of the network
     seed, command : the random seed and the command line, to be shown in the report
     """
-    from fairmend.evaluate.audit_document import FirstRows, Labels, audit_document, audit_warnings
+    from fairmend.evaluate.audit_document import LabelledFigures, audit_document, audit_warnings
     from fairmend.evaluate.groups import group_metrics
     from fairmend.evaluate.split import read_classes
     from fairmend.evaluate.utility import utility
 
+    if found.sampled and data is not None:
+        raise FairmendError("the audit was of samples, which its result holds, not of data. Leave out data and y")
     frame = data if is_frame(data) else None
-    if data is None:
-        X, arrays = sampled_inputs(network, spec, found.total, seed or 0, FirstRows(spec).most), {}
-    else:
+    labelled, arrays = LabelledFigures(), {}
+    if data is not None:
         X = spec.as_inputs(data, network.dtype)
         arrays = {"data": X}
-    if y is None and frame is not None and spec.label is not None and spec.label.column in frame.columns:
-        y = read_classes(spec, network, frame, "the data")
-    labels = Labels()
-    if y is not None:
-        labels = Labels(len(X), utility(network, X, y), group_metrics(network, spec, X, y))
-    where = origin(command=command, seed=seed, arrays=arrays)
+        if len(X) != found.total:
+            raise FairmendError(
+                f"the data has {len(X)} rows, but the audit was of {found.total}. Pass the data that you audited"
+            )
+        if y is None and frame is not None and spec.label is not None and spec.label.column in frame.columns:
+            y = read_classes(spec, network, frame, "the data")
+        if y is not None:
+            labelled = LabelledFigures(len(X), utility(network, X, y), group_metrics(network, spec, X, y))
     return Report(
         audit_document(
             network,
             spec,
             found,
-            X,
-            where,
+            describe_origin(command=command, seed=seed, arrays=arrays),
             title=title,
-            labels=labels,
+            labelled=labelled,
             frame=frame,
-            warnings=audit_warnings(network, found, X, labels),
+            warnings=audit_warnings(network, found, labelled),
         )
     )
-
-
-def sampled_inputs(net: Network, spec: Spec, samples: int, seed: int, most: int) -> np.ndarray:
-    """The first of the samples that an audit with this seed looked at."""
-    from fairmend.audit.input_blocks import sample_blocks
-
-    kept: list[np.ndarray] = []
-    for block in sample_blocks(spec, samples, seed, net.dtype):
-        kept.append(block)
-        if sum(map(len, kept)) >= most:
-            break
-    return np.concatenate(kept)[:most]

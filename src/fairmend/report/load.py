@@ -60,7 +60,7 @@ def _inconsistencies(document: Document) -> Iterator[str]:
     ranges = document.ranges
     if ranges.score not in _SCORES:
         yield f"ranges.score: {ranges.score!r:.40} is not one of {', '.join(_SCORES)}"
-    if any(span.state not in _STATES for span in (*ranges.before, *ranges.after)):
+    if any(entry.state not in _STATES for entry in (*ranges.before, *ranges.after)):
         yield f"ranges: a state is not one of {', '.join(_STATES)}"
     columns, repaired = len(document.pairs.columns), document.kind == REPAIR
     for number, pair in enumerate(document.pairs.rows):
