@@ -22,7 +22,7 @@ from rich.table import Table
 
 import fairmend
 import settings
-from fairmend.audit.unequal import find_unequal
+from fairmend.audit.neighbours import find_unequal
 from fairmend.metrics import balanced_accuracy
 
 SAMPLES = 100_000

@@ -21,7 +21,7 @@ from rich.progress import track
 from rich.table import Table
 
 import settings
-from fairmend.audit.unequal import find_unequal
+from fairmend.audit.neighbours import find_unequal
 from fairmend.bench.protocol import names, paper
 from fairmend.network import Network
 from fairmend.repair.baselines.care import care

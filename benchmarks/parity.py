@@ -19,7 +19,7 @@ from rich.table import Table
 
 import fairmend
 import settings
-from fairmend.audit.unequal import find_unequal
+from fairmend.audit.neighbours import find_unequal
 from fairmend.repair.calibrate import calibrate
 from fairmend.repair.head.dual import Dual
 from fairmend.repair.head.features import Box, Linear

@@ -15,7 +15,7 @@ from rich.console import Console
 
 import fairmend
 import settings
-from fairmend.audit.unequal import find_unequal
+from fairmend.audit.neighbours import find_unequal
 from fairmend.network import Affine, Network
 
 

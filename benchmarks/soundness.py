@@ -25,7 +25,7 @@ from rich.progress import Progress
 
 import fairmend
 from fairmend import Feature, Network, Spec, Verdict
-from fairmend.audit.unequal import find_unequal
+from fairmend.audit.neighbours import find_unequal
 from fairmend.bounds.rigorous import rigorous_bounds, rigorous_point_logits
 from fairmend.network import Activation, Affine
 from fairmend.repair.head.features import Linear

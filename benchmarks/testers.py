@@ -19,7 +19,7 @@ from rich.table import Table
 
 import fairmend
 import settings
-from fairmend.audit.unequal import find_unequal
+from fairmend.audit.neighbours import find_unequal
 
 PAPER = {"adf": 0.06, "eidig": 0.12, "neuronfair": 0.05, "grft": 0.16}
 WITHIN = 0.15

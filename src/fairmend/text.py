@@ -1,34 +1,132 @@
-"""Words in errors, and how values are compared as words."""
+"""Format values, shares and lists: the same text in the terminal, in JSON sentences and in the report.
+
+Nothing here is HTML, and nothing is escaped for it.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+__all__ = [
+    "as_text",
+    "count",
+    "first_line",
+    "listed",
+    "number",
+    "percent",
+    "plain_value",
+    "points",
+    "score",
+    "short",
+    "shown",
+    "suggest",
+]
+
+LONGEST = 80
+"""Characters of a name or value before `short` cuts it."""
+
+MOST_NAMES = 8
+"""Names that `listed` writes out before it counts the others."""
+
+_NBSP = "\N{NO-BREAK SPACE}"  # keeps a number and its unit on one line
+_MINUS = "\N{MINUS SIGN}"
+_NONE = "\N{EN DASH}"
+
+
+# Values
+
 
 def as_text(value: object) -> str:
-    """Return the text by which a value is compared: 1 and 1.0 are "1", True is "True"."""
+    """Return the text by which values are compared: 1 and 1.0 are "1", True is "True"."""
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
     return str(value).strip()
 
 
 def shown(value: object, most: int = 60) -> str:
-    """Return a value of the user's data as a message may show it: one short line, without control characters."""
+    """Return a value of the user's data for a message: one short line, with control characters escaped."""
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value)[: most + 1])
     return text if len(text) <= most else f"{text[:most]}…"
 
 
+def short(text: object, longest: int = LONGEST) -> str:
+    """Return a text with at most `longest` characters; an ellipsis marks the cut."""
+    whole = str(text)
+    return whole if len(whole) <= longest else f"{whole[: longest - 1]}…"
+
+
+def plain_value(value: object) -> str:
+    """Return one of the user's values, shortened; floats with six digits."""
+    return f"{value:.6g}" if isinstance(value, float) else short(value)
+
+
 def first_line(error: BaseException) -> str:
-    """Return what another library's error says, in one line; some say nothing at all."""
+    """Return the first line of another library's error message, or the name of its class if it has no message."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
 
+# Lists
+
+
+def listed(names: Sequence[str], joint: str = "and") -> str:
+    """Return "a, b and c"; of more than `MOST_NAMES` names, the first ones and the number of the others."""
+    if not names:
+        return ""
+    parts = [short(name) for name in names[:MOST_NAMES]]
+    if len(names) > MOST_NAMES:
+        parts.append(f"{len(names) - MOST_NAMES} others")
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {joint} {parts[-1]}"
+
+
 def suggest(word: str, known: Iterable[str]) -> str:
-    """Return a hint at the nearest known word, if one is near; case does not matter."""
+    """Return a hint that names the known word nearest to `word`, ignoring case; empty if none is near."""
     by_case = {name.casefold(): name for name in known}
     near = difflib.get_close_matches(word.casefold(), by_case, n=1)
     return f' (did you mean "{by_case[near[0]]}"?)' if near else ""
+
+
+# Numbers
+
+
+def percent(rate: float | None, digits: int = 1) -> str:
+    """Return a share as "12.5 %", and a dash for None.
+
+    Only a share of exactly 0 or 1 is written as 0 % or 100 %: a smaller one is "< 0.1 %", a larger one "> 99.9 %".
+    """
+    if rate is None:
+        return _NONE
+    if rate in (0, 1):
+        return f"{100 * rate:.0f}{_NBSP}%"
+    rounded, least = f"{100 * rate:.{digits}f}", 10.0**-digits
+    if float(rounded) == 0:
+        rounded = f"< {least:g}"
+    elif float(rounded) == 100:
+        rounded = f"> {100 - least:g}"
+    return f"{rounded}{_NBSP}%"
+
+
+def points(before: float | None, after: float | None) -> str:
+    """Return the change of a share in percentage points; empty if one of the two is None."""
+    if before is None or after is None:
+        return ""
+    change = 100 * (after - before)
+    return "unchanged" if abs(change) < 0.05 else f"{change:+.1f} points".replace("-", _MINUS)
+
+
+def number(value: float | None) -> str:
+    """Return a number with four digits, and a dash for None."""
+    return _NONE if value is None else f"{value:.4g}".replace("-", _MINUS)
+
+
+def score(value: float) -> str:
+    """Return a score with its sign and three digits."""
+    return f"{value:+.3g}".replace("-", _MINUS)
+
+
+def count(value: int) -> str:
+    """Return a whole number with thousands separators."""
+    return f"{value:,}"

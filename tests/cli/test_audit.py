@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -10,11 +11,12 @@ import pandas as pd
 import pytest
 
 import fairmend
-from fairmend.audit.unequal import find_unequal
+from fairmend.audit.neighbours import find_unequal
 from fairmend.evaluate import labelled
 from fairmend.evaluate.utility import utility
 from fairmend.network import Affine, Network
 from fairmend.tables import read_table
+from fairmend.text import percent
 from support.cli_case import Case, run, small_network, small_people, small_spec
 from support.peak_memory import SCRIPT, needs_proc
 
@@ -59,7 +61,7 @@ def test_somebody_unequal_is_exit_1_with_count_share_and_pairs_in_words(case):
     net, spec, people = small_network(), small_spec(), small_people()
     unequal = find_unequal(net, spec, people)
     assert result.exit_code == 1, result.stderr
-    for words in ("IDI-D", f"{unequal.count}", f"{100 * unequal.rate:.2f} %", "The same person", "instead of"):
+    for words in ("IDI-D", f"{unequal.count}", percent(unequal.rate, 2), "The same person", "instead of"):
         assert words in result.stdout
     for words in ("Accuracy", "Balanced accuracy", "AUC", "Group gaps, age in 4 bins", "Group gaps, gender"):
         assert words in result.stdout
@@ -71,7 +73,7 @@ def test_nobody_unequal_is_exit_0(case):
     indifferent().save(case.model)
     result = audit(case)
     assert result.exit_code == 0, result.stderr
-    assert "0.00 %" in result.stdout
+    assert re.search(rf"Their share +{percent(0)} *\n", result.stdout)
     assert "instead of" not in result.stdout
 
 
@@ -171,7 +173,7 @@ def test_several_outputs(case):
 
 
 def test_only_the_first_labelled_rows_are_kept(case, monkeypatch):
-    monkeypatch.setattr(labelled, "_MOST", 120)
+    monkeypatch.setattr(labelled, "_MOST_ROWS", 120)
     assert document(case)["labelled_rows"] == 120
     assert "on the first 120 rows" in audit(case).stdout
 

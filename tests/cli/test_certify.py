@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fairmend.audit.unequal import find_unequal
+from fairmend.audit.neighbours import find_unequal
 from fairmend.network import Affine, Network
 from fairmend.spec import Feature, Spec
 from support.cli_case import Case, run, small_network, small_people, small_spec
@@ -49,7 +49,7 @@ def test_all_fair_exits_0(case):
     make_fair(case)
     result = certify(case)
     assert result.exit_code == 0, result.stderr
-    assert "FAIR 200 100.0%" in " ".join(result.stdout.split())
+    assert "FAIR 200 100 %" in " ".join(result.stdout.split())
     assert "Treated unequally" not in result.stdout
 
 

@@ -1,9 +1,13 @@
 """The figures mean what their names say."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from fairmend.errors import FairmendError
 from fairmend.evaluate.utility import utility, utility_of
@@ -86,6 +90,32 @@ def test_auc_is_the_share_of_pairs_ranked_right(rows):
     assert (both.auc, both.average_precision) == (figures.auc, figures.average_precision)
 
 
+@given(st.lists(st.tuples(st.booleans(), st.floats(-4, 4, width=16)), min_size=2, max_size=60))
+def test_ranking_figures_are_those_of_scikit_learn(rows):
+    y, scores = (np.array(side) for side in zip(*rows, strict=True))
+    figures = utility_of(scores.astype(np.float32), y.astype(int))
+    if y.all() or not y.any():
+        assert (figures.auc, figures.average_precision) == (None, None)
+        return
+    assert figures.auc == pytest.approx(roc_auc_score(y, scores), abs=1e-12)
+    assert figures.average_precision == pytest.approx(average_precision_score(y, scores), abs=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("digits", [0, 1, 8])  # from many ties to none
+def test_ranking_figures_of_many_rows_are_those_of_scikit_learn(classes, digits):
+    rng = np.random.default_rng(classes)
+    logits = rng.normal(size=(5_000, classes)).round(digits).astype(np.float32)
+    y = rng.integers(0, classes, 5_000)
+    wide = logits.astype(float)
+    powers = np.exp(wide - wide.max(axis=1, keepdims=True))
+    shares = powers / powers.sum(axis=1, keepdims=True)
+    columns = {1: wide[:, 1] - wide[:, 0]} if classes == 2 else dict(enumerate(shares.T))
+    figures = utility_of(logits, y)
+    for found, metric in ((figures.auc, roc_auc_score), (figures.average_precision, average_precision_score)):
+        assert found == pytest.approx(np.mean([metric(y == k, values) for k, values in columns.items()]), abs=1e-9)
+
+
 def test_auc_of_several_classes_is_the_mean_of_each_against_the_rest():
     rng = np.random.default_rng(0)
     logits, y = rng.normal(size=(200, 4)).astype(np.float32), rng.integers(0, 3, 200)  # nobody is of class 3
@@ -103,3 +133,20 @@ def test_changed_compares_with_the_original():
     assert utility(before, X, y).changed is None
     assert utility(before, X, y, before).changed == 0
     assert utility(after, X, y, before).changed == pytest.approx((before.predict(X) != after.predict(X)).mean())
+
+
+def test_figures_load_neither_scikit_learn_nor_fairlearn_nor_torch():
+    code = (
+        "import sys, numpy as np\n"
+        "from fairmend.evaluate.groups import group_metrics_of\n"
+        "from fairmend.evaluate.labelled import LabelledRows\n"
+        "from fairmend.evaluate.utility import utility_of\n"
+        "from fairmend.spec import Feature, Spec\n"
+        "y, predicted = np.array([0, 1, 0, 1]), np.array([0, 1, 1, 1])\n"
+        "assert utility_of(np.array([-1.0, 1.0, 2.0, 3.0]), y).auc == 0.75\n"
+        "spec = Spec([Feature('sex', 'categorical', categories=('f', 'm'), protected=True)])\n"
+        "(found,) = group_metrics_of(spec, {'sex': np.array(['f', 'f', 'm', 'm'])}, predicted, y)\n"
+        "assert found.equalized_odds_difference == 1\n"
+        "assert not {'sklearn', 'scipy', 'fairlearn', 'torch'} & set(sys.modules), sorted(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fairmend
-from fairmend.audit.unequal import sample_unequal
+from fairmend.audit.neighbours import sample_unequal
 from fairmend.datasets import load
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network

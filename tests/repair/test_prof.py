@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fairmend
 from fairmend import FairmendError, Feature, Spec
-from fairmend.audit.unequal import find_unequal, sample_unequal
+from fairmend.audit.neighbours import find_unequal, sample_unequal
 from fairmend.network import Affine, Network
 from fairmend.prove.proof import prove_regions
 from support.repair_cases import sampled

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairmend.evaluate.document import Pair
-from fairmend.evaluate.text import listed, percent, points
 from fairmend.report.page import LARGEST, render
 from support.html_page import Page
 from support.report_cases import HOSTILE, audit_of, hostile, repair_of
@@ -120,14 +119,3 @@ def test_the_page_shrinks_until_it_fits_whatever_a_row_costs(monkeypatch):
 def test_a_pair_needs_no_answer_after():
     pair = Pair(0, [], [], [], [0, 1], [0.0, 1.0])
     assert pair.answers_after is None
-
-
-def test_numbers_as_people_write_them():
-    shown = [percent(rate).replace("\N{NO-BREAK SPACE}", " ") for rate in (None, 0, 1, 0.123456, 1e-6, 1 - 1e-6)]
-    assert shown == ["–", "0 %", "100 %", "12.3 %", "< 0.1 %", "> 99.9 %"]
-    assert points(0.5, 0.51) == "+1.0 points"
-    assert points(0.51, 0.5) == "−1.0 points"
-    assert points(0.5, 0.5) == "unchanged"
-    assert listed(["a"]) == "a"
-    assert listed(["a", "b", "c"], "or") == "a, b or c"
-    assert listed(list("abcdefghijkl")).endswith("h and 4 others")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fairmend
-from fairmend.audit.unequal import find_unequal
+from fairmend.audit.neighbours import find_unequal
 from fairmend.network import Affine, Network
 from fairmend.search import SearchResult
 from support.search_cases import METHODS, biased, blind, people, spec

@@ -9,7 +9,8 @@ from hypothesis import given
 
 from fairmend.spec import Spec
 from fairmend.spec.toml import toml_bytes
-from fairmend_check.spec import read_spec, spec_digest
+from fairmend_check.spec import read_spec
+from fairmend_check.spec_toml import spec_digest
 from support.spec_cases import refused
 from support.strategies_spec import specs, unhurried
 

@@ -4,7 +4,7 @@ import pytest
 
 from fairmend.spec import Feature, Label, Spec
 from fairmend.spec.validation import scale_parameters
-from fairmend_check.refused import Refused
+from fairmend_check.errors import CheckError
 from fairmend_check.spec import read_spec
 from support.spec_cases import AGE, DROPPED_RACE, GAIN, HOURS, refused
 
@@ -101,7 +101,7 @@ def test_what_makes_no_sense_is_refused(change, words):
         Feature("race", **(plain | change))
     entry = {key: value for key, value in (plain | change).items() if value is not None}
     entry |= {"name": "race", "categories": list(entry["categories"])}
-    with pytest.raises(Refused):
+    with pytest.raises(CheckError):
         read_spec({"feature": [entry, {"name": "s", "kind": "integer", "range": [0, 1], "protected": True}]}, "spec")
 
 
@@ -110,7 +110,7 @@ def test_a_missing_number_must_be_a_possible_one(missing):
     with refused('"age"', "missing"):
         Feature("age", "integer", range=(18, 60), missing=missing)
     entry = {"name": "age", "kind": "integer", "range": [18, 60], "missing": missing, "protected": True}
-    with pytest.raises(Refused):
+    with pytest.raises(CheckError):
         read_spec({"feature": [entry]}, "spec")
 
 

@@ -1,4 +1,4 @@
-"""What an audit found: how many are treated unequally, and the worst pairs in the user's own values."""
+"""The result of an audit: how many inputs are treated unequally, and the worst pairs in the user's own values."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.arrays import FloatArray
-from fairmend.audit.look import lead
+from fairmend.arrays import Bools, FloatArray
+from fairmend.audit.neighbours import class_lead
 from fairmend.network import Network
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.spec.encoding import decode_columns
 
-_Z = 1.959963984540054  # of 95 %, two-sided
+__all__ = ["AuditPair", "AuditResult", "ExaminedInputs", "make_pairs", "user_values", "wilson_interval"]
+
+_Z = 1.959963984540054  # the normal quantile of a two-sided 95 % interval
 
 
 @dataclass(frozen=True, eq=False)
 class AuditPair:
-    """Two similar people with two answers.
+    """Two similar people with different predictions.
 
     Attributes
     ----------
-    row : which of the audited inputs the first is, counted from 0
-    values, other_values : both in the user's own values, by feature
-    answers : the classes of the two
-    scores : of one output the two logits; of several, by how much the first one's class leads the other's, in both
-    difference : in words, how the other differs
-    x, other : both as the network reads them (width,)
+    row : the first person's row among the audited inputs, counted from 0
+    values, other_values : both people in the user's own values, by feature
+    answers : both predictions
+    scores : with one output, both logits; with several, the lead of the first person's class over the other's, in both
+    difference : how the other person differs, as a phrase
+    x, other : both people as the network reads them (width,)
     """
 
     row: int
@@ -44,16 +46,16 @@ class AuditPair:
 
     @property
     def gap(self) -> float:
-        """By how much the scores differ."""
+        """The difference between the two scores."""
         return abs(self.scores[0] - self.scores[1])
 
     def describe(self) -> str:
-        """Return the pair in words."""
-        first, second = (f"answer {a}, score {s:.4g}" for a, s in zip(self.answers, self.scores, strict=True))
+        """Return the pair as a line of text."""
+        first, second = (f"prediction {a}, score {s:.4g}" for a, s in zip(self.answers, self.scores, strict=True))
         return f"row {self.row}: {first}; {self.difference}: {second}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain data."""
+        """Return the pair as plain data."""
         return {
             "row": self.row,
             "values": dict(self.values),
@@ -65,20 +67,42 @@ class AuditPair:
         }
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class AuditResult:
-    """How many inputs have a neighbour with another answer than their own.
+@dataclass(frozen=True, eq=False)
+class ExaminedInputs:
+    """The first of the audited inputs, kept so that a report need not draw, encode or scan them again.
+
+    At most 20,000 inputs, and at most 5 million numbers, are kept.
 
     Attributes
     ----------
-    count, total : the inputs treated unequally, of how many
-    pairs : the worst pairs, the largest difference in score first; equal people once
-    exact : whether every neighbour was looked at; else `count` is a lower bound
-    sampled : whether the inputs are samples of the input space (IDI-S) rather than given ones (IDI-D)
-    interval : 95 % interval (Wilson) of the rate in the whole input space, None where the inputs were given; where
-        not exact, only its lower end holds
-    evaluations : how many scores were computed
-    seconds : how long it took
+    X : (rows, width), the inputs as the network reads them
+    unequal : bool (rows,), which of them are treated unequally, as counted by the audit
+    other : (rows, width), a neighbour with another prediction for each unequal input, NaN elsewhere; None if the audit
+        decided without one (it compares scores over whole neighbourhoods where it can)
+    first_row : the row of the first input among all audited inputs
+    """
+
+    X: FloatArray
+    unequal: Bools
+    other: FloatArray | None = None
+    first_row: int = 0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AuditResult:
+    """How many inputs have a neighbour with another prediction than their own.
+
+    Attributes
+    ----------
+    count, total : the number of inputs treated unequally, and of all inputs
+    pairs : the worst pairs, the largest difference in score first; equal inputs appear once
+    exact : whether every neighbour was compared; otherwise `count` is a lower bound
+    sampled : whether the inputs are samples of the input space (IDI-S) or given inputs (IDI-D)
+    interval : 95 % interval (Wilson) of the rate in the whole input space, None for given inputs; if not exact, only
+        its lower end holds
+    evaluations : the number of scores computed
+    seconds : the time taken
+    examined : the first of the inputs, for reports; not part of `as_dict`
     """
 
     count: int
@@ -89,6 +113,7 @@ class AuditResult:
     interval: tuple[float, float] | None
     evaluations: int
     seconds: float
+    examined: ExaminedInputs
 
     @property
     def idi_rate(self) -> float:
@@ -96,14 +121,14 @@ class AuditResult:
         return self.count / self.total
 
     def __repr__(self) -> str:
-        """How many, of what, how sure."""
+        """Return the count, the share, the interval, and whether they are exact."""
         what = "sampled inputs" if self.sampled else "inputs"
         how = "exact" if self.exact else "neighbours sampled: a lower bound"
         between = f", 95 % interval {self.interval[0]:.2%} to {self.interval[1]:.2%}" if self.interval else ""
         return f"AuditResult({self.count:,} of {self.total:,} {what}, {self.idi_rate:.2%}{between}, {how})"
 
     def describe(self) -> str:
-        """Return the finding in words, with the worst pairs."""
+        """Return the result as text, with the worst pairs."""
         least = "" if self.exact else "at least "
         what = "samples of the input space" if self.sampled else "inputs"
         lines = [f"{least}{self.count:,} of {self.total:,} {what} ({self.idi_rate:.2%}) are treated unequally"]
@@ -112,7 +137,7 @@ class AuditResult:
         return "\n".join([*lines, *(pair.describe() for pair in self.pairs)])
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain data; rates are from 0 to 1."""
+        """Return the result as plain data; rates are from 0 to 1."""
         return {
             "count": self.count,
             "total": self.total,
@@ -127,13 +152,13 @@ class AuditResult:
 
 
 def make_pairs(net: Network, spec: Spec, rows: Sequence[int], X: FloatArray, other: FloatArray) -> list[AuditPair]:
-    """Return the pairs of X and their neighbours (pairs, width), as the network answers them, the worst first."""
+    """Return the pairs of X (pairs, width) and their neighbours `other` (pairs, width), the worst first."""
     other = keep_ignored_features(net, spec, X, other)
     logits, theirs = net.logits(X), net.logits(other)
     answers = np.stack([net.predict(X), net.predict(other)], axis=1)
     scores = np.stack([logits, theirs], axis=1)
     if logits.ndim > 1:
-        scores = np.stack([lead(side, *answers.T) for side in (logits, theirs)], axis=1)
+        scores = np.stack([class_lead(side, *answers.T) for side in (logits, theirs)], axis=1)
     values, other_values = _records(spec, X), _records(spec, other)
     pairs = [
         AuditPair(
@@ -152,11 +177,11 @@ def make_pairs(net: Network, spec: Spec, rows: Sequence[int], X: FloatArray, oth
 
 
 def user_values(spec: Spec, X: FloatArray) -> dict[str, list[Any]]:
-    """Return X (rows, width) in the user's own values, by feature; real numbers with as many digits as X has."""
+    """Return X (rows, width) in the user's own values, by feature; continuous ones with as many digits as X has."""
     digits = np.finfo(X.dtype).precision + 1
     values = {f.name: decode_columns(f, X[:, spec.columns(f.name)]).tolist() for f in spec.features}
-    real = [f.name for f in spec.features if f.kind == "continuous"]
-    return values | {name: [float(f"{value:.{digits}g}") for value in values[name]] for name in real}
+    continuous = [f.name for f in spec.features if f.kind == "continuous"]
+    return values | {name: [float(f"{value:.{digits}g}") for value in values[name]] for name in continuous}
 
 
 def _records(spec: Spec, X: FloatArray) -> list[dict[str, Any]]:
@@ -164,10 +189,10 @@ def _records(spec: Spec, X: FloatArray) -> list[dict[str, Any]]:
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
-def wilson(count: int, total: int) -> tuple[float, float]:
-    """Return the 95 % interval of a rate of which `count` of `total` samples were seen (Wilson, 1927)."""
+def wilson_interval(count: int, total: int) -> tuple[float, float]:
+    """Return the 95 % interval of a rate, given `count` of `total` samples (Wilson, 1927)."""
     rate, square = count / total, _Z**2
     middle = (rate + square / (2 * total)) / (1 + square / total)
     half = _Z * math.sqrt(rate * (1 - rate) / total + square / (4 * total**2)) / (1 + square / total)
-    # At the ends the formula is 0 and 1 but for rounding.
+    # At the ends the formula gives 0 and 1 up to rounding.
     return (0.0 if count == 0 else middle - half), (1.0 if count == total else middle + half)

@@ -1,4 +1,4 @@
-"""`fairmend.audit`: how many inputs have a neighbour with another answer (IDI-D on data, IDI-S on samples)."""
+"""`fairmend.audit`: count the inputs that are treated unequally, in data (IDI-D) or in samples (IDI-S)."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 
-from fairmend.arrays import FloatArray
-from fairmend.audit.look import Around, Everywhere, enumerable
-from fairmend.audit.result import AuditPair, AuditResult, make_pairs, wilson
-from fairmend.audit.stream import Inputs, blocks, known_length, sample_blocks
+from fairmend.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.audit.input_blocks import Inputs, known_length, sample_blocks, stream_blocks
+from fairmend.audit.neighbours import ExhaustiveScan, RandomScan, ScanResult, WorstNeighbours, can_enumerate
+from fairmend.audit.result import AuditPair, AuditResult, ExaminedInputs, make_pairs, wilson_interval
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 
+__all__ = ["Witnesses", "audit"]
+
 _logger = logging.getLogger(__name__)
 
+# What an audit keeps for reports: so many inputs, or fewer if they are wide.
+_EXAMINED_ROWS, _EXAMINED_NUMBERS = 20_000, 5_000_000
 
-Witnesses = Callable[[npt.NDArray[np.int64], FloatArray, FloatArray], None]
-"""Called with rows (k,), their inputs (k, width) and for each its worst neighbour (k, width)."""
+Witnesses = Callable[[Ints, FloatArray, FloatArray], None]
+"""Called with rows (k,), their inputs (k, width) and the worst neighbour of each (k, width)."""
 
 
 def audit(
@@ -38,43 +41,45 @@ def audit(
     progress: Progress | None = None,
     witnesses: Witnesses | None = None,
 ) -> AuditResult:
-    """Count the inputs that have a neighbour with another answer, and show the worst.
+    """Count the inputs that have a neighbour with another prediction, and return the worst pairs.
 
     Parameters
     ----------
-    net, spec : the network, and which people count as similar.
-    X : inputs, encoded or as a DataFrame, or an iterator of chunks of either; memory does not grow with it. None:
-        uniform samples of the spec's input space.
-    samples, seed : how many samples, where X is None, and the seed of every random choice.
-    per_row : how many random neighbours to look at where a neighbourhood is no finite set (or one of more than ten
-        million points); all others are looked at whole.
-    pairs : how many of the worst pairs to keep.
-    progress : called with the stage, the inputs done and the inputs in all.
+    net, spec : the network, and the spec that defines which people are similar.
+    X : the inputs, encoded or as a DataFrame, or an iterator over chunks of either; memory use does not grow with
+        their number. None audits uniform samples of the spec's input space.
+    samples : how many samples to draw if X is None.
+    seed : random seed.
+    per_row : how many random neighbours to compare if a neighbourhood is not finite or has more than ten million
+        points; smaller neighbourhoods are always compared in full.
+    pairs : how many of the worst pairs to return.
+    progress : called with the stage, the number of inputs done and the number of all inputs.
     witnesses : called, block by block, with every unequal input and its worst neighbour.
     """
     network = load_network(net)
     started = time.perf_counter()
     _check(network, spec, X is None, samples=samples, per_row=per_row, pairs=pairs)
-    look = Everywhere(network, spec) if enumerable(spec) else Around(network, spec, per_row, seed)
+    scanner = ExhaustiveScan(network, spec) if can_enumerate(spec) else RandomScan(network, spec, per_row, seed)
     stream: Iterator[FloatArray]
     if X is None:
         stream, expected = sample_blocks(spec, samples, seed, network.dtype), samples
     else:
-        stream, expected = blocks(spec, X, network.dtype), known_length(X)
-    # Twice as many as asked for, because their order is only known up to rounding yet.
-    _logger.info("audit by looking %s", "at every neighbour" if look.exact else f"at {per_row} random neighbours each")
-    leaders = _Leaders(2 * pairs)
+        stream, expected = stream_blocks(spec, X, network.dtype), known_length(X)
+    _logger.info("audit compares %s", "every neighbour" if scanner.exact else f"{per_row} random neighbours per input")
+    # Twice as many as asked for: their order is only known up to rounding so far.
+    leaders, examined = _Leaders(2 * pairs), _FirstInputs(spec)
     count = total = evaluations = 0
     for block in stream:
-        found = look.look(block)
+        found = scanner.scan(block)
         rows = np.flatnonzero(found.unequal)
         leaders.add(total + rows, block[rows], found.gap[rows])
+        examined.add(block, found)
         if witnesses is not None and len(rows):
-            worst = look.worst(block[rows])
-            # Whose score is 0 up to its last bits may have lost the other answer in another batch.
-            sure = worst.found.unequal
-            people = block[rows[sure]]
-            witnesses(total + rows[sure], people, keep_ignored_features(network, spec, people, worst.other[sure]))
+            worst = scanner.worst(block[rows])
+            # A score that is 0 up to its last bits may have another sign in another batch.
+            sure = worst.unequal
+            inputs = block[rows[sure]]
+            witnesses(total + rows[sure], inputs, keep_ignored_features(network, spec, inputs, worst.other[sure]))
         count, total, evaluations = count + len(rows), total + len(block), evaluations + found.points
         if progress is not None:
             progress("audit", total, expected)
@@ -82,13 +87,40 @@ def audit(
     return AuditResult(
         count=count,
         total=total,
-        pairs=_pairs(network, spec, look, leaders, pairs),
-        exact=look.exact,
+        pairs=_worst_pairs(network, spec, scanner, leaders, pairs),
+        exact=scanner.exact,
         sampled=X is None,
-        interval=wilson(count, total) if X is None else None,
+        interval=wilson_interval(count, total) if X is None else None,
         evaluations=evaluations,
         seconds=time.perf_counter() - started,
+        examined=examined.kept(),
     )
+
+
+class _FirstInputs:
+    """Keeps the first inputs of a stream and what the scan found about them."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._left = max(1, min(_EXAMINED_ROWS, _EXAMINED_NUMBERS // spec.width))
+        self._inputs: list[FloatArray] = []
+        self._unequal: list[Bools] = []
+        self._others: list[FloatArray] = []
+
+    def add(self, X: FloatArray, found: ScanResult) -> None:
+        """Add the next inputs X (k, width), as long as there is room."""
+        room = slice(min(len(X), self._left))
+        if room.stop == 0:
+            return
+        self._left -= room.stop
+        self._inputs.append(X[room].copy())
+        self._unequal.append(found.unequal[room].copy())
+        if isinstance(found, WorstNeighbours):
+            self._others.append(found.other[room].copy())
+
+    def kept(self) -> ExaminedInputs:
+        """Return the inputs kept."""
+        others = np.concatenate(self._others) if self._others else None
+        return ExaminedInputs(np.concatenate(self._inputs), np.concatenate(self._unequal), others)
 
 
 class _Leaders:
@@ -99,12 +131,12 @@ class _Leaders:
         self._kept: dict[bytes, tuple[float, int, FloatArray]] = {}
         self._least = -np.inf
 
-    def add(self, rows: npt.NDArray[np.int64], X: FloatArray, gap: npt.NDArray[np.float64]) -> None:
-        """Take in some of the inputs X (k, width), which are the rows (k,) of all."""
+    def add(self, rows: Ints, X: FloatArray, gap: Floats) -> None:
+        """Add inputs X (k, width) with their rows (k,) among all inputs and their gaps (k,)."""
         chosen = np.flatnonzero(gap >= self._least)
         if len(chosen) == 0 or self._most == 0:
             return
-        # Equal inputs stand together, the first row first; of each the first is kept.
+        # Of equal inputs, keep the first row.
         _, first = np.unique(X[chosen], axis=0, return_index=True)
         for i in chosen[np.sort(first)][np.argsort(-gap[chosen[np.sort(first)]], kind="stable")[: self._most]]:
             self._kept.setdefault(X[i].tobytes(), (float(gap[i]), int(rows[i]), X[i].copy()))
@@ -114,18 +146,20 @@ class _Leaders:
             self._least = best[-1][1][0]
 
     def kept(self) -> tuple[list[int], list[FloatArray]]:
-        """Return their rows, and the inputs (width,) themselves."""
+        """Return the rows and the inputs (width,)."""
         return [row for _, row, _ in self._kept.values()], [x for _, _, x in self._kept.values()]
 
 
-def _pairs(net: Network, spec: Spec, look: Everywhere | Around, leaders: _Leaders, most: int) -> tuple[AuditPair, ...]:
-    """Look once more at the leaders, with the network itself at every point."""
+def _worst_pairs(
+    net: Network, spec: Spec, scanner: ExhaustiveScan | RandomScan, leaders: _Leaders, most: int
+) -> tuple[AuditPair, ...]:
+    """Find the worst neighbours of the leaders with the network itself, and return the worst pairs."""
     rows, inputs = leaders.kept()
     if not rows:
         return ()
     X = np.stack(inputs)
-    worst = look.worst(X)
-    sure = np.flatnonzero(worst.found.unequal)
+    worst = scanner.worst(X)
+    sure = np.flatnonzero(worst.unequal)
     return tuple(make_pairs(net, spec, [rows[i] for i in sure], X[sure], worst.other[sure])[:most])
 
 

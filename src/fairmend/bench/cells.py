@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairmend.atomic import write_atomically
-from fairmend.audit.unequal import find_unequal
+from fairmend.audit.neighbours import find_unequal
 from fairmend.bench.protocol import Setting
 from fairmend.evaluate.utility import utility
 from fairmend.network import Network

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+import pandas as pd
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -16,21 +17,18 @@ from fairmend.arrays import FloatArray
 from fairmend.atomic import check_folder, staged_folder
 from fairmend.audit.result import AuditResult
 from fairmend.audit.run import audit
-from fairmend.audit.stream import encode_chunk
 from fairmend.cli.console import bars, console, group_figures, group_heading, show_json, show_pairs, show_warnings
 from fairmend.cli.inputs import load_model
 from fairmend.cli.report import REPORT_FILES, show_report, write_report
 from fairmend.errors import FairmendError
-from fairmend.evaluate.audit_document import FirstRows, Labels, audit_document
-from fairmend.evaluate.compare import percent
-from fairmend.evaluate.labelled import Labelled
+from fairmend.evaluate.audit_document import LabelledFigures, audit_document, audit_warnings
+from fairmend.evaluate.labelled import LabelledRows
 from fairmend.evaluate.pairs_file import PairsFile
-from fairmend.evaluate.provenance import origin
+from fairmend.evaluate.provenance import describe_origin
 from fairmend.network import Network
-from fairmend.report.api import sampled_inputs
 from fairmend.spec import Spec
-from fairmend.spec.sanity import spec_warnings
 from fairmend.tables import TableStream, stream_table
+from fairmend.text import percent
 
 NOBODY_UNEQUAL, SOMEBODY_UNEQUAL = 0, 1
 
@@ -55,7 +53,8 @@ def run_audit(
     if report is not None:
         check_folder(report, list(REPORT_FILES), inputs, "--report, or --no-report")
     table = None if data is None else stream_table(data)
-    labelled, first = Labelled(spec, net), FirstRows(spec)
+    labelled = LabelledRows(spec, net)
+    first: list[pd.DataFrame] = []
     with PairsFile(out, spec, net, inputs) as file, bars(quiet=json_output) as progress:
         result = audit(
             net,
@@ -67,30 +66,29 @@ def run_audit(
             progress=lambda _, done, total: progress("audit", done, total if table is None else table.total),
             witnesses=None if out is None else file.write,
         )
+    figures = LabelledFigures(labelled.rows, labelled.utility, labelled.groups)
+    warnings = audit_warnings(net, result, figures)
     if report is not None:
         sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
-        X = first.inputs() if data is not None else sampled_inputs(net, spec, samples, seed, first.most)
         described = audit_document(
             net,
             spec,
             result,
-            X,
-            origin(sources, command=command, seed=seed),
+            describe_origin(sources, command=command, seed=seed),
             title=_title(model, data),
-            labels=Labels(labelled.rows, labelled.utility, labelled.groups),
-            frame=first.frame,
+            labelled=figures,
+            frame=first[0] if first else None,
+            warnings=warnings,
         )
         with staged_folder(report) as stage:
             write_report(stage, described)
-    auc = None if labelled.utility is None else labelled.utility.auc
-    doubts = [] if data is None else spec_warnings(net.predict(first.inputs()), auc)
     page = None if report is None else report / "report.html"
     if json_output:
-        show_json({**_document(model, data, seed, out, result, labelled), "report": page, "warnings": doubts})
+        show_json({**_document(model, data, seed, out, result, labelled), "report": page, "warnings": warnings})
     else:
         _show(console(), _title(model, data), result, labelled)
         _show_pairs(console(), spec, net.outputs, result)
-        show_warnings(console(), doubts)
+        show_warnings(console(), warnings)
         if out is not None:
             console().print(Text.assemble("\nEverybody treated unequally is in ", (str(out), "bold")))
         if page is not None:
@@ -103,23 +101,24 @@ def _title(model: Path, data: Path | None) -> str:
 
 
 def _encoded(
-    spec: Spec, net: Network, table: TableStream, labelled: Labelled, first: FirstRows
+    spec: Spec, net: Network, table: TableStream, labelled: LabelledRows, first: list[pd.DataFrame]
 ) -> Iterator[FloatArray]:
     """Yield the pieces of the file as the network reads them; gather those that have a label, and the first."""
     done = 0
     for frame in table:
         try:
-            X = encode_chunk(spec, frame, done, net.dtype)
+            X = spec.as_inputs(frame, net.dtype, first_row=done)
         except FairmendError as error:
             raise FairmendError(f"{table.path}: {error}") from error
         labelled.add(frame, X)
-        first.add(frame, X)
+        if not first:
+            first.append(frame)
         done += len(frame)
         yield X
 
 
 def _document(
-    model: Path, data: Path | None, seed: int, out: Path | None, result: AuditResult, labelled: Labelled
+    model: Path, data: Path | None, seed: int, out: Path | None, result: AuditResult, labelled: LabelledRows
 ) -> dict[str, object]:
     utility = labelled.utility
     return {
@@ -137,7 +136,7 @@ def _document(
     }
 
 
-def _show(screen: Console, title: str, result: AuditResult, labelled: Labelled) -> None:
+def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledRows) -> None:
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False)
     table.add_column("")
     table.add_column("", justify="right")
@@ -146,10 +145,10 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: Labelled) 
     table.add_row("Samples of the input space" if result.sampled else "People in the file", f"{result.total:,}")
     figure = "IDI-S" if result.sampled else "IDI-D"
     table.add_row(f"Treated unequally ({figure})", Text(f"{least}{result.count:,}", style=style))
-    table.add_row("Their share", Text(f"{least}{100 * result.idi_rate:.2f} %", style=style))
+    table.add_row("Their share", Text(f"{least}{percent(result.idi_rate, 2)}", style=style))
     if result.interval:
         low, high = result.interval
-        table.add_row("95 % interval", f"{100 * low:.2f} % to {100 * high:.2f} %")
+        table.add_row("95 % interval", f"{percent(low, 2)} to {percent(high, 2)}")
     table.add_row("Scores computed", f"{result.evaluations:,}")
     table.add_row("Seconds", f"{result.seconds:.2f}")
     _add_utility(table, labelled)
@@ -164,7 +163,7 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: Labelled) 
         )
 
 
-def _add_utility(table: Table, labelled: Labelled) -> None:
+def _add_utility(table: Table, labelled: LabelledRows) -> None:
     utility = labelled.utility
     if utility is None:
         return

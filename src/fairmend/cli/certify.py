@@ -22,6 +22,7 @@ from fairmend.prove.certify import certify
 from fairmend.prove.result import CertifyResult, Verdict
 from fairmend.spec import Spec
 from fairmend.spec.sanity import spec_warnings
+from fairmend.text import percent
 
 ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
 
@@ -96,7 +97,7 @@ def _show(screen: Console, result: CertifyResult, spec: Spec, rows: npt.NDArray[
     for verdict, (style, meaning) in _MEANING.items():
         count = result.counts[verdict.value]
         table.add_row(
-            Text(verdict.name, style=style if count else "dim"), f"{count:,}", f"{count / len(result):.1%}", meaning
+            Text(verdict.name, style=style if count else "dim"), f"{count:,}", percent(count / len(result)), meaning
         )
     table.caption = f"{len(result):,} people, engine {result.engine}, {result.seconds:.2f} s"
     table.caption_justify = "left"

@@ -12,10 +12,11 @@ from rich.text import Text
 
 from fairmend.cli.console import console, show_json
 from fairmend.errors import FairmendError
-from fairmend.report.api import DATA_NAME, PAGE_NAME, Report, load_report
+from fairmend.report import Report, load_report
+from fairmend.report.report import DATA_NAME, PAGE_NAME
 
 if TYPE_CHECKING:
-    from fairmend.evaluate.compare import Comparison
+    from fairmend.evaluate.compare import RepairComparison
     from fairmend.evaluate.document import Document
     from fairmend.network import Network
 
@@ -50,7 +51,7 @@ def write_report(folder: Path, document: Document) -> None:
 
 def describe_repair(
     original: Network,
-    comparison: Comparison,
+    comparison: RepairComparison,
     folder: Path,
     stage: Path,
     repaired: str,
@@ -59,7 +60,7 @@ def describe_repair(
     seed: int,
 ) -> Document:
     """Describe a repair whose files lie in `stage` and will lie in `folder`; `repaired` is the name of its model."""
-    from fairmend.evaluate.provenance import origin
+    from fairmend.evaluate.provenance import describe_origin
     from fairmend.evaluate.repair_document import repair_document
 
     files, check = {**sources, "repaired model": stage / repaired}, None
@@ -67,7 +68,7 @@ def describe_repair(
     if certificate.exists():
         files["certificate"] = certificate
         check = shlex.join(["fairmend", "check", str(folder / certificate.name), str(folder / repaired)])
-    where = origin(files, command=command, seed=seed)
+    where = describe_origin(files, command=command, seed=seed)
     return repair_document(original, comparison, where, title=sources["model"].name, check=check)
 
 

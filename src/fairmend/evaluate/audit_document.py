@@ -1,140 +1,119 @@
-"""The report's document of an audit."""
+"""The document of an audit's report, from the result of the audit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fairmend._version import __version__
-from fairmend.arrays import FloatArray
-from fairmend.audit.look import enumerable
-from fairmend.audit.result import AuditResult
-from fairmend.audit.unequal import find_unequal, sample_unequal
-from fairmend.evaluate.document import AUDIT, FORMAT, VERSION, Audit, Document, Origin, Ranges
-from fairmend.evaluate.flips import evenly, find_twins
-from fairmend.evaluate.group_gaps import group_features
+from fairmend.audit.result import AuditResult, ExaminedInputs
+from fairmend.evaluate.document import AUDIT, FORMAT, VERSION, Audit, Document, Origin, ScoreRanges
+from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import GroupMetrics, protected_values
-from fairmend.evaluate.pairs import pairs_of
-from fairmend.evaluate.score_ranges import by_score, score_kind, spans
-from fairmend.evaluate.shared import answer_words, similar
-from fairmend.evaluate.text import short
+from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
+from fairmend.evaluate.pair_table import tabulate_pairs
+from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
+from fairmend.evaluate.spec_summary import class_names, describe_similarity
 from fairmend.evaluate.utility import Utility
 from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.spec.sanity import spec_warnings
+from fairmend.text import short
 
-MOST_ROWS = 20_000
-"""So many of the audited inputs are looked at once more, for who they are and what changes their answer."""
+__all__ = ["LabelledFigures", "audit_document", "audit_warnings"]
 
-MOST_POINTS = 5_000_000
-MOST_NUMBERS = 5_000_000
-MOST_SPANS = 240
-MOST_WORST = 20
+_MOST_RANGES = 240
+_MOST_WORST = 20
 
 
 @dataclass(frozen=True)
-class Labels:
-    """What the network is good for on the rows that have a label; empty where there are none."""
+class LabelledFigures:
+    """How good the network is on the rows with a label; empty without such rows."""
 
     rows: int = 0
     utility: Utility | None = None
     groups: tuple[GroupMetrics, ...] = ()
 
 
-class FirstRows:
-    """Keeps the first rows of a stream, as many as the report looks at, and the first piece as the user wrote it."""
+def audit_warnings(net: Network, result: AuditResult, labelled: LabelledFigures) -> list[str]:
+    """Return the signs that the spec does not describe what the network was trained with.
 
-    def __init__(self, spec: Spec) -> None:
-        """Keep fewer rows where they are very wide."""
-        self.most = max(1, min(MOST_ROWS, MOST_NUMBERS // spec.width))
-        self.frame: pd.DataFrame | None = None
-        self._kept: list[FloatArray] = []
-        self._rows = 0
-
-    def add(self, frame: pd.DataFrame, X: FloatArray) -> None:
-        """Take in the next rows, which are X (rows, width) encoded."""
-        if self.frame is None:
-            self.frame = frame
-        if self._rows < self.most:
-            self._kept.append(X[: self.most - self._rows].copy())
-            self._rows += len(self._kept[-1])
-
-    def inputs(self) -> FloatArray:
-        """Return the rows kept (rows, width)."""
-        return np.concatenate(self._kept)
+    Samples of the input space give no such sign.
+    """
+    if result.sampled:
+        return []
+    auc = None if labelled.utility is None else labelled.utility.auc
+    return spec_warnings(net.predict(result.examined.X), auc)
 
 
 def audit_document(
     net: Network,
     spec: Spec,
-    found: AuditResult,
-    X: FloatArray,
+    result: AuditResult,
     origin: Origin,
     *,
     title: str,
-    labels: Labels,
+    labelled: LabelledFigures,
     frame: pd.DataFrame | None = None,
     warnings: Sequence[str] = (),
 ) -> Document:
-    """Return everything the report says; X (inputs, width) are the first of the audited inputs, as many as are kept."""
-    X = X[: _rows_in_time(spec, X)]
-    unequal = find_unequal(net, spec, X) if enumerable(spec) else sample_unequal(net, spec, X)
-    rows = np.flatnonzero(unequal.rows)
-    twins = find_twins(net, spec, X, rows, unequal.other[rows])
-    utility = labels.utility
+    """Return everything the report says; `frame` holds rows of the data as the user wrote them."""
+    examined = result.examined
+    rows = examined.unequal.nonzero()[0]
+    known = None if examined.other is None else examined.other[rows]
+    nearest = find_nearest_counterfactuals(net, spec, examined.X, rows, known)
     return Document(
         FORMAT,
         VERSION,
         AUDIT,
         __version__,
         short(title),
-        answer_words(spec, net, frame),
+        class_names(spec, net, frame),
         origin,
-        similar(spec, exact=found.exact),
-        group_features(
+        describe_similarity(spec, exact=result.exact),
+        tabulate_groups(
             spec,
-            protected_values(spec, X),
-            [labels.groups] if labels.groups else [],
-            [net.predict(X)],
+            protected_values(spec, examined.X),
+            [labelled.groups] if labelled.groups else [],
+            [net.predict(examined.X)],
             classes=net.outputs,
-            unfair=unequal.rows,
+            unfair=examined.unequal,
         ),
-        pairs_of(twins, spec, found.count, found.exact, net),
-        twins.flips(),
-        _ranges(net, spec, X, unequal.rows),
+        tabulate_pairs(nearest, spec, net, total=result.count, exact=result.exact),
+        nearest.decisive_features(),
+        _score_ranges(net, spec, examined),
         [short(warning, 2_000) for warning in warnings],
-        audit=Audit(
-            found.count,
-            found.total,
-            found.idi_rate,
-            found.exact,
-            found.sampled,
-            None if found.interval is None else list(found.interval),
-            found.evaluations,
-            found.seconds,
-            len(X),
-            labels.rows,
-            None if utility is None else utility.accuracy,
-            None if utility is None else utility.balanced_accuracy,
-            None if utility is None else utility.positive_rate,
-            None if utility is None else utility.auc,
-            [short(pair.describe(), 600) for pair in found.pairs[:MOST_WORST]],
-        ),
+        audit=_audit(result, labelled),
     )
 
 
-def _rows_in_time(spec: Spec, X: FloatArray) -> int:
-    if not enumerable(spec):
-        return min(len(X), MOST_ROWS // 10)
-    largest = float(np.max(spec.neighbourhood_sizes(X[:1000])))
-    return max(1, min(len(X), MOST_ROWS, int(MOST_POINTS // largest)))
+def _audit(result: AuditResult, labelled: LabelledFigures) -> Audit:
+    utility = labelled.utility
+    return Audit(
+        count=result.count,
+        total=result.total,
+        rate=result.idi_rate,
+        exact=result.exact,
+        sampled=result.sampled,
+        interval=None if result.interval is None else list(result.interval),
+        evaluations=result.evaluations,
+        seconds=result.seconds,
+        looked_at=len(result.examined.X),
+        labelled_rows=labelled.rows,
+        accuracy=None if utility is None else utility.accuracy,
+        balanced_accuracy=None if utility is None else utility.balanced_accuracy,
+        positive_rate=None if utility is None else utility.positive_rate,
+        auc=None if utility is None else utility.auc,
+        worst=[short(pair.describe(), 600) for pair in result.pairs[:_MOST_WORST]],
+    )
 
 
-def _ranges(net: Network, spec: Spec, X: FloatArray, unequal: npt.NDArray[np.bool_]) -> Ranges:
-    some = evenly(len(X), MOST_SPANS)
-    chosen = some[by_score(net, X[some])]
-    found = spans(net, spec, X[chosen])
-    return Ranges(score_kind(net), len(X), found.exact, found.as_list(net, unequal[chosen]), [])
+def _score_ranges(net: Network, spec: Spec, examined: ExaminedInputs) -> ScoreRanges:
+    """Return the score ranges of an even choice of the inputs, in order of their score."""
+    some = pick_evenly(len(examined.X), _MOST_RANGES)
+    chosen = some[order_by_score(net, examined.X[some])]
+    found = compute_score_ranges(net, spec, examined.X[chosen])
+    listed = found.as_list(net, examined.unequal[chosen])
+    return ScoreRanges(score_kind(net), len(examined.X), found.exact, listed, [])

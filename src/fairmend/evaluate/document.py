@@ -1,4 +1,7 @@
-"""What a report says, as data: report.json holds exactly this, and the page is drawn from nothing else."""
+"""What a report says, as data. report.json holds exactly these fields, and the page is drawn from nothing else.
+
+The names of the fields are the keys of report.json (docs/report-format.md): do not rename them within a version.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ REPAIR, AUDIT = "repair", "audit"
 
 
 @dataclass(frozen=True)
-class File:
-    """A file the report is about: what it is ("model", "data", "certificate", …), its name and its sha256."""
+class SourceFile:
+    """A file that the report is about: its role ("model", "data", "certificate", …), name and sha256."""
 
     role: str
     name: str
@@ -21,18 +24,21 @@ class File:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the report comes from. `created` is a UTC time; `command` and `seed` are None where nobody gave them."""
+    """Where the report comes from. `created` is a UTC time; `command` and `seed` are None if they are not known."""
 
     created: str
     command: str | None
     seed: int | None
-    files: list[File]
+    files: list[SourceFile]
     versions: dict[str, str]
 
 
 @dataclass(frozen=True)
-class Similar:
-    """Who counts as similar: protected features vary at will, others by up to their tolerance (in their own units)."""
+class Similarity:
+    """Who counts as similar: people who differ in protected features, and in others by up to their tolerance.
+
+    Tolerances are in the feature's own units. `everything_looked_at` says whether every counterfactual was examined.
+    """
 
     protected: list[str]
     tolerances: dict[str, float]
@@ -40,8 +46,8 @@ class Similar:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One network on the data: rates are from 0 to 1, and None where not defined."""
+class NetworkFigures:
+    """One network on the data. Rates are from 0 to 1, and None if they are not defined."""
 
     unfair_inputs: int
     unfair_inputs_exact: bool
@@ -55,8 +61,8 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Group:
-    """People of one group: how many, and what share gets a positive answer, before (or in an audit, now) and after."""
+class GroupRates:
+    """One group: its size and its selection rate before (in an audit: now) and after the repair."""
 
     name: str
     rows: int
@@ -66,12 +72,12 @@ class Group:
 
 
 @dataclass(frozen=True)
-class GroupFeature:
-    """One protected feature and the differences between its groups; `reason` says why one of them is None."""
+class FeatureGroups:
+    """The groups of one protected feature and the gaps between them; `reason` says why a gap is None."""
 
     feature: str
     binned: bool
-    groups: list[Group]
+    groups: list[GroupRates]
     groups_left_out: int
     parity_before: float | None
     odds_before: float | None
@@ -81,12 +87,12 @@ class GroupFeature:
 
 
 @dataclass(frozen=True)
-class Span:
-    """The score of one input and over its whole neighbourhood.
+class ScoreRange:
+    """The score of one input (`own`), and the range of the score over its neighbourhood.
 
-    The score lies within low..high for certain; seen_low..seen_high was seen. The two agree where every neighbour was
-    looked at. `low` and `high` are None where there is no bound. `state` is "one" (one answer for sure), "two" (two
-    answers were seen) or "open".
+    seen_low to seen_high are computed scores; low to high is a sound bound, None where there is none. The two agree
+    if every neighbour was computed. `state` is "one" (one prediction, for certain), "two" (two predictions were
+    found) or "open".
     """
 
     own: float
@@ -98,22 +104,22 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Ranges:
-    """The spans of some inputs, in order of their score before; `after` is empty in an audit.
+class ScoreRanges:
+    """The score ranges of some of `total` inputs, sorted by score before the repair; `after` is empty in an audit.
 
-    `score` is "logit" (class 1 wins at 0 or above) or "lead" (by how much the input's own class leads the others).
+    `score` is "logit" (class 1 wins at 0 or above) or "lead" (the lead of the input's own class over the others).
     """
 
     score: str
     total: int
     exact: bool
-    before: list[Span]
-    after: list[Span]
+    before: list[ScoreRange]
+    after: list[ScoreRange]
 
 
 @dataclass(frozen=True)
 class LayerChange:
-    """How one affine layer changed: weights and biases that differ, the l1 norm and the largest of the differences."""
+    """The change of one affine layer: how many weights and biases differ, their l1 distance, the largest change."""
 
     name: str
     inputs: int
@@ -125,8 +131,8 @@ class LayerChange:
 
 
 @dataclass(frozen=True)
-class Dumbbell:
-    """A value before and after; `marked` for a protected column."""
+class WeightChange:
+    """One weight, or the norm of several, before and after; `marked` for a protected input."""
 
     name: str
     before: float
@@ -135,19 +141,19 @@ class Dumbbell:
 
 
 @dataclass(frozen=True)
-class Weights:
-    """Which weights changed: by layer; what each input column weighs in the first layer (l1); the head itself."""
+class WeightChanges:
+    """Which weights changed: by layer, by input column (l1 norm in the first layer), and one by one in the head."""
 
     layers: list[LayerChange]
-    columns: list[Dumbbell]
+    columns: list[WeightChange]
     columns_left_out: int
-    head: list[Dumbbell]
+    head: list[WeightChange]
     head_left_out: int
 
 
 @dataclass(frozen=True)
-class CandidateNote:
-    """One recipe that auto tried; `why` says in words why it was taken or not."""
+class RecipeSummary:
+    """One recipe that the method auto ran; `why` says why it was selected or not."""
 
     name: str
     guarantee: str
@@ -162,10 +168,10 @@ class CandidateNote:
 
 @dataclass(frozen=True)
 class Pair:
-    """A person and a similar one with another answer.
+    """A person and a counterfactual with another prediction.
 
-    `values` are the person's, by shown column; `others` the other's where it differs, else None. Answers and scores
-    are the two people's; those after the repair are None in an audit.
+    `values` are the person's, by column; `others` are the counterfactual's where it differs, otherwise None. Answers
+    (predictions) and scores are those of the two; the ones after the repair are None in an audit.
     """
 
     row: int
@@ -179,10 +185,10 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Pairs, the largest difference in score first; `total` people are treated unequally, `exact` or at least.
+class PairTable:
+    """Pairs, the largest difference in score first. `total` people are treated unequally, or more if not `exact`.
 
-    The first `varying` of the columns are those in which similar people may differ.
+    The first `varying` columns are those in which similar people may differ.
     """
 
     total: int
@@ -194,11 +200,11 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Flips:
-    """What has to change for another answer.
+class DecisiveFeatures:
+    """Which features change the prediction.
 
-    Of `looked_at` people treated unequally, `alone` counts for each feature whom it alone is enough for, and
-    `together` whom no single feature is enough for.
+    Of `looked_at` people treated unequally, `alone` counts by feature how many get another prediction when only this
+    feature changes, and `together` how many need a change of several.
     """
 
     looked_at: int
@@ -209,7 +215,7 @@ class Flips:
 
 @dataclass(frozen=True)
 class Repair:
-    """What a repair did and what is proven of it; see `fairmend.repair.RepairResult`."""
+    """What a repair did and what is proven about it; see `fairmend.RepairResult`."""
 
     method: str
     claim: str
@@ -224,8 +230,8 @@ class Repair:
     data_rows: int
     scored_rows: int
     held_out: bool
-    before: Measured
-    after: Measured
+    before: NetworkFigures
+    after: NetworkFigures
     changed_predictions: float
     changed_weights: int
     total_weights: int
@@ -235,14 +241,14 @@ class Repair:
     seconds: dict[str, float]
     fair_loss: list[float]
     task_loss: list[float]
-    weights: Weights
-    candidates: list[CandidateNote]
+    weights: WeightChanges
+    candidates: list[RecipeSummary]
     check: str | None
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found; see `fairmend.AuditResult`. Utility is None where there are no labels."""
+    """What an audit found; see `fairmend.AuditResult`. The figures of utility are None without labels."""
 
     count: int
     total: int
@@ -263,7 +269,7 @@ class Audit:
 
 @dataclass(frozen=True)
 class Document:
-    """The whole report; exactly one of `repair` and `audit` is there, as `kind` says."""
+    """The whole report. Exactly one of `repair` and `audit` is given, as `kind` says."""
 
     format: str
     version: int
@@ -272,11 +278,11 @@ class Document:
     title: str
     answers: list[str]
     origin: Origin
-    similar: Similar
-    groups: list[GroupFeature]
-    pairs: Pairs
-    flips: Flips
-    ranges: Ranges
+    similar: Similarity
+    groups: list[FeatureGroups]
+    pairs: PairTable
+    flips: DecisiveFeatures
+    ranges: ScoreRanges
     warnings: list[str] = field(default_factory=list)
     repair: Repair | None = None
     audit: Audit | None = None

@@ -1,4 +1,4 @@
-"""Where a report comes from: files and their sha256, versions, and when it was made."""
+"""Where a report comes from: its files with their sha256, the versions of packages, and the date."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ import numpy.typing as npt
 
 from fairmend._version import __version__
 from fairmend.errors import FairmendError
-from fairmend.evaluate.document import File, Origin
-from fairmend.evaluate.text import short
+from fairmend.evaluate.document import Origin, SourceFile
+from fairmend.text import short
 
-_PACKAGES = ("numpy", "torch", "highspy", "onnx", "pandas")  # fairmend depends on all of them
+__all__ = ["describe_origin", "file_digest"]
+
+_PACKAGES = ("numpy", "torch", "highspy", "onnx", "pandas")  # all are dependencies of fairmend
 _CHUNK = 1 << 20
 
 
-def origin(
+def describe_origin(
     files: Mapping[str, Path] | None = None,
     *,
     command: str | None = None,
@@ -29,9 +31,11 @@ def origin(
     arrays: Mapping[str, npt.ArrayLike] | None = None,
     created: datetime | None = None,
 ) -> Origin:
-    """Describe files by their role, and arrays that came from no file."""
-    described = [File(role, short(path.name, 200), file_digest(path)) for role, path in (files or {}).items()]
-    described += [File(role, "given as an array", _array_digest(values)) for role, values in (arrays or {}).items()]
+    """Return the origin of a report from files, and arrays that came from no file, by their role."""
+    described = [SourceFile(role, short(path.name, 200), file_digest(path)) for role, path in (files or {}).items()]
+    described += [
+        SourceFile(role, "passed as an array", _array_digest(values)) for role, values in (arrays or {}).items()
+    ]
     now = created or datetime.now(timezone.utc)
     return Origin(
         now.strftime("%Y-%m-%d %H:%M UTC"),
@@ -43,7 +47,7 @@ def origin(
 
 
 def file_digest(path: Path) -> str:
-    """Return the sha256 of a file, read piece by piece."""
+    """Return the sha256 of a file. Raise FairmendError if it cannot be read."""
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:

@@ -1,67 +1,69 @@
-"""The report's document of a repair, from the comparison that `fairmend repair` shows."""
+"""The document of a repair's report, from the comparison of the networks before and after."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from fairmend._version import __version__
-from fairmend.evaluate.compare import Comparison, Figures
+from fairmend.evaluate.compare import Measurement, RepairComparison
 from fairmend.evaluate.document import (
     FORMAT,
     REPAIR,
     VERSION,
-    CandidateNote,
     Document,
-    GroupFeature,
-    Measured,
+    FeatureGroups,
+    NetworkFigures,
     Origin,
-    Ranges,
+    RecipeSummary,
     Repair,
+    ScoreRanges,
 )
-from fairmend.evaluate.flips import evenly, find_twins
-from fairmend.evaluate.group_gaps import group_features
+from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import protected_values
-from fairmend.evaluate.pairs import pairs_of
-from fairmend.evaluate.score_ranges import by_score, score_kind, spans
-from fairmend.evaluate.shared import answer_words, similar
-from fairmend.evaluate.text import short
-from fairmend.evaluate.weight_changes import weight_changes
+from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
+from fairmend.evaluate.pair_table import tabulate_pairs
+from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
+from fairmend.evaluate.spec_summary import class_names, describe_similarity
+from fairmend.evaluate.weight_changes import compare_weights
 from fairmend.network import Network
 from fairmend.repair.selection import Candidate
+from fairmend.text import short
 
-MOST_SPANS = 240
-MOST_STEPS = 400
+__all__ = ["repair_document"]
+
+MOST_RANGES = 240
+_MOST_STEPS = 400
 
 
 def repair_document(
-    original: Network, comparison: Comparison, origin: Origin, *, title: str, check: str | None = None
+    original: Network, comparison: RepairComparison, origin: Origin, *, title: str, check: str | None = None
 ) -> Document:
     """Return everything the report says; `check` is the command that checks the certificate."""
-    people, result = comparison.people, comparison.result
+    people, result = comparison.split, comparison.result
     spec = people.spec
     unequal = comparison.before.data
     rows = np.flatnonzero(unequal.rows)
-    twins = find_twins(original, spec, people.X, rows, unequal.other[rows])
+    nearest = find_nearest_counterfactuals(original, spec, people.X, rows, unequal.other[rows])
     return Document(
         FORMAT,
         VERSION,
         REPAIR,
         __version__,
         short(title),
-        answer_words(spec, original, people.frame),
+        class_names(spec, original, people.frame),
         origin,
-        similar(spec, exact=unequal.exact and comparison.after.data.exact),
+        describe_similarity(spec, exact=unequal.exact and comparison.after.data.exact),
         _groups(original, comparison),
-        pairs_of(twins, spec, unequal.count, unequal.exact, original, result.network),
-        twins.flips(),
-        _ranges(original, comparison),
+        tabulate_pairs(nearest, spec, original, result.network, total=unequal.count, exact=unequal.exact),
+        nearest.decisive_features(),
+        _score_ranges(original, comparison),
         [short(warning, 2_000) for warning in comparison.warnings[:50]],
         repair=_repair(original, comparison, check),
     )
 
 
-def _repair(original: Network, comparison: Comparison, check: str | None) -> Repair:
-    people, result = comparison.people, comparison.result
+def _repair(original: Network, comparison: RepairComparison, check: str | None) -> Repair:
+    people, result = comparison.split, comparison.result
     return Repair(
         method=result.method,
         claim=short(comparison.claim, 4_000),
@@ -87,15 +89,15 @@ def _repair(original: Network, comparison: Comparison, check: str | None) -> Rep
         seconds=dict(result.seconds),
         fair_loss=_thinned(result.history.fair),
         task_loss=_thinned(result.history.task),
-        weights=weight_changes(original, result.network, people.spec),
+        weights=compare_weights(original, result.network, people.spec),
         candidates=[_candidate(candidate) for candidate in result.candidates],
         check=check,
     )
 
 
-def _measured(figures: Figures) -> Measured:
+def _measured(figures: Measurement) -> NetworkFigures:
     utility = figures.utility
-    return Measured(
+    return NetworkFigures(
         figures.repair.count,
         figures.repair.exact,
         figures.data.count,
@@ -108,11 +110,11 @@ def _measured(figures: Figures) -> Measured:
     )
 
 
-def _groups(original: Network, comparison: Comparison) -> list[GroupFeature]:
-    people = comparison.people
+def _groups(original: Network, comparison: RepairComparison) -> list[FeatureGroups]:
+    people = comparison.split
     X = people.X[people.scored]
     networks = (original, comparison.result.network)
-    return group_features(
+    return tabulate_groups(
         people.spec,
         protected_values(people.spec, X),
         [comparison.before.groups, comparison.after.groups],
@@ -121,15 +123,15 @@ def _groups(original: Network, comparison: Comparison) -> list[GroupFeature]:
     )
 
 
-def _ranges(original: Network, comparison: Comparison) -> Ranges:
-    """Of the repair inputs, in order of their score before; of too many an even choice."""
-    people, repaired = comparison.people, comparison.result.network
-    own = by_score(original, people.X_repair)
-    chosen = own[evenly(len(own), MOST_SPANS)]
+def _score_ranges(original: Network, comparison: RepairComparison) -> ScoreRanges:
+    """Return the score ranges of an even choice of the repair inputs, in order of their score before."""
+    people, repaired = comparison.split, comparison.result.network
+    own = order_by_score(original, people.X_repair)
+    chosen = own[pick_evenly(len(own), MOST_RANGES)]
     X = people.X_repair[chosen]
-    before, after = (spans(net, people.spec, X) for net in (original, repaired))
+    before, after = (compute_score_ranges(net, people.spec, X) for net in (original, repaired))
     unequal = [figures.repair.rows[chosen] for figures in (comparison.before, comparison.after)]
-    return Ranges(
+    return ScoreRanges(
         score_kind(original),
         len(own),
         before.exact and after.exact,
@@ -138,8 +140,8 @@ def _ranges(original: Network, comparison: Comparison) -> Ranges:
     )
 
 
-def _candidate(candidate: Candidate) -> CandidateNote:
-    return CandidateNote(
+def _candidate(candidate: Candidate) -> RecipeSummary:
+    return RecipeSummary(
         short(candidate.recipe.name),
         candidate.guarantee,
         candidate.balanced_accuracy,
@@ -153,4 +155,4 @@ def _candidate(candidate: Candidate) -> CandidateNote:
 
 
 def _thinned(losses: tuple[float, ...]) -> list[float]:
-    return [float(losses[i]) for i in evenly(len(losses), MOST_STEPS) if np.isfinite(losses[i])]
+    return [float(losses[i]) for i in pick_evenly(len(losses), _MOST_STEPS) if np.isfinite(losses[i])]

@@ -1,7 +1,7 @@
-"""The score of an input and of everybody similar to it: exact where there are finitely many, else enclosed.
+"""The range of the score over the neighbourhood of an input: exact if it is finite, otherwise with sound bounds.
 
-For one output the score is the logit, for two the difference of the two; for more, by how much the input's own class
-leads the best of the others.
+With one output, the score is the logit; with two, their difference; with more, the lead of the input's own class over
+the best of the others.
 """
 
 from __future__ import annotations
@@ -10,27 +10,29 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from fairmend.arrays import FloatArray, Floats, Ints
-from fairmend.audit.unequal import sampled_points
-from fairmend.bounds.rigorous import rigorous_bounds, rigorous_differences
-from fairmend.evaluate.document import Span
+from fairmend.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.audit.random_neighbours import stream_random_neighbours
+from fairmend.evaluate.document import ScoreRange
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 
-MOST_POINTS = 2_000_000
-"""So many neighbours are looked at in a fraction of a second; beyond, bounds have to do."""
+__all__ = ["ScoreRangeArrays", "compute_score_ranges", "order_by_score", "score_kind", "scores"]
+
+_MOST_POINTS = 2_000_000  # neighbours that can be computed in a fraction of a second; beyond, bounds have to do
 
 _SAMPLES = 64
-_PIECES = 4_096  # boxes that neighbourhoods are cut into, all together, for tighter bounds
-_WORK = 2_000_000_000  # multiplications that bounds over all of them may take
+_PIECES = 4_096  # boxes in all that neighbourhoods are cut into, for tighter bounds
+_WORK = 2_000_000_000  # multiplications that the bounds over all of them may take
 
 
 @dataclass(frozen=True, eq=False)
-class Spans:
-    """Of each input (inputs,): own score, the lowest and highest seen, and bounds; `exact` where all were seen."""
+class ScoreRangeArrays:
+    """For each input (inputs,): its own score, the lowest and the highest computed score, and sound bounds.
+
+    If `exact`, every neighbour was computed and the bounds are the computed scores.
+    """
 
     own: Floats
     seen_low: Floats
@@ -39,30 +41,30 @@ class Spans:
     high: Floats
     exact: bool
 
-    def as_list(self, net: Network, unequal: npt.NDArray[np.bool_]) -> list[Span]:
-        """Return plain spans; `unequal` says who was seen to get two answers."""
-        one = np.asarray(~unequal) if self.exact else self._one_answer(net)
+    def as_list(self, net: Network, unequal: Bools) -> list[ScoreRange]:
+        """Return the ranges as a list; `unequal` (inputs,) says for which inputs two predictions were found."""
+        one = np.asarray(~unequal) if self.exact else self._keeps_one_prediction(net)
         states = np.where(unequal, "two", np.where(one, "one", "open")).tolist()
         columns = (self.own, self.seen_low, self.seen_high, self.low, self.high)
         return [
-            Span(own, seen_low, seen_high, _or_none(low), _or_none(high), state)
+            ScoreRange(own, seen_low, seen_high, _or_none(low), _or_none(high), state)
             for own, seen_low, seen_high, low, high, state in zip(*(c.tolist() for c in columns), states, strict=True)
         ]
 
-    def _one_answer(self, net: Network) -> npt.NDArray[np.bool_]:
-        """Where the bounds keep to one side; a tie is positive of one logit, and the lower class of several."""
+    def _keeps_one_prediction(self, net: Network) -> Bools:
+        """Return where the bounds are on one side; a tie is class 1 with one logit, the lower class with several."""
         if net.outputs == 1:
             return (self.low >= 0) | (self.high < 0)
         return (self.low > 0) | (self.high <= 0 if net.outputs == 2 else False)
 
 
 def score_kind(net: Network) -> str:
-    """Return "logit" where class 1 wins above 0, "lead" where there are more than two classes."""
+    """Return "logit" for one or two outputs (class 1 wins above 0), "lead" for more."""
     return "logit" if net.outputs <= 2 else "lead"
 
 
 def scores(net: Network, X: FloatArray, own: Ints) -> Floats:
-    """Return the score (rows,) of each row of X; `own` is the class it is seen from, of more than two."""
+    """Return the score (rows,) of each row of X; with more than two outputs, of the class `own` (rows,)."""
     logits = net.logits(X).astype(np.float64)
     if logits.ndim == 1:
         return logits
@@ -74,50 +76,56 @@ def scores(net: Network, X: FloatArray, own: Ints) -> Floats:
     return np.asarray(mine - logits.max(axis=1))
 
 
-def by_score(net: Network, X: FloatArray) -> Ints:
-    """Return the numbers of the inputs X (inputs, width) in order of their score."""
+def order_by_score(net: Network, X: FloatArray) -> Ints:
+    """Return the row numbers of X (inputs, width) in order of their score."""
     return np.argsort(scores(net, X, net.predict(X)), kind="stable").astype(np.int64)
 
 
-def spans(net: Network, spec: Spec, X: FloatArray, *, seed: int = 0) -> Spans:
-    """Return the score over the neighbourhood of each of X (inputs, width)."""
+def compute_score_ranges(net: Network, spec: Spec, X: FloatArray, *, seed: int = 0) -> ScoreRangeArrays:
+    """Return the range of the score over the neighbourhood of each of X (inputs, width)."""
     own_class = net.predict(X)
     own = scores(net, X, own_class)
     low, high = own.copy(), own.copy()
-    exact = spec.finite and float(np.sum(spec.neighbourhood_sizes(X))) <= MOST_POINTS
-    stream = spec.points(X, dtype=X.dtype) if exact else sampled_points(spec, X, _SAMPLES, np.random.default_rng(seed))
+    exact = spec.finite and float(np.sum(spec.neighbourhood_sizes(X))) <= _MOST_POINTS
+    stream = (
+        spec.points(X, dtype=X.dtype)
+        if exact
+        else stream_random_neighbours(spec, X, _SAMPLES, np.random.default_rng(seed))
+    )
     for rows, points in stream:
         found = scores(net, points, own_class[rows])
         np.minimum.at(low, rows, found)
         np.maximum.at(high, rows, found)
     if exact:
-        return Spans(own, low, high, low, high, True)
-    least, most = _enclosed(net, spec.regions(X, X.dtype), own_class)
-    # What was seen was computed with rounding, so it may stand out of the real range by its last bits.
-    return Spans(own, low, high, np.minimum(least, low), np.maximum(most, high), False)
+        return ScoreRangeArrays(own, low, high, low, high, True)
+    least, most = _neighbourhood_bounds(net, spec.regions(X, X.dtype), own_class)
+    # Computed scores are rounded, so they may exceed the real range by their last bits.
+    return ScoreRangeArrays(own, low, high, np.minimum(least, low), np.maximum(most, high), False)
 
 
-def _enclosed(net: Network, regions: Regions, own: Ints) -> tuple[Floats, Floats]:
-    """Bounds (inputs,) of the score over whole neighbourhoods: of the boxes, and of smaller boxes they are cut into."""
+def _neighbourhood_bounds(net: Network, regions: Regions, own: Ints) -> tuple[Floats, Floats]:
+    """Return bounds (inputs,) of the score over neighbourhoods, from their boxes, whole and cut into smaller ones."""
     cut = _cut(net, regions)
     low, high = np.full(regions.count, np.inf), np.full(regions.count, -np.inf)
-    least, most = _bounds(net, cut, own[cut.owner])
+    least, most = _box_bounds(net, cut, own[cut.owner])
     np.minimum.at(low, cut.owner, least)
     np.maximum.at(high, cut.owner, most)
     if len(cut.owner) == len(regions.owner):
         return low, high
-    whole_low, whole_high = _enclosed_by(net, regions, own)
+    whole_low, whole_high = _whole_box_bounds(net, regions, own)
     return np.maximum(low, whole_low), np.minimum(high, whole_high)
 
 
-def _enclosed_by(net: Network, regions: Regions, own: Ints) -> tuple[Floats, Floats]:
+def _whole_box_bounds(net: Network, regions: Regions, own: Ints) -> tuple[Floats, Floats]:
     starts = np.searchsorted(regions.owner, np.arange(regions.count))
-    least, most = _bounds(net, regions, own[regions.owner])
+    least, most = _box_bounds(net, regions, own[regions.owner])
     return np.minimum.reduceat(least, starts), np.maximum.reduceat(most, starts)
 
 
-def _bounds(net: Network, regions: Regions, own: Ints) -> tuple[Floats, Floats]:
-    """Rigorous bounds (pieces,) of the score over boxes; `own (pieces,)` is the class it is seen from."""
+def _box_bounds(net: Network, regions: Regions, own: Ints) -> tuple[Floats, Floats]:
+    """Return rigorous bounds (pieces,) of the score of class `own` (pieces,) over boxes."""
+    from fairmend.bounds.rigorous import rigorous_bounds, rigorous_differences
+
     if net.outputs == 1:
         lower, upper = rigorous_bounds(net, regions.lower, regions.upper)
         return lower[:, 0], upper[:, 0]
@@ -131,7 +139,7 @@ def _bounds(net: Network, regions: Regions, own: Ints) -> tuple[Floats, Floats]:
 
 
 def _cut(net: Network, regions: Regions) -> Regions:
-    """Cut every box into as many as there is time for, along the columns that vary, evenly."""
+    """Cut every box evenly along the columns that vary, into as many boxes as time allows."""
     varying = np.flatnonzero(regions.varying)
     weights = [affine.weight.size for affine in net.affines]
     per_box = sum(net.affines[i].weight.shape[0] * sum(weights[: i + 1]) for i in range(len(weights)))
@@ -142,7 +150,7 @@ def _cut(net: Network, regions: Regions) -> Regions:
     lower, upper, owner = regions.lower, regions.upper, regions.owner
     for column in varying.tolist() if parts > 1 else ():
         start, end = lower[:, column], upper[:, column]
-        # The same numbers end one box and begin the next, so nothing lies between them, whatever was rounded.
+        # Each box begins with the number that ends the one before, so rounding leaves nothing out between them.
         inner = [start + (end - start) * start.dtype.type(i / parts) for i in range(parts)]
         edges = np.stack([*(np.clip(edge, start, end) for edge in inner), end], axis=1)
         lower, upper = (np.repeat(side, parts, axis=0) for side in (lower, upper))

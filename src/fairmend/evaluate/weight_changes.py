@@ -1,27 +1,29 @@
-"""Which weights a repair changed."""
+"""Which weights a repair changed: by layer, by input column, and in the head."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fairmend.evaluate.document import Dumbbell, LayerChange, Weights
-from fairmend.evaluate.text import short
+from fairmend.evaluate.document import LayerChange, WeightChange, WeightChanges
 from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.text import short
 
-MOST_COLUMNS, MOST_UNITS = 30, 40
+__all__ = ["compare_weights"]
+
+_MOST_COLUMNS, _MOST_UNITS = 30, 40
 
 
-def weight_changes(before: Network, after: Network, spec: Spec) -> Weights:
-    """Compare two networks of one shape."""
+def compare_weights(before: Network, after: Network, spec: Spec) -> WeightChanges:
+    """Compare the weights of two networks of the same shape."""
     columns = _columns(before, after, spec)
     head = _head(before, after)
-    return Weights(
+    return WeightChanges(
         _layers(before, after),
-        _chosen(columns, MOST_COLUMNS),
-        max(0, len(columns) - MOST_COLUMNS),
-        _chosen(head, MOST_UNITS),
-        max(0, len(head) - MOST_UNITS),
+        _most_changed(columns, _MOST_COLUMNS),
+        max(0, len(columns) - _MOST_COLUMNS),
+        _most_changed(head, _MOST_UNITS),
+        max(0, len(head) - _MOST_UNITS),
     )
 
 
@@ -37,31 +39,37 @@ def _layers(before: Network, after: Network) -> list[LayerChange]:
     return layers
 
 
-def _columns(before: Network, after: Network, spec: Spec) -> list[Dumbbell]:
-    """What each input weighs in the first layer: the l1 norm of its column."""
+def _columns(before: Network, after: Network, spec: Spec) -> list[WeightChange]:
+    """Return the l1 norm of each input column in the first layer."""
     was, now = (np.abs(net.affines[0].weight.astype(np.float64)).sum(axis=0) for net in (before, after))
     protected = np.zeros(spec.width, dtype=np.bool_)
     for feature in spec.protected:
         protected[spec.columns(feature.name)] = True
     names = spec.column_names
-    return [Dumbbell(short(n), *v) for n, *v in zip(names, was.tolist(), now.tolist(), protected.tolist(), strict=True)]
+    return [
+        WeightChange(short(n), *v) for n, *v in zip(names, was.tolist(), now.tolist(), protected.tolist(), strict=True)
+    ]
 
 
-def _head(before: Network, after: Network) -> list[Dumbbell]:
-    """The weights and the bias of the last layer; of several outputs, class by class."""
+def _head(before: Network, after: Network) -> list[WeightChange]:
+    """Return the weights and biases of the head, class by class."""
     several = before.outputs > 1
-    bells = []
+    changes = []
     for output in range(before.outputs):
         who = f"class {output}, " if several else ""
         was, now = (net.head.weight[output].astype(np.float64).tolist() for net in (before, after))
-        bells += [Dumbbell(f"{who}unit {unit + 1}", a, b) for unit, (a, b) in enumerate(zip(was, now, strict=True))]
-        bells.append(Dumbbell(f"{who}bias", float(before.head.bias[output]), float(after.head.bias[output])))
-    return bells
+        changes += [
+            WeightChange(f"{who}unit {unit + 1}", a, b) for unit, (a, b) in enumerate(zip(was, now, strict=True))
+        ]
+        changes.append(WeightChange(f"{who}bias", float(before.head.bias[output]), float(after.head.bias[output])))
+    return changes
 
 
-def _chosen(bells: list[Dumbbell], most: int) -> list[Dumbbell]:
-    """Of too many those that changed most, the protected ones before all others; in their own order."""
-    if len(bells) <= most:
-        return bells
-    rank = sorted(range(len(bells)), key=lambda i: (not bells[i].marked, -abs(bells[i].after - bells[i].before)))
-    return [bells[i] for i in sorted(rank[:most])]
+def _most_changed(changes: list[WeightChange], most: int) -> list[WeightChange]:
+    """Return at most `most` of them, in their own order: protected columns first, then those that changed most."""
+    if len(changes) <= most:
+        return changes
+    rank = sorted(
+        range(len(changes)), key=lambda i: (not changes[i].marked, -abs(changes[i].after - changes[i].before))
+    )
+    return [changes[i] for i in sorted(rank[:most])]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairmend.arrays import FloatArray
-from fairmend.audit.unequal import find_unequal, sample_unequal
+from fairmend.audit.neighbours import find_unequal, sample_unequal
 from fairmend.errors import FairmendError
 from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.network import Network

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from fairmend.evaluate.document import CandidateNote, Dumbbell, Span
-from fairmend.evaluate.text import number, percent
+from fairmend.evaluate.document import RecipeSummary, ScoreRange, WeightChange
 from fairmend.report.svg import drawing, element, line, path, strip, text
+from fairmend.text import number, percent
 
 Place = Callable[[float], float]
 
@@ -21,7 +21,7 @@ _THINNEST = 5.0  # of a bar whose scores are all alike, so that it can be seen
 # The range of the score
 
 
-def span_chart(spans: Sequence[Span], score: str, label: str, scale: tuple[float, float], order: str) -> Markup:
+def range_chart(ranges: Sequence[ScoreRange], score: str, label: str, scale: tuple[float, float], order: str) -> Markup:
     """One bar for each input, from the lowest to the highest score over its neighbourhood, and the decision line."""
     place, marks, decision = _score_axis(score, scale)
     parts = [
@@ -32,18 +32,21 @@ def span_chart(spans: Sequence[Span], score: str, label: str, scale: tuple[float
             text(_LEFT - 8, place(value) + 4, words, anchor="end", class_="tick"),
         )
     ]
-    step = (_WIDTH - _LEFT - _RIGHT) / max(1, len(spans))
+    step = (_WIDTH - _LEFT - _RIGHT) / max(1, len(ranges))
     thick = max(1.0, min(9.0, 0.68 * step))
     bars: dict[str, list[str]] = {"bound": [], "open": [], "one": [], "two": []}
     own = []
-    for i, span in enumerate(spans):
+    for i, entry in enumerate(ranges):
         x = _LEFT + (i + 0.5) * step
-        if (span.low, span.high) != (span.seen_low, span.seen_high):
-            low, high = (-math.inf if span.low is None else span.low), (math.inf if span.high is None else span.high)
+        if (entry.low, entry.high) != (entry.seen_low, entry.seen_high):
+            low, high = (
+                (-math.inf if entry.low is None else entry.low),
+                (math.inf if entry.high is None else entry.high),
+            )
             bars["bound"].append(_bar(x, low, high, place, decision))
-        bars[span.state].append(_bar(x, span.seen_low, span.seen_high, place, decision))
-        if place(span.seen_low) - place(span.seen_high) > 2 * _THINNEST:  # else the mark would hide the bar
-            own.append(f"M{x - thick / 2:.1f} {place(span.own):.1f}h{thick:.1f}")
+        bars[entry.state].append(_bar(x, entry.seen_low, entry.seen_high, place, decision))
+        if place(entry.seen_low) - place(entry.seen_high) > 2 * _THINNEST:  # else the mark would hide the bar
+            own.append(f"M{x - thick / 2:.1f} {place(entry.own):.1f}h{thick:.1f}")
     parts += [path(steps, f"bar {state}", stroke_width=thick) for state, steps in bars.items()]
     parts += [
         path(own, "own"),
@@ -53,9 +56,9 @@ def span_chart(spans: Sequence[Span], score: str, label: str, scale: tuple[float
     return drawing(_WIDTH, _HEIGHT, label, *parts)
 
 
-def score_scale(spans: Sequence[Span]) -> tuple[float, float]:
+def score_scale(ranges: Sequence[ScoreRange]) -> tuple[float, float]:
     """The lowest and the highest score to be drawn, 0 among them."""
-    values = [v for s in spans for v in (s.seen_low, s.seen_high, s.low, s.high) if v is not None]
+    values = [v for s in ranges for v in (s.seen_low, s.seen_high, s.low, s.high) if v is not None]
     low, high = min([0.0, *values]), max([0.0, *values])
     return (low, high) if high > low else (low - 1.0, high + 1.0)
 
@@ -67,7 +70,7 @@ def _score_axis(score: str, scale: tuple[float, float]) -> tuple[Place, list[tup
     """
     floor, height = _HEIGHT - _BOTTOM, _HEIGHT - _BOTTOM - _TOP
     if score == "logit":
-        marks = [(_logit(share), f"{100 * share:.0f} %") for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+        marks = [(_logit(share), percent(share, 0)) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
         return lambda value: floor - height * _probability(value), marks, 0.0
     low, high = scale
     marks = [(value, number(value)) for value in (low, 0.0, high) if value == 0 or abs(value) > 0.08 * (high - low)]
@@ -118,7 +121,7 @@ def loss_chart(losses: Sequence[float], label: str, class_: str) -> Markup:
 # Small ones, in tables
 
 
-def dumbbell(before: float | None, after: float | None, most: float = 1.0, least: float = 0.0) -> Markup:
+def before_after(before: float | None, after: float | None, most: float = 1.0, least: float = 0.0) -> Markup:
     """Before as a ring, after as a dot, between two ends."""
     spread = (most - least) or 1.0
     label = f"before {number(before)}, after {number(after)}" if after is not None else number(before)
@@ -148,9 +151,9 @@ def share_bar(share: float, class_: str = "two") -> Markup:
     )
 
 
-def dumbbell_ends(bells: Sequence[Dumbbell]) -> tuple[float, float]:
+def value_ends(changes: Sequence[WeightChange]) -> tuple[float, float]:
     """The largest and the least value of all, 0 among them."""
-    values = [value for bell in bells for value in (bell.before, bell.after)]
+    values = [value for change in changes for value in (change.before, change.after)]
     return max([0.0, *values]), min([0.0, *values])
 
 
@@ -159,7 +162,7 @@ def dumbbell_ends(bells: Sequence[Dumbbell]) -> tuple[float, float]:
 GUARANTEES = ("everyone", "everyone, and the repair inputs with tolerance", "the repair inputs", "nobody")
 
 
-def candidate_chart(candidates: Sequence[CandidateNote]) -> Markup:
+def candidate_chart(candidates: Sequence[RecipeSummary]) -> Markup:
     """Guarantee against utility: the further up and to the right, the better."""
     proven = [c for c in candidates if c.proven]
     levels = [g for g in GUARANTEES if any(c.guarantee == g for c in proven)]

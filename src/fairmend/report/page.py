@@ -1,4 +1,4 @@
-"""From a document to the page: one HTML file that loads nothing, under a policy that lets nothing else run."""
+"""Draw the page from a document: one HTML file that loads nothing, with a policy that lets no other code run."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from importlib.resources import files
 import jinja2
 from markupsafe import Markup, escape
 
-from fairmend.evaluate import text
-from fairmend.evaluate.claims import scope
-from fairmend.evaluate.document import Document, Pair, Pairs
+from fairmend import text
+from fairmend.evaluate.claims import gap_widened, summarize
+from fairmend.evaluate.document import Document, Pair, PairTable
 from fairmend.report import charts
 
-LARGEST = 4_500_000
-"""Bytes of a page; with a row less in the table where it would be more."""
+__all__ = ["render"]
 
-ROWS_BYTES = 2_000_000
+LARGEST = 4_500_000
+"""The most bytes of a page; the table of pairs is cut until it fits."""
+
+_PAIRS_BYTES = 2_000_000
 
 
 def render(document: Document) -> str:
     """Return the page, with as many pairs in its table as fit."""
-    shown = _fitting(document.pairs)
+    shown = _pairs_that_fit(document.pairs)
     while True:
         page = _render(replace(document, pairs=replace(document.pairs, rows=shown)))
         if len(page.encode("utf-8")) <= LARGEST or not shown:
@@ -32,12 +34,12 @@ def render(document: Document) -> str:
         shown = shown[: len(shown) // 2]
 
 
-def _fitting(pairs: Pairs) -> list[Pair]:
+def _pairs_that_fit(pairs: PairTable) -> list[Pair]:
     shown, size = [], 0
     for pair in pairs.rows:
-        words = [*pair.values, *(other for other in pair.others if other is not None), *pair.differs]
-        size += sum(len(escape(word).encode("utf-8")) + 48 for word in words) + 400
-        if size > ROWS_BYTES:
+        texts = [*pair.values, *(other for other in pair.others if other is not None), *pair.differs]
+        size += sum(len(escape(value).encode("utf-8")) + 48 for value in texts) + 400
+        if size > _PAIRS_BYTES:
             break
         shown.append(pair)
     return shown
@@ -47,7 +49,7 @@ def _render(document: Document) -> str:
     style, script = Markup(_asset("style.css")), Markup(_asset("script.js"))
     return _template().render(
         doc=document,
-        scope=scope(document),
+        summary=summarize(document),
         style=style,
         script=script,
         policy=_policy(style, script),
@@ -56,14 +58,14 @@ def _render(document: Document) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """What the browser may do: draw this style, run this script, show the icon, and nothing else."""
+    """Return what the browser may do: apply this style, run this script, show the icon, and nothing else."""
     return (
-        f"default-src 'none'; style-src '{_source(style)}'; script-src '{_source(script)}'; img-src data:; "
+        f"default-src 'none'; style-src '{_hash_source(style)}'; script-src '{_hash_source(script)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
 
 
-def _source(content: str) -> str:
+def _hash_source(content: str) -> str:
     digest = hashlib.sha256(content.encode("utf-8")).digest()
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
 
@@ -89,5 +91,5 @@ def _template() -> jinja2.Template:
         "count": text.count,
         "listed": text.listed,
     }
-    environment.globals |= {"charts": charts, "points": text.points, "wider": text.wider}
+    environment.globals |= {"charts": charts, "points": text.points, "gap_widened": gap_widened}
     return environment.get_template("report.html")

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import FloatArray
-from fairmend.audit.look import Everywhere, enumerable
+from fairmend.audit.neighbours import ExhaustiveScan, can_enumerate
 from fairmend.bounds.inference import inference_error
 from fairmend.network import Network
 from fairmend.search.oracle import Oracle
@@ -77,9 +77,9 @@ def confirm(net: Network, spec: Spec, X: FloatArray, others: FloatArray) -> npt.
     they are enumerated besides; where not, that one neighbour is the proof.
     """
     sure = _inside(spec, X, others) & _apart(net, X, others)
-    if sure.any() and enumerable(spec):
+    if sure.any() and can_enumerate(spec):
         rows = np.flatnonzero(sure)
-        sure[rows] = Everywhere(net, spec).look(X[rows]).unequal
+        sure[rows] = ExhaustiveScan(net, spec).scan(X[rows]).unequal
     return sure
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.audit.look import enumerable
+from fairmend.audit.neighbours import can_enumerate
 from fairmend.errors import FairmendError
 from fairmend.network import NetworkSource, load_network
 from fairmend.progress import Progress
@@ -83,7 +83,7 @@ def search(
         seeds=len(origins),
         starts=len(starts),
         calls=calls,
-        exact=enumerable(spec),
+        exact=can_enumerate(spec),
         seconds=time.perf_counter() - started,
     )
 

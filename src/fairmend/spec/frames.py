@@ -149,5 +149,5 @@ def raise_for_rows(where: str, bad: NDArray[np.bool_], problem: Callable[[int], 
     """Raise an error for the first bad row, if there is one; rows are counted from ``first_row``."""
     rows = np.flatnonzero(bad)
     if rows.size:
-        more = f" {rows.size} rows have this problem." if rows.size > 1 else ""
+        more = f" {rows.size:,} of the {len(bad):,} rows checked have this problem." if rows.size > 1 else ""
         raise FairmendError(f"{where}, row {first_row + rows[0]}: {problem(int(rows[0]))}{more}")

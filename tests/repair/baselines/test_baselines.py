@@ -9,7 +9,7 @@ import torch
 
 import fairmend
 from fairmend import FairmendError, Feature, Spec
-from fairmend.audit.unequal import find_unequal, sample_unequal
+from fairmend.audit.neighbours import find_unequal, sample_unequal
 from fairmend.network import Affine, Network
 from fairmend.repair.baselines.finetune import cross_entropy, fine_tune, logits
 from fairmend.repair.baselines.neighbours import different_pairs, flipped, random_neighbours

@@ -1,8 +1,7 @@
-"""Inputs of any origin as blocks of one size, so that an audit does not depend on how they came in."""
+"""Split inputs of any origin into blocks of one size, so that an audit does not depend on how they arrive."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias, Union
 
@@ -17,28 +16,25 @@ from fairmend.spec.frames import is_frame
 if TYPE_CHECKING:
     import pandas as pd
 
+__all__ = ["Inputs", "known_length", "sample_blocks", "stream_blocks"]
+
 Inputs: TypeAlias = Union["pd.DataFrame", npt.ArrayLike, "Iterable[pd.DataFrame | npt.ArrayLike]"]
 
 _ROWS, _NUMBERS = 16_384, 2_000_000
 
 
-def block_rows(spec: Spec) -> int:
-    """Return the inputs in one block: many, as long as they stay small."""
-    return max(64, min(_ROWS, _NUMBERS // spec.width))
-
-
 def known_length(X: Inputs) -> int:
-    """Return how many inputs there are, 0 where only the end of a stream will tell."""
+    """Return the number of inputs, or 0 for a stream, whose length only its end tells."""
     return 0 if _is_stream(X) else len(X)  # type: ignore[arg-type]
 
 
-def blocks(spec: Spec, X: Inputs, dtype: npt.DTypeLike) -> Iterator[FloatArray]:
-    """Yield X, checked and encoded, in blocks of one size; the last may be smaller."""
-    size = block_rows(spec)
+def stream_blocks(spec: Spec, X: Inputs, dtype: npt.DTypeLike) -> Iterator[FloatArray]:
+    """Yield X, checked and encoded, in blocks of one size; the last block may be smaller."""
+    size = _block_rows(spec)
     waiting: list[FloatArray] = []
     rows = done = 0
     for chunk in _chunks(X, size):
-        encoded = encode_chunk(spec, chunk, done, dtype)
+        encoded = spec.as_inputs(chunk, dtype, first_row=done)
         done += len(encoded)
         waiting.append(encoded)
         rows += len(encoded)
@@ -54,10 +50,15 @@ def blocks(spec: Spec, X: Inputs, dtype: npt.DTypeLike) -> Iterator[FloatArray]:
 
 
 def sample_blocks(spec: Spec, samples: int, seed: int, dtype: npt.DTypeLike) -> Iterator[FloatArray]:
-    """Yield so many uniform samples of the input space, in blocks."""
-    rng, size = np.random.default_rng(seed), block_rows(spec)
+    """Yield `samples` uniform samples of the input space, in blocks."""
+    rng, size = np.random.default_rng(seed), _block_rows(spec)
     for start in range(0, samples, size):
         yield spec.sample_inputs(min(size, samples - start), rng, dtype)
+
+
+def _block_rows(spec: Spec) -> int:
+    """Return the number of inputs in a block: fewer if they are wide."""
+    return max(64, min(_ROWS, _NUMBERS // spec.width))
 
 
 def _is_stream(X: Inputs) -> bool:
@@ -78,17 +79,6 @@ def _chunks(X: Inputs, size: int) -> Iterator[pd.DataFrame | npt.ArrayLike]:
         return
     matrix = np.asarray(X)
     if matrix.ndim != 2:
-        yield matrix  # the spec says what is wrong with it
+        yield matrix  # Spec.as_inputs raises the error
         return
     yield from (matrix[start : start + size] for start in range(0, len(matrix), size))
-
-
-def encode_chunk(spec: Spec, chunk: pd.DataFrame | npt.ArrayLike, before: int, dtype: npt.DTypeLike) -> FloatArray:
-    """Encode one chunk; an error names the row as it is counted over all chunks."""
-    try:
-        return spec.as_inputs(chunk, dtype)
-    except FairmendError as error:
-        counted = re.sub(
-            r'^(feature ".*?", row )(\d+)', lambda m: f"{m[1]}{int(m[2]) + before}", str(error), flags=re.S
-        )
-        raise FairmendError(counted) from error

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairmend.audit import scores
-from fairmend.audit.scores import Scores
+from fairmend.audit import fast_scores
+from fairmend.audit.fast_scores import FastScores
 from fairmend.spec import Feature, Spec
 from support.strategies import ACTIVATIONS, random_network
 from support.strategies_spec import specs_and_inputs, unhurried
@@ -32,9 +32,9 @@ def test_scores_are_those_of_the_network_within_the_claimed_error(case, seed, hi
     net = random_network(np.random.default_rng(seed), spec.width, hidden, 1, activation, dtype=X.dtype)
     lowest, highest = extremes_by_hand(net, spec, X)
     with pytest.MonkeyPatch.context() as patch:  # blocks and tables of any size, so that seams are seen
-        patch.setattr(scores, "_ROWS", sizes[0])
-        patch.setattr(scores, "_TABLE", sizes[1])
-        fast = Scores(net, spec)
+        patch.setattr(fast_scores, "_ROWS", sizes[0])
+        patch.setattr(fast_scores, "_TABLE", sizes[1])
+        fast = FastScores(net, spec)
         fast._block = sizes[2]
         found = fast.extremes(X)
     looked = ~found.left_out
@@ -61,7 +61,7 @@ def test_an_input_scaled_elsewhere_is_within_the_error(dtype):
     X = np.nextafter(X, rng.choice([-np.inf, np.inf], X.shape).astype(dtype))
     for seed in range(20):
         net = random_network(np.random.default_rng(seed), 2, [8, 4], dtype=dtype)
-        found, error = (fast := Scores(net, spec)).extremes(X), fast.errors(X)
+        found, error = (fast := FastScores(net, spec)).extremes(X), fast.errors(X)
         looked = ~found.left_out
         lowest, highest = extremes_by_hand(net, spec, X)
         assert looked.sum() > 400
@@ -75,4 +75,4 @@ def test_an_overflow_is_no_verdict():
     huge = net.with_affines(
         [type(a)(a.weight * np.float32(1e30), a.bias) if i == 0 else a for i, a in enumerate(net.affines)]
     ).with_affines([type(a)(a.weight * np.float32(1e30), a.bias) for a in net.affines])
-    assert Scores(huge, spec).error(np.ones((1, 1), np.float32)) == np.inf
+    assert FastScores(huge, spec).error(np.ones((1, 1), np.float32)) == np.inf

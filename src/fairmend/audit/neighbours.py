@@ -1,0 +1,291 @@
+"""Compare inputs with their neighbours: which inputs have a neighbour with another prediction?
+
+This is the one place that does it. `ExhaustiveScan` compares an input with every neighbour, which is exact and needs
+finite neighbourhoods; `RandomScan` compares it with random neighbours and gives a lower bound. `find_unequal` and
+`sample_unequal` do the same for one array of inputs, and keep a neighbour for each unequal input.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.audit.fast_scores import FastScores
+from fairmend.audit.random_neighbours import stream_random_neighbours
+from fairmend.errors import FairmendError
+from fairmend.network import Network, predicted_classes
+from fairmend.progress import Progress
+from fairmend.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "MOST_POINTS",
+    "ExhaustiveScan",
+    "RandomScan",
+    "ScanResult",
+    "UnequalInputs",
+    "WorstNeighbours",
+    "can_enumerate",
+    "class_lead",
+    "find_unequal",
+    "sample_unequal",
+]
+
+MOST_POINTS = 10_000_000
+"""Larger neighbourhoods are sampled even if they are finite: enumerating one takes a second or more."""
+
+_BATCH = 65_536
+# How often `RandomScan.worst` samples the neighbourhood of each input.
+_REPEATS = 32
+
+_Stream = Iterator[tuple[Ints, FloatArray]]
+
+
+@dataclass(frozen=True, eq=False)
+class ScanResult:
+    """Which of some inputs are treated unequally, and by how much.
+
+    Attributes
+    ----------
+    unequal : bool (inputs,)
+    gap : (inputs,), the largest difference in score to a neighbour with another prediction; 0 if there is none
+    points : number of scores computed
+    """
+
+    unequal: Bools
+    gap: Floats
+    points: int
+
+
+@dataclass(frozen=True, eq=False)
+class WorstNeighbours(ScanResult):
+    """For each input also that neighbour with the largest gap: `other` (inputs, width), NaN if there is none."""
+
+    other: FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UnequalInputs:
+    """Which inputs have a neighbour with another prediction than their own.
+
+    Attributes
+    ----------
+    rows : bool (inputs,); where False, there is no such neighbour if `exact`, otherwise none was found
+    other : (inputs, width), such a neighbour for each unequal input, NaN elsewhere
+    exact : whether every neighbour was compared
+    """
+
+    rows: Bools
+    other: FloatArray
+    exact: bool
+
+    def __repr__(self) -> str:
+        """Return the count, the share, and whether they are exact."""
+        how = "exact" if self.exact else "sampled: a lower bound"
+        return f"UnequalInputs({self.count} of {len(self.rows)} inputs, {self.rate:.2%}, {how})"
+
+    @property
+    def count(self) -> int:
+        """The number of unequal inputs."""
+        return int(self.rows.sum())
+
+    @property
+    def rate(self) -> float:
+        """The share of unequal inputs, 0 to 1."""
+        return self.count / len(self.rows)
+
+
+class ExhaustiveScan:
+    """Compares every input with every neighbour.
+
+    For a network with one output, `FastScores` decides almost all inputs; the network itself decides the rest.
+    """
+
+    exact = True
+
+    def __init__(self, net: Network, spec: Spec) -> None:
+        self._net, self._spec = net, spec
+        # FastScores computes one score; for several outputs every point goes through the network.
+        self._scores = FastScores(net, spec) if net.outputs == 1 else None
+
+    def scan(self, X: FloatArray) -> ScanResult:
+        """Return which of X (inputs, width) are treated unequally."""
+        if self._scores is None:
+            return self.worst(X)
+        extremes, error = self._scores.extremes(X), np.full(len(X), self._scores.error(X))
+        undecided = np.flatnonzero(~_is_decided(extremes.lowest, extremes.highest, error))
+        rest = undecided[~extremes.left_out[undecided]]
+        if len(rest):
+            error[rest] = self._scores.errors(X[rest])
+            undecided = np.flatnonzero(~_is_decided(extremes.lowest, extremes.highest, error))
+        unequal = (extremes.lowest < 0) & (extremes.highest > 0)
+        logits = self._net.logits(X)
+        own = logits.astype(np.float64)
+        gap = np.where(own >= 0, own - extremes.lowest, extremes.highest - own)
+        points = len(X) + extremes.points
+        if len(undecided):
+            stream = self._spec.points(X[undecided], batch=_BATCH, dtype=X.dtype)
+            again = _compare(self._net, X[undecided], stream, logits=logits[undecided])
+            unequal[undecided], gap[undecided] = again.unequal, again.gap
+            points += again.points
+        return ScanResult(unequal, np.where(unequal, gap, 0.0), points)
+
+    def worst(self, X: FloatArray) -> WorstNeighbours:
+        """Return the worst neighbour of each of X (inputs, width); every point goes through the network."""
+        return _compare(self._net, X, self._spec.points(X, batch=_BATCH, dtype=X.dtype))
+
+
+class RandomScan:
+    """Compares every input with `per_row` random neighbours: what it finds is real, what it misses is unknown."""
+
+    exact = False
+
+    def __init__(self, net: Network, spec: Spec, per_row: int, seed: int) -> None:
+        self._net, self._spec, self._per_row, self._seed = net, spec, per_row, seed
+        self._seeds = np.random.default_rng(seed)
+
+    def scan(self, X: FloatArray) -> WorstNeighbours:
+        """Return which of X (inputs, width) are treated unequally; each call draws new neighbours."""
+        return _compare(self._net, X, self._stream(X, int(self._seeds.integers(2**32))))
+
+    def worst(self, X: FloatArray) -> WorstNeighbours:
+        """Return the worst of many random neighbours of each of X (inputs, width)."""
+
+        def stream() -> _Stream:
+            for row, x in enumerate(X):
+                for _, points in self._stream(np.repeat(x[None], _REPEATS, axis=0), self._seed):
+                    yield np.full(len(points), row, np.int64), points
+
+        return _compare(self._net, X, stream())
+
+    def _stream(self, X: FloatArray, seed: int) -> _Stream:
+        return stream_random_neighbours(self._spec, X, self._per_row, np.random.default_rng(seed))
+
+
+def find_unequal(
+    net: Network,
+    spec: Spec,
+    X: pd.DataFrame | npt.ArrayLike,
+    *,
+    batch: int = _BATCH,
+    progress: Progress | None = None,
+) -> UnequalInputs:
+    """Compare every input with every neighbour, `batch` points at a time: exact, for finite neighbourhoods.
+
+    Every point goes through the network, so this is also the reference that `ExhaustiveScan` is tested against.
+    """
+    inputs = _encode(net, spec, X)
+    if not spec.finite:
+        names = ", ".join(f.name for f in spec.features if f.varies and f.kind == "continuous")
+        raise FairmendError(
+            f"neighbours differ in {names}, which is continuous, so they cannot all be enumerated; "
+            "use sample_unequal, which gives a lower bound"
+        )
+    stream = _report_progress(spec.points(inputs, batch=batch, dtype=inputs.dtype), len(inputs), "enumerate", progress)
+    found = _compare(net, inputs, stream, first_only=True)
+    return UnequalInputs(found.unequal, found.other, exact=True)
+
+
+def sample_unequal(
+    net: Network,
+    spec: Spec,
+    X: pd.DataFrame | npt.ArrayLike,
+    per_row: int = 64,
+    seed: int = 0,
+    *,
+    progress: Progress | None = None,
+) -> UnequalInputs:
+    """Compare every input with `per_row` random neighbours, and with the corners if there are few.
+
+    An input without a finding may still have a neighbour with another prediction, so `rate` is a lower bound.
+    """
+    if per_row < 1:
+        raise FairmendError(f"sampling needs at least one neighbour per input; per_row={per_row} is too small")
+    inputs = _encode(net, spec, X)
+    stream = stream_random_neighbours(spec, inputs, per_row, np.random.default_rng(seed))
+    stream = _report_progress(stream, len(inputs), "sample", progress)
+    found = _compare(net, inputs, stream, first_only=True)
+    return UnequalInputs(found.unequal, found.other, exact=False)
+
+
+def can_enumerate(spec: Spec) -> bool:
+    """Return whether every neighbourhood of the spec is finite and small enough to enumerate."""
+    if not spec.finite:
+        return False
+    sizes = [min(f.bounds[1] - f.bounds[0], 2 * f.reach) + 1 for f in spec.features if f.varies]
+    return math.prod(int(size) for size in sizes) <= MOST_POINTS
+
+
+def class_lead(logits: FloatArray, first: Ints, second: Ints) -> Floats:
+    """Return by how much class `first` leads class `second` (rows,); one logit is the lead of class 1 over class 0."""
+    values = logits.astype(np.float64)
+    if values.ndim == 1:
+        return values * (first - second)
+    rows = np.arange(len(values))
+    return np.asarray(values[rows, first] - values[rows, second])
+
+
+def _compare(
+    net: Network, X: FloatArray, stream: _Stream, *, logits: FloatArray | None = None, first_only: bool = False
+) -> WorstNeighbours:
+    """Compare each of X (inputs, width) with its streamed neighbours; predictions are those of `net.predict`.
+
+    `stream` yields rows (k,) of X and a neighbour of each (k, width). `logits` are those of X if they are known. With
+    `first_only`, keep the first neighbour with another prediction instead of the one with the largest gap.
+
+    BLAS rounds the same input differently in another batch. So if a score is 0 up to its last bits, the prediction,
+    and with it the verdict of any enumeration, depends on the batch.
+    """
+    logits = net.logits(X) if logits is None else logits
+    own = predicted_classes(logits)
+    gap, other = np.zeros(len(X)), np.full_like(X, np.nan)
+    unequal = np.zeros(len(X), dtype=np.bool_)
+    count = len(X)
+    for rows, points in stream:
+        theirs = net.logits(points)
+        count += len(points)
+        classes = predicted_classes(theirs)
+        hits = np.flatnonzero(classes != own[rows])
+        if first_only:
+            hits = hits[~unequal[rows[hits]]]
+        # The same input may get other last bits in another batch; that is rounding, not unequal treatment.
+        hits = hits[(points[hits] != X[rows[hits]]).any(axis=1)]
+        owner = rows[hits]
+        size = class_lead(logits[owner], own[owner], classes[hits]) - class_lead(
+            theirs[hits], own[owner], classes[hits]
+        )
+        order = np.arange(len(hits)) if first_only else np.lexsort((-size, owner))
+        owner, first = np.unique(owner[order], return_index=True)
+        best = order[first]
+        better = ~unequal[owner] | (size[best] > gap[owner])
+        owner, best = owner[better], best[better]
+        unequal[owner], gap[owner], other[owner] = True, size[best], points[hits[best]]
+    return WorstNeighbours(unequal, gap, count, other)
+
+
+def _is_decided(lowest: FloatArray, highest: FloatArray, error: Floats) -> Bools:
+    """Return whether scores that are off by at most `error` settle the predictions of each neighbourhood (inputs,)."""
+    above, below = lowest > error, highest < -error
+    both = (lowest < -error) & (highest > error)
+    return np.asarray(above | below | both)
+
+
+def _encode(net: Network, spec: Spec, X: pd.DataFrame | npt.ArrayLike) -> FloatArray:
+    spec.require_inputs(net.inputs)
+    return spec.as_inputs(X, net.dtype)
+
+
+def _report_progress(stream: _Stream, inputs: int, stage: str, progress: Progress | None) -> _Stream:
+    """Yield the stream, and report after each batch how many inputs are done."""
+    for rows, points in stream:
+        yield rows, points
+        if progress is not None:
+            progress(stage, int(rows[-1]) + 1, inputs)

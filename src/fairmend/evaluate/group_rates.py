@@ -1,0 +1,79 @@
+"""The selection rate of each group, and the gaps between groups, as the report shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.arrays import Bools, Ints
+from fairmend.evaluate.document import FeatureGroups, GroupRates
+from fairmend.evaluate.groups import GroupMetrics, Values, grouped
+from fairmend.spec import Spec
+from fairmend.text import short
+
+__all__ = ["tabulate_groups"]
+
+_MOST_FEATURES, _MOST_GROUPS = 12, 12
+
+
+def tabulate_groups(
+    spec: Spec,
+    values: dict[str, Values],
+    metrics: Sequence[Sequence[GroupMetrics]],
+    predictions: Sequence[Ints],
+    *,
+    classes: int,
+    unfair: Bools | None = None,
+) -> list[FeatureGroups]:
+    """Return the groups of each protected feature, of at most twelve.
+
+    Parameters
+    ----------
+    values : by protected feature, the user's values (rows,)
+    metrics : for each network (before, after), the gaps by feature; empty without labels
+    predictions : for each network, its predictions (rows,)
+    classes : how many outputs the networks have; selection rates need one or two
+    unfair : which rows are treated unequally (rows,)
+    """
+    return [
+        _feature(spec, number, values, [m[number] for m in metrics], predictions, classes, unfair)
+        for number in range(min(_MOST_FEATURES, len(spec.protected)))
+    ]
+
+
+def _feature(
+    spec: Spec,
+    number: int,
+    values: dict[str, Values],
+    metrics: list[GroupMetrics],
+    predictions: Sequence[Ints],
+    classes: int,
+    unfair: Bools | None,
+) -> FeatureGroups:
+    feature = spec.protected[number]
+    names, codes, binned = grouped(feature, values[feature.name])
+    sizes = np.bincount(codes, minlength=len(names))
+
+    def share_of(which: npt.NDArray[np.generic] | None) -> list[float | None]:
+        if which is None:
+            return [None] * len(names)
+        return (np.bincount(codes, weights=which.astype(np.float64), minlength=len(names)) / sizes).tolist()  # type: ignore[no-any-return]
+
+    positives = [share_of(a == 1 if classes <= 2 else None) for a in predictions]
+    positives += [[None] * len(names)] * (2 - len(positives))
+    rows = list(zip(map(short, names), sizes.tolist(), *positives, share_of(unfair), strict=True))
+    # Keep the largest groups, in their own order.
+    chosen = sorted(sorted(range(len(rows)), key=lambda i: -rows[i][1])[:_MOST_GROUPS])
+    gaps = [(m.demographic_parity_difference, m.equalized_odds_difference) for m in metrics] + [(None, None)] * 2
+    reason = next((m.reason for m in metrics if m.reason), None)
+    return FeatureGroups(
+        short(feature.name),
+        binned,
+        [GroupRates(*rows[i]) for i in chosen],
+        len(rows) - len(chosen),
+        *gaps[0],
+        *gaps[1],
+        None if reason is None else short(reason, 300),
+    )

@@ -1,0 +1,155 @@
+"""For people who are treated unequally: a counterfactual with another prediction that differs as little as possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairmend.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.evaluate.document import DecisiveFeatures
+from fairmend.evaluate.score_ranges import scores
+from fairmend.network import Network
+from fairmend.spec import Spec
+
+__all__ = ["NearestCounterfactuals", "find_nearest_counterfactuals", "pick_evenly"]
+
+MOST_POINTS = 4_000_000
+"""Neighbours that are enumerated: a few seconds of work."""
+
+_MOST_ROWS = 20_000
+_FEWEST_ROWS = 200  # if fewer can be enumerated, reducing the known counterfactuals of all rows says more
+
+
+@dataclass(frozen=True, eq=False)
+class NearestCounterfactuals:
+    """Inputs X (k, width), and for each a neighbour `other` (k, width) with another prediction.
+
+    Attributes
+    ----------
+    rows : (k,), their rows among all inputs
+    features : the names of the features that may vary
+    differs : bool (k, features), in which features the two differ
+    alone : bool (k, features), which features change the prediction by themselves
+    gap : (k,), the difference of the two scores
+    exact : whether every neighbour was compared
+    """
+
+    rows: Ints
+    X: FloatArray
+    other: FloatArray
+    features: tuple[str, ...]
+    differs: Bools
+    alone: Bools
+    gap: Floats
+    exact: bool
+
+    def decisive_features(self) -> DecisiveFeatures:
+        """Count how often each feature changes the prediction by itself, the most frequent first."""
+        counts = dict(zip(self.features, self.alone.sum(axis=0).tolist(), strict=True))
+        together = int((~self.alone.any(axis=1)).sum())
+        ordered = dict(sorted(counts.items(), key=lambda item: -item[1]))
+        return DecisiveFeatures(len(self.rows), self.exact, ordered, together)
+
+    def take(self, chosen: Ints) -> NearestCounterfactuals:
+        """Return some of them, in the given order."""
+        return NearestCounterfactuals(
+            self.rows[chosen],
+            self.X[chosen],
+            self.other[chosen],
+            self.features,
+            self.differs[chosen],
+            self.alone[chosen],
+            self.gap[chosen],
+            self.exact,
+        )
+
+
+def find_nearest_counterfactuals(
+    net: Network, spec: Spec, X: FloatArray, rows: Ints, known: FloatArray | None = None
+) -> NearestCounterfactuals:
+    """Find the nearest counterfactuals of rows (k,) of X (inputs, width), which are treated unequally.
+
+    `known` (k, width) holds a neighbour with another prediction for each; it may be None if the neighbourhoods are
+    finite. If there is too much to enumerate, an even choice of the rows is taken, or the known neighbours are
+    reduced to what they need to differ in.
+    """
+    most, enumerate_all = _MOST_ROWS, False
+    if spec.finite and len(rows):
+        affordable = int(MOST_POINTS // float(np.max(spec.neighbourhood_sizes(X[rows]))))
+        enumerate_all = known is None or affordable >= min(len(rows), _FEWEST_ROWS)
+        most = min(most, max(1, affordable)) if enumerate_all else most
+    chosen = pick_evenly(len(rows), most)
+    if enumerate_all or known is None:
+        return _enumerate(net, spec, X, rows[chosen], None if known is None else known[chosen])
+    return _reduce(net, spec, X, rows[chosen], known[chosen])
+
+
+def pick_evenly(count: int, most: int) -> Ints:
+    """Return at most `most` of the numbers below `count`, evenly spread."""
+    if count <= most:
+        return np.arange(count, dtype=np.int64)
+    return np.unique(np.linspace(0, count - 1, most).round().astype(np.int64))
+
+
+def _enumerate(net: Network, spec: Spec, X: FloatArray, rows: Ints, known: FloatArray | None) -> NearestCounterfactuals:
+    """Among all neighbours with another prediction, take the fewest differences, then the largest gap."""
+    names = _varying_names(spec)
+    own_class, mine = net.predict(X[rows]), X[rows]
+    own = scores(net, mine, own_class) if len(rows) else np.zeros(0)
+    other, alone = np.full_like(mine, np.nan), np.zeros((len(rows), len(names)), dtype=np.bool_)
+    fewest, gap = np.full(len(rows), np.inf), np.zeros(len(rows))
+    for owner, points in spec.points(mine, dtype=X.dtype) if len(rows) else ():
+        hits = np.flatnonzero(net.predict(points) != own_class[owner])
+        owner, points = owner[hits], points[hits]
+        differs = _differences(spec, names, mine[owner], points)
+        count = differs.sum(axis=1)
+        keep = count > 0
+        owner, points, differs, count = owner[keep], points[keep], differs[keep], count[keep]
+        np.logical_or.at(alone, owner[count == 1], differs[count == 1])
+        distance = np.abs(scores(net, points, own_class[owner]) - own[owner]) if len(owner) else np.zeros(0)
+        order = np.lexsort((-distance, count, owner))
+        who, first = np.unique(owner[order], return_index=True)
+        best = order[first]
+        better = (count[best] < fewest[who]) | ((count[best] == fewest[who]) & (distance[best] > gap[who]))
+        who, best = who[better], best[better]
+        fewest[who], gap[who], other[who] = count[best], distance[best], points[best]
+    # A score that is 0 up to its last bits may have another sign in another batch: then only `known` has the pair.
+    lost = np.flatnonzero(~np.isfinite(fewest))
+    if len(lost) and known is not None:
+        other[lost] = known[lost]
+        gap[lost] = np.abs(scores(net, other[lost], own_class[lost]) - own[lost])
+    found = NearestCounterfactuals(rows, mine, other, names, _differences(spec, names, mine, other), alone, gap, True)
+    return found if known is not None else found.take(np.flatnonzero(np.isfinite(fewest)))
+
+
+def _reduce(net: Network, spec: Spec, X: FloatArray, rows: Ints, known: FloatArray) -> NearestCounterfactuals:
+    """Set one feature after the other back to the person's own value where the other prediction does not need it."""
+    names = _varying_names(spec)
+    mine, other = X[rows], known.copy()
+    own_class = net.predict(mine)
+    alone = np.zeros((len(rows), len(names)), dtype=np.bool_)
+    for k, name in enumerate(names):
+        columns = spec.columns(name)
+        only = mine.copy()
+        only[:, columns] = known[:, columns]
+        alone[:, k] = net.predict(only) != own_class
+        back = other.copy()
+        back[:, columns] = mine[:, columns]
+        enough = net.predict(back) != own_class
+        other[enough] = back[enough]
+    gap = np.abs(scores(net, other, own_class) - scores(net, mine, own_class))
+    return NearestCounterfactuals(
+        rows, mine, other, names, _differences(spec, names, mine, other), alone, gap, exact=False
+    )
+
+
+def _varying_names(spec: Spec) -> tuple[str, ...]:
+    return tuple(f.name for f in spec.features if f.varies)
+
+
+def _differences(spec: Spec, names: tuple[str, ...], mine: FloatArray, other: FloatArray) -> Bools:
+    columns = [spec.columns(name) for name in names]
+    if not columns:
+        return np.zeros((len(mine), 0), dtype=np.bool_)
+    return np.stack([(mine[:, where] != other[:, where]).any(axis=1) for where in columns], axis=1)

@@ -1,0 +1,60 @@
+"""The table of pairs: people and their counterfactuals with another prediction, in the user's own values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairmend.audit.result import user_values
+from fairmend.evaluate.document import Pair, PairTable
+from fairmend.evaluate.nearest_counterfactuals import NearestCounterfactuals
+from fairmend.evaluate.score_ranges import scores
+from fairmend.network import Network
+from fairmend.spec import Spec
+from fairmend.text import plain_value, short
+
+__all__ = ["tabulate_pairs"]
+
+_MOST_PAIRS, _MOST_COLUMNS = 1_000, 16
+
+
+def tabulate_pairs(
+    found: NearestCounterfactuals, spec: Spec, before: Network, after: Network | None = None, *, total: int, exact: bool
+) -> PairTable:
+    """Return the pairs with the largest differences in score; `total` people are treated unequally."""
+    chosen = found.take(np.argsort(-found.gap, kind="stable")[:_MOST_PAIRS])
+    features = sorted(spec.features, key=lambda f: (not f.varies, not f.protected))
+    names = [f.name for f in features[:_MOST_COLUMNS]]
+    rows: list[Pair] = []
+    if len(chosen.rows):
+        mine, theirs = user_values(spec, chosen.X), user_values(spec, chosen.other)
+        answers, values = _predictions_and_scores(before, chosen)
+        later = None if after is None else _predictions_and_scores(after, chosen)
+        for i, row in enumerate(chosen.rows.tolist()):
+            differs = [name for name, is_so in zip(chosen.features, chosen.differs[i], strict=True) if is_so]
+            rows.append(
+                Pair(
+                    row,
+                    [plain_value(mine[name][i]) for name in names],
+                    [_other_value(mine[name][i], theirs[name][i]) if name in differs else None for name in names],
+                    [short(name) for name in differs],
+                    answers[i],
+                    values[i],
+                    None if later is None else later[0][i],
+                    None if later is None else later[1][i],
+                )
+            )
+    varying = sum(f.varies for f in features[:_MOST_COLUMNS])
+    return PairTable(total, exact, [short(name) for name in names], varying, len(features) - len(names), rows)
+
+
+def _predictions_and_scores(net: Network, pairs: NearestCounterfactuals) -> tuple[list[list[int]], list[list[float]]]:
+    """Return the predictions for both people of each pair, and the scores of the first one's class for both."""
+    own, other = net.predict(pairs.X), net.predict(pairs.other)
+    values = np.stack([scores(net, pairs.X, own), scores(net, pairs.other, own)], axis=1)
+    return np.stack([own, other], axis=1).tolist(), values.tolist()
+
+
+def _other_value(mine: object, theirs: object) -> str:
+    """Return the counterfactual's value with as many digits as it takes to tell it from the person's."""
+    text = plain_value(theirs)
+    return repr(theirs) if isinstance(theirs, float) and text == plain_value(mine) else text

@@ -1,0 +1,35 @@
+"""What a spec says, for a report: who counts as similar, and what the classes are called."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from fairmend.evaluate.document import Similarity
+from fairmend.network import Network
+from fairmend.spec import Spec
+from fairmend.text import as_text, short
+
+__all__ = ["class_names", "describe_similarity"]
+
+_MOST_CLASSES = 1_000
+
+
+def describe_similarity(spec: Spec, *, exact: bool) -> Similarity:
+    """Return who counts as similar; `exact` says whether every counterfactual was examined."""
+    tolerances = {short(f.name): float(f.tolerance) for f in spec.features if f.tolerance and f.varies}
+    return Similarity([short(f.name) for f in spec.protected], tolerances, exact)
+
+
+def class_names(spec: Spec, net: Network, frame: pd.DataFrame | None) -> list[str]:
+    """Return the names of the network's classes: the values of the label if there are two, otherwise "class 0" etc.
+
+    `frame` holds rows of the data; its label column names the negative class.
+    """
+    if net.outputs > 2 or spec.label is None:
+        return [f"class {number}" for number in range(min(_MOST_CLASSES, max(2, net.outputs)))]
+    positive = spec.label.positive
+    others: set[str] = set()
+    if frame is not None and spec.label.column in frame.columns:
+        others = {as_text(value) for value in frame[spec.label.column].dropna().unique()} - {positive}
+    negative = others.pop() if len(others) == 1 else f"not {positive}"
+    return [short(negative, 40), short(positive, 40)]

@@ -1,0 +1,135 @@
+"""Build a report in Python, from the result of a repair or of an audit and the data it is about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from fairmend.audit.result import AuditResult
+from fairmend.errors import FairmendError
+from fairmend.evaluate.provenance import describe_origin
+from fairmend.network import Network
+from fairmend.report.report import Report
+from fairmend.spec import Spec
+from fairmend.spec.frames import is_frame
+
+if TYPE_CHECKING:
+    from fairmend.repair.result import RepairResult
+
+__all__ = ["audit_report", "repair_report"]
+
+
+def repair_report(
+    result: RepairResult,
+    spec: Spec,
+    original: Network,
+    X_repair: pd.DataFrame | ArrayLike,
+    data: pd.DataFrame | ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    held_out: bool = False,
+    title: str = "the network",
+    seed: int | None = None,
+    command: str | None = None,
+    check: str | None = None,
+) -> Report:
+    """Report on a repair: what is proven, for whom, and what it cost.
+
+    Parameters
+    ----------
+    result : the result of `fairmend.repair` for `original`, `spec` and the repair inputs `X_repair`
+    data, y : rows on which to measure both networks, encoded or as a DataFrame, and their classes; without y, a
+        DataFrame must hold the label column
+    held_out : whether the data was used neither for the repair nor for calibration
+    title : the name of the network
+    seed, command : the random seed and the command line, to be shown in the report
+    check : the command that checks the saved certificate, if there is one
+    """
+    from fairmend.evaluate.compare import RepairComparison, measure
+    from fairmend.evaluate.repair_document import repair_document
+    from fairmend.evaluate.split import DataSplit, read_classes
+    from fairmend.metrics import changed_rate
+
+    X, X_inputs = spec.as_inputs(data, original.dtype), spec.as_inputs(X_repair, original.dtype)
+    if len(X_inputs) != result.regions:
+        raise FairmendError(
+            f"X_repair has {len(X_inputs)} rows, but the result is for {result.regions}. "
+            "Pass the rows that you passed to fairmend.repair"
+        )
+    if y is None:
+        if not is_frame(data):
+            raise FairmendError(
+                "the report measures accuracy, so it needs labels. Pass y, or data as a DataFrame with the label column"
+            )
+        y = read_classes(spec, original, data, "the data")
+    classes = np.asarray(y)
+    if classes.shape != (len(X),):
+        raise FairmendError(f"y has shape {classes.shape}. Pass one class for each row of the data: ({len(X)},)")
+    nobody = np.zeros(0, dtype=np.int64)
+    frame = data if is_frame(data) else spec.decode(X)
+    inputs = X_repair if is_frame(X_repair) else spec.decode(X_inputs)
+    everybody = np.arange(len(X), dtype=np.int64)
+    people = DataSplit(spec, frame, X, classes, inputs, X_inputs, None, nobody, everybody, held_out, ())
+    before, after = (measure(net, people, stage="") for net in (original, result.network))
+    changed = changed_rate(original.predict(X), result.network.predict(X))
+    comparison = RepairComparison(people, result, before, after, changed, result.warnings)
+    where = describe_origin(command=command, seed=seed, arrays={"data": X, "repair inputs": X_inputs})
+    return Report(repair_document(original, comparison, where, title=title, check=check))
+
+
+def audit_report(
+    found: AuditResult,
+    network: Network,
+    spec: Spec,
+    data: pd.DataFrame | ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    *,
+    title: str = "the network",
+    seed: int | None = None,
+    command: str | None = None,
+) -> Report:
+    """Report on an audit: how many people are treated unequally, who they are, and what changes their prediction.
+
+    Parameters
+    ----------
+    found : the result of `fairmend.audit` for `network`, `spec` and the data
+    data, y : the audited people, and their classes if known (a DataFrame's label column is read). Without data, the
+        report has no figures of accuracy; leave it out for an audit of samples
+    title : the name of the network
+    seed, command : the random seed and the command line, to be shown in the report
+    """
+    from fairmend.evaluate.audit_document import LabelledFigures, audit_document, audit_warnings
+    from fairmend.evaluate.groups import group_metrics
+    from fairmend.evaluate.split import read_classes
+    from fairmend.evaluate.utility import utility
+
+    if found.sampled and data is not None:
+        raise FairmendError("the audit was of samples, which its result holds, not of data. Leave out data and y")
+    frame = data if is_frame(data) else None
+    labelled, arrays = LabelledFigures(), {}
+    if data is not None:
+        X = spec.as_inputs(data, network.dtype)
+        arrays = {"data": X}
+        if len(X) != found.total:
+            raise FairmendError(
+                f"the data has {len(X)} rows, but the audit was of {found.total}. Pass the data that you audited"
+            )
+        if y is None and frame is not None and spec.label is not None and spec.label.column in frame.columns:
+            y = read_classes(spec, network, frame, "the data")
+        if y is not None:
+            labelled = LabelledFigures(len(X), utility(network, X, y), group_metrics(network, spec, X, y))
+    return Report(
+        audit_document(
+            network,
+            spec,
+            found,
+            describe_origin(command=command, seed=seed, arrays=arrays),
+            title=title,
+            labelled=labelled,
+            frame=frame,
+            warnings=audit_warnings(network, found, labelled),
+        )
+    )

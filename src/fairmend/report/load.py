@@ -1,0 +1,82 @@
+"""Read report.json back, and refuse a file from which no page can be drawn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+
+from fairmend.errors import FairmendError
+from fairmend.evaluate.document import AUDIT, FORMAT, REPAIR, VERSION, Document, Pair
+from fairmend.report.charts import GUARANTEES
+from fairmend.report.codec import from_plain
+from fairmend.report.report import DATA_NAME, Report
+
+__all__ = ["load_report"]
+
+_STATES = ("one", "two", "open")
+_SCORES = ("logit", "lead")
+_AGAIN = "Run the command that wrote it again"
+
+
+def load_report(path: str | PathLike[str]) -> Report:
+    """Read a report.json, or the one in a folder that `fairmend repair`, `audit` or `demo` wrote."""
+    file = Path(path)
+    if file.is_dir():
+        file = file / DATA_NAME
+        if not file.exists():
+            raise FairmendError(
+                f"{path}: the folder holds no {DATA_NAME}. Give a folder that fairmend repair, audit or demo wrote"
+            )
+    try:
+        plain = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FairmendError(f"{file}: cannot read the report's data ({error.strerror or error})") from error
+    except (ValueError, RecursionError) as error:
+        raise FairmendError(f"{file}: not valid JSON ({error}). {_AGAIN}") from error
+    if not isinstance(plain, dict) or plain.get("format") != FORMAT:
+        raise FairmendError(f"{file}: not the data of a report. Run fairmend repair or fairmend audit again")
+    if plain.get("version") != VERSION:
+        raise FairmendError(
+            f"{file}: has version {plain.get('version')!r:.20}; this fairmend reads version {VERSION}. {_AGAIN}"
+        )
+    try:
+        document = from_plain(Document, plain)
+        for problem in _inconsistencies(document):
+            raise FairmendError(problem)
+    except FairmendError as error:
+        raise FairmendError(f"{file}: {error}. {_AGAIN}") from error
+    return Report(document)
+
+
+def _inconsistencies(document: Document) -> Iterator[str]:
+    """Yield what the codec cannot find, because each field by itself is valid."""
+    present = {REPAIR: document.repair is not None, AUDIT: document.audit is not None}
+    if not present.pop(document.kind, False) or any(present.values()):
+        yield f"kind is {document.kind!r:.40}; the file must hold either a repair or an audit, as the kind says"
+    if len(document.answers) < 2:
+        yield "answers: at least two are needed"
+    ranges = document.ranges
+    if ranges.score not in _SCORES:
+        yield f"ranges.score: {ranges.score!r:.40} is not one of {', '.join(_SCORES)}"
+    if any(entry.state not in _STATES for entry in (*ranges.before, *ranges.after)):
+        yield f"ranges: a state is not one of {', '.join(_STATES)}"
+    columns, repaired = len(document.pairs.columns), document.kind == REPAIR
+    for number, pair in enumerate(document.pairs.rows):
+        if not _fits(pair, columns, repaired):
+            yield f"pairs.rows[{number}]: its values, answers and scores do not fit the columns"
+    if document.repair is not None and any(
+        candidate.proven and candidate.guarantee not in GUARANTEES for candidate in document.repair.candidates
+    ):
+        yield f"repair.candidates: a guarantee is not one of {'; '.join(GUARANTEES)}"
+    if document.audit is not None and document.audit.interval is not None and len(document.audit.interval) != 2:
+        yield "audit.interval: must hold a lower and an upper end"
+
+
+def _fits(pair: Pair, columns: int, repaired: bool) -> bool:
+    twos: list[list[int] | list[float]] = [pair.answers, pair.scores]
+    if repaired:
+        twos += [pair.answers_after or [], pair.scores_after or []]
+    both = all(len(two) == 2 for two in twos) and min(pair.answers) >= 0
+    return both and len(pair.values) == len(pair.others) == columns

@@ -1,0 +1,83 @@
+"""The headline of a report: it claims what is proven or found, and no more."""
+
+from dataclasses import replace
+
+import fairmend
+from fairmend.evaluate.claims import gap_widened, summarize
+from fairmend.report.page import render
+from fairmend.text import percent
+from support.cli_case import small_spec
+from support.report_cases import audit_of, people, repair_of, repaired
+
+
+def test_the_verdict_claims_what_is_proven_and_no_more():
+    everyone = summarize(repair_of("auto").document)
+    assert (everyone.status, everyone.tag) == ("good", "Proven for everyone")
+    some = summarize(repair_of("prof").document)
+    assert some.tag == "Proven for 30 repair inputs"
+    assert "still treated unequally" in some.sections[2].paragraphs[0]
+    assert not any("still treated unequally" in paragraph for paragraph in everyone.sections[2].paragraphs)
+    baseline = repair_of("flip").document
+    left = baseline.repair.after.unfair_inputs
+    none = summarize(baseline)
+    assert baseline.repair.proven < baseline.repair.inputs
+    assert (none.status, none.tag) == ("bad", "Not proven")
+    assert none.headline.startswith(f"{left} of the 30" if left else "The method flip gives no guarantee")
+
+
+def test_nobody_unequal_and_nobody_found_are_two_things():
+    spec, frame = small_spec(), people()
+    blind = repaired("auto")[0].network
+    fair = fairmend.report.audit_report(fairmend.audit(blind, spec, frame), blind, spec, frame).document
+    assert summarize(fair).status == "good"
+    assert "There are none" in render(fair)
+    vague = small_spec(kind="continuous")
+    unknown = fairmend.report.audit_report(fairmend.audit(blind, vague, frame), blind, vague, frame).document
+    assert summarize(unknown).status == "open"
+    assert "not every possibility could be tried" in summarize(unknown).headline
+
+
+def with_tolerance(document, **changes):
+    similar = replace(document.similar, tolerances={"credits": 1.0})
+    repair = None if document.repair is None else replace(document.repair, **changes)
+    return replace(document, similar=similar, repair=repair)
+
+
+def test_a_tolerance_is_part_of_the_headline():
+    some = summarize(with_tolerance(repair_of("prof").document, strict=False))
+    assert some.headline == (
+        "Each of the 30 repair inputs gets the same prediction whatever its age and gender, even if it also differs in "
+        "credits by up to 1."
+    )
+    audit = summarize(with_tolerance(audit_of().document))
+    assert audit.headline.endswith("if only their age or gender, or credits by up to 1, were different.")
+
+
+def test_a_tolerance_that_is_not_proven_is_neither_good_nor_bad():
+    partly = summarize(with_tolerance(repair_of("auto").document, strict=False, proven=3))
+    assert partly.status == "open"
+    assert "3 of 30 repair inputs" in partly.tag
+
+
+def test_the_arithmetic_of_the_proof_is_stated():
+    document = repair_of("prof").document
+    exact = replace(document, repair=replace(document.repair, covers_inference=False))
+    assert "float32 inference" in " ".join(summarize(document).sections[0].paragraphs)
+    assert "It does not cover rounding" in " ".join(summarize(exact).sections[0].paragraphs)
+
+
+def test_samples_come_with_their_interval():
+    document = audit_of(sampled=True).document
+    low, high = document.audit.interval
+    stated = summarize(document).sections[1].paragraphs[1]
+    assert stated == (
+        f"Of the whole input space, between {percent(low, 2)} and {percent(high, 2)} is treated unequally "
+        "(95 % interval)."
+    )
+
+
+def test_a_gap_has_widened_by_half_a_point_or_more():
+    assert gap_widened(0.10, 0.11)
+    assert not gap_widened(0.10, 0.104)
+    assert not gap_widened(None, 0.5)
+    assert not gap_widened(0.5, None)

@@ -1,0 +1,45 @@
+"""Reports from Python: from arrays and frames, with every warning, and with bad arguments refused."""
+
+import numpy as np
+import pytest
+
+import fairmend
+from fairmend.errors import FairmendError
+from fairmend.network import Affine, Network
+from fairmend.report import audit_report, repair_report
+from support.cli_case import small_spec
+from support.html_page import Page
+from support.report_cases import people, repair_of, repaired
+
+
+def test_arrays_do_as_well_as_frames():
+    result, spec, net, frame, y = repaired("prof")
+    X = spec.encode(frame)
+    report = repair_report(result, spec, net, X[:30], X, y)
+    ours, theirs = report.document, repair_of("prof").document
+    assert ours.repair.after == theirs.repair.after
+    assert ours.ranges == theirs.ranges
+    assert [pair.values for pair in ours.pairs.rows] == [pair.values for pair in theirs.pairs.rows]
+    assert {file.role for file in ours.origin.files} == {"data", "repair inputs"}
+
+
+def test_bad_arguments_are_refused_in_words():
+    result, spec, net, frame, y = repaired("prof")
+    X = spec.encode(frame)
+    with pytest.raises(FairmendError, match="X_repair has 29 rows, but the result is for 30"):
+        repair_report(result, spec, net, X[:29], X, y)
+    with pytest.raises(FairmendError, match="Pass y, or data as a DataFrame"):
+        repair_report(result, spec, net, X[:30], X)
+    with pytest.raises(FairmendError, match="y has shape"):
+        repair_report(result, spec, net, X[:30], X, y[:5])
+
+
+def test_an_audit_from_python_warns_that_the_spec_does_not_fit_the_network():
+    spec, frame = small_spec(), people()
+    constant = Network([Affine(np.zeros((1, spec.width), np.float32), np.ones(1, np.float32))], [])
+    result = fairmend.audit(constant, spec, frame)
+    report = audit_report(result, constant, spec, frame)
+    assert "gives all 600 people one answer" in report.document.warnings[0]
+    assert "gives all 600 people one answer" in Page(report.html).text
+    samples = fairmend.audit(constant, spec, samples=100)
+    assert audit_report(samples, constant, spec).document.warnings == []

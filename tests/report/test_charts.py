@@ -1,0 +1,22 @@
+"""The charts: extreme values can be drawn, and no bar claims what is not so."""
+
+from fairmend.evaluate.document import ScoreRange
+from fairmend.report.charts import _HEIGHT, _TOP, _bar, _score_axis, range_chart, score_scale
+
+
+def test_a_short_bar_never_reaches_over_the_decision_line():
+    place, _, decision = _score_axis("logit", (-1, 1))
+    for value in (0.0, 1e-9, -1e-9, 0.01, -0.01, 5.0, -5.0):
+        top, bottom = map(float, _bar(10, value, value, place, decision).split(" ")[1].split("V"))
+        line = place(decision)
+        assert bottom - top >= 4.9
+        assert bottom <= line + 0.11 if value >= 0 else top >= line - 0.11
+        assert _TOP - 6 <= top < bottom <= _HEIGHT
+
+
+def test_extreme_scores_can_be_drawn():
+    wild = [ScoreRange(1e30, -1e30, 1e30, None, None, "two"), ScoreRange(0.0, 0.0, 0.0, 0.0, 0.0, "one")]
+    for kind in ("logit", "lead"):
+        drawn = range_chart(wild, kind, "x", score_scale(wild), "order")
+        assert "nan" not in drawn
+        assert "inf" not in drawn

@@ -1,0 +1,81 @@
+"""Reading report.json: what was saved comes back, and a broken file is refused in a sentence."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from fairmend.report import load_report
+from support.cli_case import Case, run
+from support.report_cases import audit_of, hostile, repair_of
+
+
+@pytest.fixture
+def case(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Case(tmp_path)
+
+
+MADE = {
+    "repair": repair_of,
+    "three classes": lambda: repair_of("prof", 3),
+    "audit": audit_of,
+    "samples": lambda: audit_of(sampled=True),
+    "hostile": lambda: hostile()[0],
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_saved_is_what_is_read(name, tmp_path):
+    report = MADE[name]()
+    report.save_data(tmp_path / "report.json")
+    again = load_report(tmp_path)
+    assert again.document == report.document
+    assert again.html == report.html
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "holds no report.json"),
+        ("", "not valid JSON"),
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ("[]", "not the data of a report"),
+        ('{"format": "fairmend report", "version": 99}', "has version 99"),
+        ('{"format": "fairmend report", "version": 1}', "kind: the field is missing"),
+        ('{"format": "fairmend report", "version": 1, "evil": 1}', "evil: unknown field"),
+    ],
+)
+def test_a_folder_without_good_data_is_exit_2(case, content, message):
+    if content is not None:
+        (case.folder / "report.json").write_text(content)
+    result = run("report", case.folder)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert not (case.folder / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.update(repair=None), "either a repair or an audit"),
+        (lambda d: d.update(kind="audit"), "either a repair or an audit"),
+        (lambda d: d.update(kind="other"), "either a repair or an audit"),
+        (lambda d: d.update(answers=["yes"]), "answers: at least two"),
+        (lambda d: d["ranges"].update(score="<b>"), "ranges.score"),
+        (lambda d: d["ranges"]["before"][0].update(state="x"), "a state is not one of"),
+        (lambda d: d["pairs"]["rows"][0]["values"].pop(), "pairs.rows[0]"),
+        (lambda d: d["pairs"]["rows"][1].update(answers=[1]), "pairs.rows[1]"),
+        (lambda d: d["pairs"]["rows"][0].update(answers_after=None), "pairs.rows[0]"),
+        (lambda d: d["repair"]["candidates"][0].update(guarantee="all"), "a guarantee is not one of"),
+    ],
+)
+def test_fields_that_do_not_fit_together_are_refused(case, change, message):
+    plain = json.loads(json.dumps(asdict(repair_of().document)))
+    change(plain)
+    (case.folder / "report.json").write_text(json.dumps(plain))
+    result = run("report", case.folder)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert "bug" not in result.stderr

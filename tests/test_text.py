@@ -1,0 +1,107 @@
+"""Values, shares and lists as the terminal and the report write them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairmend.cli.console import group_figures
+from fairmend.evaluate.groups import GroupMetrics
+from fairmend.report.charts import share_bar
+from fairmend.text import (
+    as_text,
+    count,
+    first_line,
+    listed,
+    number,
+    percent,
+    plain_value,
+    points,
+    score,
+    short,
+    shown,
+    suggest,
+)
+
+
+def plain(text):
+    return text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [(None, "–"), (0, "0 %"), (1, "100 %"), (0.123456, "12.3 %"), (0.0004, "< 0.1 %"), (0.9996, "> 99.9 %")],
+)
+def test_a_share_is_written_as_people_write_it(rate, text):
+    assert plain(percent(rate)) == text
+
+
+@pytest.mark.parametrize(("digits", "text"), [(0, "< 1 %"), (1, "0.5 %"), (2, "0.50 %")])
+def test_a_share_has_the_digits_asked_for(digits, text):
+    assert plain(percent(0.005, digits)) == text
+
+
+@given(st.floats(0, 1, exclude_min=True, exclude_max=True), st.integers(0, 3))
+def test_only_nobody_is_0_percent_and_only_everybody_is_100_percent(rate, digits):
+    value = plain(percent(rate, digits)).removesuffix(" %")
+    assert value[0] in "<>" or 0 < float(value) < 100
+
+
+def test_the_terminal_and_the_report_write_a_small_share_alike():
+    rate = 0.0004
+    group = GroupMetrics("sex", {"f": 1_000, "m": 1_500}, False, rate, None, None)
+    assert plain(group_figures(group)) == "< 0.1 % / –"
+    assert "&lt; 0.1 %" in plain(share_bar(rate))
+
+
+def test_changes_are_in_points():
+    assert points(0.5, 0.51) == "+1.0 points"
+    assert points(0.51, 0.5) == "−1.0 points"
+    assert points(0.5, 0.5) == "unchanged"
+    assert points(None, 0.5) == points(0.5, None) == ""
+
+
+def test_numbers_carry_a_real_minus_and_few_digits():
+    assert (number(-1.23456), number(None), score(0.12345), score(-2), count(12345)) == (
+        "−1.235",
+        "–",
+        "+0.123",
+        "−2",
+        "12,345",
+    )
+
+
+def test_lists_are_read_aloud_and_long_ones_are_counted():
+    assert listed([]) == ""
+    assert listed(["a"]) == "a"
+    assert listed(["a", "b", "c"], "or") == "a, b or c"
+    assert listed(list("abcdefghijkl")).endswith("h and 4 others")
+
+
+def test_values_are_compared_by_their_text():
+    assert [as_text(value) for value in (1, 1.0, np.float32(2), True, " x ", 0.5)] == [
+        "1",
+        "1",
+        "2",
+        "True",
+        "x",
+        "0.5",
+    ]
+
+
+def test_long_values_are_cut_and_control_characters_escaped():
+    assert short("x" * 81) == "x" * 79 + "…"
+    assert short("x" * 80) == "x" * 80
+    assert shown("a\nb") == "a\\nb"
+    assert shown("y" * 70) == "y" * 60 + "…"
+    assert plain_value(0.123456789) == "0.123457"
+
+
+def test_an_error_without_a_message_is_named_by_its_class():
+    assert first_line(ValueError("one\ntwo")) == "one"
+    assert first_line(KeyboardInterrupt()) == "KeyboardInterrupt"
+
+
+def test_the_nearest_known_word_is_suggested():
+    assert suggest("Gendr", ["gender", "age"]) == ' (did you mean "gender"?)'
+    assert suggest("zzz", ["gender", "age"]) == ""
