@@ -1,4 +1,4 @@
-"""Tables come back as they were written, and what is no table is refused by name."""
+"""Tables are read back as they were written, and a file that is no table is refused with its path."""
 
 import json
 import math
@@ -29,7 +29,7 @@ def test_parquet_is_read(tmp_path):
     assert read_table(tmp_path / "t.PARQUET").to_dict() == frame.to_dict()
 
 
-def test_words_that_look_missing_are_words_and_empty_fields_are_missing(tmp_path):
+def test_only_empty_fields_are_missing_and_na_is_a_value(tmp_path):
     (tmp_path / "t.csv").write_text("housing, job\nNone,NA\nnull, \n")
     frame = read_table(tmp_path / "t.csv")
     assert frame.columns.tolist() == ["housing", "job"]
@@ -50,8 +50,8 @@ def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path):
         ("t.csv", b"\n\n", "not a readable CSV"),
         ("t.csv", b'a,b\n1,2\n"3,4\n5,6\n', "not a readable CSV"),
         ("t.csv", b"a,b\n1,2\n3,4,5\n", "not a readable CSV table .*line 3"),
-        ("t.csv", b"a,b\n1,2,3\n", "more fields than its header"),
-        ("t.csv", b"a,b,a\n1,2,3\n", 'names column "a" twice'),
+        ("t.csv", b"a,b\n1,2,3\n", "more fields than the header"),
+        ("t.csv", b"a,b,a\n1,2,3\n", 'two columns "a"'),
         ("t.csv", b"a,b\n\xff\xfe,1\n", "not UTF-8"),
         ("t.parquet", b"a,b\n1,2\n", "not a readable Parquet"),
         ("t.parquet", b"", "the file is empty"),
@@ -59,7 +59,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path):
         ("table", b"a,b\n1,2\n", "read from .csv or .parquet"),
     ],
 )
-def test_what_is_no_table_is_refused_with_its_path(tmp_path, name, content, message):
+def test_a_file_that_is_no_table_is_refused_with_its_path(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(FairmendError, match=message) as caught:
         read_table(tmp_path / name)
@@ -145,8 +145,8 @@ def test_a_code_stays_text_also_in_pieces_that_hold_only_numbers(tmp_path):
         ("t.csv", b"age,gender\n", "has no rows"),
         ("t.csv", b"a,b\n1,2\n3,4\n5,6\n7,8,9\n", "not a readable CSV table .*line 5"),
         ("t.csv", b"a,b\n1,2\n3,4\n5,6\n\xff\xfe,1\n", "not UTF-8"),
-        ("t.csv", b"a,b\n1,2,3\n", "more fields than its header"),
-        ("t.csv", b"a,b,a\n1,2,3\n", 'names column "a" twice'),
+        ("t.csv", b"a,b\n1,2,3\n", "more fields than the header"),
+        ("t.csv", b"a,b,a\n1,2,3\n", 'two columns "a"'),
         ("t.parquet", b"a,b\n1,2\n", "not a readable Parquet"),
         ("t.xlsx", b"a,b\n1,2\n", "read from .csv or .parquet"),
     ],
@@ -163,5 +163,5 @@ def test_another_separator_is_named(tmp_path, separator, words):
     path = tmp_path / "t.csv"
     path.write_text(f"age{separator}gender\n20{separator}f\n30,5{separator}m\n")
     for read in (read_table, lambda path: list(stream_table(path))):
-        with pytest.raises(FairmendError, match=f"looks separated by {words}: save it with commas"):
+        with pytest.raises(FairmendError, match=f"separated by {words}; save it with commas"):
             read(path)

@@ -1,4 +1,4 @@
-"""Tables of people, read from CSV or Parquet; and what is written beside a model, whole or not at all."""
+"""Read tables of people from CSV or Parquet files; write CSV, JSON and text files, whole or not at all."""
 
 from __future__ import annotations
 
@@ -19,14 +19,18 @@ from fairmend.atomic import write_atomically
 from fairmend.errors import FairmendError
 from fairmend.text import first_line
 
-SUFFIXES = (".csv", ".parquet")
-PIECE = 32_768  # rows of a stream at a time
+__all__ = ["TableStream", "read_table", "stream_table", "to_json", "write_csv", "write_json", "write_text"]
+
+PIECE = 32_768
+"""How many rows a `TableStream` reads at a time."""
+
+_SUFFIXES = (".csv", ".parquet")
 
 _logger = logging.getLogger(__name__)
 
-StrPath = str | os.PathLike[str]
+_StrPath = str | os.PathLike[str]
 
-# From 3.1 on pandas reads every number exactly, and warns about the option that earlier releases need for it.
+# pandas 3.1 and later read every number exactly, and warn about the option that earlier releases need for it.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
 _EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
 _CSV: dict[str, Any] = {
@@ -41,9 +45,14 @@ _CSV: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class TableStream:
-    """A table that is read piece by piece, as often as it is iterated over.
+    """A table that is read piece by piece, each time it is iterated over.
 
-    `total` is its number of rows; `texts` are the columns that only hold numbers in some of the pieces.
+    Attributes
+    ----------
+    path : the file
+    rows : how many rows a piece has at most
+    total : how many rows the table has
+    texts : columns that hold text, although some pieces of them hold only numbers
     """
 
     path: Path
@@ -60,8 +69,8 @@ class TableStream:
             yield frame
 
 
-def read_table(path: StrPath) -> pd.DataFrame:
-    """Return a CSV or Parquet file as a data frame of at least one row."""
+def read_table(path: _StrPath) -> pd.DataFrame:
+    """Return a CSV or Parquet file as a data frame; a table without rows is refused."""
     with _reading(path) as source:
         frame = _read_csv(source) if source.suffix.lower() == ".csv" else _read_parquet(source)
     _refuse_empty(path, len(frame))
@@ -69,11 +78,11 @@ def read_table(path: StrPath) -> pd.DataFrame:
     return frame
 
 
-def stream_table(path: StrPath, rows: int | None = None) -> TableStream:
-    """Return a CSV or Parquet file as a stream of data frames, the same values as `read_table` gives.
+def stream_table(path: _StrPath, rows: int | None = None) -> TableStream:
+    """Return a CSV or Parquet file as a stream of data frames with the same values as `read_table`.
 
-    The file is read once before, so that a column has one type in all pieces, and what is wrong with the last line is
-    known before work begins on the first.
+    This call reads the file once, so that a column has one type in all pieces, and so that an error in the last line
+    is raised before any work on the first.
     """
     rows = PIECE if rows is None else rows
     kinds: dict[str, set[str]] = {}
@@ -87,16 +96,16 @@ def stream_table(path: StrPath, rows: int | None = None) -> TableStream:
         else:
             total = sum(len(frame) for frame in _pieces(source, rows, ()))
     _refuse_empty(path, total)
-    _logger.info("%s has %d rows; they are read %d at a time", path, total, rows)
+    _logger.info("%s has %d rows, read %d at a time", path, total, rows)
     return TableStream(source, rows, total, tuple(name for name, found in kinds.items() if len(found) > 1))
 
 
 @contextmanager
-def _reading(path: StrPath) -> Iterator[Path]:
-    """Yield the path of a table that may be read, and say in one way what goes wrong with the file."""
+def _reading(path: _StrPath) -> Iterator[Path]:
+    """Yield the path of a table file, and turn the errors of reading it into a FairmendError."""
     source = Path(path)
-    if source.suffix.lower() not in SUFFIXES:
-        raise FairmendError(f"{path}: data is read from {' or '.join(SUFFIXES)} files; convert it first")
+    if source.suffix.lower() not in _SUFFIXES:
+        raise FairmendError(f"{path}: data is read from {' or '.join(_SUFFIXES)} files; convert it first")
     if source.is_dir():
         raise FairmendError(f"{path}: is a directory; give the data file in it")
     try:
@@ -109,13 +118,13 @@ def _reading(path: StrPath) -> Iterator[Path]:
         raise FairmendError(f"{path}: cannot read the data: {error.strerror or error}") from error
 
 
-def _refuse_empty(path: StrPath, rows: int) -> None:
+def _refuse_empty(path: _StrPath, rows: int) -> None:
     if rows == 0:
         raise FairmendError(f"{path}: the table has no rows; give at least one")
 
 
 def _kind(column: pd.Series[Any]) -> str:
-    """Number, truth value or text: what pandas took a piece of a CSV column for."""
+    """Return what pandas takes a piece of a CSV column for: "number", "truth" or "text"."""
     if pd.api.types.is_bool_dtype(column.dtype):
         return "truth"
     return "number" if pd.api.types.is_numeric_dtype(column.dtype) else "text"
@@ -145,7 +154,7 @@ def _parquet_pieces(path: Path, rows: int) -> Iterator[pd.DataFrame]:
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
-    """Comma-separated UTF-8 with a header; only an empty field is missing: "NA" and "None" may be values."""
+    """Read comma-separated UTF-8 with a header; only an empty field is missing, "NA" and "None" are values."""
     with _parsing(path):
         _check_header(path)
         frame: pd.DataFrame = pd.read_csv(path, **_CSV)
@@ -157,17 +166,17 @@ def _check_header(path: Path) -> None:
     header = pd.read_csv(path, header=None, nrows=1, dtype=str, encoding="utf-8-sig", skipinitialspace=True)
     names = header.iloc[0].tolist()
     if len(names) == 1:
-        for separator, words in ((";", '";"'), ("\t", "tabs")):
+        for separator, name in ((";", '";"'), ("\t", "tabs")):
             if separator in str(names[0]):
-                raise FairmendError(f"{path}: looks separated by {words}: save it with commas")
+                raise FairmendError(f"{path}: its columns seem to be separated by {name}; save it with commas")
     for name in names:
         if isinstance(name, str) and names.count(name) > 1:
-            raise FairmendError(f'{path}: the header names column "{name}" twice; rename or remove one')
+            raise FairmendError(f'{path}: the header has two columns "{name}"; rename or remove one')
 
 
 def _check_fields(path: Path, frame: pd.DataFrame) -> None:
     if not isinstance(frame.index, pd.RangeIndex):  # pandas takes surplus fields for row names
-        raise FairmendError(f"{path}: its rows have more fields than its header has names; correct the header")
+        raise FairmendError(f"{path}: the rows have more fields than the header; correct the header")
 
 
 @contextmanager
@@ -175,10 +184,10 @@ def _parsing(path: Path) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        raise FairmendError(f"{path}: is not UTF-8 text; save the table as UTF-8 CSV") from error
+        raise FairmendError(f"{path}: not UTF-8 text; save the table as UTF-8 CSV") from error
     except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
         reason = first_line(error)
-        raise FairmendError(f"{path}: is not a readable CSV table ({reason}); correct it") from error
+        raise FairmendError(f"{path}: not a readable CSV table ({reason}); correct the file") from error
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
@@ -192,28 +201,28 @@ def _decoding(path: Path) -> Iterator[None]:
         yield
     except FairmendError:
         raise
-    except Exception as error:  # pyarrow's own errors, OSError for damage among them
+    except Exception as error:  # pyarrow raises errors of its own, and OSError for damaged files
         reason = first_line(error)
-        raise FairmendError(f"{path}: is not a readable Parquet table ({reason}); save it again") from error
+        raise FairmendError(f"{path}: not a readable Parquet table ({reason}); save it again") from error
 
 
-def write_text(path: StrPath, text: str) -> None:
-    """Write UTF-8 text, replacing the file whole or not at all."""
+def write_text(path: _StrPath, text: str) -> None:
+    """Write UTF-8 text; the file is replaced whole or not at all."""
     write_atomically(Path(path), text.encode("utf-8"))
 
 
-def write_csv(path: StrPath, frame: pd.DataFrame) -> None:
-    """Write a data frame, without its row names, so that `read_table` reads back the same numbers."""
+def write_csv(path: _StrPath, frame: pd.DataFrame) -> None:
+    """Write a data frame without its index, so that `read_table` returns the same numbers."""
     write_text(path, frame.to_csv(index=False, lineterminator="\n"))
 
 
-def write_json(path: StrPath, document: object) -> None:
-    """Write a JSON document, as `to_json` gives it."""
+def write_json(path: _StrPath, document: object) -> None:
+    """Write plain data as JSON; see `to_json`."""
     write_text(path, to_json(document) + "\n")
 
 
 def to_json(document: object) -> str:
-    """Return plain data, NumPy's numbers and arrays among it, as JSON; what is not finite becomes null."""
+    """Return plain data as JSON; NumPy numbers and arrays are allowed, and numbers that are not finite become null."""
     return json.dumps(_plain(document), indent=2, allow_nan=False, ensure_ascii=False)
 
 

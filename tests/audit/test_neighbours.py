@@ -1,11 +1,12 @@
-"""Enumeration is exact on finite neighbourhoods; sampling finds only true neighbours."""
+"""Enumeration is exact on finite neighbourhoods; random neighbours show only what is true."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairmend.audit.neighbours import find_unequal, sample_unequal
+from fairmend.audit import neighbours
+from fairmend.audit.neighbours import ExhaustiveScan, RandomScan, can_enumerate, find_unequal, sample_unequal
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.spec import Feature, Spec
@@ -70,6 +71,63 @@ def test_sampling_never_finds_what_enumeration_rules_out(case, seed):
     net = random_network(np.random.default_rng(seed), spec.width, [4], dtype=X.dtype)
     exact, sampled = find_unequal(net, spec, X), sample_unequal(net, spec, X, seed=seed)
     assert not (sampled.rows & ~exact.rows).any()
+
+
+@unhurried
+@given(case=specs_and_inputs(finite=True), seed=st.integers(0, 2**32 - 1), outputs=st.integers(1, 3))
+def test_an_exhaustive_scan_agrees_with_enumeration_and_finds_the_largest_gap(case, seed, outputs):
+    spec, X = case
+    net = random_network(np.random.default_rng(seed), spec.width, [4], outputs, dtype=X.dtype)
+    scanner, plain = ExhaustiveScan(net, spec), find_unequal(net, spec, X)
+    found, worst = scanner.scan(X), scanner.worst(X)
+    assert scanner.exact
+    for verdicts in (found.unequal, worst.unequal):
+        assert np.array_equal(verdicts, plain.rows)
+    assert found.gap == pytest.approx(worst.gap, rel=1e-3, abs=1e-4)
+    assert (found.gap[~found.unequal] == 0).all()
+    assert np.isnan(worst.other[~worst.unequal]).all()
+    for row in np.flatnonzero(worst.unequal):
+        points = np.concatenate([p for _, p in spec.points(X[row][None], dtype=X.dtype)])
+        assert worst.gap[row] == pytest.approx(largest_gap(net, X[row], points), rel=1e-3, abs=1e-4)
+        assert largest_gap(net, X[row], worst.other[row][None]) == pytest.approx(worst.gap[row], rel=1e-3, abs=1e-4)
+
+
+def largest_gap(net, x, points):
+    own, theirs = net.logits(x[None]).reshape(1, -1), net.logits(points).reshape(len(points), -1)
+    mine, classes = int(net.predict(x[None])[0]), net.predict(points)
+    if net.outputs == 1:
+        gaps = np.abs(own - theirs)[:, 0]
+    else:
+        gaps = own[0, mine] - own[0, classes] - theirs[:, mine] + theirs[np.arange(len(points)), classes]
+    return gaps[classes != mine].max()
+
+
+@unhurried
+@given(case=specs_and_inputs(), seed=st.integers(0, 2**32 - 1))
+def test_a_random_scan_finds_what_the_samples_show(case, seed):
+    spec, X = case
+    net = random_network(np.random.default_rng(seed), spec.width, [4], dtype=X.dtype)
+    scanner = RandomScan(net, spec, per_row=16, seed=seed)
+    found = scanner.scan(X)
+    assert not scanner.exact
+    assert found.points >= 17 * len(X)
+    rows = found.unequal
+    for x, other in zip(X[rows], found.other[rows], strict=True):
+        assert net.predict(other[None]) != net.predict(x[None])
+        assert is_neighbour(spec, x, other)
+    if rows.any():
+        worst = scanner.worst(X[rows])
+        assert worst.unequal.all() or not spec.finite
+        assert (net.predict(worst.other[worst.unequal]) != net.predict(X[rows][worst.unequal])).all()
+
+
+def test_only_small_finite_neighbourhoods_are_enumerated(monkeypatch):
+    assert can_enumerate(Spec([AGE, GENDER, INCOME]))
+    assert not can_enumerate(Spec([AGE, Feature("income", "continuous", range=(0.0, 1.0), tolerance=0.1)]))
+    monkeypatch.setattr(neighbours, "MOST_POINTS", 2 * 58)
+    assert can_enumerate(Spec([AGE, GENDER]))
+    monkeypatch.setattr(neighbours, "MOST_POINTS", 2 * 58 - 1)
+    assert not can_enumerate(Spec([AGE, GENDER]))
 
 
 def test_corners_find_what_only_the_end_of_a_range_shows():

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import fairmend.bounds.enclosure
-from fairmend.bounds.enclosure import image, lower_line, upper_line, value
+from fairmend.bounds.enclosure import enclose_image, enclose_value, lower_line, upper_line
 from fairmend.network import Activation
 from support.exact import CURVED, KINKED, exact_value
 from support.strategies import ACTIVATIONS
@@ -36,7 +36,7 @@ def grid(low: float, high: float) -> list[float]:
 @given(activations, numbers)
 @np.errstate(all="ignore")
 def test_values_lie_within_their_error(activation, z):
-    y, error = value(activation, *arrays(z))
+    y, error = enclose_value(activation, *arrays(z))
     with mpmath.workdps(60):
         assert abs(exact_value(activation, mpmath.mpf(z)) - mpmath.mpf(float(y[0]))) <= mpmath.mpf(float(error[0]))
 
@@ -50,7 +50,7 @@ def test_values_lie_within_their_error(activation, z):
 def test_lines_of_any_slope_enclose_the_activation(activation, one, other, slope):
     low, high = min(one, other), max(one, other)
     ends = arrays(low, high)
-    least, most = image(activation, *ends)
+    least, most = enclose_image(activation, *ends)
     below = lower_line(activation, np.array([slope]), *ends, least)
     above = upper_line(activation, np.array([slope]), *ends, most)
     with mpmath.workdps(60):
@@ -101,7 +101,7 @@ def test_the_closed_form_of_the_tangent_point_is_not_relied_upon(monkeypatch, ac
 @np.errstate(all="ignore")
 def test_where_nothing_is_known_the_line_is_flat(activation):
     ends = arrays(-np.inf, np.inf)
-    least, most = image(activation, *ends)
+    least, most = enclose_image(activation, *ends)
     for slope in (0.0, 1.0, np.nan, np.inf):
         assert lower_line(activation, np.array([slope]), *ends, least) == (0, least)
         assert upper_line(activation, np.array([slope]), *ends, most) == (0, most)
@@ -113,7 +113,7 @@ def test_where_nothing_is_known_the_line_is_flat(activation):
 def test_stable_relu_lines_are_exact():
     low, high = np.array([0.0, 0.1, -3.0]), np.array([3.0, 0.7, -0.1])
     slope = np.array([1.0, 1.0, 0.0])
-    least, most = image(Activation("relu"), low, high)
+    least, most = enclose_image(Activation("relu"), low, high)
     for line in (lower_line, upper_line):
         chosen, intercept = line(Activation("relu"), slope, low, high, least if line is lower_line else most)
         assert (chosen == slope).all()

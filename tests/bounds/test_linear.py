@@ -196,7 +196,7 @@ def test_a_sigmoid_unit_of_one_sign_keeps_its_own_bounds():
 
 def test_unknown_bounds_are_refused():
     problem = Problem(random_network(np.random.default_rng(0), 2, [2]), np.zeros((1, 2)), np.ones((1, 2)))
-    with pytest.raises(FairmendError, match="unknown bounds 'triangle'; there are linear, interval"):
+    with pytest.raises(FairmendError, match="unknown bounds 'triangle'; use linear, interval"):
         problem.feature_bounds("triangle")
 
 

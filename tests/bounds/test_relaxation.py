@@ -6,7 +6,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fairmend.bounds import apply, relax
+from fairmend.bounds import apply_activation, relax
 from fairmend.network import Activation
 from support.strategies import ACTIVATIONS
 
@@ -72,7 +72,9 @@ def test_lines_enclose_the_activation_on_a_dense_grid(activation, interval, dtyp
 def test_apply_is_the_activation(activation, interval, dtype):
     z = torch.tensor(interval, dtype=dtype)
     y = reference(activation, z.double().numpy())
-    assert np.allclose(apply(activation, z).double().numpy(), y, rtol=16 * torch.finfo(dtype).eps, atol=1e-37)
+    assert np.allclose(
+        apply_activation(activation, z).double().numpy(), y, rtol=16 * torch.finfo(dtype).eps, atol=1e-37
+    )
 
 
 @pytest.mark.parametrize("activation", [a for a in ACTIVATIONS if a.name not in S_SHAPED], ids=str)

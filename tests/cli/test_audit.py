@@ -173,7 +173,7 @@ def test_several_outputs(case):
 
 
 def test_only_the_first_labelled_rows_are_kept(case, monkeypatch):
-    monkeypatch.setattr(labelled, "_MOST", 120)
+    monkeypatch.setattr(labelled, "_MOST_ROWS", 120)
     assert document(case)["labelled_rows"] == 120
     assert "on the first 120 rows" in audit(case).stdout
 

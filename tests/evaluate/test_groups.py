@@ -1,7 +1,8 @@
-"""Group metrics are what counting gives, and where they are not defined it is said why."""
+"""Group metrics are those of counting and of Fairlearn; where they are not defined, a reason says why."""
 
 import numpy as np
 import pytest
+from fairlearn.metrics import demographic_parity_difference, equalized_odds_difference
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +51,36 @@ def test_figures_are_those_of_counting(rows):
         assert "has the label" in found.reason
 
 
+@unhurried
+@given(
+    st.lists(st.tuples(st.sampled_from("fmx"), st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=60),
+)
+def test_figures_are_those_of_fairlearn(rows):
+    gender, y, predicted = (np.array(side) for side in zip(*rows, strict=True))
+    (found,) = group_metrics_of(ONE, {"gender": gender.astype(object)}, predicted, y)
+    if len(found.groups) == 1:
+        return  # test_figures_are_those_of_counting says what holds then
+    parity = demographic_parity_difference(y, predicted, sensitive_features=gender)
+    assert found.demographic_parity_difference == pytest.approx(parity, abs=1e-12)
+    if found.equalized_odds_difference is not None:
+        odds = equalized_odds_difference(y, predicted, sensitive_features=gender)
+        assert found.equalized_odds_difference == pytest.approx(odds, abs=1e-12)
+
+
+def test_figures_of_many_rows_are_those_of_fairlearn():
+    rng = np.random.default_rng(0)
+    net, X, y = random_network(rng, SPEC.width, [6]), SPEC.sample_inputs(4_000, rng), rng.integers(0, 2, 4_000)
+    gender, age = group_metrics(net, SPEC, X, y)
+    ages = SPEC.decode(X)["age"].to_numpy()
+    ends = [int(name.split(" to ")[1]) for name in age.groups]
+    for found, groups in ((gender, SPEC.decode(X)["gender"]), (age, np.searchsorted(ends, ages))):
+        parity = demographic_parity_difference(y, net.predict(X), sensitive_features=groups)
+        odds = equalized_odds_difference(y, net.predict(X), sensitive_features=groups)
+        assert parity > 0
+        assert found.demographic_parity_difference == pytest.approx(parity, abs=1e-12)
+        assert found.equalized_odds_difference == pytest.approx(odds, abs=1e-12)
+
+
 def test_many_numbers_are_binned_into_quarters_and_that_is_said():
     rng = np.random.default_rng(0)
     net, X = random_network(rng, SPEC.width, [6]), SPEC.sample_inputs(4_000, rng)
@@ -87,5 +118,5 @@ def test_unknown_labels_and_several_classes_are_reasons():
 
 def test_labels_of_another_length_are_refused():
     rng = np.random.default_rng(0)
-    with pytest.raises(FairmendError, match="99 true and 100 predicted"):
+    with pytest.raises(FairmendError, match="99 true classes for 100 predictions"):
         group_metrics(random_network(rng, SPEC.width, [4]), SPEC, SPEC.sample_inputs(100, rng), np.zeros(99))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from fairmend.errors import FairmendError
 from fairmend.evaluate.utility import utility, utility_of
@@ -84,6 +85,32 @@ def test_auc_is_the_share_of_pairs_ranked_right(rows):
     assert 0 < figures.average_precision <= 1
     both = utility_of(np.stack([-logits, logits], axis=1), y)  # the same as two logits
     assert (both.auc, both.average_precision) == (figures.auc, figures.average_precision)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(-4, 4, width=16)), min_size=2, max_size=60))
+def test_ranking_figures_are_those_of_scikit_learn(rows):
+    y, scores = (np.array(side) for side in zip(*rows, strict=True))
+    figures = utility_of(scores.astype(np.float32), y.astype(int))
+    if y.all() or not y.any():
+        assert (figures.auc, figures.average_precision) == (None, None)
+        return
+    assert figures.auc == pytest.approx(roc_auc_score(y, scores), abs=1e-12)
+    assert figures.average_precision == pytest.approx(average_precision_score(y, scores), abs=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("digits", [0, 1, 8])  # from many ties to none
+def test_ranking_figures_of_many_rows_are_those_of_scikit_learn(classes, digits):
+    rng = np.random.default_rng(classes)
+    logits = rng.normal(size=(5_000, classes)).round(digits).astype(np.float32)
+    y = rng.integers(0, classes, 5_000)
+    wide = logits.astype(float)
+    powers = np.exp(wide - wide.max(axis=1, keepdims=True))
+    shares = powers / powers.sum(axis=1, keepdims=True)
+    columns = {1: wide[:, 1] - wide[:, 0]} if classes == 2 else dict(enumerate(shares.T))
+    figures = utility_of(logits, y)
+    for found, metric in ((figures.auc, roc_auc_score), (figures.average_precision, average_precision_score)):
+        assert found == pytest.approx(np.mean([metric(y == k, values) for k, values in columns.items()]), abs=1e-9)
 
 
 def test_auc_of_several_classes_is_the_mean_of_each_against_the_rest():

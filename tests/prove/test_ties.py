@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fairmend.network import Activation, Network
 from fairmend.prove.certify import certify
-from fairmend.prove.engines.findings import ROUNDING, Findings
+from fairmend.prove.engines.findings import WITHIN_ROUNDING, Findings
 from fairmend.prove.rational import exact_classes
 from fairmend.prove.result import Verdict
 from fairmend.spec import Feature, Spec
@@ -61,7 +61,7 @@ def test_a_tie_on_a_continuous_column_ends_soon_and_is_not_called_fair(net, engi
     report = certify(net, CONTINUOUS, np.array([[0.7, 0.5]], np.float32), engine)
     assert report.verdicts == (Verdict.UNKNOWN,)
     if engine == "branch":
-        assert report.reasons == (ROUNDING,)
+        assert report.reasons == (WITHIN_ROUNDING,)
 
 
 def test_a_class_that_only_rounding_gives_is_not_called_fair():
@@ -71,24 +71,24 @@ def test_a_class_that_only_rounding_gives_is_not_called_fair():
     X = np.array([[1.0]], np.float32)
     assert net.predict(X).tolist() == [1]
     for engine in ("enumerate", "branch"):
-        assert certify(net, spec, X, engine).reasons == (ROUNDING,)
+        assert certify(net, spec, X, engine).reasons == (WITHIN_ROUNDING,)
     assert certify(net, spec, X, "milp").verdicts == (Verdict.UNKNOWN,)
 
 
 def test_a_curved_network_at_a_tie_is_unknown():
     net = Network([affine([[1.0]], [0.0]), affine([[1.0]], [0.0])], [Activation("tanh")])
     for engine in ("enumerate", "branch"):
-        assert certify(net, AGE, [[4.0]], engine).reasons == (ROUNDING,)
+        assert certify(net, AGE, [[4.0]], engine).reasons == (WITHIN_ROUNDING,)
 
 
 def test_a_candidate_that_does_not_replay_is_no_witness():
     net, X = linear(1.0, bias=0.0), np.array([[4.0]], np.float32)
     findings = Findings(net, X)
-    findings.offer(np.array([0]), np.array([[5.0]], np.float32), np.array([-1.0]))
+    findings.try_witnesses(np.array([0]), np.array([[5.0]], np.float32), np.array([-1.0]))
     assert not findings.unfair.any()
-    findings.offer(np.array([0, 0]), np.array([[5.0], [-1.0]], np.float32), np.array([-1.0, -0.5]))
+    findings.try_witnesses(np.array([0, 0]), np.array([[5.0], [-1.0]], np.float32), np.array([-1.0, -0.5]))
     assert findings.unfair.all()
-    assert findings.report("enumerate").witnesses[0].other.tolist() == [-1.0]
+    assert findings.result("enumerate").witnesses[0].other.tolist() == [-1.0]
 
 
 def fraction_class(net, x):

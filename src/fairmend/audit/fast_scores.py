@@ -1,11 +1,12 @@
-"""The lowest and highest score within each finite neighbourhood, without building its points.
+"""Compute the lowest and highest score in each finite neighbourhood without building its points.
 
-All points of a neighbourhood share the columns that do not vary, so the first affine layer is one product per input
-plus one small table over the values of the others; only the layers behind it run for every point. That regroups
-sums, so a score differs from `Network.logits` in its last bits: `error` bounds by how much, rigorously, and whoever
-needs the sign of a smaller score must ask the network itself.
+All points of a neighbourhood share the columns that do not vary. So the first affine layer is one product per input,
+plus a small table over the values of the columns that vary; only the later layers run for every point. This regroups
+sums, so a score differs from `Network.logits` in its last bits. `error` is a rigorous bound on that difference: if a
+score is smaller, only the network itself can decide its sign.
 
-One thread: BLAS wakes its own above the size of these blocks, and two of Python's were no faster than one.
+The code uses one thread. Blocks of this size are below the size at which BLAS starts threads, and two Python threads
+were no faster than one.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 
-# Multiplications in one layer for one block, and numbers in one buffer: what stays in cache, and below the size at
-# which BLAS starts threads.
+# Multiplications in one layer for one block, and numbers in one buffer: small enough for the cache, and below the size
+# at which BLAS starts threads.
 _PRODUCTS, _NUMBERS = 500_000, 65_536
-_ROWS = 256  # inputs in a block, so that inner loops are long
+_ROWS = 256  # inputs in a block: enough for long inner loops
 _TABLE = 65_536  # points in one table
-# Fewer inputs than this are not worth a table of their own.
+# Inputs whose neighbourhoods have the same shape share a table; fewer inputs than this are left out.
 _SHARED = 4
-# Ours may round each term of the first layer twice as often as the bound assumes, and with a tolerance of terms up to
-# three times as large (an own value and a step away from it); the network's own rounding comes on top.
+# Compared with the bound's assumptions, this code may round each term of the first layer twice as often, and with a
+# tolerance terms up to three times as large (an own value and a step away from it); the network's own rounding adds 1.
 _ROUNDINGS, _ROUNDINGS_NEAR = 2 + 1, 2 * 3 + 1
-_FLOAT64 = 1e-14  # relative errors of what is prepared in float64
+_FLOAT64 = 1e-14  # relative error of values prepared in float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +43,9 @@ class Extremes:
 
     Attributes
     ----------
-    lowest, highest : (inputs,); NaN where the input was left out
-    left_out : bool (inputs,); inputs whose neighbourhoods have too few others of the same shape
-    points : how many scores were computed
+    lowest, highest : (inputs,); NaN for inputs that were left out
+    left_out : bool (inputs,); inputs whose neighbourhood shares its shape with too few others
+    points : number of scores computed
     """
 
     lowest: FloatArray
@@ -54,10 +55,10 @@ class Extremes:
 
 
 class FastScores:
-    """Evaluates a network of one output over the finite neighbourhoods of a spec."""
+    """Evaluates a network with one output over the finite neighbourhoods of a spec."""
 
     def __init__(self, net: Network, spec: Spec) -> None:
-        """Prepare what is the same for all inputs."""
+        """Prepare everything that does not depend on the inputs."""
         self.net, self.spec = net, spec
         self._varying = [(f, spec.columns(f.name)) for f in spec.features if f.varies]
         self._near = [(f, where.start) for f, where in self._varying if not f.protected]
@@ -71,7 +72,7 @@ class FastScores:
         self._block = max(64, min(_PRODUCTS // largest, _NUMBERS // widest))
 
     def extremes(self, X: FloatArray) -> Extremes:
-        """Return the extremes of the neighbourhoods of X (inputs, width)."""
+        """Return the lowest and highest score in the neighbourhood of each of X (inputs, width)."""
         lowest, highest = np.full(len(X), np.nan, X.dtype), np.full(len(X), np.nan, X.dtype)
         left_out = np.zeros(len(X), dtype=np.bool_)
         base = self._base(X)
@@ -88,7 +89,7 @@ class FastScores:
         return Extremes(lowest, highest, left_out, points)
 
     def error(self, X: FloatArray) -> float:
-        """Return a bound on the error of every score around X (inputs, width), in one look."""
+        """Return one bound on the error of all scores in the neighbourhoods of X (inputs, width)."""
         lower, upper = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
         for feature, where in self._varying:
             ends = np.array([0.0, 1.0]) if feature.one_hot else feature.scaled(np.array(feature.bounds, np.float64))
@@ -97,7 +98,7 @@ class FastScores:
         return float(self._bound(lower[None], upper[None], off[None])[0])
 
     def errors(self, X: FloatArray) -> Floats:
-        """Return a bound on the error of the scores around each of X (inputs, width): tighter, and dearer."""
+        """Return a bound (inputs,) on the error around each of X (inputs, width): tighter than `error`, but slower."""
         lower, upper = self.spec.regions(X, X.dtype).hull()
         return self._bound(lower.astype(np.float64), upper.astype(np.float64), self._off(X))
 
@@ -108,7 +109,7 @@ class FastScores:
         return np.where(np.isnan(bound), np.inf, bound)
 
     def _off(self, X: FloatArray) -> Floats:
-        """By how much the columns (inputs, width) that we compute with may miss those of the points."""
+        """Return how far the columns used here (inputs, width) may differ from those of the points."""
         off = np.zeros(X.shape)
         unit = float(np.finfo(X.dtype).eps) / 2
         for feature, where in self._varying:
@@ -123,7 +124,7 @@ class FastScores:
         return off
 
     def _base(self, X: FloatArray) -> FloatArray:
-        """The first layer without the columns that take any value: (units, inputs)."""
+        """Return the first layer without the protected columns (units, inputs)."""
         fixed = X.astype(np.float64)
         for feature, where in self._varying:
             if feature.protected:
@@ -153,7 +154,7 @@ class FastScores:
         return list(np.stack(ends, axis=1)[first].astype(np.int64)), members
 
     def _steps(self, feature: Feature, where: slice, ends: Ints) -> Floats:
-        """What each value of a feature adds to the first layer: (values, units)."""
+        """Return what each value of a feature adds to the first layer (values, units)."""
         if feature.one_hot:
             return np.ascontiguousarray(feature.by_category(self._weight[:, where], 0.0).T)
         column = self._weight[:, where.start]
@@ -172,7 +173,7 @@ class FastScores:
         lowest, highest = np.full(inputs, np.inf, base.dtype), np.full(inputs, -np.inf, base.dtype)
         at_once = min(_ROWS, inputs)
         width = max(1, self._block // at_once)
-        # Made once: fresh memory of this size comes from the system page by page, at half the speed.
+        # Allocated once: the system hands out new memory of this size page by page, which halves the speed.
         buffers = [np.empty(len(affine.bias) * at_once * width, base.dtype) for affine in self.net.affines]
         sizes = [len(values) for values in steps]
         total = math.prod(sizes)
@@ -187,7 +188,7 @@ class FastScores:
         return lowest, highest
 
     def _table(self, steps: Sequence[Floats], sizes: Sequence[int], index: Ints, dtype: npt.DTypeLike) -> FloatArray:
-        """What the points with these numbers add to the first layer: (units, points)."""
+        """Return what the points with these numbers add to the first layer (units, points)."""
         table = np.zeros((len(index), self._weight.shape[0]))
         for values, size in zip(reversed(steps), reversed(sizes), strict=True):
             index, digit = np.divmod(index, size)
@@ -200,7 +201,7 @@ class FastScores:
         """Return the extremes (inputs,) over some points, from base (units, inputs) and table (units, points)."""
         units, inputs = base.shape
         points = table.shape[1]
-        # The longer axis goes last, where NumPy's loops are.
+        # The longer axis goes last: NumPy's inner loops run over it.
         inner = inputs >= points
         shape = (points, inputs) if inner else (inputs, points)
         size = points * inputs

@@ -12,7 +12,7 @@ import numpy as np
 from fairmend.arrays import Bools, FloatArray
 from fairmend.audit.neighbours import class_lead
 from fairmend.network import Network
-from fairmend.prove.witness import with_unseen_from
+from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.spec.encoding import decoded
 
@@ -153,7 +153,7 @@ class AuditResult:
 
 def make_pairs(net: Network, spec: Spec, rows: Sequence[int], X: FloatArray, other: FloatArray) -> list[AuditPair]:
     """Return the pairs of X (pairs, width) and their neighbours `other` (pairs, width), the worst first."""
-    other = with_unseen_from(net, spec, X, other)
+    other = keep_ignored_features(net, spec, X, other)
     logits, theirs = net.logits(X), net.logits(other)
     answers = np.stack([net.predict(X), net.predict(other)], axis=1)
     scores = np.stack([logits, theirs], axis=1)

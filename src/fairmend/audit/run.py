@@ -15,7 +15,7 @@ from fairmend.audit.result import AuditPair, AuditResult, ExaminedInputs, make_p
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress
-from fairmend.prove.witness import with_unseen_from
+from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 
 __all__ = ["Witnesses", "audit"]
@@ -79,7 +79,7 @@ def audit(
             # A score that is 0 up to its last bits may have another sign in another batch.
             sure = worst.unequal
             inputs = block[rows[sure]]
-            witnesses(total + rows[sure], inputs, with_unseen_from(network, spec, inputs, worst.other[sure]))
+            witnesses(total + rows[sure], inputs, keep_ignored_features(network, spec, inputs, worst.other[sure]))
         count, total, evaluations = count + len(rows), total + len(block), evaluations + found.points
         if progress is not None:
             progress("audit", total, expected)

@@ -21,7 +21,7 @@ from fairmend.bounds.rigorous import Slopes, rigorous_bounds, rigorous_differenc
 
 if TYPE_CHECKING:
     from fairmend.bounds.linear import METHODS, Boxes, Forms, Propagation, feature_bounds, propagate
-    from fairmend.bounds.relaxation import Lines, apply, relax
+    from fairmend.bounds.relaxation import Lines, apply_activation, relax
     from fairmend.bounds.slopes import choose_slopes, slopes_from
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
     "Lines",
     "Propagation",
     "Slopes",
-    "apply",
+    "apply_activation",
     "choose_slopes",
     "feature_bounds",
     "inference_error",
@@ -45,7 +45,7 @@ __all__ = [
 
 _WITH_TORCH = {
     "linear": ("METHODS", "Boxes", "Forms", "Propagation", "feature_bounds", "propagate"),
-    "relaxation": ("Lines", "apply", "relax"),
+    "relaxation": ("Lines", "apply_activation", "relax"),
     "slopes": ("choose_slopes", "slopes_from"),
 }
 _MODULES = {name: f"fairmend.bounds.{module}" for module, names in _WITH_TORCH.items() for name in names}

@@ -1,10 +1,10 @@
-"""Activations on intervals in float64, with every rounding error accounted for.
+"""Enclose activations on intervals in float64, with every rounding error accounted for.
 
-What is assumed: IEEE 754 arithmetic, rounded to nearest (one operation errs by at most the unit roundoff
-times its result, or by the smallest number where it underflows), and ``exp`` and ``tanh`` within 8 units in
-the last place. An error bound is itself a sum of non-negative products, so computing it loses no more than
-the factor 1 - n·UNIT for n operations; every bound here has at least 1 % of headroom, which covers that for
-any n that fits in a memory. An overflow ends in a number that is not finite, which becomes "no bound".
+Assumptions: IEEE 754 arithmetic, rounded to nearest (one operation errs by at most the unit roundoff times its result,
+or by the smallest number if it underflows), and ``exp`` and ``tanh`` within 8 units in the last place. An error bound
+is itself a sum of non-negative products, so computing it loses no more than the factor 1 - n·UNIT for n operations.
+Every bound here has at least 1 % of headroom, which covers that loss for any n that fits in memory. An overflow ends
+in a number that is not finite, which becomes "no bound".
 """
 
 from __future__ import annotations
@@ -14,21 +14,25 @@ import numpy as np
 from fairmend.arrays import Floats
 from fairmend.network import Activation
 
+__all__ = ["TINY", "UNIT", "enclose_image", "enclose_value", "gamma", "lower_line", "upper_line"]
+
 UNIT = 2.0**-53
+"""The unit roundoff of float64."""
+
 TINY = 1e-290
-"""More than all underflows of a layer together; far from underflow itself, also when multiplied by UNIT."""
+"""More than all underflows of a layer together, and far from underflow itself, even when multiplied by UNIT."""
 
 _LIBRARY = 24 * UNIT  # 8 units in the last place are at most 16 UNIT; the rest is for the operations around
 _DERIVATIVE = 64 * UNIT  # q / (1 + q)² has q twice, at most 16 UNIT each, and four more operations
 
 
 def gamma(terms: int) -> float:
-    """Error of a sum of ``terms`` products, in any order, fused or not: n·u / (1 - n·u), with headroom."""
+    """Return a bound of n·u / (1 - n·u), the relative error of a sum of n products, in any order, fused or not."""
     return 1.01 * terms * UNIT
 
 
-def value(activation: Activation, z: Floats) -> tuple[Floats, Floats]:
-    """f(z) as computed, and its error: f(z) ± error holds the real value, also after rounding that sum."""
+def enclose_value(activation: Activation, z: Floats) -> tuple[Floats, Floats]:
+    """Return f(z) as computed, and its error: f(z) ± error contains the real value, even after that sum is rounded."""
     if activation.name == "tanh":
         y = np.tanh(z)
     elif activation.name == "sigmoid":
@@ -41,10 +45,10 @@ def value(activation: Activation, z: Floats) -> tuple[Floats, Floats]:
     return y, _LIBRARY * np.abs(y) + TINY
 
 
-def image(activation: Activation, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
-    """An interval around f([lower, upper]); every activation increases, so the ends decide."""
-    low, low_error = value(activation, lower)
-    high, high_error = value(activation, upper)
+def enclose_image(activation: Activation, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    """Return an interval that contains f([lower, upper]); every activation is increasing, so the ends decide."""
+    low, low_error = enclose_value(activation, lower)
+    high, high_error = enclose_value(activation, upper)
     low, high = low - low_error, high + high_error
     if activation.name in ("tanh", "sigmoid"):
         return np.maximum(low, -1.0 if activation.name == "tanh" else 0.0), np.minimum(high, 1.0)
@@ -54,10 +58,10 @@ def image(activation: Activation, lower: Floats, upper: Floats) -> tuple[Floats,
 def lower_line(
     activation: Activation, slope: Floats, lower: Floats, upper: Floats, least: Floats
 ) -> tuple[Floats, Floats]:
-    """A slope and an intercept with ``slope * z + intercept <= f(z)`` for all real z in [lower, upper].
+    """Return a slope and an intercept with ``slope * z + intercept <= f(z)`` for all real z in [lower, upper].
 
-    The slope is the given one, whatever it is, unless something overflows: then the line is flat, at
-    ``least``, a lower bound of f.
+    The slope is the given one, whatever it is, unless a number overflows. Then the line is flat, at ``least``, a lower
+    bound of f.
     """
     if activation.name in ("tanh", "sigmoid"):
         intercept = _lowest_s_shaped(activation, slope, lower, upper)
@@ -69,7 +73,7 @@ def lower_line(
 def upper_line(
     activation: Activation, slope: Floats, lower: Floats, upper: Floats, most: Floats
 ) -> tuple[Floats, Floats]:
-    """A slope and an intercept with ``f(z) <= slope * z + intercept``; see ``lower_line``."""
+    """Return a slope and an intercept with ``f(z) <= slope * z + intercept``; see `lower_line`."""
     if activation.name in ("tanh", "sigmoid"):
         # tanh(-z) = 0 - tanh(z) and sigmoid(-z) = 1 - sigmoid(z): mirror the function and the interval.
         mirrored = _lowest_s_shaped(activation, slope, -upper, -lower)
@@ -81,7 +85,7 @@ def upper_line(
 
 
 def _kink(activation: Activation) -> float:
-    """The slope on negative numbers; on positive ones it is 1."""
+    """Return the slope on negative numbers; on positive numbers it is 1."""
     return {"relu": 0.0, "leaky_relu": activation.slope, "identity": 1.0}[activation.name]
 
 
@@ -91,11 +95,11 @@ def _or_flat(slope: Floats, intercept: Floats, level: Floats) -> tuple[Floats, F
 
 
 def _extreme_kinked(activation: Activation, slope: Floats, lower: Floats, upper: Floats, side: int) -> Floats:
-    """A bound from ``side`` (-1 below, 1 above) of f(z) - slope * z, which is linear on either side of 0."""
+    """Return a lower (``side`` -1) or upper (1) bound of f(z) - slope * z, which is linear on either side of 0."""
 
     def at(z: Floats) -> Floats:
-        # As a product the difference keeps its relative accuracy: one rounding in the factor, one in the
-        # product, one when the error is added. A computed difference is 0 only if it is exactly 0.
+        # As a product, the difference keeps its relative accuracy: one rounding in the factor, one in the product and
+        # one when the error is added. A computed difference is 0 only if it is exactly 0.
         factor = np.where(z >= 0, 1.0, _kink(activation)) - slope
         product = factor * z
         error = np.where((factor == 0) | (z == 0), 0.0, 4 * UNIT * np.abs(product) + TINY)
@@ -109,16 +113,15 @@ def _extreme_kinked(activation: Activation, slope: Floats, lower: Floats, upper:
 
 
 def _lowest_s_shaped(activation: Activation, slope: Floats, lower: Floats, upper: Floats) -> Floats:
-    """A lower bound of g(z) = f(z) - slope * z on the interval, f = tanh or sigmoid.
+    """Return a lower bound of g(z) = f(z) - slope * z on the interval, for f = tanh or sigmoid.
 
-    Above 0, f is concave, so g is least at an end. Below 0 it is convex, so any tangent of g is below it: at
-    a point t of [lower, 0], g(z) >= g(t) + g'(t) (z - t). That is true wherever t lies and sharp where
-    g'(t) = 0, so t may be the rounded closed form, and what its residual g'(t) costs is subtracted. The end 0
-    belongs to both sides.
+    Above 0, f is concave, so g is least at an end. Below 0, f is convex, so g lies above each of its tangents: at a
+    point t of [lower, 0], g(z) >= g(t) + g'(t) (z - t). This holds for every t and is sharp if g'(t) = 0, so t may be
+    the rounded closed form, and the cost of its residual g'(t) is subtracted. The end 0 belongs to both sides.
     """
 
     def at(z: Floats, loss: Floats | float = 0.0) -> Floats:
-        y, error = value(activation, z)
+        y, error = enclose_value(activation, z)
         product = slope * z
         difference = y - product
         return difference - (error + loss + 4 * UNIT * (np.abs(product) + np.abs(difference)) + TINY)
@@ -137,7 +140,7 @@ def _lowest_s_shaped(activation: Activation, slope: Floats, lower: Floats, upper
 
 
 def _derivative(activation: Activation, z: Floats) -> Floats:
-    """With q = exp(-|z|), sigmoid'(z) = q / (1 + q)²; tanh'(z) = 4 sigmoid'(2z). Accurate in the tails."""
+    """Return f'(z), accurate in the tails: sigmoid'(z) = q / (1 + q)² with q = exp(-|z|), tanh'(z) = 4 sigmoid'(2z)."""
     tanh = activation.name == "tanh"
     q = np.exp(-np.abs(2 * z if tanh else z))
     slope: Floats = q / ((1 + q) * (1 + q))
@@ -145,7 +148,7 @@ def _derivative(activation: Activation, z: Floats) -> Floats:
 
 
 def _where_slope_is(activation: Activation, slope: Floats) -> Floats:
-    """About the z >= 0 with f'(z) = slope: infinite for slopes below any, 0 for slopes above all."""
+    """Return an approximation of the z >= 0 with f'(z) = slope: infinite for slopes <= 0, 0 for slopes too large."""
     tanh = activation.name == "tanh"
     s = np.clip(slope / 4 if tanh else slope, 0.0, 0.25)
     z: Floats = -np.log(2 * s / (1 - 2 * s + np.sqrt(1 - 4 * s)))

@@ -1,8 +1,8 @@
-"""How far floating-point inference can be from the real-arithmetic network: a rigorous forward-error bound.
+"""How far floating-point inference can be from the network in real arithmetic: a rigorous forward error bound.
 
-A proof about real arithmetic says nothing about a deployed float32 network that rounds across the decision. It does
-where the proven margin exceeds this bound, which holds for any order of summation, with or without fused
-multiply-add, in the network's own precision (and so not for bfloat16 or TF32 kernels).
+A proof in real arithmetic says nothing about a deployed float32 network that rounds across the decision threshold. It
+covers inference if the proven margin exceeds this bound. The bound holds for any order of summation, with or without
+fused multiply-add, in the network's own precision, and therefore not for bfloat16 or TF32 kernels.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import numpy as np
 from fairmend.arrays import FloatArray, Floats
 from fairmend.network import Activation, Network
 
+__all__ = ["inference_error"]
+
 # The bound itself is computed in float64, with relative errors far below this factor.
 _INFLATE = 1 + 1e-9
 
 
 def inference_error(network: Network, lower: FloatArray, upper: FloatArray) -> Floats:
-    """Largest |computed - real| of each logit over the boxes ``lower <= x <= upper``; ``(pieces, outputs)``.
+    """Return the largest |computed - real| of each logit over the boxes ``lower <= x <= upper``: ``(pieces, outputs)``.
 
     By induction over the layers: with features known to e, an affine layer of n inputs is known to
     ``|W| e + gamma_{n+1} (|W| (|h| + e) + |b|)`` (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
@@ -35,7 +37,7 @@ def inference_error(network: Network, lower: FloatArray, upper: FloatArray) -> F
         with np.errstate(over="ignore", invalid="ignore"):
             products = size @ np.abs(weight).T + np.abs(bias)
             error = (error @ np.abs(weight).T + gamma * products + terms * tiny) * _INFLATE
-            # A partial sum that overflows stays infinite, whatever the rest would have taken off again.
+            # A partial sum that overflows stays infinite, whatever is added to it.
             error[~(products * (1 + 2 * gamma) * _INFLATE < largest)] = np.inf
             middle, spread = (low + high) / 2 @ weight.T + bias, (high - low) / 2 @ np.abs(weight).T
             slack = products * 1e-12  # float64 rounding of these two lines
@@ -47,11 +49,11 @@ def inference_error(network: Network, lower: FloatArray, upper: FloatArray) -> F
 
 
 def _through(activation: Activation, low: Floats, high: Floats, error: Floats, unit: float) -> Floats:
-    """All supported activations are 1-Lipschitz; sigmoid and tanh come from a library, good to some ulp."""
+    """Return the error after an activation: all are 1-Lipschitz, and libraries compute tanh and sigmoid to 8 ulp."""
     if activation.name == "leaky_relu":
         return np.asarray(error + unit * (np.maximum(np.abs(low), np.abs(high)) + error))
     if activation.name in ("tanh", "sigmoid"):
-        # Both are bounded, but an error that is not known (overflow) may as well be NaN by now.
+        # Both are bounded, but after an overflow the value may be NaN.
         return np.asarray(np.where(np.isfinite(error), np.minimum(error, 2.0), np.inf) + 8 * unit)
     return error
 

@@ -1,9 +1,9 @@
 """Interval and backward linear (CROWN) bounds of a network over many boxes at once.
 
-Differentiable in the weights, float32 or float64. Step 1 runs this some hundred times on small networks, where the
-number of tensor operations is the cost, so the layout is chosen to need few of them: a linear form lives only on the
-columns that vary, these are scaled to [-1, 1], and value and slopes are stacked in one tensor, so that a whole layer
-is one plain matrix product and concretising is a sum of absolute values.
+Differentiable in the weights, in float32 or float64. Step 1 runs this some hundred times on small networks, where the
+number of tensor operations is the cost, so the layout keeps that number small: a linear form has coefficients only for
+the columns that vary, these are scaled to [-1, 1], and value and slopes are stacked in one tensor. A whole layer is one
+matrix product, and concretising is a sum of absolute values.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairmend.bounds.relaxation import Lines, apply, relax
+from fairmend.bounds.relaxation import Lines, apply_activation, relax
 from fairmend.errors import FairmendError
 from fairmend.network import Activation
 
+__all__ = ["METHODS", "Boxes", "Forms", "Parameters", "Propagation", "feature_bounds", "propagate"]
+
 Parameters = Sequence[tuple[Tensor, Tensor]]
-"""The affine layers: ``(weight (out, in), bias (out,))`` each."""
+"""The affine layers, each ``(weight (out, in), bias (out,))``."""
 
 METHODS = ("linear", "interval")
 
@@ -38,7 +40,7 @@ class Boxes(NamedTuple):
 
     @staticmethod
     def from_arrays(lower: np.ndarray, upper: np.ndarray, dtype: torch.dtype) -> Boxes:
-        """The boxes ``lower <= x <= upper``, each ``(pieces, inputs)``."""
+        """Return the boxes ``lower <= x <= upper``, each ``(pieces, inputs)``."""
         low, high = lower.astype(np.float64), upper.astype(np.float64)
         columns = np.flatnonzero((low != high).any(axis=0))
         rows = np.zeros((1 + len(columns), *low.shape))
@@ -60,14 +62,14 @@ class Forms(NamedTuple):
     upper: Tensor
 
     def concretise(self) -> tuple[Tensor, Tensor]:
-        """The interval that the forms span over the boxes, each ``(pieces, units)``."""
+        """Return the interval that the forms span over the boxes, each ``(pieces, units)``."""
         if self.lower is self.upper:
             spread = self.lower[1:].abs().sum(0)
             return self.lower[0] - spread, self.lower[0] + spread
         return self.lower[0] - self.lower[1:].abs().sum(0), self.upper[0] + self.upper[1:].abs().sum(0)
 
     def through(self, lines: Lines, first: Tensor) -> Forms:
-        """The forms of an activation's output, given its lines (whose slopes are not negative)."""
+        """Return the forms of an activation's output, given its lines, whose slopes are not negative."""
         return Forms(
             torch.addcmul(lines.lower_slope * self.lower, first, lines.lower_intercept),
             torch.addcmul(lines.upper_slope * self.upper, first, lines.upper_intercept),
@@ -75,17 +77,17 @@ class Forms(NamedTuple):
 
 
 class Propagation(NamedTuple):
-    """What the backward pass found: forms of the last affine output, and the lines of every activation."""
+    """The result of the backward pass: forms of the last affine output, and the lines of every activation."""
 
     preactivation: Forms
     relaxations: list[Lines]
 
     def features(self, boxes: Boxes) -> Forms:
-        """Symbolic bounds of the features h = f_{1:L}(x), the paper's Eq. (def-hat-H)."""
+        """Return symbolic bounds of the features h = f_{1:L}(x), the paper's Eq. (def-hat-H)."""
         return self.preactivation.through(self.relaxations[-1], boxes.first)
 
     def feature_bounds(self) -> tuple[Tensor, Tensor]:
-        """Concrete bounds of the features, from the symbolic ones."""
+        """Return concrete bounds of the features, from the symbolic ones."""
         lower, upper = self.preactivation.concretise()
         lines = self.relaxations[-1]
         return (
@@ -95,13 +97,13 @@ class Propagation(NamedTuple):
 
 
 def propagate(parameters: Parameters, activations: Sequence[Activation], boxes: Boxes) -> Propagation:
-    """Linear bounds of the extractor: ``parameters`` are its affine layers, an activation follows each of them.
+    """Return linear bounds of the extractor: ``parameters`` are its affine layers, each followed by an activation.
 
-    The intervals that the lines of a layer rest on come from its own backward pass, except for kinked units (ReLU,
-    LeakyReLU) that plain interval arithmetic already proves stable in every box: those keep the interval. That is
-    what auto_LiRPA does, to save time, and the paper's numbers depend on it: where the lower lines are loose, the
-    interval is the tighter one. The lines of an S-shaped unit follow their interval, stable or not, so there the
-    tighter one matters, and its gradient.
+    The lines of a layer rest on intervals from its own backward pass, except for kinked units (ReLU, LeakyReLU) that
+    interval arithmetic already proves stable in every box: those keep that interval. auto_LiRPA does this to save time,
+    and the paper's numbers depend on it, because the interval is the tighter one where the lower lines are loose. The
+    lines of an S-shaped unit follow their interval, stable or not, so there the tighter interval matters, and its
+    gradient.
     """
     first = forms = _first_layer(parameters, boxes)
     lower, upper = forms.concretise()
@@ -113,7 +115,7 @@ def propagate(parameters: Parameters, activations: Sequence[Activation], boxes: 
             lower, upper = forms.concretise()
             with torch.no_grad():
                 before = activations[layer - 1]
-                interval = (apply(before, interval[0]), apply(before, interval[1]))
+                interval = (apply_activation(before, interval[0]), apply_activation(before, interval[1]))
                 interval = _interval_affine(*parameters[layer], *interval)
                 stable = ((interval[0] >= 0) | (interval[1] <= 0)).all(dim=0)
             if activation.name not in ("tanh", "sigmoid") and stable.any():
@@ -125,28 +127,28 @@ def propagate(parameters: Parameters, activations: Sequence[Activation], boxes: 
 def feature_bounds(
     parameters: Parameters, activations: Sequence[Activation], boxes: Boxes, method: str = "linear"
 ) -> tuple[Tensor, Tensor]:
-    """Concrete bounds of the features (ConcreteBounds of Alg. 1), each ``(pieces, units)``."""
+    """Return concrete bounds of the features (ConcreteBounds of Alg. 1), each ``(pieces, units)``."""
     if method == "linear":
         return propagate(parameters, activations, boxes).feature_bounds()
     if method != "interval":
-        raise FairmendError(f"unknown bounds {method!r}; there are {', '.join(METHODS)}")
+        raise FairmendError(f"unknown bounds {method!r}; use {', '.join(METHODS)}")
     lower, upper = _first_layer(parameters, boxes).concretise()
     for layer, activation in enumerate(activations):
         if layer > 0:
             lower, upper = _interval_affine(*parameters[layer], lower, upper)
-        lower, upper = apply(activation, lower), apply(activation, upper)
+        lower, upper = apply_activation(activation, lower), apply_activation(activation, upper)
     return lower, upper
 
 
 def _interval_affine(weight: Tensor, bias: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
-    """Eq. (ibp-linear): the interval of an affine layer's output."""
+    """Return the interval of an affine layer's output, Eq. (ibp-linear)."""
     middle = torch.addmm(bias, lower + upper, weight.T, alpha=0.5)
     spread = (upper - lower) @ weight.abs().T / 2
     return middle - spread, middle + spread
 
 
 def _first_layer(parameters: Parameters, boxes: Boxes) -> Forms:
-    """The first affine layer is its own linear form, exactly."""
+    """Return the first affine layer as linear forms; they are exact."""
     weight, bias = parameters[0]
     form = torch.addcmul(boxes.rows @ weight.T, boxes.first, bias)
     return Forms(form, form)
@@ -155,10 +157,10 @@ def _first_layer(parameters: Parameters, boxes: Boxes) -> Forms:
 def _backward(
     parameters: Parameters, relaxations: Sequence[Lines], layer: int, first: Forms, value_row: Tensor
 ) -> Forms:
-    """Forms of the affine output ``layer``, by substitution back to the forms of the ``first`` affine output."""
+    """Return the forms of the affine output ``layer``, substituted back to the forms of the ``first`` affine output."""
     weight, bias = parameters[layer]
     if layer == 1:
-        # Both passes start from the same weight W, so with a form's middle and half distance they share a product:
+        # Both passes start from the same weight W, so they share a product of the forms' middle and half distance:
         # W+ a + W- b = W (a + b)/2 + |W| (a - b)/2.
         lower, upper = first.through(relaxations[0], value_row)
         middle = torch.addcmul((lower + upper) @ (weight / 2).T, value_row, bias)
@@ -184,7 +186,7 @@ def _backward(
 
 
 def _signed_product(A: Tensor, where_positive: Tensor, where_negative: Tensor) -> Tensor:
-    """``A+ @ where_positive + A- @ where_negative`` for each piece: A ``(pieces, units, width)``."""
+    """Return ``A+ @ where_positive + A- @ where_negative`` for each piece: A ``(pieces, units, width)``."""
     positive = A.clamp(min=0)
     return torch.einsum("puw,kpw->kpu", positive, where_positive) + torch.einsum(
         "puw,kpw->kpu", A - positive, where_negative
@@ -192,9 +194,9 @@ def _signed_product(A: Tensor, where_positive: Tensor, where_negative: Tensor) -
 
 
 def _through_activation(A: Tensor, lines: Lines) -> tuple[Tensor, Tensor]:
-    """Replace an activation's outputs by the lower line where A is positive and the upper one where it is negative.
+    """Replace an activation's outputs by the lower line if A is positive and by the upper line if it is negative.
 
-    Returns the new coefficients and the constant ``(pieces, units)``.
+    Return the new coefficients and the constant ``(pieces, units)``.
     """
     positive = A.clamp(min=0)
     negative = A - positive

@@ -1,8 +1,8 @@
 """Linear relaxations of activations: two lines that enclose the function on an interval.
 
-CROWN (Zhang et al., 2018) for ReLU, its convex combination with the identity for LeakyReLU, and for the
-S-shaped functions tangent and chord where the curvature has one sign, the DeepPoly rule (Singh et al., 2019)
-where it changes. All of it is differentiable, because step 1 trains through it.
+ReLU follows CROWN (Zhang et al., 2018), and LeakyReLU is its convex combination with the identity. S-shaped functions
+take tangent and chord if the curvature has one sign, and the DeepPoly rule (Singh et al., 2019) if it changes. All of
+it is differentiable, because step 1 trains through it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 
 from fairmend.network import Activation
+
+__all__ = ["Lines", "apply_activation", "relax"]
 
 
 class Lines(NamedTuple):
@@ -27,8 +29,8 @@ class Lines(NamedTuple):
     upper_intercept: Tensor
 
 
-def apply(activation: Activation, z: Tensor) -> Tensor:
-    """The activation itself."""
+def apply_activation(activation: Activation, z: Tensor) -> Tensor:
+    """Return f(z) for an activation f."""
     if activation.name == "relu":
         return torch.relu(z)
     if activation.name == "leaky_relu":
@@ -41,7 +43,7 @@ def apply(activation: Activation, z: Tensor) -> Tensor:
 
 
 def relax(activation: Activation, lower: Tensor, upper: Tensor) -> Lines:
-    """Enclose the activation on ``[lower, upper]``, elementwise."""
+    """Return lines that enclose the activation on ``[lower, upper]``, elementwise."""
     if activation.name == "relu":
         return _relu(lower, upper)
     if activation.name == "leaky_relu":
@@ -53,17 +55,17 @@ def relax(activation: Activation, lower: Tensor, upper: Tensor) -> Lines:
 
 
 def _relu(lower: Tensor, upper: Tensor) -> Lines:
-    """Upper line through the end points; lower slope 1 if upper > -lower, else 0 (stable neurons are exact)."""
+    """Return the upper line through the end points, and the lower slope 1 if upper > -lower, else 0 (stable: exact)."""
     above, below = upper.clamp(min=0), lower.clamp(max=0)
     width = above - below
-    # A neuron that is 0 on the whole interval has no width; any divisor gives the slope 0 it needs.
+    # A unit that is 0 on the whole interval has width 0; any divisor gives it the slope 0.
     upper_slope = above / torch.where(width > 0, width, torch.ones_like(width))
     lower_slope = (above > -below).to(lower.dtype)
     return Lines(lower_slope, torch.zeros_like(lower), upper_slope, -upper_slope * below)
 
 
 def _leaky_relu(lower: Tensor, upper: Tensor, slope: float) -> Lines:
-    """LeakyReLU is ``slope * z + (1 - slope) * ReLU(z)``."""
+    """Return the lines of LeakyReLU, which is ``slope * z + (1 - slope) * ReLU(z)``."""
     rest = 1 - slope
     relu = _relu(lower, upper)
     return Lines(
@@ -75,14 +77,14 @@ def _leaky_relu(lower: Tensor, upper: Tensor, slope: float) -> Lines:
 
 
 def _s_shaped(activation: Activation, lower: Tensor, upper: Tensor) -> Lines:
-    """Tanh or sigmoid: convex below 0, concave above, steepest at 0."""
+    """Return the lines of tanh or sigmoid: convex below 0, concave above, steepest at 0."""
     middle = (lower + upper) / 2
-    at_lower, at_upper, at_middle = (apply(activation, z) for z in (lower, upper, middle))
+    at_lower, at_upper, at_middle = (apply_activation(activation, z) for z in (lower, upper, middle))
     slope_lower, slope_upper, slope_middle = (
         _derivative(activation, value) for value in (at_lower, at_upper, at_middle)
     )
     width = upper - lower
-    narrow = width < 1e-4  # there the quotient is mostly rounding, and the derivative is as good
+    narrow = width < 1e-4  # the quotient is then mostly rounding, and the derivative is as good
     chord = torch.where(
         narrow, slope_middle, (at_upper - at_lower) / torch.where(narrow, torch.ones_like(width), width)
     )
@@ -103,5 +105,5 @@ def _s_shaped(activation: Activation, lower: Tensor, upper: Tensor) -> Lines:
 
 
 def _derivative(activation: Activation, value: Tensor) -> Tensor:
-    """The derivative of tanh or sigmoid where it takes ``value``."""
+    """Return the derivative of tanh or sigmoid at the point where the function has this ``value``."""
     return 1 - value * value if activation.name == "tanh" else value * (1 - value)

@@ -1,12 +1,12 @@
-"""Rigorous bounds of a network over boxes: what is said holds in real arithmetic, for the weights as stored.
+"""Rigorous bounds of a network over boxes: they hold in real arithmetic, for the weights as stored.
 
-The same backward substitution as in ``linear``, in NumPy float64. Coefficients are kept as they were
-computed, and whatever that lost is collected in one slack per row: at every step,
+The same backward substitution as in `linear`, in NumPy float64. Coefficients stay as computed, and one slack per row
+collects everything that rounding lost: at every step,
 
     true value >= A·h(x) + c - slack     for every x in the box,
 
-where h is the layer that has been reached. The slopes of the relaxations are free: any numbers give a sound
-bound, good ones a tight one; intercepts are worked out here. ``enclosure`` says what is assumed of rounding.
+where h is the layer that the substitution has reached. The slopes of the relaxations are free: any numbers give a sound
+bound, and good ones a tight bound. Intercepts are computed here. `enclosure` states the assumptions about rounding.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import Floats
-from fairmend.bounds.enclosure import TINY, gamma, image, lower_line, upper_line, value
-from fairmend.bounds.pieces import ENTRIES, exact_boxes, exact_rows, groups, widest
+from fairmend.bounds.enclosure import TINY, enclose_image, enclose_value, gamma, lower_line, upper_line
+from fairmend.bounds.pieces import MAX_ENTRIES, batches, exact_boxes, exact_rows, widest_layer
 from fairmend.errors import FairmendError
 from fairmend.network import Network
+
+__all__ = ["Slopes", "rigorous_bounds", "rigorous_differences", "rigorous_point_logits"]
 
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
-    """The slopes of one activation layer's lower and upper lines, each ``(pieces, units)``."""
+    """The slopes of the lower and upper lines of one activation layer, each ``(pieces, units)``."""
 
     lower: Floats
     upper: Floats
@@ -36,8 +38,8 @@ class Slopes:
 class _Layer(NamedTuple):
     """An affine layer and the activation after it, for the backward pass: arrays ``(pieces, units)``.
 
-    ``magnitude`` bounds |z| and |weight| |h| + |bias| for the inputs h and the outputs z of the affine layer;
-    ``floor (pieces, 1)`` bounds everything that underflow can take away when passing through.
+    ``magnitude`` bounds |z| and |weight| |h| + |bias| for the inputs h and the outputs z of the affine layer.
+    ``floor (pieces, 1)`` bounds everything that underflow can take away in the substitution.
     """
 
     weight: Floats
@@ -51,7 +53,7 @@ class _Layer(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Linear functions of a layer's outputs; the first axis is 1 where all pieces share them.
+    """Linear functions of a layer's outputs; the first axis has length 1 if all pieces share them.
 
     A ``(pieces, rows, units)``, c and slack ``(pieces, rows)``.
     """
@@ -62,7 +64,7 @@ class _Rows(NamedTuple):
 
 
 class _Analysis(NamedTuple):
-    """What is known of each piece: its box, the layers so far, and the interval of the last one's outputs."""
+    """What is known about each piece: its box, the layers so far, and the interval of the last layer's outputs."""
 
     box: tuple[Floats, Floats]
     layers: list[_Layer]
@@ -73,15 +75,15 @@ class _Analysis(NamedTuple):
 def rigorous_bounds(
     network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike, slopes: Sequence[Slopes] | None = None
 ) -> tuple[Floats, Floats]:
-    """Lower and upper bounds of each logit over the boxes ``(pieces, inputs)``: each ``(pieces, outputs)``.
+    """Return lower and upper bounds of each logit over the boxes ``(pieces, inputs)``: each ``(pieces, outputs)``.
 
-    Without ``slopes``, `choose_slopes` chooses them. Where numbers overflow, a bound is infinite; never NaN.
+    Without ``slopes``, `choose_slopes` chooses them. If numbers overflow, a bound is infinite, and never NaN.
     """
     low, high = exact_boxes(network, lower, upper)
     given = _slopes(network, low, high, slopes)
     bounds = np.empty((len(low), 2 * network.outputs))
     rows = _both_signs(network.head.weight, network.head.bias)
-    for part in groups(network, len(low)):
+    for part in batches(network, len(low)):
         bounds[part] = _lower_bounds(rows, _analyse(network, low[part], high[part], _take(given, part)))
     return bounds[:, : network.outputs], -bounds[:, network.outputs :]
 
@@ -90,9 +92,9 @@ def rigorous_bounds(
 def rigorous_differences(
     network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike, slopes: Sequence[Slopes] | None = None
 ) -> Floats:
-    """Lower bounds of logit k minus logit j over the boxes, at [piece, k, j]: ``(pieces, outputs, outputs)``.
+    """Return lower bounds of logit k minus logit j over the boxes, at [piece, k, j]: ``(pieces, outputs, outputs)``.
 
-    The differences themselves are propagated: tighter than a difference of bounds. 0 where k = j.
+    The differences themselves are propagated, which is tighter than a difference of bounds. They are 0 if k = j.
     """
     low, high = exact_boxes(network, lower, upper)
     given = _slopes(network, low, high, slopes)
@@ -100,9 +102,9 @@ def rigorous_differences(
     k, j = np.nonzero(~np.eye(network.outputs, dtype=bool))
     weight, bias = network.head.weight.astype(np.float64), network.head.bias.astype(np.float64)
     A, c = weight[k] - weight[j], bias[k] - bias[j]
-    for part in groups(network, len(low)) if len(k) else ():
+    for part in batches(network, len(low)) if len(k) else ():
         analysis = _analyse(network, low[part], high[part], _take(given, part))
-        # The differences of weights are rounded; that is lost at once, whatever the features are.
+        # The differences of weights are rounded; the slack accounts for that.
         slack = gamma(2) * (_largest(*analysis.outputs) @ np.abs(A).T + np.abs(c)) + TINY
         bounds[part, k, j] = _lower_bounds(_Rows(A[None], c[None], slack), analysis)
     return bounds
@@ -110,17 +112,17 @@ def rigorous_differences(
 
 @np.errstate(all="ignore")
 def rigorous_point_logits(network: Network, points: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Lower and upper bounds of the logits at points ``(n, inputs)``: each ``(n, outputs)``."""
+    """Return lower and upper bounds of the logits at points ``(n, inputs)``: each ``(n, outputs)``."""
     x = exact_rows(network, points, "points")
     lower, upper = np.empty((2, len(x), network.outputs))
-    step = max(1, ENTRIES // widest(network))
+    step = max(1, MAX_ENTRIES // widest_layer(network))
     for start in range(0, len(x), step):
         part = slice(start, start + step)
         h = x[part]
         error = np.zeros_like(h)
         for layer, affine in enumerate(network.affines):
             weight, bias = affine.weight.astype(np.float64), affine.bias.astype(np.float64)
-            # The error that came in, times the weight, and the rounding of the product itself.
+            # The error of the inputs times the weights, and the rounding of the product itself.
             g = gamma(weight.shape[1] + 4)
             error = 1.01 * ((error + g * (np.abs(h) + TINY)) @ np.abs(weight).T + g * np.abs(bias)) + TINY
             h = h @ weight.T + bias
@@ -128,7 +130,7 @@ def rigorous_point_logits(network: Network, points: npt.ArrayLike) -> tuple[Floa
             h, error = np.where(lost, 0.0, h), np.where(lost, np.inf, error)
             if layer < len(network.activations):
                 activation = network.activations[layer]
-                h, new = value(activation, h)
+                h, new = enclose_value(activation, h)
                 error = 1.01 * (error + new)  # every activation is 1-Lipschitz
                 if activation.name in ("tanh", "sigmoid"):
                     error = np.minimum(error, 2.0)  # both ends lie in [-1, 1]
@@ -137,7 +139,7 @@ def rigorous_point_logits(network: Network, points: npt.ArrayLike) -> tuple[Floa
 
 
 def _analyse(network: Network, lower: Floats, upper: Floats, slopes: list[Slopes]) -> _Analysis:
-    """Go through the network, enclosing each layer's outputs z with the help of the layers before it."""
+    """Enclose the outputs z of each hidden layer, with the help of the layers before it."""
     known = _Analysis((lower, upper), [], (lower, upper))
     for affine, activation, chosen in zip(network.affines, network.activations, slopes, strict=False):
         rows = _both_signs(affine.weight, affine.bias)
@@ -146,7 +148,7 @@ def _analyse(network: Network, lower: Floats, upper: Floats, slopes: list[Slopes
         high = -high
         inputs = _largest(*known.outputs)
         magnitude = inputs @ np.abs(weight).T + np.abs(bias) + TINY
-        least, most = image(activation, low, high)
+        least, most = enclose_image(activation, low, high)
         layer = _Layer(
             weight,
             bias,
@@ -160,15 +162,15 @@ def _analyse(network: Network, lower: Floats, upper: Floats, slopes: list[Slopes
 
 
 def _lower_bounds(rows: _Rows, known: _Analysis) -> Floats:
-    """Lower bounds ``(pieces, rows)`` of linear functions of what the layer behind the known ones sees.
+    """Return lower bounds ``(pieces, rows)`` of linear functions of the last known layer's outputs.
 
-    The better of interval arithmetic and backward substitution, in groups of rows for the sake of memory.
+    Each is the better of interval arithmetic and backward substitution. Rows are processed in batches to save memory.
     """
     pieces = len(known.box[0])
     count = rows.A.shape[1]
     width = max(rows.A.shape[2], *(layer.weight.shape[1] for layer in known.layers), 1)
     bounds = np.empty((pieces, count))
-    step = max(1, ENTRIES // (pieces * width))
+    step = max(1, MAX_ENTRIES // (pieces * width))
     for start in range(0, count, step):
         part = slice(start, start + step)
         group = _Rows(rows.A[:, part], rows.c[:, part], rows.slack[:, part])
@@ -182,15 +184,16 @@ def _lower_bounds(rows: _Rows, known: _Analysis) -> Floats:
 
 
 def _through(rows: _Rows, layer: _Layer) -> _Rows:
-    """Substitute a layer: from functions of its outputs f(z) to ones of its inputs h, z = weight·h + bias.
+    """Substitute a layer: turn functions of its outputs f(z) into functions of its inputs h, z = weight·h + bias.
 
-    Where A >= 0 the lower line is put in, elsewhere the upper one; they enclose f, so that is sound. Lost:
+    The lower line replaces f where A >= 0 and the upper line elsewhere. This is sound because they enclose f. Rounding
+    loses
 
         c + A·intercepts, c + A·bias        gamma(n + 1) times the absolute terms
         A·slope, entry by entry             UNIT |A slope| |z|, with |z| <= magnitude
         A·weight                            gamma(n) |A| |weight| |h|, within |A| magnitude
 
-    and what underflows. If an entry of A or c overflows, the slack or c is infinite or NaN from then on.
+    and what underflows. If an entry of A or c overflows, the slack or c stays infinite or NaN.
     """
     A, c, slack = rows
     n = A.shape[2]
@@ -206,7 +209,7 @@ def _through(rows: _Rows, layer: _Layer) -> _Rows:
 
 
 def _over_box(rows: _Rows, lower: Floats, upper: Floats) -> Floats:
-    """Lower bounds ``(pieces, rows)`` of rows over boxes ``(pieces, units)``; -inf where numbers overflow."""
+    """Return lower bounds ``(pieces, rows)`` of rows over boxes ``(pieces, units)``; -inf if numbers overflow."""
     least = rows.c + (_dot(np.maximum(rows.A, 0.0), lower) + _dot(np.minimum(rows.A, 0.0), upper))
     loss = np.abs(rows.c) + _dot(np.abs(rows.A), _largest(lower, upper))
     slack = rows.slack + gamma(rows.A.shape[2] + 4) * loss + TINY
@@ -215,18 +218,18 @@ def _over_box(rows: _Rows, lower: Floats, upper: Floats) -> Floats:
 
 
 def _dot(A: Floats, v: Floats) -> Floats:
-    """``(pieces, rows)``: A ``(1 or pieces, rows, units)`` times v ``(pieces, units)``."""
+    """Return A ``(1 or pieces, rows, units)`` times v ``(pieces, units)``: ``(pieces, rows)``."""
     product: Floats = v @ A[0].T if len(A) == 1 else np.matmul(A, v[:, :, None])[:, :, 0]
     return product
 
 
 def _largest(lower: Floats, upper: Floats) -> Floats:
-    """The largest absolute value in an interval; never 0, so that infinity times it cannot get lost."""
+    """Return the largest absolute value in an interval; never 0, because infinity times 0 would be NaN."""
     return np.maximum(np.abs(lower), np.abs(upper)) + TINY
 
 
 def _both_signs(weight: npt.NDArray[np.floating], bias: npt.NDArray[np.floating]) -> _Rows:
-    """A layer's outputs and their negatives: lower bounds of these are all there is to compute."""
+    """Return a layer's outputs and their negatives as rows: lower bounds of both give upper bounds as well."""
     A, c = (np.concatenate([part, -part]).astype(np.float64)[None] for part in (weight, bias))
     return _Rows(A, c, np.zeros_like(c))
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from fairmend.bounds.linear import Boxes, propagate
-from fairmend.bounds.pieces import exact_boxes, groups
+from fairmend.bounds.pieces import batches, exact_boxes
 from fairmend.bounds.relaxation import Lines
 from fairmend.bounds.rigorous import Slopes
 from fairmend.network import Network
@@ -30,7 +30,7 @@ def choose_slopes(network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike) 
     widths = [len(bias) for _, bias in parameters]
     chosen = [Slopes(np.zeros((len(low), width)), np.zeros((len(low), width))) for width in widths]
     with torch.no_grad(), np.errstate(all="ignore"):
-        for part in groups(network, len(low)) if widths else ():
+        for part in batches(network, len(low)) if widths else ():
             boxes = Boxes.from_arrays(low[part], high[part], torch.float64)
             found = slopes_from(propagate(parameters, network.activations, boxes).relaxations)
             for into, slopes in zip(chosen, found, strict=True):

@@ -22,7 +22,7 @@ from fairmend.cli.inputs import load_model
 from fairmend.cli.report import REPORT_FILES, show_report, write_report
 from fairmend.errors import FairmendError
 from fairmend.evaluate.audit_document import LabelledFigures, audit_document, audit_warnings
-from fairmend.evaluate.labelled import Labelled
+from fairmend.evaluate.labelled import LabelledRows
 from fairmend.evaluate.pairs_file import PairsFile
 from fairmend.evaluate.provenance import describe_origin
 from fairmend.network import Network
@@ -53,7 +53,7 @@ def run_audit(
     if report is not None:
         check_folder(report, list(REPORT_FILES), inputs, "--report, or --no-report")
     table = None if data is None else stream_table(data)
-    labelled = Labelled(spec, net)
+    labelled = LabelledRows(spec, net)
     first: list[pd.DataFrame] = []
     with PairsFile(out, spec, net, inputs) as file, bars(quiet=json_output) as progress:
         result = audit(
@@ -101,7 +101,7 @@ def _title(model: Path, data: Path | None) -> str:
 
 
 def _encoded(
-    spec: Spec, net: Network, table: TableStream, labelled: Labelled, first: list[pd.DataFrame]
+    spec: Spec, net: Network, table: TableStream, labelled: LabelledRows, first: list[pd.DataFrame]
 ) -> Iterator[FloatArray]:
     """Yield the pieces of the file as the network reads them; gather those that have a label, and the first."""
     done = 0
@@ -118,7 +118,7 @@ def _encoded(
 
 
 def _document(
-    model: Path, data: Path | None, seed: int, out: Path | None, result: AuditResult, labelled: Labelled
+    model: Path, data: Path | None, seed: int, out: Path | None, result: AuditResult, labelled: LabelledRows
 ) -> dict[str, object]:
     utility = labelled.utility
     return {
@@ -136,7 +136,7 @@ def _document(
     }
 
 
-def _show(screen: Console, title: str, result: AuditResult, labelled: Labelled) -> None:
+def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledRows) -> None:
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False)
     table.add_column("")
     table.add_column("", justify="right")
@@ -163,7 +163,7 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: Labelled) 
         )
 
 
-def _add_utility(table: Table, labelled: Labelled) -> None:
+def _add_utility(table: Table, labelled: LabelledRows) -> None:
     utility = labelled.utility
     if utility is None:
         return

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Table
 from rich.text import Text
 
-from fairmend.evaluate.compare import Comparison
+from fairmend.evaluate.compare import RepairComparison
 from fairmend.evaluate.groups import GroupMetrics
 from fairmend.spec import Spec
 from fairmend.tables import to_json
@@ -92,9 +92,9 @@ def bars(quiet: bool = False) -> Iterator[Report]:
     screen.print()
 
 
-def comparison_table(comparison: Comparison, title: str) -> Table:
+def comparison_table(comparison: RepairComparison, title: str) -> Table:
     """Return the closing table: each figure before and after the repair."""
-    before, after, people = comparison.before, comparison.after, comparison.people
+    before, after, people = comparison.before, comparison.after, comparison.split
     inputs, rows = comparison.result.regions, len(people.X)
     sampled = "" if before.data.exact and after.data.exact else ", sampled: a lower bound"
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False)
@@ -201,7 +201,7 @@ def _answer(spec: Spec, outputs: int, answer: int) -> str:
     return f'"{spec.label.positive}"' if answer else f'not "{spec.label.positive}"'
 
 
-def show_comparison(screen: Console, comparison: Comparison, title: str) -> None:
+def show_comparison(screen: Console, comparison: RepairComparison, title: str) -> None:
     """Print the table, the warnings below it, and what is proven."""
     if comparison.result.candidates:
         screen.print(candidates_table(comparison.result.candidates))
@@ -209,7 +209,7 @@ def show_comparison(screen: Console, comparison: Comparison, title: str) -> None
     screen.print(comparison_table(comparison, title))
     show_warnings(screen, comparison.warnings)
     screen.print()
-    proven, _, rest = comparison.guarantee.partition(":")
+    proven, _, rest = comparison.statement.partition(":")
     style = "bold green" if proven == "Proven" else "bold yellow"
     screen.print(Text.assemble((f"{proven}:", style), rest))
 

@@ -16,9 +16,9 @@ from fairmend.atomic import check_folder, staged_folder
 from fairmend.cli.console import bars, console, show_check, show_comparison, show_files, show_json
 from fairmend.cli.report import REPORT_FILES, describe_repair, show_report, write_report
 from fairmend.datasets.demo import loan_applicants, loan_spec, train_network
-from fairmend.evaluate.compare import Comparison, Figures, measure, repair_and_compare
-from fairmend.evaluate.split import People, divide
-from fairmend.evaluate.telling_pairs import Pair, pairs_table, telling_pairs
+from fairmend.evaluate.compare import Measurement, RepairComparison, measure, repair_and_compare
+from fairmend.evaluate.example_pairs import ExamplePair, choose_example_pairs, tabulate_pairs
+from fairmend.evaluate.split import DataSplit, split_data
 from fairmend.network import Network
 from fairmend.tables import write_csv, write_json
 from fairmend.text import percent
@@ -61,7 +61,7 @@ def run_demo(
 
     with bars(quiet=json_output) as report:
         net = train_network(X, y, epochs=epochs, seed=seed, progress=report)
-        people = divide(spec, net, frame, repair_rows=repair_rows, calibration_rows=calibration_rows, seed=seed)
+        people = split_data(spec, net, frame, repair_rows=repair_rows, calibration_rows=calibration_rows, seed=seed)
         before = measure(net, people, stage="audit original", seed=seed, progress=report)
     pairs = _choose_pairs(net, people, before)
     _show_bias(screen, people, before, pairs, net)
@@ -79,7 +79,7 @@ def run_demo(
         write_csv(stage / "applicants.csv", frame)
         spec.save(stage / "spec.toml")
         net.save(stage / "model.onnx")
-        write_csv(stage / "unfair_pairs.csv", pairs_table(spec, frame, X, before.data, net, repaired))
+        write_csv(stage / "unfair_pairs.csv", tabulate_pairs(spec, frame, X, before.data, net, repaired))
         repaired.save(stage / "repaired-model.onnx")
         assert comparison.result.certificate is not None
         comparison.result.certificate.save(stage / "certificate.json", stage / "repaired-model.onnx")
@@ -96,13 +96,13 @@ def run_demo(
     show_report(screen, out / "report.html")
 
 
-def _choose_pairs(net: Network, people: People, before: Figures) -> list[Pair]:
+def _choose_pairs(net: Network, people: DataSplit, before: Measurement) -> list[ExamplePair]:
     """Some who are among the repair inputs, and some who are not: the proof is about the former only."""
     assert people.repair is not None
     covered = people.repair[before.data.rows[people.repair]]
     others = np.setdiff1d(np.flatnonzero(before.data.rows), people.repair)
-    pairs = telling_pairs(net, people.spec, people.X, covered, _SHOWN - 2)
-    return pairs + telling_pairs(net, people.spec, people.X, others, _SHOWN - len(pairs))
+    pairs = choose_example_pairs(net, people.spec, people.X, covered, _SHOWN - 2)
+    return pairs + choose_example_pairs(net, people.spec, people.X, others, _SHOWN - len(pairs))
 
 
 def _headline(screen: Console, text: str) -> None:
@@ -121,7 +121,9 @@ def _introduce(screen: Console, rows: int, approved: float) -> None:
     screen.print()
 
 
-def _show_bias(screen: Console, people: People, before: Figures, pairs: Sequence[Pair], net: Network) -> None:
+def _show_bias(
+    screen: Console, people: DataSplit, before: Measurement, pairs: Sequence[ExamplePair], net: Network
+) -> None:
     _headline(screen, "What the network learnt")
     screen.print(
         f"It agrees with the clerks on {percent(before.utility.accuracy)} of the applicants. "
@@ -138,10 +140,10 @@ def _show_bias(screen: Console, people: People, before: Figures, pairs: Sequence
     screen.print(lines)
 
 
-def _show_again(screen: Console, comparison: Comparison, pairs: Sequence[Pair], net: Network) -> None:
+def _show_again(screen: Console, comparison: RepairComparison, pairs: Sequence[ExamplePair], net: Network) -> None:
     """The same pairs, as the repaired network answers them, and how far each answer can be relied on."""
     _headline(screen, "The same applicants again")
-    people = comparison.people
+    people = comparison.split
     assert people.repair is not None
     table = Table(box=SIMPLE_HEAD, show_edge=False)
     for heading in ("Applicant", "The same person, …", "Before", "Now", "In every case"):
@@ -175,12 +177,12 @@ def _both(answers: tuple[int, int]) -> Text:
     return Text.assemble("both ", first) if first == second else Text.assemble(first, " / ", second)
 
 
-def _number(people: People, pair: Pair) -> int:
+def _number(people: DataSplit, pair: ExamplePair) -> int:
     return int(people.frame["applicant"].iloc[pair.row])
 
 
-def _plain_pairs(comparison: Comparison, pairs: Sequence[Pair], net: Network) -> list[dict[str, Any]]:
-    people, result = comparison.people, comparison.result
+def _plain_pairs(comparison: RepairComparison, pairs: Sequence[ExamplePair], net: Network) -> list[dict[str, Any]]:
+    people, result = comparison.split, comparison.result
     assert people.repair is not None
     return [
         {

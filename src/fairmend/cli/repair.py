@@ -13,8 +13,8 @@ from fairmend.atomic import check_folder, staged_folder
 from fairmend.cli.console import bars, console, show_check, show_comparison, show_files, show_json
 from fairmend.cli.inputs import load_model
 from fairmend.cli.report import REPORT_FILES, describe_repair, show_report, write_report
-from fairmend.evaluate.compare import Comparison, measure, repair_and_compare
-from fairmend.evaluate.split import divide
+from fairmend.evaluate.compare import RepairComparison, measure, repair_and_compare
+from fairmend.evaluate.split import split_data
 from fairmend.network import Network
 from fairmend.tables import read_table, write_csv, write_json
 
@@ -53,7 +53,7 @@ def run_repair(
     check_folder(out, list(files), inputs)
     replaced = (out / "result.json").exists()
     spec, net = load_model(model, spec_file, activation)
-    people = divide(
+    people = split_data(
         spec,
         net,
         read_table(data),
@@ -114,7 +114,7 @@ def _covered(result: RepairResult) -> str:
 def _write(
     out: Path,
     original: Network,
-    comparison: Comparison,
+    comparison: RepairComparison,
     document: Mapping[str, object],
     sources: Mapping[str, Path],
     command: str | None,
@@ -127,7 +127,7 @@ def _write(
             comparison.result.certificate.save(stage / "certificate.json", model)
         else:  # one that an earlier repair left there is about another network
             (out / "certificate.json").unlink(missing_ok=True)
-        comparison.people.spec.save(stage / "spec.toml")
-        write_csv(stage / "repair_inputs.csv", comparison.people.repair_frame)
+        comparison.split.spec.save(stage / "spec.toml")
+        write_csv(stage / "repair_inputs.csv", comparison.split.repair_frame)
         write_json(stage / "result.json", document)
         write_report(stage, describe_repair(original, comparison, out, stage, model.name, sources, command, seed))

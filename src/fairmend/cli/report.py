@@ -16,7 +16,7 @@ from fairmend.report import Report, load_report
 from fairmend.report.report import DATA_NAME, PAGE_NAME
 
 if TYPE_CHECKING:
-    from fairmend.evaluate.compare import Comparison
+    from fairmend.evaluate.compare import RepairComparison
     from fairmend.evaluate.document import Document
     from fairmend.network import Network
 
@@ -51,7 +51,7 @@ def write_report(folder: Path, document: Document) -> None:
 
 def describe_repair(
     original: Network,
-    comparison: Comparison,
+    comparison: RepairComparison,
     folder: Path,
     stage: Path,
     repaired: str,

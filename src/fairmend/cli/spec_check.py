@@ -16,7 +16,7 @@ from rich.text import Text
 from fairmend._version import __version__
 from fairmend.cli.console import console, show_json, show_warnings
 from fairmend.errors import FairmendError
-from fairmend.evaluate.split import classes_of
+from fairmend.evaluate.split import read_classes
 from fairmend.evaluate.utility import utility
 from fairmend.network import Network, load_network
 from fairmend.spec import Spec
@@ -69,7 +69,7 @@ def run_check_spec(
 def _show_fit(screen: Console, spec: Spec, net: Network, frame: pd.DataFrame) -> None:
     """Say how well the network does on the data: a spec that is wrong shows here first."""
     X = spec.as_inputs(frame, net.dtype)
-    known = utility(net, X, classes_of(spec, net, frame, "the data")) if spec.label is not None else None
+    known = utility(net, X, read_classes(spec, net, frame, "the data")) if spec.label is not None else None
     if known is not None:
         ranks = "" if known.auc is None else f", AUC {known.auc:.3f}"
         screen.print(

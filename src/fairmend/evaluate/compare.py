@@ -1,4 +1,4 @@
-"""The figures of a network before and after its repair, as data."""
+"""Measure a network, repair it, and compare the measurements before and after."""
 
 from __future__ import annotations
 
@@ -11,25 +11,34 @@ import numpy.typing as npt
 from fairmend._version import __version__
 from fairmend.audit.neighbours import UnequalInputs, find_unequal, sample_unequal
 from fairmend.evaluate.groups import GroupMetrics, group_metrics
-from fairmend.evaluate.split import People
+from fairmend.evaluate.split import DataSplit
 from fairmend.evaluate.utility import Utility, utility
 from fairmend.metrics import changed_rate
 from fairmend.network import Network
 from fairmend.progress import Progress
+from fairmend.prove.claims import Guarantee, UnequalCount
 from fairmend.spec import Spec
 from fairmend.text import percent
 
 if TYPE_CHECKING:
     from fairmend.repair.result import RepairResult
 
+__all__ = ["Measurement", "RepairComparison", "measure", "repair_and_compare"]
 
-# About a minute's work; beyond it a sample has to do.
+# About a minute of work; larger data is sampled.
 _MOST_POINTS = 100_000_000
 
 
 @dataclass(frozen=True)
-class Figures:
-    """One network: whom it treats unequally (repair inputs, data), what it is good for, and how groups fare."""
+class Measurement:
+    """One network, measured.
+
+    Attributes
+    ----------
+    repair, data : which repair inputs, and which rows of the data, are treated unequally
+    utility : accuracy and similar figures, on the scored rows
+    groups : differences between groups, by protected feature, on the scored rows
+    """
 
     repair: UnequalInputs
     data: UnequalInputs
@@ -37,7 +46,7 @@ class Figures:
     groups: tuple[GroupMetrics, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the figures as plain data; rates are from 0 to 1."""
+        """Return the measurement as plain data; rates are from 0 to 1."""
         return {
             "unfair_repair_inputs": self.repair.count,
             "unfair_data_rows": self.data.count,
@@ -47,107 +56,103 @@ class Figures:
         }
 
 
-def measure(net: Network, people: People, *, stage: str, seed: int = 0, progress: Progress | None = None) -> Figures:
-    """Return the figures of a network; `stage` is what the progress is reported under."""
+def measure(
+    net: Network, split: DataSplit, *, stage: str, seed: int = 0, progress: Progress | None = None
+) -> Measurement:
+    """Measure a network on the rows of a split; progress is reported as `stage`."""
 
     def report(_: str, done: int, total: int) -> None:
         if progress is not None:
             progress(stage, done, total)
 
-    X, y = people.X[people.scored], people.y[people.scored]
-    return Figures(
-        _unequal(net, people.spec, people.X_repair, seed, None),
-        _unequal(net, people.spec, people.X, seed, report),
+    X, y = split.X[split.scored], split.y[split.scored]
+    return Measurement(
+        _unequal_inputs(net, split.spec, split.X_repair, seed, None),
+        _unequal_inputs(net, split.spec, split.X, seed, report),
         utility(net, X, y),
-        group_metrics(net, people.spec, X, y),
+        group_metrics(net, split.spec, X, y),
     )
 
 
-def _unequal(net: Network, spec: Spec, X: npt.ArrayLike, seed: int, progress: Progress | None) -> UnequalInputs:
-    """Exact where the neighbours can all be looked at, else sampled."""
+def _unequal_inputs(net: Network, spec: Spec, X: npt.ArrayLike, seed: int, progress: Progress | None) -> UnequalInputs:
+    """Return the unequal inputs: exactly if there are not too many neighbours, otherwise by sampling."""
     if spec.finite and sum(spec.neighbourhood_sizes(X).tolist()) <= _MOST_POINTS:
         return find_unequal(net, spec, X, progress=progress)
     return sample_unequal(net, spec, X, seed=seed, progress=progress)
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
-    """A repair, and the figures of the network before and after it."""
+class RepairComparison:
+    """A repair, with measurements of the network before and after it.
 
-    people: People
+    Attributes
+    ----------
+    split : the data, and which rows were used for what
+    result : the repair
+    before, after : measurements of the original and of the repaired network
+    changed : the share of the data whose prediction changed
+    warnings : about the data and about the repair
+    """
+
+    split: DataSplit
     result: RepairResult
-    before: Figures
-    after: Figures
+    before: Measurement
+    after: Measurement
     changed: float
     warnings: tuple[str, ...]
 
     @property
-    def guarantee(self) -> str:
-        """What is proven, for whom, and what is not."""
-        return f"{self.claim} {self.beyond}".strip()
+    def covers_inference(self) -> bool:
+        """Whether the proof also covers rounding in inference, for every input that is proven."""
+        proof = self.result.proof
+        return bool(self.result.proven and proof.covers_inference[proof.holds].all())
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is proven, and for whom; its methods return the sentences."""
+        return Guarantee.for_spec(
+            self.split.spec,
+            everyone=self.result.blind,
+            proven=self.result.proven,
+            inputs=self.result.regions,
+            arithmetic=self.result.network.dtype.name if self.covers_inference else "real",
+        )
 
     @property
     def claim(self) -> str:
-        """What is proven, in one sentence."""
-        result, names, also = self.result, self._names, self._also
-        if result.blind:
-            return f"Proven: for everyone, the output of the network does not depend on {names}."
-        if result.proven < result.regions:
-            unfair = self.after.repair
-            some = "" if unfair.exact else "at least "
-            return (
-                f"Not proven: {result.method} gives no guarantee; {result.proven:,} of "
-                f"{result.regions:,} repair inputs happen to be proven to get the same answer whatever their "
-                f"{names}{also}, and {some}{unfair.count:,} are still treated unequally."
-            )
-        return f"Proven: each of the {result.regions:,} repair inputs gets the same answer whatever its {names}{also}."
+        """What is proven, or that it is not, in one sentence or two."""
+        return self.guarantee.summary(self.result.method, _count(self.after.repair))
 
     @property
     def beyond(self) -> str:
-        """What is known of the people whom that sentence does not cover; empty where it covers everyone."""
-        left = self.after.data
-        least = "" if left.exact else "at least "
-        rows = f"the {len(left.rows):,} rows of the data, {least}{left.count:,} ({percent(left.rate)})"
-        if self.result.blind:
-            if not self._also:
-                return ""
-            result = self.result
-            some = "each" if result.proven == result.regions else f"only {result.proven:,}"
-            gets = f"{some} of the {result.regions:,} repair inputs provably gets the same answer"
-            return f"And {gets}{self._also}; of {rows} do not."
-        if self.result.proven < self.result.regions:
-            return f"Of {rows} are."
-        return f"Other people are not covered by the proof: of {rows} are still treated unequally."
+        """What is known about the people whom the claim does not cover; empty if it covers everyone."""
+        return self.guarantee.beyond(_count(self.after.data), percent(self.after.data.rate))
 
     @property
-    def _names(self) -> str:
-        return " and ".join(f.name for f in self.people.spec.protected)
-
-    @property
-    def _also(self) -> str:
-        near = [f"{f.name} by up to {f.tolerance:g}" for f in self.people.spec.features if f.tolerance and f.varies]
-        return f", also when it differs in {' and '.join(near)}" if near else ""
+    def statement(self) -> str:
+        """The claim, and what is known beyond it."""
+        return f"{self.claim} {self.beyond}".strip()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain data, for result.json and --json."""
-        result, people = self.result, self.people
+        """Return the comparison as plain data, for result.json and --json."""
+        result, split = self.result, self.split
         return {
             "fairmend": __version__,
             "method": result.method,
             "proven": result.proven == result.regions,
             "proven_repair_inputs": result.proven,
-            "proof_covers_inference": bool(result.proven and result.proof.covers_inference[result.proof.holds].all()),
-            "guarantee": self.guarantee,
+            "proof_covers_inference": self.covers_inference,
+            "guarantee": self.statement,
             "certificate": None if result.certificate is None else result.certificate.claim,
             "blind": result.blind,
-            "protected": [f.name for f in people.spec.protected],
+            "protected": [f.name for f in split.spec.protected],
             "repair_inputs": result.regions,
-            "repair_rows": people.repair,
-            "calibration_rows": people.calibration,
-            "data_rows": len(people.X),
+            "repair_rows": split.repair,
+            "calibration_rows": split.calibration,
+            "data_rows": len(split.X),
             "unfair_data_is_exact": self.before.data.exact and self.after.data.exact,
-            "scored_rows": len(people.scored),
-            "scored_rows_are_held_out": people.held_out,
+            "scored_rows": len(split.scored),
+            "scored_rows_are_held_out": split.held_out,
             "before": self.before.as_dict(),
             "after": self.after.as_dict(),
             "changed_predictions": self.changed,
@@ -168,22 +173,26 @@ class Comparison:
 
 def repair_and_compare(
     net: Network,
-    people: People,
-    before: Figures,
+    split: DataSplit,
+    before: Measurement,
     *,
     seed: int = 0,
     progress: Progress | None = None,
     options: Mapping[str, Any],
-) -> Comparison:
-    """Repair a network whose figures are `before`; `options` are those of `fairmend.repair`."""
-    from fairmend.repair.run import repair  # PyTorch comes with it
+) -> RepairComparison:
+    """Repair a network that was measured as `before`; `options` are keyword arguments of `fairmend.repair`."""
+    from fairmend.repair.run import repair  # imports PyTorch
 
-    X_cal, y_cal = people.X[people.calibration], people.y[people.calibration]
-    result = repair(net, people.spec, people.X_repair, X_cal, y_cal, seed=seed, progress=progress, **options)
-    after = measure(result.network, people, stage="audit repaired", seed=seed, progress=progress)
-    # Looked at independently of the proof, so that neither is trusted alone.
+    X_cal, y_cal = split.X[split.calibration], split.y[split.calibration]
+    result = repair(net, split.spec, split.X_repair, X_cal, y_cal, seed=seed, progress=progress, **options)
+    after = measure(result.network, split, stage="audit repaired", seed=seed, progress=progress)
+    # Enumeration is independent of the proof, so neither is trusted alone.
     contradicted = int((after.repair.rows & result.proof.covers_inference).sum())
     if contradicted:
-        raise RuntimeError(f"{contradicted} repair inputs are treated unequally although they were proven not to be")
-    changed = changed_rate(net.predict(people.X), result.network.predict(people.X))
-    return Comparison(people, result, before, after, changed, (*people.warnings, *result.warnings))
+        raise RuntimeError(f"{contradicted} repair inputs are treated unequally although the opposite was proven")
+    changed = changed_rate(net.predict(split.X), result.network.predict(split.X))
+    return RepairComparison(split, result, before, after, changed, (*split.warnings, *result.warnings))
+
+
+def _count(unequal: UnequalInputs) -> UnequalCount:
+    return UnequalCount(unequal.count, len(unequal.rows), unequal.exact)

@@ -1,4 +1,4 @@
-"""The rows of a streamed file that have a label, gathered for the figures that need all of them at once."""
+"""Collect the labelled rows of a streamed file, for the figures that need all of them at once."""
 
 from __future__ import annotations
 
@@ -8,21 +8,29 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairmend.arrays import FloatArray
+from fairmend.arrays import Bools, FloatArray
 from fairmend.evaluate.groups import GroupMetrics, Values, group_metrics_of, protected_values
 from fairmend.evaluate.utility import Utility, utility_of
 from fairmend.network import Network, predicted_classes
 from fairmend.spec import Spec
 
-# A ranking needs every score at once; so many rows settle its second digit, and take little memory.
-_MOST = 100_000
+__all__ = ["LabelledRows"]
+
+# A ranking needs every score at once. This many rows settle its second digit and take little memory.
+_MOST_ROWS = 100_000
 
 
-class Labelled:
-    """Scores, classes and protected values of the labelled rows, the first 100,000 of them."""
+class LabelledRows:
+    """Scores, classes and protected values of the first 100,000 rows that have a label.
+
+    Attributes
+    ----------
+    rows : how many rows were collected
+    cut_off : whether there were more
+    """
 
     def __init__(self, spec: Spec, net: Network) -> None:
-        """Start empty; without a label in the spec it stays so."""
+        """Start without rows; without a label in the spec there never are any."""
         self._spec, self._net = spec, net
         self._logits: list[FloatArray] = []
         self._classes: list[npt.NDArray[np.integer]] = []
@@ -31,14 +39,14 @@ class Labelled:
         self.cut_off = False
 
     def add(self, frame: pd.DataFrame, X: FloatArray) -> None:
-        """Take in the labelled ones of these rows, which are X (rows, width) encoded."""
+        """Add the rows of `frame` that have a label; X (rows, width) are the same rows, encoded."""
         label = self._spec.label
         if label is None or label.column not in frame.columns:
             return
-        y, known = self._labels(frame)
+        y, known = self._read_labels(frame)
         chosen = np.flatnonzero(known)
-        self.cut_off |= len(chosen) > _MOST - self.rows
-        chosen = chosen[: _MOST - self.rows]
+        self.cut_off |= len(chosen) > _MOST_ROWS - self.rows
+        chosen = chosen[: _MOST_ROWS - self.rows]
         if len(chosen) == 0:
             return
         self.rows += len(chosen)
@@ -48,21 +56,21 @@ class Labelled:
 
     @cached_property
     def utility(self) -> Utility | None:
-        """What the network is good for on these rows, once all are in; None where there are none."""
+        """Accuracy and similar figures on these rows; None without rows. Read it after the last `add`."""
         return utility_of(np.concatenate(self._logits), np.concatenate(self._classes)) if self.rows else None
 
     @cached_property
     def groups(self) -> tuple[GroupMetrics, ...]:
-        """How the groups of each protected feature fare, once all rows are in; none without rows."""
+        """Differences between groups, by protected feature; empty without rows. Read it after the last `add`."""
         if self.rows == 0:
             return ()
-        values = {name: np.concatenate([piece[name] for piece in self._values]) for name in self._values[0]}
+        values = {name: np.concatenate([part[name] for part in self._values]) for name in self._values[0]}
         logits = np.concatenate(self._logits)
         y = np.concatenate(self._classes)
         return group_metrics_of(self._spec, values, predicted_classes(logits), y, classes=self._net.outputs)
 
-    def _labels(self, frame: pd.DataFrame) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.bool_]]:
-        """The class of each row, and whether it has one."""
+    def _read_labels(self, frame: pd.DataFrame) -> tuple[npt.NDArray[np.integer], Bools]:
+        """Return the class of each row, and whether it has one."""
         assert self._spec.label is not None
         column = frame[self._spec.label.column]
         if self._net.outputs > 2:

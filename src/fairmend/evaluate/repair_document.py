@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairmend._version import __version__
-from fairmend.evaluate.compare import Comparison, Figures
+from fairmend.evaluate.compare import Measurement, RepairComparison
 from fairmend.evaluate.document import (
     FORMAT,
     REPAIR,
@@ -36,10 +36,10 @@ _MOST_STEPS = 400
 
 
 def repair_document(
-    original: Network, comparison: Comparison, origin: Origin, *, title: str, check: str | None = None
+    original: Network, comparison: RepairComparison, origin: Origin, *, title: str, check: str | None = None
 ) -> Document:
     """Return everything the report says; `check` is the command that checks the certificate."""
-    people, result = comparison.people, comparison.result
+    people, result = comparison.split, comparison.result
     spec = people.spec
     unequal = comparison.before.data
     rows = np.flatnonzero(unequal.rows)
@@ -62,8 +62,8 @@ def repair_document(
     )
 
 
-def _repair(original: Network, comparison: Comparison, check: str | None) -> Repair:
-    people, result = comparison.people, comparison.result
+def _repair(original: Network, comparison: RepairComparison, check: str | None) -> Repair:
+    people, result = comparison.split, comparison.result
     return Repair(
         method=result.method,
         claim=short(comparison.claim, 4_000),
@@ -78,8 +78,8 @@ def _repair(original: Network, comparison: Comparison, check: str | None) -> Rep
         data_rows=len(people.X),
         scored_rows=len(people.scored),
         held_out=people.held_out,
-        before=_measured(comparison.before),
-        after=_measured(comparison.after),
+        before=_network_figures(comparison.before),
+        after=_network_figures(comparison.after),
         changed_predictions=comparison.changed,
         changed_weights=result.changed_weights,
         total_weights=result.total_weights,
@@ -95,7 +95,7 @@ def _repair(original: Network, comparison: Comparison, check: str | None) -> Rep
     )
 
 
-def _measured(figures: Figures) -> NetworkFigures:
+def _network_figures(figures: Measurement) -> NetworkFigures:
     utility = figures.utility
     return NetworkFigures(
         figures.repair.count,
@@ -110,8 +110,8 @@ def _measured(figures: Figures) -> NetworkFigures:
     )
 
 
-def _groups(original: Network, comparison: Comparison) -> list[FeatureGroups]:
-    people = comparison.people
+def _groups(original: Network, comparison: RepairComparison) -> list[FeatureGroups]:
+    people = comparison.split
     X = people.X[people.scored]
     networks = (original, comparison.result.network)
     return tabulate_groups(
@@ -123,9 +123,9 @@ def _groups(original: Network, comparison: Comparison) -> list[FeatureGroups]:
     )
 
 
-def _score_ranges(original: Network, comparison: Comparison) -> ScoreRanges:
+def _score_ranges(original: Network, comparison: RepairComparison) -> ScoreRanges:
     """Return the score ranges of an even choice of the repair inputs, in order of their score before."""
-    people, repaired = comparison.people, comparison.result.network
+    people, repaired = comparison.split, comparison.result.network
     own = order_by_score(original, people.X_repair)
     chosen = own[pick_evenly(len(own), MOST_RANGES)]
     X = people.X_repair[chosen]

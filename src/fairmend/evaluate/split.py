@@ -1,4 +1,4 @@
-"""The people a repair works with: who is repaired, who calibrates, and who is left to score it on."""
+"""Split data into repair inputs, calibration rows, and rows to measure the repair on."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.sanity import spec_doubts
 
-# Fewer rows than this say little about accuracy, or give too little to calibrate with.
-ENOUGH_ROWS = 50
+__all__ = ["DataSplit", "read_classes", "split_data"]
+
+# Fewer rows than this are too few to calibrate with, or to measure accuracy on.
+_ENOUGH_ROWS = 50
 
 
 @dataclass(frozen=True, eq=False)
-class People:
-    """Encoded data and its division.
+class DataSplit:
+    """Encoded data, and which rows are used for what.
 
     Attributes
     ----------
     frame, X, y : the data in the user's values, as the network reads it, and its classes
-    repair_frame, X_repair : the repair inputs, likewise
-    repair : which rows of the data they are; None where they came from elsewhere
-    calibration : rows of the data
-    scored : rows of the data on which accuracy is measured
-    held_out : whether those were used neither for repair nor for calibration
-    warnings : what the user should know about the division
+    repair_frame, X_repair : the repair inputs, in the same two forms
+    repair : the rows of the data that are repair inputs; None if they come from elsewhere
+    calibration : the rows of the data that calibrate the repair
+    scored : the rows of the data on which accuracy is measured
+    held_out : whether the scored rows were used neither for repair nor for calibration
+    warnings : about the data and the split
     """
 
     spec: Spec
@@ -48,7 +50,7 @@ class People:
     warnings: tuple[str, ...]
 
 
-def divide(
+def split_data(
     spec: Spec,
     net: Network,
     frame: pd.DataFrame,
@@ -59,39 +61,47 @@ def divide(
     repair_rows: int = 100,
     calibration_rows: int = 500,
     seed: int = 0,
-) -> People:
-    """Encode the data and draw repair and calibration rows from it, apart from each other where possible."""
-    X, y = _encoded(spec, net, frame, source), classes_of(spec, net, frame, source)
+) -> DataSplit:
+    """Encode the data and draw repair inputs and calibration rows from it, disjoint if there are enough rows.
+
+    `source` and `repair_source` name the data in messages. `repair_frame` gives the repair inputs; without it,
+    `repair_rows` of them are drawn from the data.
+    """
+    X, y = _encode(spec, net, frame, source), read_classes(spec, net, frame, source)
     warnings = [*_label_warnings(spec, net, frame, y, source), *spec_doubts(net.predict(X), utility(net, X, y).auc)]
     order = np.random.default_rng(seed).permutation(len(X)).astype(np.int64)
     if repair_frame is None:
         repair, rest = order[:repair_rows], order[repair_rows:]
         if len(repair) < repair_rows:
-            warnings.append(f"{source} has {len(repair)} rows, fewer than the {repair_rows} asked to repair")
+            warnings.append(
+                f"{source} has only {len(repair)} rows, fewer than the {repair_rows} repair inputs you asked for"
+            )
         repair_frame, X_repair = frame.iloc[repair], X[repair]
     else:
         repair, rest = None, order
-        X_repair = _encoded(spec, net, repair_frame, repair_source)
-    if len(rest) >= min(calibration_rows, ENOUGH_ROWS):
+        X_repair = _encode(spec, net, repair_frame, repair_source)
+    if len(rest) >= min(calibration_rows, _ENOUGH_ROWS):
         calibration = rest[:calibration_rows]
     else:
         calibration = order[::-1][:calibration_rows]
-        warnings.append(f"{source} has too few rows to calibrate with others than the repair inputs")
-    left = np.setdiff1d(rest, calibration)
-    held_out = len(left) >= ENOUGH_ROWS
-    scored = left if held_out else np.arange(len(X), dtype=np.int64)
-    return People(spec, frame, X, y, repair_frame, X_repair, repair, calibration, scored, held_out, tuple(warnings))
+        warnings.append(
+            f"{source} has too few rows to calibrate on rows other than the repair inputs; some rows are used for both"
+        )
+    unused = np.setdiff1d(rest, calibration)
+    held_out = len(unused) >= _ENOUGH_ROWS
+    scored = unused if held_out else np.arange(len(X), dtype=np.int64)
+    return DataSplit(spec, frame, X, y, repair_frame, X_repair, repair, calibration, scored, held_out, tuple(warnings))
 
 
-def _encoded(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str) -> FloatArray:
+def _encode(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str) -> FloatArray:
     try:
         return spec.as_inputs(frame, net.dtype)
     except FairmendError as error:
         raise FairmendError(f"{source}: {error}") from error
 
 
-def classes_of(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str) -> npt.NDArray[np.integer]:
-    """The class of each row: 1 where the label is the positive one; of more than two classes, its number."""
+def read_classes(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str) -> npt.NDArray[np.integer]:
+    """Return the class of each row (rows,): 1 for the positive label, or with more than two classes its number."""
     try:
         y = spec.labels(frame)
     except FairmendError as error:
@@ -103,8 +113,8 @@ def classes_of(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str
     bad = np.flatnonzero(~np.isin(numbers, np.arange(net.outputs)))
     if bad.size:
         raise FairmendError(
-            f"{source}: the label, row {bad[0]}: {frame[spec.label.column].iloc[bad[0]]!r} is not the number "
-            f"of one of the network's {net.outputs} classes; use 0 to {net.outputs - 1}"
+            f"{source}, row {bad[0]}, label: {frame[spec.label.column].iloc[bad[0]]!r} is not a class number; "
+            f"the network has {net.outputs} classes, so use 0 to {net.outputs - 1}"
         )
     return numbers.astype(np.int64)
 

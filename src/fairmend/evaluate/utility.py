@@ -1,26 +1,31 @@
-"""What a network is good for besides being fair: accuracy and its like, and how well its scores rank people."""
+"""Utility of a network: accuracy and similar figures, and how well its scores rank people."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import FloatArray
+from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.metrics import Classes, accuracy, balanced_accuracy, changed_rate, pair_of_classes, positive_rate
 from fairmend.network import Network, predicted_classes
+
+__all__ = ["Utility", "utility", "utility_of"]
 
 
 @dataclass(frozen=True)
 class Utility:
-    """The figures of one network on one set of rows, each from 0 to 1.
+    """Figures of one network on one set of rows, each from 0 to 1.
 
-    `positive_rate` is None for more than two classes, where no class is the positive one. `auc` and
-    `average_precision` are None where the labels are all of one class; for more than two classes they are the mean
-    over the classes, each against the rest. `changed` is the share of predictions that differ from those of another
-    network, where one was given.
+    Attributes
+    ----------
+    accuracy, balanced_accuracy : of the predictions
+    positive_rate : the share of positive predictions; None with more than two classes
+    auc, average_precision : how well the scores rank the rows, with the meaning they have in scikit-learn; None if
+        all labels are of one class; with more than two classes, the mean over the classes, each against the rest
+    changed : the share of predictions that differ from those of another network; None without one
     """
 
     accuracy: float
@@ -32,12 +37,12 @@ class Utility:
 
 
 def utility(net: Network, X: npt.ArrayLike, y: npt.ArrayLike, original: Network | None = None) -> Utility:
-    """Return the figures of `net` on X (rows, inputs) with true classes y (rows,); `original` is to compare with."""
+    """Return the utility of `net` on X (rows, inputs) with true classes y (rows,), compared with `original` if any."""
     return utility_of(net.logits(X), y, None if original is None else original.predict(X))
 
 
 def utility_of(logits: FloatArray, y: npt.ArrayLike, before: npt.ArrayLike | None = None) -> Utility:
-    """Return the figures from the logits (rows,) or (rows, N) themselves; `before` are predictions to compare with."""
+    """Return the utility from logits (rows,) or (rows, N); `before` are predictions (rows,) to compare with."""
     one = logits.ndim == 1
     predicted = predicted_classes(logits)
     true, _ = pair_of_classes(y, predicted)
@@ -46,14 +51,14 @@ def utility_of(logits: FloatArray, y: npt.ArrayLike, before: npt.ArrayLike | Non
         accuracy(true, predicted),
         balanced_accuracy(true, predicted),
         positive_rate(predicted) if one or logits.shape[1] == 2 else None,
-        _one_against_rest("roc_auc_score", true, scores),
-        _one_against_rest("average_precision_score", true, scores),
+        _mean_over_classes(_auc, true, scores),
+        _mean_over_classes(_average_precision, true, scores),
         None if before is None else changed_rate(before, predicted),
     )
 
 
-def _class_scores(logits: FloatArray) -> dict[int, npt.NDArray[np.float64]]:
-    """For each class that is asked for, what grows with its probability (rows,); of two classes only for 1."""
+def _class_scores(logits: FloatArray) -> dict[int, Floats]:
+    """Return for each class a score (rows,) that grows with its probability; with two classes, only for class 1."""
     values = logits.astype(np.float64)
     if values.ndim == 1:
         return {1: values}
@@ -64,14 +69,37 @@ def _class_scores(logits: FloatArray) -> dict[int, npt.NDArray[np.float64]]:
     return {label: shares[:, label] for label in range(shares.shape[1])}
 
 
-def _one_against_rest(metric: str, true: Classes, scores: Mapping[int, npt.NDArray[np.float64]]) -> float | None:
-    """The mean of a ranking metric over the classes that some rows have and others have not."""
-    from sklearn import metrics  # a second to import, so only when a figure is asked for
-
-    score = getattr(metrics, metric)
+def _mean_over_classes(
+    metric: Callable[[Bools, Floats], float], true: Classes, scores: Mapping[int, Floats]
+) -> float | None:
+    """Return the mean of a ranking metric, each class against the rest; None if no class splits the rows."""
     found = [
-        float(score(true == label, values))
-        for label, values in scores.items()
-        if 0 < int((true == label).sum()) < len(true)
+        metric(true == label, values) for label, values in scores.items() if 0 < int((true == label).sum()) < len(true)
     ]
     return float(np.mean(found)) if found else None
+
+
+def _auc(positive: Bools, scores: Floats) -> float:
+    """Return the area under the ROC curve: the share of pairs of a positive and a negative row ranked correctly.
+
+    Ties count half.
+    """
+    hits, rows = _ranking(positive, scores)
+    misses = rows - hits
+    positives, negatives = int(hits.sum()), int(misses.sum())
+    # Each negative row at one threshold lies below all positive rows above it, and ties with those beside it.
+    correct = misses @ (2 * (np.cumsum(hits) - hits) + hits)
+    return float(correct / (2 * positives * negatives))
+
+
+def _average_precision(positive: Bools, scores: Floats) -> float:
+    """Return the mean over the positive rows of the precision at their scores."""
+    hits, rows = _ranking(positive, scores)
+    precision = np.cumsum(hits) / np.cumsum(rows)
+    return float(precision @ hits / hits.sum())
+
+
+def _ranking(positive: Bools, scores: Floats) -> tuple[Ints, Ints]:
+    """Return the number of positive rows and of all rows at each distinct score, the highest score first."""
+    _, at = np.unique(-scores, return_inverse=True)
+    return np.bincount(at, weights=positive).astype(np.int64), np.bincount(at)

@@ -1,9 +1,20 @@
-"""Verdicts on individual fairness: who is treated unequally, and who provably is not.
+"""Prove that inputs are treated equally, and write down what is proven.
 
-Light to import: `fairmend.prove` is also the public function, and PyTorch is only needed once it runs.
+- `certify`: a verdict for each input, by one of the `engines`; `result` and `witness` are what it returns
+- `proof`: which class a whole neighbourhood provably gets, and by which margin; a repair ends with it
+- `claims`: every sentence about what is proven
+- `certificate`: the proof as a file that `fairmend check` verifies
+
+Other parts also use `witness.keep_ignored_features`. The modules `margin` and `rational` serve the engines.
+
+This package is light to import: it loads `certify` only when it is used.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairmend.prove.certify import certify
+    from fairmend.prove.result import CertifyResult, Verdict, Witness
 
 __all__ = ["CertifyResult", "Verdict", "Witness", "certify"]
 

@@ -1,7 +1,7 @@
-"""Certificates: what is proven about a saved network, with all that is needed to check it without trusting fairmend.
+"""Certificates: what is proven about a saved network, with all the data needed to check it without trusting fairmend.
 
-The format is described in docs/certificate.md, its schema lies beside this file, and `fairmend_check`, which shares
-no code with this module, reads it.
+docs/certificate.md describes the format; certificate.schema.json, beside this file, is its schema. `fairmend_check`
+reads certificates and shares no code with this module.
 """
 
 from __future__ import annotations
@@ -28,38 +28,46 @@ from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 from fairmend.spec.toml import toml_bytes
 
+__all__ = [
+    "Certificate",
+    "certificate_of_blindness",
+    "certificate_of_fair",
+    "certificate_of_regions",
+    "weights_digest",
+]
+
 FORMAT = "fairmend-certificate"
 VERSION = 1
 
-# The margin that is claimed, as a share of the one that was proven: another rigorous arithmetic rounds differently.
-CLAIMED_SHARE = 0.999
+# The certificate claims this share of the proven margin, because the checker's rigorous arithmetic rounds differently.
+_CLAIMED_SHARE = 0.999
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A claim about one network as plain data, ready to be written."""
+    """A claim about one network, as plain data."""
 
     content: dict[str, Any]
 
     @property
     def claim(self) -> str:
-        """What is proven, in one sentence."""
+        """What is proven, in plain English."""
         return str(self.content["claim"])
 
     def __repr__(self) -> str:
-        """Say what is claimed."""
+        """Return the claim."""
         return f"Certificate({self.claim})"
 
     def for_model(self, path: str | PathLike[str]) -> Certificate:
-        """The same claim, bound to the bytes of a model file as well as to its weights."""
+        """Return the same claim, bound to the bytes of a model file as well as to its weights."""
         try:
             digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
         except OSError as error:
-            raise FairmendError(f"{path}: cannot read the model ({error.strerror})") from error
+            raise FairmendError(f"{path}: cannot read the model: {error.strerror or error}") from error
         return replace(self, content={**self.content, "model": {**self.content["model"], "file_sha256": digest}})
 
     def save(self, path: str | PathLike[str], model: str | PathLike[str] | None = None) -> None:
-        """Write the certificate as JSON, bound to the file ``model`` where one is named."""
+        """Write the certificate as JSON; pass ``model`` to bind it to the bytes of that model file."""
         bound = self if model is None else self.for_model(model)
         write_atomically(Path(path), json.dumps(bound.content, allow_nan=False).encode("utf-8") + b"\n")
 
@@ -74,10 +82,11 @@ def certificate_of_regions(
     regions: Regions | None = None,
     blind_columns: Sequence[int] = (),
 ) -> Certificate:
-    """Claim that the neighbourhood of every row of X gets the class that ``proof`` found.
+    """Return the claim that the whole neighbourhood of each row of X gets the class that ``proof`` gives it.
 
-    With ``regions`` the claim rests on linear bounds over their boxes, and the slopes are recorded; without, on every
-    single point. ``blind_columns`` adds the global claim that the network does not depend on these inputs at all.
+    With ``regions`` the claim rests on linear bounds over their boxes, and the certificate records the slopes. Without
+    ``regions`` it rests on every single point. ``blind_columns`` adds the claim for everyone: the network does not
+    depend on these columns.
     """
     arithmetic = network.dtype.name if proof.covers_inference.all() else "real"
     entries = _entries(network, X, proof, regions)
@@ -85,9 +94,10 @@ def certificate_of_regions(
 
 
 def certificate_of_fair(network: Network, spec: Spec, X: FloatArray) -> tuple[Certificate | None, np.ndarray]:
-    """Claim what can be claimed of inputs found fair: over boxes where that suffices, else point by point.
+    """Return a certificate for as many rows of X as possible, and which rows it covers, bool ``(rows,)``.
 
-    Returns the certificate, None where there is nothing to claim, and which rows of X it covers.
+    A row is proven over boxes if these bounds are tight enough, else point by point. The certificate is None if no row
+    can be proven.
     """
     regions = spec.regions(X, network.dtype)
     proof = prove_regions(network, regions)
@@ -114,12 +124,12 @@ def certificate_of_fair(network: Network, spec: Spec, X: FloatArray) -> tuple[Ce
 
 
 def certificate_of_blindness(network: Network, spec: Spec, columns: Sequence[int], *, method: str) -> Certificate:
-    """Claim that the network's output does not depend on these columns, for every input."""
+    """Return the claim for everyone: the network's output does not depend on these columns."""
     return Certificate(_content(network, spec, method, network.dtype.name, columns, []))
 
 
 def weights_digest(network: Network) -> str:
-    """A sha256 of what the network computes with, whichever format it is saved in; see docs/certificate.md."""
+    """Return a sha256 of the weights and activations, equal for all file formats; see docs/certificate.md."""
     digest = hashlib.sha256(f"fairmend weights 1\n{network.dtype.name}\n".encode())
     for layer, affine in enumerate(network.affines):
         out, width = affine.weight.shape
@@ -165,7 +175,7 @@ def _content(
 
 
 def _entries(network: Network, X: FloatArray, proof: Proof, regions: Regions | None) -> list[dict[str, Any]]:
-    """One region for each row of X."""
+    """Return one region of the certificate for each row of X."""
     slopes: list[Slopes] = []
     if regions is not None:
         from fairmend.bounds.slopes import choose_slopes  # PyTorch comes with it
@@ -176,7 +186,7 @@ def _entries(network: Network, X: FloatArray, proof: Proof, regions: Regions | N
         entry: dict[str, Any] = {
             "input": X[row].tolist(),
             "class": int(proof.classes[row]),
-            "margin": float(proof.margin[row] * CLAIMED_SHARE),
+            "margin": float(proof.margin[row] * _CLAIMED_SHARE),
             "proof": "points" if regions is None else "linear",
         }
         if regions is not None:

@@ -1,7 +1,7 @@
-"""By how much a class leads: as computed at points, and as proven at points and over boxes.
+"""Margins of a class: as inference computes them at points, and as proven at points and over boxes.
 
-The margin of class c is its logit minus the largest other one; of a single logit f it is f for class 1 (which wins a
-tie: positive is f >= 0) and -f for class 0.
+With several logits, the margin of a class is its logit minus the largest other logit. With a single logit f, it is f
+for class 1 and -f for class 0. A tie is class 1: the network predicts class 1 if f >= 0.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.bounds.inference import inference_error
 from fairmend.bounds.rigorous import rigorous_bounds, rigorous_differences, rigorous_point_logits
 from fairmend.network import Network, predicted_classes
-from fairmend.prove.rational import exact_classes, piecewise_linear
+from fairmend.prove.rational import exact_classes, is_piecewise_linear
 
-# Multiplications that exact arithmetic may take for one batch of points: a few seconds.
+__all__ = ["compute_margins", "margin_error", "margin_lower_bound", "proven_at_points", "proves_class"]
+
+# Limit on the multiplications in exact arithmetic for one batch of points: a few seconds.
 _EXACT_WORK = 20_000_000
 
 
-def computed(net: Network, points: FloatArray, classes: Ints) -> tuple[Bools, Floats]:
-    """Whether each point (n, width) is answered otherwise than its class (n,), and the class's margin (n,)."""
+def compute_margins(net: Network, points: FloatArray, classes: Ints) -> tuple[Bools, Floats]:
+    """Return where inference at points (n, width) predicts other classes than these (n,), and their margins (n,)."""
     logits = net.logits(points)
     if net.outputs == 1:
         value = logits.astype(np.float64)
@@ -29,15 +31,15 @@ def computed(net: Network, points: FloatArray, classes: Ints) -> tuple[Bools, Fl
     return predicted_classes(logits) != classes, margin
 
 
-def rounding(net: Network, lower: FloatArray, upper: FloatArray) -> Floats:
-    """How far a margin that the network computes can be from the real one, over each box (n, width): (n,)."""
+def margin_error(net: Network, lower: FloatArray, upper: FloatArray) -> Floats:
+    """Return how far a margin from inference can be from the real one, over each box (n, width): (n,)."""
     error = inference_error(net, lower, upper).max(axis=1, initial=0.0)
-    # Two logits that compete can both be off, and their difference is rounded once more.
+    # Both of two competing logits can be off, and their difference is rounded once more.
     return np.asarray(error if net.outputs == 1 else 2 * error * (1 + 1e-9))
 
 
-def proven_margin(net: Network, lower: FloatArray, upper: FloatArray, classes: Ints) -> Floats:
-    """A lower bound, in real arithmetic, of the class's margin over each box (n, width): (n,)."""
+def margin_lower_bound(net: Network, lower: FloatArray, upper: FloatArray, classes: Ints) -> Floats:
+    """Return a lower bound, in real arithmetic, of the margins of classes (n,) over boxes (n, width): (n,)."""
     if net.outputs == 1:
         low, high = rigorous_bounds(net, lower, upper)
         return np.asarray(np.where(classes == 1, low[:, 0], -high[:, 0]))
@@ -46,13 +48,13 @@ def proven_margin(net: Network, lower: FloatArray, upper: FloatArray, classes: I
     return np.asarray(differences.min(axis=1))
 
 
-def suffices(net: Network, margin: Floats, classes: Ints) -> Bools:
-    """Whether a proven margin (n,) proves the class: a single logit of 0 is positive."""
+def proves_class(net: Network, margin: Floats, classes: Ints) -> Bools:
+    """Return where a lower bound of the margin (n,) proves the class; a single logit of 0 is class 1."""
     return np.asarray((margin > 0) | ((margin == 0) & (classes == 1) if net.outputs == 1 else False))
 
 
-def proven_at(net: Network, points: FloatArray, classes: Ints) -> Bools:
-    """Whether each point (n, width) provably has its class in real arithmetic."""
+def proven_at_points(net: Network, points: FloatArray, classes: Ints) -> Bools:
+    """Return where points (n, width) provably have the given classes (n,) in real arithmetic."""
     if len(points) == 0:
         return np.zeros(0, dtype=np.bool_)
     lower, upper = rigorous_point_logits(net, points)
@@ -62,9 +64,9 @@ def proven_at(net: Network, points: FloatArray, classes: Ints) -> Bools:
     else:
         margin = np.nextafter(_lead(lower, upper, classes), -np.inf)
         against = np.nextafter(_lead(upper, lower, classes), np.inf)
-    proven = suffices(net, margin, classes)
+    proven = proves_class(net, margin, classes)
     close = np.flatnonzero(~proven & (against >= 0))
-    if len(close) and piecewise_linear(net):
+    if len(close) and is_piecewise_linear(net):
         weights = sum(affine.weight.size for affine in net.affines)
         close = close[: max(1, _EXACT_WORK // weights)]
         proven[close] = exact_classes(net, points[close]) == classes[close]
@@ -72,7 +74,7 @@ def proven_at(net: Network, points: FloatArray, classes: Ints) -> Bools:
 
 
 def _lead(own: Floats, others: Floats, classes: Ints) -> Floats:
-    """The class's entry in `own` minus the largest of the other classes in `others`, both (n, outputs)."""
+    """Return the class's entry in `own` minus the largest entry of another class in `others`, both (n, outputs)."""
     each = np.arange(len(classes))
     rest = others.copy()
     rest[each, classes] = -np.inf

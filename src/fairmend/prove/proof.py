@@ -1,6 +1,6 @@
-"""The re-check: which class every neighbourhood provably gets from the network as it is saved, and by what margin.
+"""Prove a class for whole neighbourhoods: the network as saved predicts it, and by which margin.
 
-Nothing here trusts the solver, the margin it was asked for, or the arithmetic that step 2 ran in.
+A repair calls this last. It does not rely on the solver, on the margin that step 2 asked for, or on its arithmetic.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 
+__all__ = ["HEADROOM", "Proof", "prove_points", "prove_regions"]
+
 HEADROOM = 1.02
-"""A proof counts as covering inference with this much room, so that a checker with its own bounds finds so too."""
+"""A proof covers inference if the margin exceeds the error by this factor, so that the checker's own bounds agree."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """For each input the class its neighbourhood gets, the proven margin, and the error of inference; ``(count,)``.
+    """For each input the class of its neighbourhood, the proven margin and the inference error, each ``(count,)``.
 
-    A margin above 0 proves the class for real arithmetic; above ``error``, for the network's own floating point too.
-    A margin of 0 or less proves nothing.
+    A margin above 0 proves the class in real arithmetic, and a margin above ``error`` in the network's own precision
+    as well. A margin of 0 or less proves nothing.
     """
 
     classes: Ints
@@ -34,65 +36,65 @@ class Proof:
 
     @staticmethod
     def by_blindness(classes: Ints) -> Proof:
-        """What a network that ignores the protected columns gives: one output, so one answer, by any margin."""
+        """Return the proof for a network that ignores the protected columns: equal outputs, so an infinite margin."""
         return Proof(classes, np.full(len(classes), np.inf), np.zeros(len(classes)))
 
     def subset(self, rows: Ints) -> Proof:
-        """The proof of some of the inputs."""
+        """Return the proof for some of the inputs."""
         return Proof(self.classes[rows], self.margin[rows], self.error[rows])
 
     @property
     def holds(self) -> np.ndarray:
-        """Where the class is proven in real arithmetic."""
+        """Where the class is proven in real arithmetic, bool ``(count,)``."""
         return np.asarray(self.margin > 0)
 
     @property
     def covers_inference(self) -> np.ndarray:
-        """Where it is proven for inference in the network's own precision as well."""
+        """Where the class is proven for inference in the network's own precision as well, bool ``(count,)``."""
         return np.asarray(self.margin > HEADROOM * self.error)
 
 
 def prove_regions(network: Network, regions: Regions) -> Proof:
-    """Prove over every piece of every neighbourhood, by rigorous linear bounds."""
+    """Prove each neighbourhood by rigorous linear bounds over all of its pieces."""
     if network.outputs == 1:
         lower, upper = rigorous_bounds(network, regions.lower, regions.upper)
-        slack = _slack_of_one(lower, upper)
+        margins = _margins_of_one_output(lower, upper)
     else:
-        slack = _slack_of_many(rigorous_differences(network, regions.lower, regions.upper))
+        margins = _margins_of_outputs(rigorous_differences(network, regions.lower, regions.upper))
     error = inference_error(network, regions.lower, regions.upper)
-    return _proof(slack, error, regions.owner, regions.count)
+    return _proof(margins, error, regions.owner, regions.count)
 
 
 def prove_points(network: Network, spec: Spec, X: FloatArray) -> Proof:
-    """Prove over the exact points of finite neighbourhoods, streamed."""
+    """Prove each finite neighbourhood point by point."""
     classes = 2 if network.outputs == 1 else network.outputs
-    slack, error = np.full((len(X), classes), np.inf), np.zeros((len(X), network.outputs))
+    margins, error = np.full((len(X), classes), np.inf), np.zeros((len(X), network.outputs))
     for rows, points in spec.points(X, dtype=network.dtype):
         lower, upper = rigorous_point_logits(network, points)
         if network.outputs == 1:
-            here = _slack_of_one(lower, upper)
+            here = _margins_of_one_output(lower, upper)
         else:
-            here = _slack_of_many(lower[:, :, None] - upper[:, None, :])
+            here = _margins_of_outputs(lower[:, :, None] - upper[:, None, :])
             here = np.nextafter(here, -np.inf)
-        np.minimum.at(slack, rows, here)
+        np.minimum.at(margins, rows, here)
         np.maximum.at(error, rows, inference_error(network, points, points))
-    return _proof(slack, error, np.arange(len(X)), len(X))
+    return _proof(margins, error, np.arange(len(X)), len(X))
 
 
-def _slack_of_one(lower: Floats, upper: Floats) -> Floats:
-    """By how much each piece is negative and positive, ``(pieces, 2)``."""
+def _margins_of_one_output(lower: Floats, upper: Floats) -> Floats:
+    """Return the margins of the classes 0 and 1, ``(pieces, 2)``, from bounds of the logit."""
     return np.concatenate([-upper, lower], axis=1)
 
 
-def _slack_of_many(differences: Floats) -> Floats:
-    """By how much each class leads all others, ``(pieces, outputs)``, from ``(pieces, outputs, outputs)``."""
+def _margins_of_outputs(differences: Floats) -> Floats:
+    """Return the lead of each class over all others, ``(pieces, outputs)``, from ``(pieces, outputs, outputs)``."""
     others = ~np.eye(differences.shape[1], dtype=bool)
     return np.asarray(np.where(others, differences, np.inf).min(axis=2))
 
 
-def _proof(slack: Floats, error: Floats, owner: Ints, count: int) -> Proof:
+def _proof(margins: Floats, error: Floats, owner: Ints, count: int) -> Proof:
     starts = np.searchsorted(owner, np.arange(count))
-    slack = np.minimum.reduceat(slack, starts)
-    # Two logits that compete can both be off.
+    margins = np.minimum.reduceat(margins, starts)
+    # Both of two competing logits can be off.
     worst = np.maximum.reduceat(error, starts).max(axis=1) * (1.0 if error.shape[1] == 1 else 2.0)
-    return Proof(slack.argmax(axis=1), slack.max(axis=1), worst)
+    return Proof(margins.argmax(axis=1), margins.max(axis=1), worst)

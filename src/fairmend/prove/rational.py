@@ -1,7 +1,7 @@
-"""The class of a point in exact arithmetic, for networks of piecewise linear activations.
+"""The class of a point in exact arithmetic, for networks with piecewise linear activations.
 
-For the few points so close to a tie that rigorous float64 bounds cannot tell: whole numbers times a power of two hold
-every float, sums and products included, so that nothing is rounded at all.
+Used for the few points that are too close to a tie for rigorous float64 bounds. Every float is a whole number times a
+power of two, and so are sums and products of floats, so nothing is rounded.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ import numpy.typing as npt
 
 from fairmend.network import Activation, Network
 
-Exact = tuple[npt.NDArray[np.object_], int]
-"""Whole numbers (Python's, of any size) and the power of two they are multiples of."""
+__all__ = ["exact_classes", "is_piecewise_linear"]
+
+_Exact = tuple[npt.NDArray[np.object_], int]
+"""Python integers of any size, and the exponent of the power of two that multiplies them."""
 
 
-def piecewise_linear(net: Network) -> bool:
-    """Whether every activation is ReLU, leaky ReLU or the identity."""
+def is_piecewise_linear(net: Network) -> bool:
+    """Return whether every activation is ReLU, leaky ReLU or the identity."""
     return all(activation.name not in ("tanh", "sigmoid") for activation in net.activations)
 
 
 def exact_classes(net: Network, points: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.int64]:
-    """Return the class (n,) of each point (n, inputs) in real arithmetic; the network is `piecewise_linear`."""
+    """Return the class (n,) of each point (n, inputs) in real arithmetic; the network must be piecewise linear."""
     h = _exact(points)
     for layer, affine in enumerate(net.affines):
         weight, bias = _exact(affine.weight), _exact(affine.bias)
@@ -37,7 +39,7 @@ def exact_classes(net: Network, points: npt.NDArray[np.floating[Any]]) -> npt.ND
     return np.array([max(range(net.outputs), key=row.__getitem__) for row in logits], dtype=np.int64)
 
 
-def _exact(values: npt.NDArray[np.floating[Any]]) -> Exact:
+def _exact(values: npt.NDArray[np.floating[Any]]) -> _Exact:
     mantissa, exponent = np.frexp(values.astype(np.float64))
     whole = (mantissa * 2.0**53).astype(np.int64)
     exponent = np.where(whole == 0, 0, exponent.astype(np.int64) - 53)
@@ -46,12 +48,12 @@ def _exact(values: npt.NDArray[np.floating[Any]]) -> Exact:
     return whole.astype(object) * np.left_shift(np.ones(whole.shape, dtype=object), shift.astype(object)), least
 
 
-def _add(first: Exact, second: Exact) -> Exact:
+def _add(first: _Exact, second: _Exact) -> _Exact:
     least = min(first[1], second[1])
     return first[0] * (1 << (first[1] - least)) + second[0] * (1 << (second[1] - least)), least
 
 
-def _activate(activation: Activation, z: Exact) -> Exact:
+def _activate(activation: Activation, z: _Exact) -> _Exact:
     if activation.name == "relu":
         return np.maximum(z[0], 0), z[1]
     if activation.name == "leaky_relu":

@@ -1,6 +1,9 @@
-"""What a network does not see is left out of pairs: or a proof and the pairs shown after it would seem to disagree."""
+"""Witnesses: pairs of similar people that the network predicts differently."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -8,15 +11,43 @@ from fairmend.arrays import FloatArray
 from fairmend.network import Network
 from fairmend.spec import Spec
 
+__all__ = ["Witness", "keep_ignored_features"]
 
-def with_unseen_from(net: Network, spec: Spec, X: FloatArray, other: FloatArray) -> FloatArray:
-    """Return the neighbours ``other (k, width)`` with X's own values in every feature that has no weight at all.
 
-    They stay neighbours, and the network gives them the same scores bit for bit.
+@dataclass(frozen=True, eq=False)
+class Witness:
+    """An input x (width,) and a counterfactual, both encoded, with the different classes that the network predicted."""
+
+    x: FloatArray
+    other: FloatArray
+    answer: int
+    other_answer: int
+
+    def describe(self, spec: Spec) -> str:
+        """Return how the two differ, in the user's own values, and the class of each."""
+        return f"{spec.describe_pair(self.x, self.other)}: class {self.other_answer} instead of {self.answer}"
+
+    def as_dict(self, spec: Spec) -> dict[str, Any]:
+        """Return both as plain data, in the user's own values."""
+        x, other = (spec.decode(row[None]).iloc[0].to_dict() for row in (self.x, self.other))
+        return {
+            "x": x,
+            "other": other,
+            "answer": self.answer,
+            "other_answer": self.other_answer,
+            "words": self.describe(spec),
+        }
+
+
+def keep_ignored_features(net: Network, spec: Spec, X: FloatArray, other: FloatArray) -> FloatArray:
+    """Return the counterfactuals ``other (k, width)`` with X's own values in every feature that the network ignores.
+
+    The network ignores a feature if the first layer has no weight for it, so the scores stay the same bit for bit.
+    Otherwise a witness could show a change of a feature that the network provably does not depend on.
     """
-    seen = np.asarray(net.affines[0].weight.any(axis=0))
-    unseen = np.zeros(spec.width, dtype=np.bool_)
+    used = np.asarray(net.affines[0].weight.any(axis=0))
+    ignored = np.zeros(spec.width, dtype=np.bool_)
     for feature in spec.features:
         columns = spec.columns(feature.name)
-        unseen[columns] = not seen[columns].any()
-    return np.where(unseen, X, other)
+        ignored[columns] = not used[columns].any()
+    return np.where(ignored, X, other)

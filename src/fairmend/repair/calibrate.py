@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fairmend.bounds import METHODS, Boxes, apply, feature_bounds
+from fairmend.bounds import METHODS, Boxes, apply_activation, feature_bounds
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.progress import Progress
@@ -260,7 +260,7 @@ def _task_loss(layers: list[tuple[Tensor, Tensor]], network: Network, X: Tensor,
     """Cross-entropy of the whole network: binary for one logit."""
     h = X
     for (weight, bias), activation in zip(layers, network.activations, strict=False):
-        h = apply(activation, torch.addmm(bias, h, weight.T))
+        h = apply_activation(activation, torch.addmm(bias, h, weight.T))
     weight, bias = layers[-1]
     logits = torch.addmm(bias, h, weight.T)
     if network.outputs == 1:

@@ -48,9 +48,9 @@ def repair_report(
     seed, command : the random seed and the command line, to be shown in the report
     check : the command that checks the saved certificate, if there is one
     """
-    from fairmend.evaluate.compare import Comparison, measure
+    from fairmend.evaluate.compare import RepairComparison, measure
     from fairmend.evaluate.repair_document import repair_document
-    from fairmend.evaluate.split import People, classes_of
+    from fairmend.evaluate.split import DataSplit, read_classes
     from fairmend.metrics import changed_rate
 
     X, X_inputs = spec.as_inputs(data, original.dtype), spec.as_inputs(X_repair, original.dtype)
@@ -64,7 +64,7 @@ def repair_report(
             raise FairmendError(
                 "the report measures accuracy, so it needs labels. Pass y, or data as a DataFrame with the label column"
             )
-        y = classes_of(spec, original, data, "the data")
+        y = read_classes(spec, original, data, "the data")
     classes = np.asarray(y)
     if classes.shape != (len(X),):
         raise FairmendError(f"y has shape {classes.shape}. Pass one class for each row of the data: ({len(X)},)")
@@ -72,10 +72,10 @@ def repair_report(
     frame = data if is_frame(data) else spec.decode(X)
     inputs = X_repair if is_frame(X_repair) else spec.decode(X_inputs)
     everybody = np.arange(len(X), dtype=np.int64)
-    people = People(spec, frame, X, classes, inputs, X_inputs, None, nobody, everybody, held_out, ())
+    people = DataSplit(spec, frame, X, classes, inputs, X_inputs, None, nobody, everybody, held_out, ())
     before, after = (measure(net, people, stage="") for net in (original, result.network))
     changed = changed_rate(original.predict(X), result.network.predict(X))
-    comparison = Comparison(people, result, before, after, changed, result.warnings)
+    comparison = RepairComparison(people, result, before, after, changed, result.warnings)
     where = describe_origin(command=command, seed=seed, arrays={"data": X, "repair inputs": X_inputs})
     return Report(repair_document(original, comparison, where, title=title, check=check))
 
@@ -103,7 +103,7 @@ def audit_report(
     """
     from fairmend.evaluate.audit_document import LabelledFigures, audit_document, audit_warnings
     from fairmend.evaluate.groups import group_metrics
-    from fairmend.evaluate.split import classes_of
+    from fairmend.evaluate.split import read_classes
     from fairmend.evaluate.utility import utility
 
     if found.sampled and data is not None:
@@ -118,7 +118,7 @@ def audit_report(
                 f"the data has {len(X)} rows, but the audit was of {found.total}. Pass the data that you audited"
             )
         if y is None and frame is not None and spec.label is not None and spec.label.column in frame.columns:
-            y = classes_of(spec, network, frame, "the data")
+            y = read_classes(spec, network, frame, "the data")
         if y is not None:
             labelled = LabelledFigures(len(X), utility(network, X, y), group_metrics(network, spec, X, y))
     return Report(

@@ -9,7 +9,7 @@ from fairmend.milp import Status
 from fairmend.milp.highs import Highs
 from fairmend.network import Activation, Network
 from fairmend.prove.certify import certify
-from fairmend.prove.engines.relu_milp import intervals
+from fairmend.prove.engines.relu_milp import unit_intervals
 from fairmend.prove.result import Verdict
 from fairmend.spec import Feature, Spec
 from support.certify_cases import CONTINUOUS, RELU, affine, linear, sliver
@@ -39,7 +39,7 @@ def test_a_minimiser_that_does_not_replay_is_no_witness(monkeypatch):
     lying(monkeypatch, lambda solution: replace(solution, bound=-1000.0, objective=-1000.0))
     report = certify(linear(1.0, bias=1.0), AGE, X, "milp")
     assert report.verdicts == (Verdict.UNKNOWN,)
-    assert "does not show in the network's own answers" in report.reasons[0]
+    assert "is not confirmed by the network's own predictions" in report.reasons[0]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_units_stay_within_the_intervals_that_big_m_is_made_of(activation):
     spec = CONTINUOUS
     net = random_network(rng, 2, [8, 7, 6], activation=activation, dtype=np.float64)
     regions = spec.regions(spec.sample_inputs(5, rng, np.float64), np.float64)
-    known = intervals(net, regions.lower, regions.upper)
+    known = unit_intervals(net, regions.lower, regions.upper)
     t = rng.random((2000, 5, 2))
     points = regions.lower + t * (regions.upper - regions.lower)
     for layer, (low, high) in enumerate(known):

@@ -1,1 +1,4 @@
-"""The engines of `certify`: enumeration, branch and bound, and a mixed-integer program."""
+"""The engines of `certify`: enumeration, branch and bound, and mixed-integer programming.
+
+Each takes the inputs and a `Findings`, which it fills in. Only `fairmend.prove.certify` calls them.
+"""

@@ -17,11 +17,11 @@ from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 
-_ENTRIES = 4_000_000  # of an array (pieces, width) at a time: 32 MB at most, and a handful of them live
+_ENTRIES = 4_000_000  # in an array (pieces, width): 32 MB at most, and only a few of them exist at a time
 
 
-def inputs_at_a_time(spec: Spec, most: int = 16384) -> int:
-    """Return for how many inputs the pieces fit in memory, however many one-hot combinations each has."""
+def inputs_per_batch(spec: Spec, most: int = 16384) -> int:
+    """Return the number of inputs whose pieces fit in memory together; each has one piece per one-hot combination."""
     combinations = math.prod(len(f.categories or ()) for f in spec.features if f.varies and f.one_hot)
     return max(1, min(most, _ENTRIES // (spec.width * combinations)))
 
@@ -34,7 +34,7 @@ class Boxes(NamedTuple):
     high: Floats
 
     def take(self, chosen: npt.NDArray[np.int64] | Bools | slice) -> Boxes:
-        """Return some of them."""
+        """Return some of the boxes."""
         return Boxes(self.piece[chosen], self.low[chosen], self.high[chosen])
 
     @staticmethod
@@ -44,12 +44,12 @@ class Boxes(NamedTuple):
 
 
 class Pieces:
-    """The pieces of the inputs X (inputs, width), and what coordinates mean in them.
+    """The pieces of the inputs X (inputs, width), and the meaning of their coordinates.
 
-    owner : int64 (pieces,), the input that a piece belongs to
-    columns : (varying,), the encoded columns behind the coordinates
+    owner : int64 (pieces,), the input of each piece
+    columns : int64 (varying,), the encoded column of each coordinate
     lattice : bool (varying,), whether a coordinate is a whole number
-    roots : the boxes that are whole pieces
+    roots : one box per piece, the whole piece
     """
 
     def __init__(self, spec: Spec, X: FloatArray) -> None:
@@ -59,7 +59,7 @@ class Pieces:
         self._features: list[Feature] = [f for f in spec.features if f.varies and not f.one_hot]
         self.columns = np.array([spec.columns(f.name).start for f in self._features], dtype=np.int64)
         self.lattice = np.array([f.kind != "continuous" for f in self._features], dtype=np.bool_)
-        self._bits = X[:, self.columns]  # at its own value an input keeps its own bits
+        self._bits = X[:, self.columns]  # an input keeps its own bits at its own value
         self._own = self._bits.astype(np.float64)
         low, high = (ends[:, self.columns].astype(np.float64) for ends in (regions.lower, regions.upper))
         for k, feature in enumerate(self._features):
@@ -79,12 +79,12 @@ class Pieces:
         return points
 
     def ends(self, boxes: Boxes) -> tuple[FloatArray, FloatArray]:
-        """Return encoded lower and upper ends (n, width) that hold every point of each box."""
+        """Return encoded lower and upper ends (n, width) that enclose every point of each box."""
         lower, upper = self.points(boxes.piece, boxes.low), self.points(boxes.piece, boxes.high)
         owner = self.owner[boxes.piece]
         for k in np.flatnonzero(self.lattice).tolist():
             low, high = self._plain(k, boxes.low[:, k]), self._plain(k, boxes.high[:, k])
-            # An input's own bits may be off our encoding of its value, in float32 even by a step of the lattice.
+            # An input's own bits may differ from our encoding of its value, in float32 even by a step of the lattice.
             own, bits, column = self._own[owner, k], self._bits[owner, k], self.columns[k]
             inside = (boxes.low[:, k] <= own) & (own <= boxes.high[:, k])
             lower[:, column] = np.where(inside, np.minimum(low, bits), low)
@@ -92,14 +92,14 @@ class Pieces:
         return lower, upper
 
     def unrounded(self, boxes: Boxes) -> tuple[Floats, Floats]:
-        """Return the encoded coordinates of the ends (n, varying) as real numbers, on a lattice before rounding."""
+        """Return the encoded coordinates of the ends (n, varying), without rounding lattice values."""
         low, high = boxes.low.copy(), boxes.high.copy()
         for k in np.flatnonzero(self.lattice).tolist():
             low[:, k], high[:, k] = (self._features[k].scaled(ends[:, k]) for ends in boxes[1:])
         return low, high
 
     def rounded_off(self, boxes: Boxes) -> Floats:
-        """Return by how much encoded points can be off the `unrounded` lattice (n, varying)."""
+        """Return how far encoded points can be from the `unrounded` lattice (n, varying)."""
         off = np.zeros_like(boxes.low)
         owner = self.owner[boxes.piece]
         low, high = self.unrounded(boxes)
@@ -113,13 +113,13 @@ class Pieces:
         return off
 
     def sizes(self, boxes: Boxes) -> Floats:
-        """Return how many points each box has (n,); infinite where a continuous column varies."""
+        """Return the number of points of each box (n,); infinite if a continuous column varies."""
         wide = boxes.high - boxes.low
         counts = np.where(self.lattice, wide + 1, np.where(wide > 0, np.inf, 1.0))
         return np.asarray(counts.prod(axis=1))
 
     def all_points(self, boxes: Boxes) -> tuple[Ints, FloatArray]:
-        """Return every point of boxes that have few: which box each belongs to (k,), and points (k, width)."""
+        """Return all points of small boxes: the box of each point (k,), and the encoded points (k, width)."""
         sizes = self.sizes(boxes).astype(np.int64)
         box = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
         index = np.arange(len(box)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -131,16 +131,16 @@ class Pieces:
         return box, self.points(boxes.piece[box], at)
 
     def middle(self, boxes: Boxes) -> Floats:
-        """Return the coordinates (n, varying) of the middle of each box; on a lattice the one below it."""
+        """Return the coordinates (n, varying) of the middle of each box, rounded down on a lattice."""
         middle = boxes.low + (boxes.high - boxes.low) / 2
         if self.lattice.all():
             return np.asarray(np.floor(middle))
-        # A point of a continuous column must be a number that the network can be given.
+        # The middle of a continuous column must be a number in the network's precision.
         given = middle.astype(self._base.dtype).astype(np.float64)
         return np.where(self.lattice, np.floor(middle), np.clip(given, boxes.low, boxes.high))
 
     def split(self, boxes: Boxes, column: Ints) -> tuple[Boxes, Boxes]:
-        """Return the lower and the upper half of each box, cut in its column (n,), which must be `splittable`."""
+        """Return the lower and upper half of each box, split in its column (n,), which must be `splittable`."""
         each = np.arange(len(column))
         middle = self.middle(boxes)[each, column]
         first_high, second_low = boxes.high.copy(), boxes.low.copy()
@@ -149,7 +149,7 @@ class Pieces:
         return Boxes(boxes.piece, boxes.low, first_high), Boxes(boxes.piece, second_low, boxes.high)
 
     def splittable(self, boxes: Boxes) -> Bools:
-        """Return in which columns (n, varying) each box has more than its two ends or, on a lattice, than one."""
+        """Return in which columns (n, varying) each box has two lattice points, or a number between its ends."""
         middle = self.middle(boxes)
         inner = (middle > boxes.low) & (middle < boxes.high)
         return np.where(self.lattice, boxes.high > boxes.low, inner)

@@ -1,4 +1,4 @@
-"""Engine "enumerate": look at every point of finite neighbourhoods, streamed, and prove each where rounding allows."""
+"""Engine "enumerate": evaluate every point of finite neighbourhoods, and prove its class in real arithmetic."""
 
 from __future__ import annotations
 
@@ -7,55 +7,56 @@ import numpy as np
 from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.errors import FairmendError
 from fairmend.network import Network
-from fairmend.prove.engines.boxes import inputs_at_a_time
-from fairmend.prove.engines.findings import ROUNDING, Findings
-from fairmend.prove.margin import computed, proven_at, rounding
+from fairmend.prove.engines.boxes import inputs_per_batch
+from fairmend.prove.engines.findings import WITHIN_ROUNDING, Findings
+from fairmend.prove.margin import compute_margins, margin_error, proven_at_points
 from fairmend.spec import Spec
 
-_ENTRIES = 4_000_000  # of an array of points
-_BATCH = 65536
+_ENTRIES = 4_000_000  # in an array of points
+_BATCH = 65536  # points
 
 
-def by_enumeration(net: Network, spec: Spec, X: FloatArray, findings: Findings) -> None:
-    """Decide each input from all its points, unless the time limit comes first."""
+def certify_by_enumeration(net: Network, spec: Spec, X: FloatArray, findings: Findings) -> None:
+    """Decide each input from all points of its neighbourhood, until the time limit."""
     if not spec.finite:
         names = ", ".join(f.name for f in spec.features if f.varies and f.kind == "continuous")
         raise FairmendError(
-            f"neighbours differ in {names}, which is continuous, so they cannot be enumerated; use engine branch"
+            f"engine enumerate: counterfactuals differ in {names}, which is continuous, so there are infinitely many; "
+            "use engine branch"
         )
-    step, batch = inputs_at_a_time(spec), max(1, min(_BATCH, _ENTRIES // spec.width))
+    step, batch = inputs_per_batch(spec), max(1, min(_BATCH, _ENTRIES // spec.width))
     for start in range(0, len(X), step):
         chunk = X[start : start + step]
-        error = _error_of_inputs(net, spec, chunk)
+        error = _error_in_neighbourhoods(net, spec, chunk)
         for rows, points in spec.points(chunk, batch, dtype=X.dtype):
-            if findings.late:
-                findings.finish(np.arange(start, start + rows[0]))
+            if findings.out_of_time:
+                findings.mark_done(np.arange(start, start + rows[0]))
                 return
-            look_at(net, findings, rows + start, points, error[rows])
+            decide_points(net, findings, rows + start, points, error[rows])
             findings.report_progress(start + int(rows[-1]))
-        findings.finish(np.arange(start, start + len(chunk)))
+        findings.mark_done(np.arange(start, start + len(chunk)))
     findings.report_progress(len(X))
 
 
-def look_at(net: Network, findings: Findings, rows: Ints, points: FloatArray, error: Floats) -> None:
-    """Offer points (k, width) of inputs `rows` as witnesses where the answer differs, else prove them.
+def decide_points(net: Network, findings: Findings, rows: Ints, points: FloatArray, error: Floats) -> None:
+    """Try points (k, width) of the inputs `rows` (k,) as witnesses if their class differs, else prove their class.
 
-    A computed margin beyond the `error` (k,) of computing it proves the class in real arithmetic, at no cost; the
-    rest is looked at rigorously.
+    A margin from inference that exceeds its `error` (k,) proves the class in real arithmetic at no cost. Rigorous
+    bounds decide the other points.
     """
-    open_ = ~findings.unfair[rows]
-    rows, points, error = rows[open_], points[open_], error[open_]
-    differs, margin = computed(net, points, findings.own[rows])
+    undecided = ~findings.unfair[rows]
+    rows, points, error = rows[undecided], points[undecided], error[undecided]
+    differs, margin = compute_margins(net, points, findings.classes[rows])
     if differs.any():
-        findings.offer(rows[differs], points[differs], margin[differs])
+        findings.try_witnesses(rows[differs], points[differs], margin[differs])
     close = np.flatnonzero(~(margin > error) & ~findings.unfair[rows])
     if len(close):
-        proven = proven_at(net, points[close], findings.own[rows[close]])
-        findings.doubt(rows[close[~proven]], ROUNDING)
+        proven = proven_at_points(net, points[close], findings.classes[rows[close]])
+        findings.mark_unproven(rows[close[~proven]], WITHIN_ROUNDING)
 
 
-def _error_of_inputs(net: Network, spec: Spec, X: FloatArray) -> Floats:
-    """How far a computed margin can be from the real one, anywhere in the neighbourhood of each input; (inputs,)."""
+def _error_in_neighbourhoods(net: Network, spec: Spec, X: FloatArray) -> Floats:
+    """Return how far a margin from inference can be from the real one in each whole neighbourhood: (inputs,)."""
     regions = spec.regions(X, X.dtype)
-    error = rounding(net, regions.lower, regions.upper)
+    error = margin_error(net, regions.lower, regions.upper)
     return np.asarray(np.maximum.reduceat(error, np.searchsorted(regions.owner, np.arange(len(X)))))

@@ -1,7 +1,7 @@
-"""The network over one box as mixed-integer constraints, and the bounds they are made with.
+"""The network over one box as mixed-integer constraints, and the unit intervals that these need.
 
 The encoding is that of Tjeng, Xiao and Tedrake (2019), "Evaluating Robustness of Neural Networks with Mixed Integer
-Programming", which the paper measures CUR with: one binary for each unit that can be on either side of its kink.
+Programming", with which the paper measures CUR: one binary for each unit that can be on either side of its kink.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from fairmend.milp import MilpBuilder
 from fairmend.network import Network
 
 Intervals = list[tuple[Floats, Floats]]
-"""Lowest and highest value of every unit before its activation, layer by layer, each (boxes, units)."""
+"""The lowest and highest value of every unit before its activation, layer by layer, each (boxes, units)."""
 
-# Bounds are computed in float64, which loses far less than this. A unit that crosses its kink by no more counts as
-# stable: that moves its output by as little, far below the tolerance on margins, while HiGHS 1.15.1 was seen to return
-# a wrong optimum for constraints with coefficients as small.
+# Bounds in float64 lose far less than this. A unit that crosses its kink by no more counts as stable. That changes its
+# output by no more, far below the tolerance on margins, while HiGHS 1.15.1 has returned a wrong optimum for constraints
+# with coefficients this small.
 _NEGLIGIBLE = 1e-10
 
 
-def intervals(net: Network, lower: Floats, upper: Floats) -> Intervals:
-    """Return the intervals over boxes (boxes, inputs): the better of linear bounds and interval arithmetic."""
+def unit_intervals(net: Network, lower: Floats, upper: Floats) -> Intervals:
+    """Return the intervals over boxes (boxes, inputs): the tighter of linear bounds and interval arithmetic."""
     parameters = [
         (torch.tensor(a.weight, dtype=torch.float64), torch.tensor(a.bias, dtype=torch.float64)) for a in net.affines
     ]
@@ -52,7 +52,7 @@ def intervals(net: Network, lower: Floats, upper: Floats) -> Intervals:
     return found
 
 
-class Encoded(NamedTuple):
+class EncodedNetwork(NamedTuple):
     """A network over one box: its logits are A·v + c in the builder's variables v, the first of which are `inputs`."""
 
     builder: MilpBuilder
@@ -61,9 +61,9 @@ class Encoded(NamedTuple):
     c: Floats
 
 
-def encode(
+def encode_network(
     net: Network, A: Floats, c: Floats, highest: Floats, whole: npt.NDArray[np.bool_], known: Intervals
-) -> Encoded:
+) -> EncodedNetwork:
     """Return the network over x = A·t + c, 0 <= t <= highest: A (inputs, varying), c (inputs,), the rest (varying,).
 
     Where `whole`, t takes whole numbers only. `known` holds intervals (1, units) of this box. A stable unit is its own
@@ -79,13 +79,13 @@ def encode(
         if layer < len(net.activations) and net.activations[layer].name != "identity":
             slope = net.activations[layer].slope
             A, c = _kinked(builder, slope, A, c, known[layer][0][0], known[layer][1][0])
-    return Encoded(builder, inputs, A, c)
+    return EncodedNetwork(builder, inputs, A, c)
 
 
 def _kinked(
     builder: MilpBuilder, slope: float, A: Floats, c: Floats, low: Floats, high: Floats
 ) -> tuple[Floats, Floats]:
-    """Put z = A·v + c through max(z, slope·z); the variables that it takes are added."""
+    """Return max(z, slope·z) for z = A·v + c, and add the variables that it needs."""
     unstable = np.flatnonzero((low < 0) & (high > 0))
     factor = np.where(low >= 0, 1.0, slope)
     before, count = A.shape[1], len(unstable)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from fairmend.arrays import Ints
-from fairmend.bounds import apply
+from fairmend.bounds import apply_activation
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.progress import Progress
@@ -102,7 +102,7 @@ class _Scene:
         """What each hidden layer gives, ``(rows, width)``."""
         hidden, h = [], self.inputs
         for (weight, bias), activation in zip(self.layers, self.network.activations, strict=False):
-            h = apply(activation, torch.addmm(bias, h, weight.T))
+            h = apply_activation(activation, torch.addmm(bias, h, weight.T))
             hidden.append(h)
         return hidden
 
@@ -112,7 +112,7 @@ class _Scene:
             weight, bias = layers[number]
             h = torch.matmul(h, weight.transpose(-1, -2)) + bias.unsqueeze(-2)
             if number < len(self.network.activations):
-                h = apply(self.network.activations[number], h)
+                h = apply_activation(self.network.activations[number], h)
         return h
 
     def unfairness(self, scores: Tensor) -> Tensor:

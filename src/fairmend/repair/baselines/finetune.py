@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fairmend.bounds import apply
+from fairmend.bounds import apply_activation
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.progress import Progress
@@ -82,7 +82,7 @@ def logits(layers: Layers, network: Network, X: Tensor) -> Tensor:
     for number, (weight, bias) in enumerate(layers):
         h = torch.addmm(bias, h, weight.T)
         if number < len(network.activations):
-            h = apply(network.activations[number], h)
+            h = apply_activation(network.activations[number], h)
     return h
 
 

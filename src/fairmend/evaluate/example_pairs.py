@@ -1,4 +1,4 @@
-"""Unfair pairs: the same person twice, differing in what should not matter, with two answers."""
+"""Choose pairs of similar people with different predictions as examples, and tabulate all of them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from fairmend.arrays import FloatArray
+from fairmend.arrays import FloatArray, Ints
 from fairmend.audit.neighbours import UnequalInputs
 from fairmend.network import Network
 from fairmend.spec import Spec
 
-# Looking at this many people is enough to find pairs of every kind, and takes no time.
-_LOOKED_AT = 300
+__all__ = ["ExamplePair", "choose_example_pairs", "tabulate_pairs"]
+
+# This many rows are enough to find pairs of every kind, and take no time to enumerate.
+_MOST_ROWS = 300
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
-    """Row `row` of the data, encoded as x, and a neighbour who differs in the features `differs_in`."""
+class ExamplePair:
+    """Row `row` of the data, encoded as x (width,), and a neighbour that differs in the features `differs_in`."""
 
     row: int
     x: FloatArray
@@ -28,38 +29,38 @@ class Pair:
     differs_in: tuple[str, ...]
 
     def answers(self, net: Network) -> tuple[int, int]:
-        """Return the classes of the two."""
+        """Return the predictions for both."""
         first, second = net.predict(np.stack([self.x, self.other])).tolist()
         return first, second
 
 
-def telling_pairs(net: Network, spec: Spec, X: FloatArray, rows: npt.NDArray[np.int64], count: int) -> list[Pair]:
-    """Return up to `count` pairs from the unequal `rows`: few differences each, not always the same ones."""
-    looked_at = rows[:_LOOKED_AT]
-    if len(looked_at) == 0:
+def choose_example_pairs(net: Network, spec: Spec, X: FloatArray, rows: Ints, count: int) -> list[ExamplePair]:
+    """Return up to `count` pairs from the unequal `rows`, with few differences each, and not always the same ones."""
+    examined = rows[:_MOST_ROWS]
+    if len(examined) == 0:
         return []
-    chosen: list[Pair] = []
+    chosen: list[ExamplePair] = []
     seen: Counter[tuple[int, tuple[str, ...]]] = Counter()
-    streamed = [*spec.points(X[looked_at], dtype=X.dtype)]
+    streamed = [*spec.points(X[examined], dtype=X.dtype)]
     owner, points = (np.concatenate(parts) for parts in zip(*streamed, strict=True))
-    answers, own = net.predict(points), net.predict(X[looked_at])
-    for position, row in enumerate(looked_at.tolist()):
-        others = points[(owner == position) & (answers != own[position])]
+    classes, own = net.predict(points), net.predict(X[examined])
+    for position, row in enumerate(examined.tolist()):
+        others = points[(owner == position) & (classes != own[position])]
         kinds = _by_difference(spec, X[row], others)
-        answer = int(own[position])
-        # The fewest differences say most; of equally few, those shown least so far with this answer.
-        kind = min(kinds, key=lambda names: (len(names), seen[answer, names]))
-        if seen[answer, kind] > len(chosen) // 3:
+        prediction = int(own[position])
+        # Prefer the fewest differences; of equally few, those shown least so far with this prediction.
+        kind = min(kinds, key=lambda names: (len(names), seen[prediction, names]))
+        if seen[prediction, kind] > len(chosen) // 3:
             continue
-        seen[answer, kind] += 1
-        chosen.append(Pair(row, X[row], kinds[kind][len(kinds[kind]) // 2], kind))
+        seen[prediction, kind] += 1
+        chosen.append(ExamplePair(row, X[row], kinds[kind][len(kinds[kind]) // 2], kind))
         if len(chosen) == count:
             break
     return chosen
 
 
 def _by_difference(spec: Spec, x: FloatArray, others: FloatArray) -> dict[tuple[str, ...], list[FloatArray]]:
-    """Group others (points, width) by the features in which they differ from x (width,)."""
+    """Return others (points, width), grouped by the features in which they differ from x (width,)."""
     groups: dict[tuple[str, ...], list[FloatArray]] = {}
     features = [f for f in spec.features if f.varies]
     differs = np.array([(others[:, spec.columns(f.name)] != x[spec.columns(f.name)]).any(1) for f in features])
@@ -69,10 +70,10 @@ def _by_difference(spec: Spec, x: FloatArray, others: FloatArray) -> dict[tuple[
     return groups
 
 
-def pairs_table(
+def tabulate_pairs(
     spec: Spec, frame: pd.DataFrame, X: FloatArray, unequal: UnequalInputs, before: Network, after: Network
 ) -> pd.DataFrame:
-    """Return one row for each unequal row of the data: itself, a neighbour, and the answers to both."""
+    """Return one row for each unequal row of the data: the row, a neighbour, and the predictions of both networks."""
     rows = np.flatnonzero(unequal.rows)
     mine, others = X[rows], unequal.other[rows]
     table = frame.iloc[rows].reset_index(drop=True)

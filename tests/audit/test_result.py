@@ -1,0 +1,56 @@
+"""The result of an audit as text and as plain data, and its interval."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fairmend
+from fairmend.audit.result import make_pairs, user_values, wilson_interval
+from fairmend.tables import to_json
+from support.audit_cases import SPEC, network, people
+
+
+@given(st.integers(1, 10**7), st.floats(0, 1))
+def test_the_interval_lies_around_the_rate(total, share):
+    count = round(total * share)
+    low, high = wilson_interval(count, total)
+    assert 0 <= low <= count / total <= high <= 1
+    assert low < high
+
+
+@pytest.mark.parametrize(("count", "total", "low", "high"), [(0, 10, 0, 0.2775), (5, 10, 0.2366, 0.7634)])
+def test_the_interval_is_wilsons(count, total, low, high):
+    assert wilson_interval(count, total) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_the_result_is_plain_data_and_text():
+    report = fairmend.audit(network(), SPEC, people(50), pairs=2)
+    plain = json.loads(to_json(report.as_dict()))
+    assert plain["count"] == report.count
+    assert set(plain["pairs"][0]["values"]) == {"age", "gender", "hours", "income"}
+    assert repr(report).startswith(f"AuditResult({report.count} of 50 inputs")
+    assert report.describe().count("\n") == 2
+    assert report.evaluations >= SPEC.neighbourhood_sizes(people(50)).sum()
+
+
+def test_values_are_the_users_own_with_as_many_digits_as_the_input_has():
+    X = people(20)
+    values = user_values(SPEC, X)
+    decoded = SPEC.decode(X)
+    assert values["age"] == decoded["age"].tolist()
+    assert values["gender"] == decoded["gender"].tolist()
+    assert values["income"] == pytest.approx(decoded["income"].tolist(), rel=1e-6)
+    assert all(len(repr(value)) <= 12 for value in values["income"])  # 0.1, not 0.10000000149011612
+
+
+def test_pairs_are_sorted_by_the_difference_in_score():
+    net, X = network(), people(50)
+    other = X.copy()
+    other[:, 0] = 1 - other[:, 0]
+    pairs = make_pairs(net, SPEC, range(100, 150), X, other)
+    gaps = np.abs(net.logits(X) - net.logits(other))
+    assert [pair.gap for pair in pairs] == pytest.approx(sorted(gaps, reverse=True), rel=1e-4)
+    assert sorted(pair.row for pair in pairs) == list(range(100, 150))

@@ -1,0 +1,108 @@
+"""A comparison measures both networks on the same people, and claims what is proven."""
+
+import json
+from dataclasses import replace
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from fairmend.audit.neighbours import find_unequal
+from fairmend.evaluate import compare
+from fairmend.evaluate.compare import measure, repair_and_compare
+from fairmend.evaluate.groups import group_metrics
+from fairmend.evaluate.split import split_data
+from fairmend.evaluate.utility import utility
+from fairmend.tables import to_json
+from support.cli_case import small_network, small_people, small_spec
+
+SPEC, NET = small_spec(), small_network()
+
+
+def split(spec=SPEC, rows=300):
+    return split_data(spec, NET, small_people(rows), repair_rows=20, calibration_rows=100)
+
+
+def compared(method, spec=SPEC, **options):
+    data = split(spec)
+    before = measure(NET, data, stage="before")
+    return repair_and_compare(NET, data, before, options={"method": method, **options})
+
+
+@pytest.fixture(scope="module")
+def prof():
+    return compared("prof", steps=10)
+
+
+@pytest.fixture(scope="module")
+def blind():
+    return compared("blind")
+
+
+def test_a_measurement_is_of_the_repair_inputs_all_data_and_the_scored_rows():
+    data, seen = split(), []
+    found = measure(NET, data, stage="audit original", progress=lambda *step: seen.append(step))
+    assert np.array_equal(found.repair.rows, find_unequal(NET, SPEC, data.X_repair).rows)
+    assert np.array_equal(found.data.rows, find_unequal(NET, SPEC, data.X).rows)
+    scored = data.X[data.scored], data.y[data.scored]
+    assert found.utility == utility(NET, *scored)
+    assert found.groups == group_metrics(NET, SPEC, *scored)
+    assert seen[-1] == ("audit original", 300, 300)
+    assert found.as_dict()["unfair_data_rate"] == found.data.count / 300
+
+
+def test_too_many_neighbours_are_sampled(monkeypatch):
+    monkeypatch.setattr(compare, "_MOST_POINTS", 300 * 2 * 58 - 1)
+    found = measure(NET, split(), stage="")
+    assert found.repair.exact
+    assert not found.data.exact
+
+
+def test_the_repaired_network_is_measured_on_the_same_people(prof):
+    after = prof.result.network
+    assert np.array_equal(prof.after.data.rows, find_unequal(after, SPEC, prof.split.X).rows)
+    assert prof.after.repair.count == 0
+    assert prof.before.repair.count > 0
+    X = prof.split.X
+    assert prof.changed == pytest.approx((NET.predict(X) != after.predict(X)).mean())
+
+
+def test_a_proof_for_the_repair_inputs_says_what_is_left(prof):
+    assert prof.claim.startswith("Proven: each of the 20 repair inputs")
+    assert f"of the 300 rows of the data, {prof.after.data.count}" in prof.beyond
+    assert prof.statement == f"{prof.claim} {prof.beyond}"
+    assert prof.guarantee.proven == prof.guarantee.inputs == 20
+    assert prof.guarantee.arithmetic == ("float32" if prof.covers_inference else "real")
+
+
+def test_a_proof_for_everyone_leaves_nothing_to_say(blind):
+    assert blind.guarantee.covers_everyone
+    assert blind.claim == "Proven: for every input, the output of the network does not depend on age and gender."
+    assert blind.beyond == ""
+    assert blind.statement == blind.claim
+
+
+def test_what_is_not_proven_is_not_claimed():
+    found = compared("flip", steps=2)
+    assert found.result.proven < 20
+    assert found.claim.startswith("Not proven: flip gives no guarantee.")
+    assert f"{found.after.repair.count} are still treated unequally" in found.claim
+
+
+def test_plain_data_holds_the_figures_and_the_sentence(prof):
+    plain = json.loads(to_json(prof.as_dict()))
+    assert plain["guarantee"] == prof.statement
+    assert plain["proven"] is True
+    assert plain["proof_covers_inference"] == prof.covers_inference
+    assert plain["after"]["unfair_data_rows"] == prof.after.data.count
+    assert plain["repair_rows"] == prof.split.repair.tolist()
+    assert plain["data_rows"] == 300
+
+
+def test_a_proof_that_enumeration_contradicts_is_an_error(monkeypatch, prof):
+    """Neither the proof nor the enumeration is trusted alone."""
+    unfair = replace(prof.after, repair=prof.before.repair)
+    monkeypatch.setattr(compare, "measure", lambda *_, **__: unfair)
+    monkeypatch.setattr(import_module("fairmend.repair.run"), "repair", lambda *_, **__: prof.result)
+    with pytest.raises(RuntimeError, match="although the opposite was proven"):
+        repair_and_compare(NET, prof.split, prof.before, options={})

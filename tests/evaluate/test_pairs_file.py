@@ -1,0 +1,78 @@
+"""The file of pairs is written whole or not at all, and never over an input."""
+
+import numpy as np
+import pytest
+
+from fairmend.audit.neighbours import find_unequal
+from fairmend.errors import FairmendError
+from fairmend.evaluate.pairs_file import PairsFile
+from fairmend.tables import read_table
+from support.cli_case import small_network, small_people, small_spec
+
+SPEC = small_spec()
+
+
+def unequal(net):
+    X = SPEC.encode(small_people())
+    found = find_unequal(net, SPEC, X)
+    rows = np.flatnonzero(found.rows)
+    assert len(rows) > 2
+    return rows, X[rows], found.other[rows]
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_file_holds_every_pair_with_predictions(tmp_path, outputs):
+    net, path = small_network(outputs), tmp_path / "pairs.csv"
+    rows, X, other = unequal(net)
+    with PairsFile(path, SPEC, net) as file:
+        file.write(rows[:2], X[:2], other[:2])
+        file.write(rows[2:], X[2:], other[2:])
+    table = read_table(path)
+    assert table["row"].tolist() == rows.tolist()
+    assert table["answer"].tolist() == net.predict(X).tolist()
+    assert table["other_answer"].tolist() == net.predict(other).tolist()
+    assert ("score" in table) == (outputs == 1)
+    people = table.assign(age=table["other_age"], gender=table["other_gender"])
+    assert net.predict(SPEC.encode(people)).tolist() == table["other_answer"].tolist()
+
+
+def test_without_pairs_the_file_has_a_header_only(tmp_path):
+    with PairsFile(tmp_path / "pairs.csv", SPEC, small_network()):
+        pass
+    (header,) = (tmp_path / "pairs.csv").read_text().splitlines()
+    assert header == "row,age,gender,income,credits,other_age,other_gender,answer,score,other_answer,other_score"
+
+
+def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
+    net, path = small_network(), tmp_path / "pairs.csv"
+    path.write_text("old")
+    file = PairsFile(path, SPEC, net).__enter__()
+    file.write(*unequal(net))
+    error = RuntimeError("stop")
+    file.__exit__(RuntimeError, error, None)
+    assert [p.name for p in tmp_path.iterdir()] == ["pairs.csv"]
+    assert path.read_text() == "old"
+
+
+def test_without_a_path_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with PairsFile(None, SPEC, small_network()):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_paths_that_cannot_be_written_are_refused(tmp_path):
+    net, data = small_network(), tmp_path / "people.csv"
+    small_people().to_csv(data, index=False)
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "link.csv").symlink_to(data)
+    for path, message in (
+        (tmp_path / "pairs.txt", r"ends in \.csv"),
+        (tmp_path / "folder.csv", "is a directory"),
+        (data, "would overwrite an input file"),
+        (tmp_path / "link.csv", "would overwrite an input file"),
+    ):
+        with pytest.raises(FairmendError, match=message):
+            PairsFile(path, SPEC, net, [data])
+    with pytest.raises(FairmendError, match="cannot write there"), PairsFile(tmp_path / "no" / "x.csv", SPEC, net):
+        pass
