@@ -1,4 +1,4 @@
-"""Draw the README's picture: run the demo and photograph the top of its report with Chromium.
+"""Make the README's picture: run the demo and take a screenshot of the top of its report with Chromium.
 
 python docs/picture.py docs/images/report.png
 """
@@ -17,11 +17,11 @@ WIDTH = 1200
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
-def draw(picture: Path) -> None:
-    """Write the picture, from the top of the page to the end of the section with the ranges."""
+def take_picture(picture: Path) -> None:
+    """Write the picture: the page from the top to the end of the section with the score ranges."""
     browser = os.environ.get("FAIRMEND_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if browser is None:
-        sys.exit("no Chromium here; install it, or name it in FAIRMEND_CHROMIUM")
+        sys.exit("Chromium not found. Install it, or set FAIRMEND_CHROMIUM to its path")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         out = Path(folder) / "fairmend-demo"
         run_demo(out, command="fairmend demo")
@@ -37,4 +37,4 @@ def draw(picture: Path) -> None:
 
 
 if __name__ == "__main__":
-    draw(Path(sys.argv[1]))
+    take_picture(Path(sys.argv[1]))

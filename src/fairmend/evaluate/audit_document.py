@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from fairmend._version import __version__
-from fairmend.audit.result import AuditResult, ExaminedInputs
+from fairmend.audit.result import AuditPair, AuditResult, ExaminedInputs
 from fairmend.evaluate.document import AUDIT, FORMAT, VERSION, Audit, Document, Origin, ScoreRanges
 from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import GroupMetrics, protected_values
@@ -20,7 +20,7 @@ from fairmend.evaluate.utility import Utility
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.sanity import spec_warnings
-from fairmend.text import short
+from fairmend.text import score, short
 
 __all__ = ["LabelledFigures", "audit_document", "audit_warnings"]
 
@@ -63,6 +63,7 @@ def audit_document(
     examined = result.examined
     rows = examined.unequal.nonzero()[0]
     known = None if examined.other is None else examined.other[rows]
+    names = class_names(spec, net, frame)
     nearest = find_nearest_counterfactuals(net, spec, examined.X, rows, known)
     return Document(
         FORMAT,
@@ -70,7 +71,7 @@ def audit_document(
         AUDIT,
         __version__,
         short(title),
-        class_names(spec, net, frame),
+        names,
         origin,
         describe_similarity(spec, exact=result.exact),
         tabulate_groups(
@@ -85,11 +86,11 @@ def audit_document(
         nearest.decisive_features(),
         _score_ranges(net, spec, examined),
         [short(warning, 2_000) for warning in warnings],
-        audit=_audit(result, labelled),
+        audit=_audit(result, labelled, names),
     )
 
 
-def _audit(result: AuditResult, labelled: LabelledFigures) -> Audit:
+def _audit(result: AuditResult, labelled: LabelledFigures, names: list[str]) -> Audit:
     utility = labelled.utility
     return Audit(
         count=result.count,
@@ -106,8 +107,17 @@ def _audit(result: AuditResult, labelled: LabelledFigures) -> Audit:
         balanced_accuracy=None if utility is None else utility.balanced_accuracy,
         positive_rate=None if utility is None else utility.positive_rate,
         auc=None if utility is None else utility.auc,
-        worst=[short(pair.describe(), 600) for pair in result.pairs[:_MOST_WORST]],
+        worst=[_describe_pair(pair, names) for pair in result.pairs[:_MOST_WORST]],
     )
+
+
+def _describe_pair(pair: AuditPair, names: list[str]) -> str:
+    """Return both people of a pair with their predictions and scores."""
+    own, other = (
+        f"“{names[answer] if answer < len(names) else f'class {answer}'}” (score {score(value)})"
+        for answer, value in zip(pair.answers, pair.scores, strict=True)
+    )
+    return short(f"Row {pair.row}: {own}. {pair.difference[:1].upper()}{pair.difference[1:]}: {other}.", 600)
 
 
 def _score_ranges(net: Network, spec: Spec, examined: ExaminedInputs) -> ScoreRanges:

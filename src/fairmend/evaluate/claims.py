@@ -107,7 +107,7 @@ def _summarize_audit(document: Document, audit: Audit) -> Summary:
             Section(
                 "What this audit does not show",
                 (
-                    "Proof: an audit says nothing about anyone else. fairmend certify and fairmend repair do.",
+                    "Proof: an audit says nothing about other people. To prove more, run fairmend certify or repair.",
                     _proxies(document),
                     "Equal outcomes: selection rates are another question; the gaps are shown below.",
                 ),

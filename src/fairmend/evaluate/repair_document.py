@@ -78,8 +78,8 @@ def _repair(original: Network, comparison: RepairComparison, check: str | None) 
         data_rows=len(people.X),
         scored_rows=len(people.scored),
         held_out=people.held_out,
-        before=_measured(comparison.before),
-        after=_measured(comparison.after),
+        before=_network_figures(comparison.before),
+        after=_network_figures(comparison.after),
         changed_predictions=comparison.changed,
         changed_weights=result.changed_weights,
         total_weights=result.total_weights,
@@ -95,7 +95,7 @@ def _repair(original: Network, comparison: RepairComparison, check: str | None) 
     )
 
 
-def _measured(figures: Measurement) -> NetworkFigures:
+def _network_figures(figures: Measurement) -> NetworkFigures:
     utility = figures.utility
     return NetworkFigures(
         figures.repair.count,

@@ -1,4 +1,4 @@
-"""The report's pictures. Colours come from classes, so that the style sheet chooses them for light, dark and paper."""
+"""The charts of a report. Colours come from CSS classes: the style sheet sets them for light, dark and print."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Place = Callable[[float], float]
 
 _WIDTH, _HEIGHT = 520, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 12, 26
-_THINNEST = 5.0  # of a bar whose scores are all alike, so that it can be seen
+_THINNEST = 5.0  # the height of a bar whose scores are all equal, so that it is visible
 
 
-# The range of the score
+# Score ranges
 
 
 def range_chart(ranges: Sequence[ScoreRange], score: str, label: str, scale: tuple[float, float], order: str) -> Markup:
-    """One bar for each input, from the lowest to the highest score over its neighbourhood, and the decision line."""
+    """Draw one bar for each input, from the lowest to the highest score in its neighbourhood, and the decision line."""
     place, marks, decision = _score_axis(score, scale)
     parts = [
         part
@@ -45,7 +45,7 @@ def range_chart(ranges: Sequence[ScoreRange], score: str, label: str, scale: tup
             )
             bars["bound"].append(_bar(x, low, high, place, decision))
         bars[entry.state].append(_bar(x, entry.seen_low, entry.seen_high, place, decision))
-        if place(entry.seen_low) - place(entry.seen_high) > 2 * _THINNEST:  # else the mark would hide the bar
+        if place(entry.seen_low) - place(entry.seen_high) > 2 * _THINNEST:  # otherwise the mark would hide the bar
             own.append(f"M{x - thick / 2:.1f} {place(entry.own):.1f}h{thick:.1f}")
     parts += [path(steps, f"bar {state}", stroke_width=thick) for state, steps in bars.items()]
     parts += [
@@ -57,16 +57,16 @@ def range_chart(ranges: Sequence[ScoreRange], score: str, label: str, scale: tup
 
 
 def score_scale(ranges: Sequence[ScoreRange]) -> tuple[float, float]:
-    """The lowest and the highest score to be drawn, 0 among them."""
+    """Return the lowest and the highest score to draw, including 0."""
     values = [v for s in ranges for v in (s.seen_low, s.seen_high, s.low, s.high) if v is not None]
     low, high = min([0.0, *values]), max([0.0, *values])
     return (low, high) if high > low else (low - 1.0, high + 1.0)
 
 
 def _score_axis(score: str, scale: tuple[float, float]) -> tuple[Place, list[tuple[float, str]], float]:
-    """Where a score lies, which scores are marked, and where the decision is.
+    """Return the place of a score on the axis, the marks, and the score of the decision line.
 
-    A logit is shown as the probability it stands for: all of them fit on one scale that people know.
+    A logit is drawn as a probability: all logits fit on a scale that people know.
     """
     floor, height = _HEIGHT - _BOTTOM, _HEIGHT - _BOTTOM - _TOP
     if score == "logit":
@@ -78,7 +78,7 @@ def _score_axis(score: str, scale: tuple[float, float]) -> tuple[Place, list[tup
 
 
 def _bar(x: float, low: float, high: float, place: Place, decision: float) -> str:
-    """A bar; a very short one grows away from the decision line, never over it."""
+    """Return a bar; a very short one is extended away from the decision line, never across it."""
     top, bottom = place(high), place(low)
     if bottom - top < _THINNEST:
         top, bottom = (bottom - _THINNEST, bottom) if low >= decision else (top, top + _THINNEST)
@@ -99,7 +99,7 @@ def _logit(share: float) -> float:
 
 
 def loss_chart(losses: Sequence[float], label: str, class_: str) -> Markup:
-    """A loss over the steps, from 0 up."""
+    """Draw a loss over the steps, from 0 up."""
     width, height, left, right, floor = 460, 170, 48, 12, 140
     most = max(losses, default=0.0) or 1.0
     step = (width - left - right) / max(1, len(losses) - 1)
@@ -118,14 +118,14 @@ def loss_chart(losses: Sequence[float], label: str, class_: str) -> Markup:
     return drawing(width, height, label, *parts)
 
 
-# Small ones, in tables
+# Small charts in tables
 
 
 def before_after(before: float | None, after: float | None, most: float = 1.0, least: float = 0.0) -> Markup:
-    """Before as a ring, after as a dot, between two ends."""
+    """Draw the value before as a ring and the value after as a dot, on a line from `least` to `most`."""
     spread = (most - least) or 1.0
     label = f"before {number(before)}, after {number(after)}" if after is not None else number(before)
-    # 3 to 97 per cent: a dot at the end is a whole dot.
+    # From 3 to 97 %, so that a dot at the end is not cut off.
     at = [None if v is None else f"{3 + 94 * (v - least) / spread:.2f}%" for v in (before, after)]
     parts = [line("3%", "50%", "97%", "50%", "rail")]
     if least < 0 < most:
@@ -141,7 +141,7 @@ def before_after(before: float | None, after: float | None, most: float = 1.0, l
 
 
 def share_bar(share: float, class_: str = "two") -> Markup:
-    """A share of 1 as a bar."""
+    """Draw a share (0 to 1) as a bar."""
     return strip(
         percent(share),
         element("rect", x="0", y="25%", width="100%", height="50%", rx=3, class_="trough"),
@@ -152,18 +152,18 @@ def share_bar(share: float, class_: str = "two") -> Markup:
 
 
 def value_ends(changes: Sequence[WeightChange]) -> tuple[float, float]:
-    """The largest and the least value of all, 0 among them."""
+    """Return the largest and the smallest of all values, including 0."""
     values = [value for change in changes for value in (change.before, change.after)]
     return max([0.0, *values]), min([0.0, *values])
 
 
-# Candidates
+# Recipes
 
 GUARANTEES = ("everyone", "everyone, and the repair inputs with tolerance", "the repair inputs", "nobody")
 
 
-def candidate_chart(candidates: Sequence[RecipeSummary]) -> Markup:
-    """Guarantee against utility: the further up and to the right, the better."""
+def recipe_chart(candidates: Sequence[RecipeSummary]) -> Markup:
+    """Draw the guarantee of each recipe against its balanced accuracy: the further up and to the right, the better."""
     proven = [c for c in candidates if c.proven]
     levels = [g for g in GUARANTEES if any(c.guarantee == g for c in proven)]
     values = [c.balanced_accuracy for c in proven]
@@ -179,15 +179,16 @@ def candidate_chart(candidates: Sequence[RecipeSummary]) -> Markup:
         return 4 + row * level + 60
 
     parts = []
-    for i, level in enumerate(levels):
-        parts += [line(left, middle(i), width - right, middle(i), "grid")]
-        parts += [text(left, middle(i) - 40, f"proven for {level}", class_="level")]
     for i in range(5):
         value = low + (high - low) * i / 4
-        parts += [line(place(value), middle(0) - 30, place(value), floor, "grid faint")]
+        for level in range(len(levels)):  # the lines stop below the name of a level
+            parts += [line(place(value), middle(level) - 30, place(value), 4 + row * (level + 1), "grid faint")]
         parts += [text(place(value), floor + 18, percent(value, 0), anchor="middle", class_="tick")]
+    for i, name in enumerate(levels):
+        parts += [line(left, middle(i), width - right, middle(i), "grid")]
+        parts += [text(left, middle(i) - 40, f"proven for {name}", class_="level")]
     crowd: list[tuple[float, float]] = []
-    # The chosen one is drawn last, over the others.
+    # The selected recipe is drawn last, on top of the others.
     for candidate in sorted(proven, key=lambda c: c.chosen):
         x, y = place(candidate.balanced_accuracy), middle(levels.index(candidate.guarantee))
         y = next(
@@ -197,7 +198,9 @@ def candidate_chart(candidates: Sequence[RecipeSummary]) -> Markup:
         name = "chosen" if candidate.chosen else "other"
         parts.append(element("circle", cx=x, cy=y, r=12, class_=f"candidate {name}"))
         parts.append(text(x, y + 4, candidates.index(candidate) + 1, anchor="middle", class_=f"key {name}"))
-    parts.append(text(width - right, floor + 40, "balanced accuracy, on rows held back", anchor="end", class_="tick"))
+    parts.append(
+        text(width - right, floor + 40, "balanced accuracy on held-out calibration rows", anchor="end", class_="tick")
+    )
     chosen = next((c.name for c in candidates if c.chosen), "none")
-    label = f"What auto tried, by guarantee and balanced accuracy; chosen: {chosen}. The table below has the figures."
+    label = f"The recipes by guarantee and balanced accuracy; selected: {chosen}. The table below has the figures."
     return drawing(width, floor + 46, label, *parts)

@@ -1,4 +1,4 @@
-"""SVG, element by element; every attribute and every text is escaped here and nowhere else."""
+"""Write SVG element by element. Every attribute and every text is escaped here, and nowhere else."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ def element(name: str, *children: object, **attributes: object) -> Markup:
 
 
 def drawing(width: int, height: int, label: str, *children: object, class_: str = "chart") -> Markup:
-    """Return an image of so many units that scales with its place; `label` is what a screen reader says."""
-    # viewBox and preserveAspectRatio keep their capitals: an HTML parser knows them.
+    """Return an image of `width` by `height` units that scales to its place; screen readers read `label`."""
+    # viewBox keeps its capital letter, which HTML parsers require.
     attributes = {"viewBox": f"0 0 {width} {height}", "role": "img", "aria_label": label, "class_": class_}
     return element("svg", *children, **attributes)
 
 
 def strip(label: str, *children: object) -> Markup:
-    """Return an image as wide as its place and one line high, whose children are placed in per cent."""
+    """Return an image one line high and as wide as its place; its children have places in per cent."""
     return element("svg", *children, class_="strip", role="img", aria_label=label)
 
 
-def text(x: float, y: float, words: object, *, class_: str = "", anchor: str | None = None) -> Markup:
-    """Return words at a place."""
-    return element("text", words, x=x, y=y, class_=class_ or None, text_anchor=anchor)
+def text(x: float, y: float, content: object, *, class_: str = "", anchor: str | None = None) -> Markup:
+    """Return a text element."""
+    return element("text", content, x=x, y=y, class_=class_ or None, text_anchor=anchor)
 
 
 def line(x1: object, y1: object, x2: object, y2: object, class_: str) -> Markup:
-    """Return a line."""
+    """Return a line element."""
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
 def path(steps: Iterable[str], class_: str, **attributes: object) -> Markup:
-    """Return one path of many steps; nothing where there are none."""
+    """Return a path element of all steps, or nothing if there are none."""
     shape = "".join(steps)
     return element("path", d=shape, class_=class_, **attributes) if shape else Markup("")
 
