@@ -77,11 +77,12 @@ def test_truncated_and_flipped_files_never_raise_anything_else(suffix, tmp_path)
     random_network(np.random.default_rng(0), 3, [4], 2).save(path)
     whole = path.read_bytes()
     rng = np.random.default_rng(1)
-    for cut in rng.integers(1, len(whole), 40):
+    cuts, flips = (15, 50) if suffix == ".h5" else (40, 150)  # an HDF5 file is read by a process of its own
+    for cut in rng.integers(1, len(whole), cuts):
         path.write_bytes(whole[:cut])
         with pytest.raises(FairmendError):
             load_network(path)
-    for position in rng.integers(0, len(whole), 150):
+    for position in rng.integers(0, len(whole), flips):
         path.write_bytes(whole[:position] + bytes([whole[position] ^ 255]) + whole[position + 1 :])
         with contextlib.suppress(FairmendError):
             assert isinstance(load_network(path), Network)
