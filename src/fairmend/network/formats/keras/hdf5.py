@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -23,8 +24,8 @@ from fairmend.network.formats.keras import hdf5_process
 
 __all__ = ["Hdf5File", "read_hdf5"]
 
-# A good file takes a tenth of a second. Processor time is what a loop uses up; time on the wall is for idle waits.
-_CPU_SECONDS, _WALL_SECONDS, _BYTES_PER_SECOND = 10, 120, 20 * 2**20
+# Processor time is what an endless loop uses up: a good file of a few MB takes hundredths of a second of it.
+_CPU_SECONDS, _WALL_SECONDS, _BYTES_PER_SECOND = 2, 120, 20 * 2**20
 _MEMORY, _COPIES = 2**30, 64
 # No filter plug-ins, and no pool of threads that is never used.
 _ENVIRONMENT = {
@@ -33,6 +34,8 @@ _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
+_OUT_OF_TIME = getattr(signal, "SIGXCPU", 0)
+_ENDLESS = "is a damaged HDF5 file: its library does not finish reading it"
 _AGAIN = "save the model with Keras again"
 
 
@@ -94,7 +97,7 @@ def read_hdf5(content: bytes, roots: Sequence[str], source: str, attributes: Seq
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise FairmendError(f"{source}: HDF5 does not finish reading the file, so it is damaged; {_AGAIN}") from error
+        raise FairmendError(f"{source}: {_ENDLESS}; {_AGAIN}") from error
     except OSError as error:
         reason = error.strerror or error
         raise FairmendError(f"{source}: cannot start {sys.executable!r} to read the HDF5 file ({reason})") from error
@@ -104,8 +107,10 @@ def read_hdf5(content: bytes, roots: Sequence[str], source: str, attributes: Seq
 def _parse(result: subprocess.CompletedProcess[bytes], source: str) -> Hdf5File:
     if result.returncode != 0:
         said = result.stderr.decode(errors="replace").strip().splitlines()
+        if result.returncode == -_OUT_OF_TIME:
+            raise FairmendError(f"{source}: {_ENDLESS}; {_AGAIN}")
         ended = f"signal {-result.returncode}" if result.returncode < 0 else (said or ["no reason given"])[-1][:200]
-        raise FairmendError(f"{source}: HDF5 cannot read the file ({ended}), so it is damaged; {_AGAIN}")
+        raise FairmendError(f"{source}: is a damaged HDF5 file: its library fails on it ({ended}); {_AGAIN}")
     archive = np.load(io.BytesIO(result.stdout), allow_pickle=False)
     answer = json.loads(archive[hdf5_process.LISTING].tobytes())
     if "unreadable" in answer:

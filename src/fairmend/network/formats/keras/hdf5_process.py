@@ -14,6 +14,7 @@ import io
 import json
 import math
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -141,7 +142,8 @@ def _limit(seconds: int, memory: int) -> None:
     with contextlib.suppress(ImportError, ValueError, OSError):  # where there are no such limits, the caller's remains
         import resource
 
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        end = math.ceil(time.process_time()) + seconds
+        resource.setrlimit(resource.RLIMIT_CPU, (end, end + 5))
         with open("/proc/self/statm") as file:
             now = int(file.read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (now + memory, now + memory))
