@@ -61,11 +61,11 @@ def test_a_process_that_waits_or_crashes_is_an_error_of_the_file(content, monkey
         raise subprocess.TimeoutExpired(command, options["timeout"])
 
     monkeypatch.setattr(hdf5.subprocess, "run", wait)
-    with pytest.raises(FairmendError, match="m.h5: .*does not finish"):
+    with pytest.raises(FairmendError, match=r"m\.h5: .*does not finish"):
         read_hdf5(content, ["root"], "m.h5")
     crash = subprocess.CompletedProcess([], -11, b"", b"")
     monkeypatch.setattr(hdf5.subprocess, "run", lambda *_, **__: crash)
-    with pytest.raises(FairmendError, match=r"m.h5: .*its library fails on it \(signal 11\)"):
+    with pytest.raises(FairmendError, match=r"m\.h5: .*its library fails on it \(signal 11\)"):
         read_hdf5(content, ["root"], "m.h5")
 
 

@@ -75,7 +75,7 @@ def test_a_link_within_the_folder_is_followed_and_one_out_of_it_is_not(split):
     split.with_name("real.data").rename(outside)
     data.unlink()
     data.symlink_to(outside)
-    with pytest.raises(FairmendError, match="'e.data', a link out of the model's folder"):
+    with pytest.raises(FairmendError, match=r"'e\.data', a link out of the model's folder"):
         load_network(split)
 
 
