@@ -39,7 +39,6 @@ def test_every_part_has_a_floor():
     assert {part_of(module) for module in import_graph()} == {*FLOOR, ROOT, CHECKER}
 
 
-@pytest.mark.xfail(strict=True, reason="the Keras reader still uses the checker's HDF5 decoder")
 def test_imports_run_one_way():
     assert violations(import_graph()) == []
 

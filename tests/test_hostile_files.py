@@ -81,7 +81,8 @@ class Hostile:
         self.before = self.listing()
 
     def listing(self) -> dict[str, bytes | None]:
-        return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(self.folder.rglob("*"))}
+        files = {path: path.is_file() and not path.is_symlink() for path in sorted(self.folder.rglob("*"))}
+        return {str(path): path.read_bytes() if plain else None for path, plain in files.items()}
 
     def check(self, code: int, stdout: str, stderr: str) -> None:
         assert code == 2, (code, stderr[-2000:])

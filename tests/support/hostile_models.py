@@ -175,6 +175,14 @@ def text_without_end(folder: Path) -> bytes:
     return bytes(content)
 
 
+def endless_heap(folder: Path) -> bytes:
+    """The config claims to be longer than it is, on which HDF5's own library runs forever."""
+    content = bytearray(saved(folder, ".h5"))
+    size = content.index(b'{"class_name"') - 8
+    content[size : size + 8] = struct.pack("<Q", struct.unpack_from("<Q", content, size)[0] + 80)
+    return bytes(content)
+
+
 def header_of_ones(folder: Path) -> bytes:
     content = bytearray(saved(folder, ".h5"))
     content[56:96] = b"\xff" * 40  # where the root group lies
@@ -248,14 +256,34 @@ def onnx_model(change):
     return make
 
 
-def outside_data(location: str):
+def external_data(location: str, **entries: object):
+    """The first weights lie in another file; `{folder}` in its location is the model's own folder."""
+
     def change(tensor, model, folder):
         (folder / "secret.raw").write_bytes(bytes(1000))
+        (folder / "below").mkdir()
+        (folder / "below" / "secret.raw").write_bytes(tensor.raw_data)
+        (folder / "link.raw").symlink_to("/etc/passwd")
+        os.mkfifo(folder / "pipe.raw")
+        length = len(tensor.raw_data)
         tensor.ClearField("raw_data")
         tensor.data_location = TensorProto.EXTERNAL
-        tensor.external_data.add(key="location", value=location.format(folder=folder))
+        for key, value in {"location": location.format(folder=folder), "length": length, **entries}.items():
+            if value is not None:
+                tensor.external_data.add(key=key, value=str(value))
 
     return onnx_model(change)
+
+
+def shared_data(tensor, model, folder):
+    """A thousand constants that all are the same 64 MiB of a file that has no more."""
+    size = 2**26
+    with (folder / "shared.raw").open("wb") as file:
+        file.truncate(size)
+    for i in range(1000):
+        other = model.graph.initializer.add(name=f"t{i}", data_type=TensorProto.FLOAT, dims=[size // 4])
+        other.data_location = TensorProto.EXTERNAL
+        other.external_data.add(key="location", value="shared.raw")
 
 
 def absurd_dims(tensor, model, folder):
@@ -332,6 +360,7 @@ MODELS = {
     "h5: a config of the wrong types": (".h5", h5(kernel(GOOD), {"class_name": ["Sequential"], "config": 3})),
     "h5: a Lambda layer": (".h5", h5(kernel(GOOD), LAMBDA)),
     "h5: a text without end": (".h5", text_without_end),
+    "h5: a heap without end": (".h5", endless_heap),
     "h5: a root that lies nowhere": (".h5", header_of_ones),
     "keras: half a file": (".keras", cut(".keras", 0.5)),
     "keras: a pickle": (".keras", pickled),
@@ -345,9 +374,19 @@ MODELS = {
     "keras: a link to another file": (".keras", keras(weights=linked_weights)),
     "onnx: half a file": (".onnx", cut(".onnx", 0.5)),
     "onnx: a pickle": (".onnx", pickled),
-    "onnx: data up the path": (".onnx", outside_data("../secret.raw")),
-    "onnx: data at an absolute path": (".onnx", outside_data("/etc/passwd")),
-    "onnx: data beside it": (".onnx", outside_data("secret.raw")),
+    "onnx: data up the path": (".onnx", external_data("../secret.raw")),
+    "onnx: data at an absolute path": (".onnx", external_data("/etc/passwd")),
+    "onnx: data below the folder": (".onnx", external_data("below/secret.raw")),
+    "onnx: data through a link": (".onnx", external_data("link.raw")),
+    "onnx: data in a pipe": (".onnx", external_data("pipe.raw")),
+    "onnx: data in a folder": (".onnx", external_data("below")),
+    "onnx: data nowhere": (".onnx", external_data("")),
+    "onnx: data in a missing file": (".onnx", external_data("lost.raw")),
+    "onnx: data of another length": (".onnx", external_data("secret.raw", length=None)),
+    "onnx: data beyond the file": (".onnx", external_data("secret.raw", offset=990)),
+    "onnx: data before the file": (".onnx", external_data("secret.raw", offset=-4)),
+    "onnx: data at no number": (".onnx", external_data("secret.raw", offset="0x10")),
+    "onnx: data shared a thousand times": (".onnx", onnx_model(shared_data)),
     "onnx: absurd dimensions": (".onnx", onnx_model(absurd_dims)),
     "onnx: negative dimensions": (".onnx", onnx_model(negative_dims)),
     "onnx: NaN": (".onnx", onnx_model(nan_weights)),

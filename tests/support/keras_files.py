@@ -54,3 +54,20 @@ def kernel_and_bias(name: str, inputs: int, units: int, seed: int = 0) -> dict[s
         f"{name}/kernel:0": rng.normal(size=(inputs, units)).astype(np.float32),
         f"{name}/bias:0": rng.normal(size=units).astype(np.float32),
     }
+
+
+def functional(**changed) -> dict:
+    """A functional model as Keras 2 describes it."""
+    layers = [
+        {"class_name": "InputLayer", "config": {"name": "in", "batch_input_shape": [None, 4]}, "inbound_nodes": []},
+        dense("a", 3, "relu") | {"inbound_nodes": [[["in", 0, 0, {}]]]},
+        dense("aside", 7) | {"inbound_nodes": [[["in", 0, 0, {}]]]},
+        dense("b", 1) | {"inbound_nodes": changed.pop("b", [[["a", 0, 0, {}]]])},
+    ]
+    for layer in layers:
+        layer["name"] = layer["config"]["name"]
+    content = {"name": "m", "layers": layers, "input_layers": [["in", 0, 0]], "output_layers": [["b", 0, 0]]}
+    return {"class_name": "Model", "config": content | changed}
+
+
+FUNCTIONAL_WEIGHTS = {"a": kernel_and_bias("a", 4, 3), "b": kernel_and_bias("b", 3, 1), "aside": {}, "in": {}}

@@ -41,6 +41,6 @@ def completion_script(shell: str, command: click.Command, name: str = "fairmend"
 
 
 def _readable() -> Sequence[str]:
-    from fairmend.network.formats import READERS
+    from fairmend.network.formats.suffixes import MODULES
 
-    return tuple(READERS)
+    return tuple(MODULES)

@@ -1,10 +1,9 @@
 """Networks: what they compute (`network`), and the files and objects they are read from (`formats/`)."""
 
+from fairmend.network.activations import ACTIVATIONS, Activation
 from fairmend.network.network import (
-    ACTIVATIONS,
     CLOSINGS,
     DTYPES,
-    Activation,
     Affine,
     Network,
     NetworkSource,

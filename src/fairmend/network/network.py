@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from fairmend.arrays import FloatArray, Ints
 from fairmend.errors import FairmendError
+from fairmend.network.activations import Activation
 
 if TYPE_CHECKING:
     from sklearn.neural_network import MLPClassifier
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 NetworkSource: TypeAlias = Union["Network", str, PathLike[str], "nn.Module", "MLPClassifier"]
 """What `load_network` reads: a file, a module, a fitted estimator, or a network as it is."""
 
-ACTIVATIONS = ("relu", "leaky_relu", "tanh", "sigmoid", "identity")
 CLOSINGS = ("none", "sigmoid", "softmax")
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -82,43 +82,6 @@ class Affine:
         """The same layer in another dtype; what overflows becomes infinite, which Network refuses."""
         with np.errstate(over="ignore"):
             return Affine(self.weight.astype(dtype), self.bias.astype(dtype))
-
-
-@dataclass(frozen=True)
-class Activation:
-    """An elementwise function between two affine layers; `slope` is leaky ReLU's factor on negatives."""
-
-    name: str
-    slope: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Refuse names and slopes for which no bound is implemented."""
-        if self.name not in ACTIVATIONS:
-            raise FairmendError(f"unknown activation {self.name!r}; supported: {', '.join(ACTIVATIONS)}")
-        if self.name == "leaky_relu":
-            if not 0 <= self.slope < 1:
-                raise FairmendError(f"leaky_relu has slope {self.slope}; it must lie in 0 ≤ slope < 1")
-        elif self.slope != 0.0:
-            raise FairmendError(f"{self.name} takes no slope (got {self.slope}); only leaky_relu does")
-
-    def __str__(self) -> str:
-        """As `load_network` reads it: relu, leaky_relu(0.01)."""
-        return f"{self.name}({self.slope:g})" if self.name == "leaky_relu" else self.name
-
-    def apply(self, values: FloatArray) -> None:
-        """Replace `values`, of any shape, by their activation, in place."""
-        if self.name == "relu":
-            np.maximum(values, 0, out=values)
-        elif self.name == "leaky_relu":
-            np.maximum(values, values * values.dtype.type(self.slope), out=values)
-        elif self.name == "tanh":
-            np.tanh(values, out=values)
-        elif self.name == "sigmoid":
-            # exp overflows to inf for very negative values, and 1/inf = 0 is then the right answer.
-            with np.errstate(over="ignore"):
-                np.exp(np.negative(values, out=values), out=values)
-            values += 1
-            np.reciprocal(values, out=values)
 
 
 @dataclass(frozen=True, init=False, repr=False)

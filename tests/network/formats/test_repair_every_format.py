@@ -77,6 +77,12 @@ def by_torch(dynamo):
     return export
 
 
+def by_torch_by_default(path):
+    """Weights in a file beside the model, which small tensors do not reach: all of them are moved there."""
+    by_torch(True)(path)
+    onnx.save(onnx.load(path), path, save_as_external_data=True, size_threshold=0, location=f"{path.name}.data")
+
+
 def by_tf2onnx(path):
     """As tf2onnx writes a Keras model: weights (in, out) under TensorFlow's names, MatMul, Add, and an Identity."""
     parts = list(weights().values())
@@ -128,6 +134,7 @@ FILES = {
     ".keras": (by_keras, "m.keras"),
     ".nnet": (by_hand_nnet, "m.nnet"),
     "onnx by torch.export": (by_torch(True), "m.onnx"),
+    "onnx with external data": (by_torch_by_default, "m.onnx"),
     "onnx by TorchScript": (by_torch(False), "m.onnx"),
     "onnx by Keras": (by_keras_export, "m.onnx"),
     "onnx by tf2onnx": (by_tf2onnx, "m.onnx"),

@@ -10,7 +10,6 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import numpy.typing as npt
 
@@ -18,7 +17,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.chain import build
 from fairmend.network.formats.keras.config import Layer, describe
-from fairmend.network.formats.keras.hdf5 import Hdf5File, open_hdf5
+from fairmend.network.formats.keras.hdf5 import Hdf5File, read_hdf5
 from fairmend.network.formats.keras.layers import read_of, steps_of
 from fairmend.network.formats.keras.write import Style, sequential
 
@@ -33,15 +32,17 @@ def read(path: Path, activation: Activation) -> Network:
     source = str(path)
     config, weights = _members(path)
     description = describe(config, source)
-    with open_hdf5(weights, source) as file:
-        places = dict(zip((layer.name for layer in description.layers), _places(description.layers), strict=True))
-        arrays = [_arrays(file, layer, places[layer.name]) for layer in description.chain]
+    file = read_hdf5(weights, _ROOTS, source)
+    places = dict(zip((layer.name for layer in description.layers), _places(description.layers), strict=True))
+    arrays = [_arrays(file, layer, places[layer.name]) for layer in description.chain]
     pairs = zip(description.chain, arrays, strict=True)
     return build([step for layer, found in pairs for step in steps_of(layer, found, source)], source)
 
 
 def to_bytes(network: Network) -> bytes:
     """A Sequential that Keras 3 loads."""
+    import h5py
+
     model = sequential(network, Style.KERAS_3)
     layers = [layer for layer in model["config"]["layers"] if layer["class_name"] != "InputLayer"]
     kinds = [Layer(layer["config"]["name"], layer["class_name"], {}) for layer in layers]

@@ -11,10 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairmend.errors import FairmendError
-from fairmend.network.formats.chain import SUPPORTED, refuse
+from fairmend.network.formats.chain import refuse
 
 _FUNCTIONAL = ("Functional", "Model")
 _BUILT_IN = ("keras", "tf_keras", "tensorflow")
+_ONE_INPUT = (
+    "Build the same layers on one keras.Input((columns,)) that takes the columns of all inputs, copy the weights and "
+    "save that model"
+)
+_ONE_OUTPUT = "Save a keras.Model from the input to the one output that decides"
 _INSTEAD = "build it from Keras's own layers, or export it to ONNX"
 
 
@@ -109,12 +114,18 @@ def _functional_chain(layers: tuple[Layer, ...], entries: list[Any], content: An
 
 
 def _end(content: Any, key: str, source: str) -> str:
-    """The name of the model's one input or output: ["dense", 0, 0], in Keras 2 within a list."""
-    ends = _field(content, key, list, source)
+    """Return the name of the model's one input or output: ["dense", 0, 0], in a list or dict where it has a name."""
+    named = content.get(key) if isinstance(content, dict) else None
+    ends = list(named.values()) if isinstance(named, dict) else _field(content, key, list, source)
     if len(ends) == 1 and isinstance(ends[0], list):
         ends = ends[0]
     if len(ends) != 3 or not isinstance(ends[0], str) or ends[1:] != [0, 0]:
-        raise FairmendError(f"{source}: the model has several {key.replace('_layers', 's')}; {SUPPORTED}")
+        names = named if isinstance(named, dict) else [end[0] if isinstance(end, list) and end else end for end in ends]
+        what, listed = key.removesuffix("_layers"), ", ".join(str(name)[:40] for name in names)[:200]
+        raise FairmendError(
+            f"{source}: the model has {len(ends)} {what}s ({listed}); fairmend reads models with one {what}, an array "
+            f"(rows, columns). {_ONE_INPUT if what == 'input' else _ONE_OUTPUT}"
+        )
     return str(ends[0])
 
 

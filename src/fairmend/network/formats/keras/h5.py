@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import numpy.typing as npt
 
@@ -15,25 +14,26 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.chain import build
 from fairmend.network.formats.keras.config import Layer, describe
-from fairmend.network.formats.keras.hdf5 import Hdf5File, open_hdf5
+from fairmend.network.formats.keras.hdf5 import Hdf5File, read_hdf5
 from fairmend.network.formats.keras.layers import read_of, steps_of
 from fairmend.network.formats.keras.write import Style, layer_names, sequential
 
 # The config is written as Keras 2 wrote it, which every later release reads as well.
 _KERAS_VERSION = "2.15.0"
+_ATTRIBUTES = ("model_config", "layer_names", "weight_names")
 _WHOLE = "save the whole model: model.save('model.h5') or model.save('model.keras')"
 
 
 def read(path: Path, activation: Activation) -> Network:
     """The network in the file; the config says the activations."""
     source = str(path)
-    with open_hdf5(path.read_bytes(), source) as file:
-        texts = file.texts("model_config")
-        if not texts or file.names("model_weights") is None:
-            raise FairmendError(f"{path}: holds weights without a model's config, or no model of Keras; {_WHOLE}")
-        chain = describe(texts[0], source).chain
-        arrays = [_arrays(file, layer) for layer in chain]
-        _check_order(file, [layer for layer, found in zip(chain, arrays, strict=True) if found], source)
+    file = read_hdf5(path.read_bytes(), ["model_weights"], source, _ATTRIBUTES)
+    texts = file.texts("model_config")
+    if not texts or file.names("model_weights") is None:
+        raise FairmendError(f"{path}: holds weights without the model's config, or no Keras model; {_WHOLE}")
+    chain = describe(texts[0], source).chain
+    arrays = [_arrays(file, layer) for layer in chain]
+    _check_order(file, [layer for layer, found in zip(chain, arrays, strict=True) if found], source)
     steps = [step for layer, found in zip(chain, arrays, strict=True) for step in steps_of(layer, found, source)]
     return build(steps, source)
 
@@ -58,6 +58,8 @@ def _has_weights(file: Hdf5File, name: str) -> bool:
 
 def to_bytes(network: Network) -> bytes:
     """A Sequential that Keras 2 and Keras 3 load."""
+    import h5py
+
     model = sequential(network, Style.KERAS_2)
     names = [layer["config"]["name"] for layer in model["config"]["layers"] if layer["class_name"] != "InputLayer"]
     affines = dict(zip(layer_names(network), network.affines, strict=True))

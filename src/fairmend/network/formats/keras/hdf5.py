@@ -1,66 +1,118 @@
-"""HDF5 from an untrusted file, read twice: by the checker's own decoder and by h5py, which must agree.
+"""Untrusted HDF5 files: what h5py finds in them, decoded in a process with limits on time and memory.
 
-HDF5 can point to other files, run filter plug-ins and declare arrays far larger than the file, and its C library runs
-forever on some damaged files. The decoder refuses all of that; what it lets through is safe to give to h5py.
+HDF5's C library runs forever on some damaged files and cannot be interrupted within a process. `hdf5_process` is the
+program that runs there. fairmend_check decodes HDF5 with code of its own, so that no bug is common to the two.
 """
 
 from __future__ import annotations
 
 import io
-import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import numpy.typing as npt
 
 from fairmend.errors import FairmendError
-from fairmend_check.errors import CheckError as Refused
-from fairmend_check.hdf5 import Hdf5, Node
+from fairmend.network.formats.keras import hdf5_process
+
+__all__ = ["Hdf5File", "read_hdf5"]
+
+# Processor time is what an endless loop uses up: a good file of a few MB takes hundredths of a second of it.
+_CPU_SECONDS, _WALL_SECONDS, _BYTES_PER_SECOND = 2, 120, 20 * 2**20
+_MEMORY, _COPIES = 2**30, 64
+# No filter plug-ins, and no pool of threads that is never used.
+_ENVIRONMENT = {
+    "HDF5_PLUGIN_PRELOAD": "::",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+_OUT_OF_TIME = getattr(signal, "SIGXCPU", 0)
+_ENDLESS = "is a damaged HDF5 file: its library does not finish reading it"
+_AGAIN = "save the model with Keras again"
 
 
 class Hdf5File:
-    """An HDF5 file in memory, by paths from its root."""
+    """Groups, texts and arrays of an HDF5 file, by their paths from its root."""
 
-    def __init__(self, content: bytes, library: Any) -> None:
-        self._plain, self._library = Hdf5(memoryview(content)), library
+    def __init__(self, entries: Sequence[dict[str, Any]], arrays: Any, source: str) -> None:
+        self._entries = {tuple(entry["path"]): entry for entry in entries}
+        self._arrays, self._source = arrays, source
 
     def names(self, *path: str) -> list[str] | None:
-        """What the group at a path holds; None where there is no group."""
-        node = self._find(*path)
-        return None if node is None or node.links is None else list(node.links)
+        """Return what the group at a path holds; None where there is no group."""
+        names = self._find(path).get("names")
+        return None if names is None else list(names)
 
     def texts(self, name: str, *path: str) -> list[str] | None:
-        """An attribute of texts of the object at a path; None where there is none."""
-        node = self._find(*path)
-        return None if node is None else self._plain.texts(node, name)
+        """Return a text attribute of the object at a path as a list; None where there is none."""
+        texts = self._find(path).get("texts", {}).get(name)
+        return None if texts is None else list(texts)
 
     def array(self, *path: str) -> npt.NDArray[Any]:
-        """The numbers at a path."""
-        node = self._find(*path)
-        if node is None:
-            raise Refused(f"it lacks the array {'/'.join(path)[-60:]!r}")
-        values = self._plain.array(node)
-        other = np.asarray(self._library["/".join(path)][()])
-        if other.shape != values.shape or other.dtype != values.dtype or other.tobytes() != values.tobytes():
-            raise Refused(f"two readers disagree on its array {'/'.join(path)[-60:]!r}")
-        return values
+        """Return the numbers at a path."""
+        where = "/".join(path)[-80:]
+        number = self._find(path).get("array")
+        if number is None:
+            raise FairmendError(f"{self._source}: has no array {where!r}; {_AGAIN}")
+        return np.asarray(self._arrays[str(number)])
 
-    def _find(self, *path: str) -> Node | None:
-        return self._plain.find(self._plain.root, list(path))
+    def _find(self, path: tuple[str, ...]) -> dict[str, Any]:
+        for length in range(1, len(path) + 1):
+            reason = self._entries.get(path[:length], {}).get("refused")
+            if reason is not None:
+                where = "/".join(path[:length])[-80:]
+                raise FairmendError(f"{self._source}: {where!r} {reason}; {_AGAIN}")
+        return self._entries.get(path, {})
 
 
-@contextmanager
-def open_hdf5(content: bytes, source: str) -> Iterator[Hdf5File]:
-    """Yield the file in `content`; whatever makes it unreadable becomes one error."""
+def read_hdf5(content: bytes, roots: Sequence[str], source: str, attributes: Sequence[str] = ()) -> Hdf5File:
+    """Return the file in `content`: its groups `roots` and all below them, with the named text attributes.
+
+    Raise a FairmendError that names `source` for whatever makes the file unreadable.
+    """
+    seconds = _CPU_SECONDS + len(content) // _BYTES_PER_SECOND
+    request = {
+        "sys.path": sys.path,
+        "roots": list(roots),
+        "attributes": list(attributes),
+        "seconds": seconds,
+        "memory": _MEMORY + _COPIES * len(content),
+    }
     try:
-        _ = Hdf5(memoryview(content)).root
-        with h5py.File(io.BytesIO(content), "r") as library:
-            yield Hdf5File(content, library)
-    except Refused as error:
-        raise FairmendError(f"{source}: cannot be read: {error}; save the model with Keras again") from error
-    except (OSError, RuntimeError, ValueError, KeyError, TypeError, MemoryError, OverflowError, struct.error) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-        raise FairmendError(f"{source}: is a damaged HDF5 file ({reason}); save the model again") from error
+        # -I keeps modules in the current folder and in PYTHONPATH out; the child takes this process's own sys.path.
+        result = subprocess.run(
+            [sys.executable or "python", "-I", str(Path(hdf5_process.__file__)), json.dumps(request)],
+            input=content,
+            capture_output=True,
+            timeout=_WALL_SECONDS + seconds,
+            env=os.environ | _ENVIRONMENT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise FairmendError(f"{source}: {_ENDLESS}; {_AGAIN}") from error
+    except OSError as error:
+        reason = error.strerror or error
+        raise FairmendError(f"{source}: cannot start {sys.executable!r} to read the HDF5 file ({reason})") from error
+    return _parse(result, source)
+
+
+def _parse(result: subprocess.CompletedProcess[bytes], source: str) -> Hdf5File:
+    if result.returncode != 0:
+        said = result.stderr.decode(errors="replace").strip().splitlines()
+        if result.returncode == -_OUT_OF_TIME:
+            raise FairmendError(f"{source}: {_ENDLESS}; {_AGAIN}")
+        ended = f"signal {-result.returncode}" if result.returncode < 0 else (said or ["no reason given"])[-1][:200]
+        raise FairmendError(f"{source}: is a damaged HDF5 file: its library fails on it ({ended}); {_AGAIN}")
+    archive = np.load(io.BytesIO(result.stdout), allow_pickle=False)
+    answer = json.loads(archive[hdf5_process.LISTING].tobytes())
+    if "unreadable" in answer:
+        raise FairmendError(f"{source}: is not a readable HDF5 file ({answer['unreadable']}); {_AGAIN}")
+    return Hdf5File(answer["entries"], archive, source)

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 _LABELS = (TensorProto.INT64, TensorProto.STRING)
 _KEEP_VALUES = ("Cast", "Reshape", "Identity", "ArrayFeatureExtractor")
+_ML = "ai.onnx.ml"
 _INSTEAD = "convert it with one output of scores, or with skl2onnx's options={'zipmap': False}"
+_LINEAR = (
+    "a linear model, not a neural network. It is a network of one layer; in Python: fairmend.network.Network("
+    '[fairmend.network.Affine(model.coef_, model.intercept_)], []).save("model.onnx")'
+)
+_OTHER = "not a neural network; fairmend reads neural networks, such as scikit-learn's MLPClassifier"
 
 
 def scores(graph: Graph, outputs: Sequence[Any]) -> str:
@@ -30,13 +36,22 @@ def scores(graph: Graph, outputs: Sequence[Any]) -> str:
     given = _before(graph, others[0].name, ("Identity", "ZipMap"))
     for label in labels:
         chosen = graph.producer(_before(graph, label.name, _KEEP_VALUES))
+        _refuse_other_models(graph, chosen)
         largest = chosen if chosen is not None and chosen.op_type == "ArgMax" else None
         of = None if largest is None else _before(graph, largest.input[0], ("Identity",))
         if of != given or _attribute(largest, "axis", 0) not in (1, -1):
             raise FairmendError(
-                f"{graph.source}: the output {label.name!r} is not the class of the largest score; {_INSTEAD}"
+                f"{graph.source}: the output {label.name!r} is not the class of the largest score; "
+                "convert the model with one output of scores"
             )
     return _second_of_two(graph, given)
+
+
+def _refuse_other_models(graph: Graph, node: Node | None) -> None:
+    """Refuse a classifier that is one node: a linear model, a tree ensemble, a support vector machine."""
+    if node is not None and node.domain == _ML and node.op_type.endswith("Classifier"):
+        what = _LINEAR if node.op_type == "LinearClassifier" else _OTHER
+        raise FairmendError(f"{graph.source}: node {(node.name or node.op_type)!r} ({node.op_type}) is {what}")
 
 
 def _before(graph: Graph, value: str, passing: Sequence[str]) -> str:

@@ -11,7 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.chain import SUPPORTED, build
-from fairmend.network.formats.onnx.graph import Graph, refuse_external_data
+from fairmend.network.formats.onnx.external_data import load_external_data
+from fairmend.network.formats.onnx.graph import Graph
 from fairmend.network.formats.onnx.nodes import steps_of
 from fairmend.network.formats.torch.state_dict import key
 from fairmend.text import first_line
@@ -29,7 +30,7 @@ def read(path: Path, activation: Activation) -> Network:
     except Exception as error:  # protobuf's own errors among them, which carry no types to name
         raise FairmendError(f"{path}: is not a readable ONNX file ({error})") from error
     source = str(path)
-    refuse_external_data(model, source)
+    load_external_data(model, path)
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:

@@ -110,17 +110,6 @@ class Graph:
                 self._constants[node.output[0]] = value if node.op_type == "Identity" else np.transpose(value, perm)
 
 
-def refuse_external_data(model: Any, source: str) -> None:
-    """A model is one file here: what lies beside it may be lost, or be another model's."""
-    constants = [a.t for node in model.graph.node for a in node.attribute if a.HasField("t")]
-    for tensor in [*model.graph.initializer, *constants]:
-        if tensor.data_location == TensorProto.EXTERNAL:
-            raise FairmendError(
-                f"{source}: the weights ({tensor.name!r}) lie in another file; put them into the model: "
-                "torch.onnx.export(..., external_data=False), or onnx.save(onnx.load(path), path)"
-            )
-
-
 def where(node: Node) -> str:
     """A node as errors name it."""
     return f"node {node.name or node.output[0]!r} ({node.op_type})"

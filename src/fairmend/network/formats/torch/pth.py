@@ -70,11 +70,12 @@ def _load(path: Path) -> Any:
         text = str(error)
         if "TorchScript" in text:
             raise FairmendError(f"{path}: is a TorchScript archive, which is a program; {_INSTEAD}") from error
-        culprit = re.search(r"GLOBAL (\S+)|[Uu]nsupported (?:class|global|operand)\W+(\S+)", text)
+        culprit = re.search(r"GLOBAL ([\w.]+)|[Uu]nsupported (?:class|operand)\W+(\S+)", text)
         if culprit:
             raise FairmendError(
-                f"{path}: holds a pickle of more than tensors ({culprit[1] or culprit[2]}), maybe a module. "
-                f"Loading it would execute code from the file, which fairmend never does; {_INSTEAD}"
+                f"{path}: holds a pickled object ({culprit[1] or culprit[2]}), not only tensors. Loading it would run "
+                "code from the file, which fairmend never does. In Python, pass the module itself, "
+                f"fairmend.load_network(model), or {_INSTEAD}"
             ) from error
         reason = (text.strip().splitlines() or [type(error).__name__])[-1].strip()
         raise FairmendError(f"{path}: is not a readable PyTorch file ({reason}); {_INSTEAD}") from error

@@ -1,0 +1,94 @@
+"""Which module reads and writes the files of a suffix, and what to do with files and folders of other kinds."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import Any
+
+from fairmend.errors import FairmendError
+
+__all__ = ["MODULES", "check_file", "format_module"]
+
+# To support a new suffix, add a line here. The module has `read(path, activation)` and `to_bytes(network)`.
+MODULES = {
+    ".h5": "keras.h5",
+    ".hdf5": "keras.h5",
+    ".keras": "keras.archive",
+    ".nnet": "nnet",
+    ".onnx": "onnx.file",
+    ".pt": "torch.pth",
+    ".pth": "torch.pth",
+    ".safetensors": "torch.safetensors",
+}
+
+_PICKLE = (
+    "Pickles can run any code, so fairmend does not load them. "
+    'In Python: fairmend.load_network(estimator).save("model.onnx")'
+)
+_SAVED_MODEL = (
+    "is a TensorFlow SavedModel, a folder that holds a program. Load it with the code that built it and call "
+    'model.save("model.keras"), or convert it to ONNX: '
+    "python -m tf2onnx.convert --saved-model FOLDER --output model.onnx"
+)
+_MLFLOW = "is an MLflow model folder. "
+_MLFLOW_FLAVORS = {  # by their keys in the file MLmodel
+    "onnx": 'In Python: onnx.save(mlflow.onnx.load_model(FOLDER), "model.onnx")',
+    "keras": 'In Python: mlflow.keras.load_model(FOLDER).save("model.keras")',
+    "tensorflow": 'In Python: mlflow.tensorflow.load_model(FOLDER).save("model.keras")',
+    "pytorch": 'In Python: fairmend.load_network(mlflow.pytorch.load_model(FOLDER)).save("model.onnx")',
+    "sklearn": 'In Python: fairmend.load_network(mlflow.sklearn.load_model(FOLDER)).save("model.onnx")',
+}
+_MLFLOW_OTHER = 'Load the model with mlflow and save it as one file, for example model.save("model.keras")'
+_HINTS = {
+    ".pkl": _PICKLE,
+    ".pickle": _PICKLE,
+    ".joblib": _PICKLE,
+    ".pb": 'Load the TensorFlow model with the code that built it and call model.save("model.keras")',
+    ".tflite": "Give the model from which it was converted",
+}
+
+
+def format_module(path: Path, verb: str) -> Any:
+    """Return the module for the suffix of `path`; `verb` (read, write) is for the message where there is none."""
+    if verb == "read" and path.is_dir():
+        raise FairmendError(f"{path}: {_describe_folder(path)}")
+    name = MODULES.get(path.suffix.lower())
+    if name is None:
+        what = f"files with the suffix {path.suffix!r}" if path.suffix else "a file without a suffix"
+        hint = f". {_HINTS[path.suffix.lower()]}" if path.suffix.lower() in _HINTS else ""
+        raise FairmendError(f"{path}: cannot {verb} {what}; supported: {', '.join(MODULES)}{hint}")
+    return importlib.import_module(f"fairmend.network.formats.{name}")
+
+
+def check_file(path: Path) -> None:
+    """Raise an error that says what is wrong with the file itself, before a parser says it less well."""
+    if not path.exists():
+        raise FairmendError(f"{path}: no such file")
+    if path.is_file() and path.stat().st_size == 0:
+        raise FairmendError(f"{path}: the file is empty; save or download it again")
+    if not os.access(path, os.R_OK):
+        raise FairmendError(f"{path}: no permission to read the file")
+
+
+def _describe_folder(folder: Path) -> str:
+    """Say what a folder is and how to get one file from it."""
+    if (folder / "MLmodel").is_file():
+        return _MLFLOW + _mlflow_way_out(folder / "MLmodel").replace("FOLDER", repr(str(folder)))
+    if any((folder / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt", "keras_metadata.pb")):
+        return _SAVED_MODEL.replace("FOLDER", str(folder))
+    try:
+        models = sorted(file.name for file in folder.iterdir() if file.suffix.lower() in MODULES)
+    except OSError:
+        models = []
+    return f"is a directory; give the model file in it{f', for example {models[0]}' if models else ''}"
+
+
+def _mlflow_way_out(description: Path) -> str:
+    try:
+        text = description.read_text(encoding="utf-8", errors="replace")[:100_000]
+    except OSError:
+        return _MLFLOW_OTHER
+    keys = {line.strip().removesuffix(":") for line in text.splitlines() if line.startswith("  ")}
+    return next((way for flavor, way in _MLFLOW_FLAVORS.items() if flavor in keys), _MLFLOW_OTHER)

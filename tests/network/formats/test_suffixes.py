@@ -1,0 +1,71 @@
+"""Suffixes: each has a module that reads and writes; other files and folders are refused with the way out."""
+
+import os
+
+import numpy as np
+import pytest
+
+from fairmend.errors import FairmendError
+from fairmend.network import load_network
+from fairmend.network.formats.suffixes import MODULES, format_module
+from support.strategies import random_network
+
+
+@pytest.mark.parametrize("suffix", MODULES)
+def test_every_suffix_has_a_module_that_reads_and_writes(suffix, tmp_path):
+    module = format_module(tmp_path / f"MODEL{suffix.upper()}", "read")
+    assert callable(module.read)
+    assert callable(module.to_bytes)
+    assert module is format_module(tmp_path / f"m{suffix}", "write")
+
+
+@pytest.mark.parametrize("name", ["model.txt", "model", "model.pkl"])
+def test_unknown_suffixes_are_refused_by_name(name, tmp_path):
+    network = random_network(np.random.default_rng(0), 1, [])
+    for act in (lambda: load_network(tmp_path / name), lambda: network.save(tmp_path / name)):
+        with pytest.raises(FairmendError, match=r"supported: .*\.onnx"):
+            act()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_pickle_is_not_read_and_the_way_round_is_named(tmp_path):
+    path = tmp_path / "model.pkl"
+    path.write_bytes(b"\x80\x04.")
+    with pytest.raises(FairmendError, match=r"Pickles can run any code.*load_network\(estimator\)"):
+        load_network(path)
+
+
+def test_a_saved_model_folder_is_named(tmp_path):
+    (tmp_path / "saved_model.pb").write_bytes(b"\x08\x01")
+    with pytest.raises(FairmendError, match=r'TensorFlow SavedModel.*model\.save\("model\.keras"\).*tf2onnx') as caught:
+        load_network(tmp_path)
+    assert "suffix" not in str(caught.value)
+    with pytest.raises(FairmendError, match=r'\.pb.*model\.save\("model\.keras"\)'):
+        load_network(tmp_path / "saved_model.pb")
+
+
+@pytest.mark.parametrize(
+    ("flavor", "words"),
+    [
+        ("pytorch", r"load_network\(mlflow\.pytorch\.load_model\(.*\)\)\.save\(\"model\.onnx\"\)"),
+        ("sklearn", r"mlflow\.sklearn\.load_model"),
+        ("keras", r"mlflow\.keras\.load_model\(.*\)\.save\(\"model\.keras\"\)"),
+        ("tensorflow", r"mlflow\.tensorflow\.load_model"),
+        ("onnx", r"onnx\.save\(mlflow\.onnx\.load_model"),
+        ("xgboost", "save it as one file"),
+    ],
+)
+def test_an_mlflow_folder_is_named_with_the_way_for_its_flavor(flavor, words, tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "MLmodel").write_text(f"flavors:\n  {flavor}:\n    data: data\n  python_function:\n    loader: x\n")
+    with pytest.raises(FairmendError, match=f"is an MLflow model folder.*{words}"):
+        load_network(folder)
+
+
+def test_the_model_in_another_folder_is_named(tmp_path):
+    with pytest.raises(FairmendError, match=r"is a directory; give the model file in it$"):
+        load_network(tmp_path)
+    (tmp_path / "best.onnx").touch()
+    with pytest.raises(FairmendError, match=r"give the model file in it, for example best\.onnx$"):
+        load_network(tmp_path)

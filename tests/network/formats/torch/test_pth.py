@@ -1,0 +1,110 @@
+""".pth files: checkpoints and notes are read, pickles are never run."""
+
+import os
+import pickle
+import warnings
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fairmend.errors import FairmendError
+from fairmend.network import Network, load_network
+from support.strategies import random_network
+from support.torch_modules import Scorer, rows, torch_output, trained_norm
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("AC1", "13 → 16 relu → 8 relu → 1 logit"),
+        ("BM0", "16 → 64 relu → 16 relu → 1 logit"),
+        ("GC1", "20 → 50 relu → 1 logit"),
+        ("compas1", "6 → 16 relu → 8 relu → 1 logit"),
+    ],
+)
+def test_the_four_models_of_the_paper_load(shared, name, shape):
+    network = load_network(shared / "models" / f"{name}.pth")
+    assert repr(network) == f"Network({shape}, float32)"
+    module = Scorer([network.inputs, *(len(a.bias) for a in network.affines)])
+    module.load_state_dict(torch.load(shared / "models" / f"{name}.pth", map_location="cpu", weights_only=True))
+    X = rows(network.inputs)
+    assert np.allclose(network.probabilities(X), torch_output(module, X)[:, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("nested", [None, "state_dict", "model_state_dict"])
+def test_a_saved_network_loads_back_into_the_users_module(tmp_path, nested):
+    module = Scorer()
+    state = module.state_dict()
+    torch.save(state if nested is None else {nested: state, "epoch": 3}, tmp_path / "theirs.pth")
+    network = load_network(tmp_path / "theirs.pth")
+    assert network.names == ("layers.0", "layers.1", "layers.2")
+    changed = network.with_affines([*network.affines[:-1], random_network(np.random.default_rng(0), 3, []).head])
+    changed.save(tmp_path / "ours.pth")
+    module.load_state_dict(torch.load(tmp_path / "ours.pth", weights_only=True), strict=True)
+    X = rows(5)
+    assert np.allclose(changed.probabilities(X), torch_output(module, X)[:, 0], atol=1e-6)
+    # What torch then saves has lost fairmend's note, and nothing else.
+    torch.save(module.state_dict(), tmp_path / "again.pth")
+    assert load_network(tmp_path / "again.pth") == changed
+
+
+def test_a_pickled_module_is_refused_with_what_would_work(tmp_path):
+    torch.save(Scorer(), tmp_path / "m.pth")
+    way_out = r"run code from the file.*load_network\(model\).*torch\.save\(model\.state_dict\(\), path\).*ONNX"
+    with pytest.raises(FairmendError, match=rf"a pickled object \(support\.torch_modules\.Scorer\).*{way_out}"):
+        load_network(tmp_path / "m.pth")
+    torch.save(nn.Sequential(nn.Linear(1, 1)), tmp_path / "m.pth")
+    with pytest.raises(FairmendError, match=r"\(torch\.nn\.modules\.container\.Sequential\)"):
+        load_network(tmp_path / "m.pth")
+
+
+def test_a_torchscript_archive_is_refused_by_name(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit is deprecated, its archives are still about
+        torch.jit.save(torch.jit.trace(Scorer(), torch.ones(1, 5)), tmp_path / "m.pt")
+    with pytest.raises(FairmendError, match="TorchScript archive"):
+        load_network(tmp_path / "m.pt")
+
+
+class Bomb:
+    def __init__(self, target):
+        self.target = target
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.target),)
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_a_malicious_pickle_is_not_executed(tmp_path, legacy):
+    target = tmp_path / "executed"
+    if legacy:
+        (tmp_path / "m.pth").write_bytes(pickle.dumps(Bomb(target)))
+    else:
+        torch.save({"a.weight": torch.ones(1, 1), "x": Bomb(target)}, tmp_path / "m.pth")
+    with pytest.raises(FairmendError, match="run code from the file"):
+        load_network(tmp_path / "m.pth")
+    assert not target.exists()
+
+
+def test_a_note_that_is_no_text_is_not_taken_for_one(tmp_path):
+    state = OrderedDict({"a.weight": torch.ones(1, 2)})
+    state._metadata = OrderedDict(fairmend={"version": 1})
+    torch.save(state, tmp_path / "m.pth")
+    assert isinstance(load_network(tmp_path / "m.pth"), Network)
+
+
+def test_a_module_with_batch_norm_loads_the_saved_file_once_its_norms_are_identities(tmp_path):
+    """As docs/guides/onnx.md says: BatchNorm is folded into the layer beside it, so its keys are gone."""
+    module = nn.Sequential(nn.Linear(4, 6), trained_norm(6), nn.ReLU(), nn.Linear(6, 1)).eval()
+    load_network(module).save(tmp_path / "m.pth")
+    state = torch.load(tmp_path / "m.pth", weights_only=True)
+    assert list(state) == ["0.weight", "0.bias", "3.weight", "3.bias"]
+    before = torch_output(module, rows(4))
+    with pytest.raises(RuntimeError, match="Missing key"):
+        module.load_state_dict(state)
+    module[1] = nn.Identity()
+    module.load_state_dict(state)
+    assert np.allclose(torch_output(module, rows(4)), before, atol=1e-5)
