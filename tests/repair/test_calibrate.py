@@ -227,11 +227,11 @@ def test_divergence_is_an_error_that_says_what_to_do():
     ("options", "message"),
     [
         ({"steps": -1}, "steps is -1"),
-        ({"learning_rate": 0}, "learning_rate > 0"),
-        ({"fairness_weight": -0.1}, "fairness_weight >= 0"),
+        ({"learning_rate": 0}, "learning_rate is 0; give a finite number above 0"),
+        ({"fairness_weight": -0.1}, "fairness_weight is -0.1; give a finite number of 0 or more"),
         ({"batch_size": 0}, "batch_size is 0"),
-        ({"patience": 3, "batch_size": 8}, "batch_size=None"),
-        ({"bounds": "exact"}, "unknown bounds 'exact'"),
+        ({"patience": 3, "batch_size": 8}, "use it without batch_size"),
+        ({"bounds": "exact"}, 'bounds is \'exact\'; give "linear" or "interval"'),
     ],
 )
 def test_bad_options_say_what_is_wrong(options, message):

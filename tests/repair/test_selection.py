@@ -41,7 +41,7 @@ def test_a_candidate_that_fails_is_shown_with_the_reason_and_not_served(monkeypa
     monkeypatch.setattr(auto, "STRICT", (Recipe("hopeless", learning_rate=-1.0), auto.STRICT[0]))
     result = fairmend.repair(*_arguments(SPEC, 5))
     failed, served = result.candidates
-    assert "learning_rate > 0" in failed.problem
+    assert "learning_rate is -1.0" in failed.problem
     assert not failed.proven
     assert served.chosen
 
@@ -66,7 +66,7 @@ def test_a_recipe_that_loses_a_rare_class_is_not_served(monkeypatch):
     monkeypatch.setattr(auto, "TOLERANT", (constant, gentle))
     result = fairmend.repair(network, TOLERANT, X[:20], X[20:], y[20:])
     lost, kept = result.candidates
-    assert lost.agreement < kept.agreement - auto.KEEPS_ANSWERS
+    assert lost.agreement < kept.agreement - auto.KEEPS_PREDICTIONS
     assert kept.chosen
     assert len(np.unique(result.network.predict(X))) == 2
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fairmend.search.gradients import backward, forward, loss_gradient, output_gradient
 from fairmend.search.oracle import Oracle
 from fairmend.search.seeds import draw_seeds
-from fairmend.search.values import Space
+from fairmend.search.value_space import ValueSpace
 from support.search_cases import biased, people, spec
 from support.strategies import networks
 
@@ -57,7 +57,7 @@ def test_loss_rises_and_the_probability_falls_towards_the_decision(outputs):
     oracle = Oracle(biased(case, outputs), case, np.random.default_rng(0))
     V = oracle.space.values(people(case))
     X, net = oracle.space.encode(V).astype(np.float64), oracle.net.astype(np.float64)
-    answers, rows = oracle.answers(V), np.arange(len(V))
+    answers, rows = oracle.predict(V), np.arange(len(V))
 
     def chance(inputs):
         p = net.probabilities(inputs)
@@ -78,9 +78,9 @@ def test_the_most_different_neighbour_is_that_of_enumeration(case, outputs):
     oracle = Oracle(net, case, np.random.default_rng(0))
     V = oracle.space.values(people(case, rows=40))
     X = oracle.space.encode(V)
-    look = oracle.look(V)
-    others = oracle.space.encode(oracle.neighbours(V, look.partner))
-    assert np.array_equal(look.unequal, net.predict(others) != net.predict(X))
+    found = oracle.find_partners(V)
+    others = oracle.space.encode(oracle.neighbours(V, found.partner))
+    assert np.array_equal(found.unequal, net.predict(others) != net.predict(X))
     rows, points = zip(*case.points(X), strict=True)
     rows, points = np.concatenate(rows), np.concatenate(points)
     logits, own = net.logits(points).reshape(len(points), -1), net.predict(X)
@@ -88,32 +88,32 @@ def test_the_most_different_neighbour_is_that_of_enumeration(case, outputs):
         mine = logits[rows == i]
         k = own[i]
         leads = mine[:, 0] * (2 * k - 1) if outputs == 1 else mine[:, k] - np.delete(mine, k, axis=1).max(axis=1)
-        assert look.unequal[i] == (net.predict(points[rows == i]) != k).any()
-        deepest = leads.min() if look.unequal[i] else leads[np.abs(leads - look.own[i]).argmax()]
-        assert look.theirs[i] == pytest.approx(deepest, abs=1e-4)
+        assert found.unequal[i] == (net.predict(points[rows == i]) != k).any()
+        deepest = leads.min() if found.unequal[i] else leads[np.abs(leads - found.own[i]).argmax()]
+        assert found.theirs[i] == pytest.approx(deepest, abs=1e-4)
 
 
 def test_values_and_encoding_are_inverse_and_every_move_is_valid(case):
-    space, rng = Space(case, np.float32), np.random.default_rng(0)
+    space, rng = ValueSpace(case, np.float32), np.random.default_rng(0)
     V = space.values(people(case))
     assert space.values(space.encode(V)) == pytest.approx(V, abs=1e-5)
     free = np.flatnonzero(space.free)
     for moved in (
-        space.stepped(V, rng.choice(free, len(V)), rng),
-        space.drawn(V, np.broadcast_to(space.free, V.shape), rng),
+        space.take_random_step(V, rng.choice(free, len(V)), rng),
+        space.redraw(V, np.broadcast_to(space.free, V.shape), rng),
         space.clip(V + space.ascent(V, rng.normal(size=(len(V), case.width)))),
     ):
         case.as_inputs(space.encode(moved))
         assert np.array_equal(moved[:, ~space.free], V[:, ~space.free])
         assert (moved != V).any()
-    steps = np.abs(space.stepped(V, rng.choice(free, len(V)), rng) - V)
+    steps = np.abs(space.take_random_step(V, rng.choice(free, len(V)), rng) - V)
     plain = [i for i in free if case.features[i].kind == "integer"]
     assert set(np.unique(steps[:, plain])) <= {0.0, 1.0}
 
 
 def test_a_one_hot_group_moves_to_the_category_with_the_largest_derivative():
     case = spec()
-    space = Space(case, np.float32)
+    space = ValueSpace(case, np.float32)
     V = np.zeros((2, 6))
     V[1, 2] = 2
     G = np.zeros((2, case.width))
@@ -124,7 +124,7 @@ def test_a_one_hot_group_moves_to_the_category_with_the_largest_derivative():
 
 def test_keys_tell_apart_what_is_not_protected_and_nothing_else():
     case = spec()
-    space = Space(case, np.float32)
+    space = ValueSpace(case, np.float32)
     V = space.values(people(case, rows=3000))
     kept = np.delete(V, 1, axis=1)
     assert len(np.unique(space.keys(V))) == len(np.unique(kept, axis=0))
@@ -135,7 +135,7 @@ def test_keys_tell_apart_what_is_not_protected_and_nothing_else():
 
 def test_whole_numbers_have_keys_of_their_own():
     case = spec(one_hot=False)
-    space = Space(case, np.float32)
+    space = ValueSpace(case, np.float32)
     grid = np.array(np.meshgrid(*[np.arange(20.0)] * 3)).reshape(3, -1).T
     V = np.zeros((len(grid), 6))
     V[:, [0, 2, 3]] = grid

@@ -11,9 +11,9 @@ import fairmend
 from fairmend import FairmendError, Feature, Spec
 from fairmend.audit.unequal import find_unequal, sample_unequal
 from fairmend.network import Affine, Network
-from fairmend.repair.baselines.finetune import cross_entropy, fine_tune, logits
-from fairmend.repair.baselines.neighbours import different_pairs, flipped, random_neighbours
-from fairmend.repair.baselines.train import BASELINES
+from fairmend.repair.baselines.finetune import compute_logits, cross_entropy, fine_tune
+from fairmend.repair.baselines.neighbours import draw_neighbours, find_different_pairs, flip_protected
+from fairmend.repair.baselines.run import BASELINES
 from support.blind_cases import SPEC, TOLERANT, case
 from support.cli_case import Case
 from support.strategies import random_network
@@ -41,7 +41,7 @@ def trained(which, outputs):
     rows, labels = torch.tensor(X), torch.tensor(y)
 
     def losses(layers, step):
-        return None, cross_entropy(logits(layers, start, rows), labels)
+        return None, cross_entropy(compute_logits(layers, start, rows), labels)
 
     network, _ = fine_tune(start, losses, len(X), steps=400, learning_rate=0.01)
     return network, X[:40], X[40:240], y[40:240]
@@ -131,12 +131,12 @@ def test_a_network_that_is_blind_already_stays_proven_under_care():
 
 def test_grft_takes_pairs_that_are_given_and_closes_them():
     network, spec, X_repair, X_cal, y_cal = arguments("several and one-hot")
-    rows, others, _ = different_pairs(network, spec, X_cal, np.random.default_rng(0), per_row=1)
+    rows, others, _ = find_different_pairs(network, spec, X_cal, np.random.default_rng(0), per_row=1)
     pairs = X_cal[rows], others
     result = fairmend.repair(network, spec, X_repair, X_cal, y_cal, method="grft", pairs=pairs)
     before, after = (np.abs(net.logits(pairs[0]) - net.logits(pairs[1])).mean() for net in (network, result.network))
     assert after < before / 2
-    with pytest.raises(FairmendError, match="pairs are for method 'grft'"):
+    with pytest.raises(FairmendError, match="pairs: method flip does not use it; use method grft"):
         fairmend.repair(network, spec, X_repair, X_cal, y_cal, method="flip", pairs=pairs)
     with pytest.raises(FairmendError, match="two arrays of one shape"):
         fairmend.repair(network, spec, X_repair, X_cal, y_cal, method="grft", pairs=(others, others[:-1]))
@@ -174,7 +174,7 @@ def test_neighbours_lie_in_the_neighbourhood(which):
     spec = SPECS[which]
     X, rng = spec.sample_inputs(300, np.random.default_rng(0)), np.random.default_rng(1)
     lower, upper = spec.regions(X).hull()
-    for points in (random_neighbours(spec, X, rng), flipped(spec, X, rng)):
+    for points in (draw_neighbours(spec, X, rng), flip_protected(spec, X, rng)):
         assert (lower <= points).all()
         assert (points <= upper).all()
         assert (spec.as_inputs(points) == points).all()  # one-hot groups are one-hot
@@ -187,7 +187,7 @@ def test_flipped_copies_differ_in_protected_features_and_in_nothing_else(which):
     protected = np.zeros(spec.width, dtype=bool)
     for feature in spec.protected:
         protected[spec.columns(feature.name)] = True
-    copies = flipped(spec, X, np.random.default_rng(1))
+    copies = flip_protected(spec, X, np.random.default_rng(1))
     assert (copies[:, ~protected] == X[:, ~protected]).all()
     assert (copies[:, protected] != X[:, protected]).any(axis=1).all()
 
@@ -195,7 +195,7 @@ def test_flipped_copies_differ_in_protected_features_and_in_nothing_else(which):
 @pytest.mark.parametrize("spec", [SPEC, TOLERANT])
 def test_idi_pairs_are_idi_pairs_and_come_first(spec):
     network, X, *_ = case(spec, 1)
-    rows, others, idi = different_pairs(network, spec, X, np.random.default_rng(0))
+    rows, others, idi = find_different_pairs(network, spec, X, np.random.default_rng(0))
     assert ((network.predict(X)[rows] != network.predict(others)) == idi).all()
     assert set(rows[idi]).isdisjoint(rows[~idi])
     assert set(rows[idi]) <= set(np.flatnonzero(unequal(network, spec, X).rows)) or not spec.finite

@@ -161,7 +161,7 @@ def test_no_parameter_changes_by_more_than_the_limit(search, outputs):
 def test_an_impossible_limit_says_so(search):
     h = np.array([[1.0], [-1.0]])
     features = Points(h, h, np.zeros(2, dtype=np.int64), 1)
-    with pytest.raises(FairmendError, match=r"within 0\.001 gives all 1 regions one answer.*delta_limit"):
+    with pytest.raises(FairmendError, match=r"within 0\.001 gives each of the 1 regions one prediction.*delta_limit"):
         repair_head(np.array([[5.0]]), np.zeros(1), features, delta_limit=0.001, search=search)
 
 
@@ -288,11 +288,11 @@ def test_progress_counts_satisfied_regions(search):
     ("options", "message"),
     [
         ({"margin": 0}, "margin is 0"),
-        ({"margin": -1.0}, "must be positive"),
-        ({"margin": math.nan}, "must be positive"),
-        ({"margin": np.array([1e-6] * 5 + [0.0])}, "must be positive"),
+        ({"margin": -1.0}, "give a number above 0"),
+        ({"margin": math.nan}, "give a number above 0"),
+        ({"margin": np.array([1e-6] * 5 + [0.0])}, "give a number above 0"),
         ({"search": "guess"}, "search 'guess'"),
-        ({"search": "branch", "solver": "scip"}, "'branch' needs 'highs'"),
+        ({"search": "branch", "solver": "scip"}, "use 'branch' with 'highs'"),
         ({"solver": "cplex"}, "unknown solver 'cplex'"),
     ],
 )
