@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from fairmend.repair.baselines.neighbours import draw_neighbours, find_different_pairs, flip_protected
-from support.baseline_cases import SPECS, unequal
-from support.blind_cases import SPEC, TOLERANT, case
+from support.baseline_cases import SPECS, arguments, unequal
 
 
 @pytest.mark.parametrize("which", SPECS)
@@ -31,9 +30,9 @@ def test_flipped_copies_differ_in_protected_features_and_in_nothing_else(which):
     assert (copies[:, protected] != X[:, protected]).any(axis=1).all()
 
 
-@pytest.mark.parametrize("spec", [SPEC, TOLERANT])
-def test_idi_pairs_are_idi_pairs_and_come_first(spec):
-    network, X, *_ = case(spec, 1)
+@pytest.mark.parametrize("which", SPECS)
+def test_idi_pairs_are_idi_pairs_and_come_first(which):
+    network, spec, X, *_ = arguments(which)
     rows, others, idi = find_different_pairs(network, spec, X, np.random.default_rng(0))
     assert ((network.predict(X)[rows] != network.predict(others)) == idi).all()
     assert idi.any()
