@@ -27,7 +27,8 @@ from fairmend.network import Network
 from fairmend.repair.baselines.care import care
 from fairmend.repair.baselines.flip import flip
 from fairmend.repair.baselines.grft import grft
-from fairmend.repair.task import Step2, make_task
+from fairmend.repair.options import HeadOptions
+from fairmend.repair.task import prepare_task
 
 FARTHEST = 20.0
 FUNCTIONS: dict[str, Callable[..., tuple[Network, Any]]] = {"flip": flip, "grft": grft, "care": care}
@@ -67,7 +68,7 @@ def main() -> int:
     if unknown:
         sys.exit(f"no baseline: {', '.join(sorted(unknown))}; there are {', '.join(VARIANTS)}")
     all_settings = [settings.setting(name) for name in names("single")]
-    tasks = [(s, make_task(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal, Step2(), 0)) for s in all_settings]
+    tasks = [(s, prepare_task(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal, HeadOptions(), 0)) for s in all_settings]
     table = Table(title="mean over the 9 settings with one protected attribute")
     for heading in ("method", "choice", "drop of IDI-D %", "paper's", "accuracy"):
         table.add_column(heading, justify="left" if heading in ("method", "choice") else "right")

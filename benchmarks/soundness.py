@@ -30,6 +30,7 @@ from fairmend.bounds.rigorous import rigorous_bounds, rigorous_point_logits
 from fairmend.network import Activation, Affine
 from fairmend.repair.head.features import Linear
 from fairmend.repair.head.solve import repair_head
+from fairmend.repair.options import has_tolerances
 
 ACTIVATIONS = [
     Activation("relu"),
@@ -118,6 +119,8 @@ class Campaign:
         method, features = str(self.rng.choice(["prof", "prof", "blind"])), str(self.rng.choice(["linear", "points"]))
         X_cal = spec.sample_inputs(12, self.rng)
         labels = network.predict(X_cal)
+        if method == "blind" and not has_tolerances(spec):
+            features = None  # blindness is the whole proof there, and blind refuses the option
         result = fairmend.repair(network, spec, X, X_cal, labels, method=method, features=features, steps=3)
         suffix = str(self.rng.choice(["onnx", "safetensors", "pth"]))
         files = {"model": self.folder / f"model.{suffix}", "certificate": self.folder / "certificate.json"}

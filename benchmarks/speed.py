@@ -23,7 +23,7 @@ import settings
 from fairmend.repair.calibrate import calibrate
 from fairmend.repair.head.dual import Dual
 from fairmend.repair.head.features import Linear
-from fairmend.repair.head.solve import HeadRepair, repair_head
+from fairmend.repair.head.solve import HeadSolution, repair_head
 
 ORIGINAL = {"margin": 1e-6, "delta_limit": 3.0}
 DUAL_SECONDS = 300.0
@@ -48,7 +48,7 @@ def paper_settings(console: Console) -> None:
         s = settings.setting(name)
         regions = s.spec.regions(s.X_repair)
         calibrated, step1 = settings.timed(lambda s=s, regions=regions: calibrate(s.network, regions, s.X_cal, s.y_cal))
-        head, step2 = settings.timed(lambda network=calibrated.network, regions=regions: ours(network, regions))
+        head, head_options = settings.timed(lambda network=calibrated.network, regions=regions: ours(network, regions))
         weight, bias = calibrated.network.head.weight, calibrated.network.head.bias
         dual, dual_seconds = settings.timed(
             lambda network=calibrated.network, regions=regions, weight=weight, bias=bias: Dual.from_network(
@@ -64,9 +64,9 @@ def paper_settings(console: Console) -> None:
         theirs = s.original["seconds_step1"], s.original["seconds_step2_dual"]
         ratios.append(sum(theirs) / total)
         step1_ratios.append(theirs[0] / step1)
-        dual_ratios.append(dual_seconds / step2)
+        dual_ratios.append(dual_seconds / head_options)
         table.add_row(
-            name, f"{step1:.3f}", f"{theirs[0]:.2f}", f"{step2:.4f}", f"{dual_seconds:.3f}", f"{theirs[1]:.2f}",
+            name, f"{step1:.3f}", f"{theirs[0]:.2f}", f"{head_options:.4f}", f"{dual_seconds:.3f}", f"{theirs[1]:.2f}",
             f"{total:.3f}", f"{sum(theirs):.2f}", f"{ratios[-1]:.1f}",
         )  # fmt: skip
     console.print(table)
@@ -78,7 +78,7 @@ def paper_settings(console: Console) -> None:
         console.print(f"{what}: median {statistics.median(values):.1f} times faster, least {min(values):.1f}")
 
 
-def ours(network: fairmend.Network, regions: object) -> HeadRepair:
+def ours(network: fairmend.Network, regions: object) -> HeadSolution:
     """Bounds and search together: all of step 2."""
     return repair_head(network.head.weight, network.head.bias, Linear.from_network(network, regions), **ORIGINAL)
 
@@ -94,7 +94,7 @@ def large(console: Console) -> None:
         calibrated, step1 = settings.timed(
             lambda s=s, regions=regions: calibrate(s.network, regions, s.X_cal, s.y_cal), 1
         )
-        head, step2 = settings.timed(lambda network=calibrated.network, regions=regions: ours(network, regions))
+        head, head_options = settings.timed(lambda network=calibrated.network, regions=regions: ours(network, regions))
         dual_text, ratio = "not tried", ""
         if name != "adult-race":
             weight, bias = calibrated.network.head.weight, calibrated.network.head.bias
@@ -105,10 +105,10 @@ def large(console: Console) -> None:
             seconds = time.perf_counter() - started
             agrees = dual.objective is not None and abs(dual.objective - head.objective) < 1e-6
             dual_text = f"{seconds:.2f} ({'same optimum' if agrees else dual.status.value})"
-            ratio = f"{seconds / step2:.0f}"
+            ratio = f"{seconds / head_options:.0f}"
         table.add_row(
             name, f"{count}", f"{step1:.2f}", f"{head.objective:.6f}", f"{head.gap:.2g}", f"{head.solves}",
-            f"{step2:.3f}", dual_text, ratio,
+            f"{head_options:.3f}", dual_text, ratio,
         )  # fmt: skip
     console.print(table)
 

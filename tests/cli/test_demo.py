@@ -15,7 +15,7 @@ from fairmend.network import load_network
 from fairmend.spec import Spec
 from fairmend.tables import read_table
 
-SMALL = {"rows": 600, "epochs": 8, "repair_rows": 20, "calibration_rows": 100, "steps": 20}
+SMALL = {"rows": 600, "epochs": 8, "repair_rows": 20, "calibration_rows": 100}
 
 
 def test_the_population_is_seeded_and_fits_its_spec():

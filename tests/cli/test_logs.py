@@ -31,7 +31,7 @@ def test_nothing_is_logged_unless_asked(case):
 def test_v_says_what_is_done_and_vv_says_more(case):
     once, twice = case.repair("-v"), case.repair("-vv")
     for words in ("read Network(", "read Spec(", "rows of 6 columns", "step 1: 10 steps", "step 2: 20 regions",
-                  "re-check, attempt 1", "wrote ", "ended after"):  # fmt: skip
+                  "proof, attempt 1", "wrote ", "ended after"):  # fmt: skip
         assert words in once.stderr, words
     assert " DEBUG " not in once.stderr
     assert " DEBUG " in twice.stderr

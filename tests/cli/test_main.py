@@ -268,7 +268,7 @@ def read_until(terminal, words, seconds=120):
 def test_auto_shows_what_it_tried_and_its_certificate_is_valid(case):
     result = case.repair(method="auto")
     assert result.exit_code == 0, result.output
-    assert "What auto tried" in result.output
+    assert "Recipes that auto tried" in result.output
     assert "→ blind" in " ".join(result.output.split())
     assert "The certificate is valid" in result.output
     checked = run("check", str(case.out / "certificate.json"), str(case.out / "model.onnx"))

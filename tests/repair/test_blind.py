@@ -5,7 +5,14 @@ import pytest
 
 import fairmend
 from fairmend.metrics import balanced_accuracy
-from fairmend.repair.blind import blind, blind_columns, fold, hide, is_blind, references
+from fairmend.repair.blind import (
+    blind_at_best_reference,
+    fold_columns,
+    is_blind,
+    protected_columns_of,
+    reference_values,
+    zero_columns,
+)
 from support.blind_cases import SPEC, TOLERANT, case
 
 
@@ -14,7 +21,7 @@ from support.blind_cases import SPEC, TOLERANT, case
 def test_no_protected_value_whatever_changes_a_bit_of_the_output(activation, outputs):
     network, X_repair, X_cal, y_cal = case(SPEC, 1, outputs, activation)
     result = fairmend.repair(network, SPEC, X_repair, X_cal, y_cal, method="blind")
-    columns = blind_columns(SPEC)
+    columns = protected_columns_of(SPEC)
     assert result.blind
     rng = np.random.default_rng(5)
     X = SPEC.sample_inputs(500, rng)
@@ -25,33 +32,33 @@ def test_no_protected_value_whatever_changes_a_bit_of_the_output(activation, out
 
 def test_folding_a_value_is_seeing_that_value():
     network, _, X, _ = case(SPEC, 2)
-    columns = blind_columns(SPEC)
+    columns = protected_columns_of(SPEC)
     assert columns == [0, 2, 3, 4]
     reference = np.array([0.5, 0, 1, 0], np.float32)
     seen = X.copy()
     seen[:, columns] = reference
-    assert np.allclose(fold(network, columns, reference).logits(X), network.logits(seen), atol=1e-5)
+    assert np.allclose(fold_columns(network, columns, reference).logits(X), network.logits(seen), atol=1e-5)
 
 
 def test_the_reference_is_the_one_that_keeps_most_on_the_calibration_set():
     network, _, X, y = case(SPEC, 3)
-    columns = blind_columns(SPEC)
-    chosen = balanced_accuracy(y, blind(network, SPEC, X, y).predict(X))
-    for reference in references(SPEC, X):
-        assert chosen >= balanced_accuracy(y, fold(network, columns, reference).predict(X)) - 0.02
+    columns = protected_columns_of(SPEC)
+    chosen = balanced_accuracy(y, blind_at_best_reference(network, SPEC, X, y).predict(X))
+    for reference in reference_values(SPEC, X):
+        assert chosen >= balanced_accuracy(y, fold_columns(network, columns, reference).predict(X)) - 0.02
 
 
 def test_references_are_possible_values_after_the_mean():
     _, _, X, _ = case(SPEC, 4)
-    found = references(SPEC, X)
-    assert np.allclose(found[0], X[:, blind_columns(SPEC)].mean(axis=0))
+    found = reference_values(SPEC, X)
+    assert np.allclose(found[0], X[:, protected_columns_of(SPEC)].mean(axis=0))
     assert len(found) <= 1 + 1024
     assert (found[1:, 1:].sum(axis=1) == 1).all()
 
 
 def test_training_keeps_the_zeros_and_teaching_changes_fewer_answers_than_folding():
     network, X_repair, X_cal, y_cal = case(SPEC, 6, rows=400)
-    columns = blind_columns(SPEC)
+    columns = protected_columns_of(SPEC)
     folded = fairmend.repair(network, SPEC, X_repair, X_cal, y_cal, method="blind", steps=0)
     taught = fairmend.repair(network, SPEC, X_repair, X_cal, y_cal, method="blind", steps=300)
     assert is_blind(folded.network, columns)
@@ -62,7 +69,7 @@ def test_training_keeps_the_zeros_and_teaching_changes_fewer_answers_than_foldin
 
 def test_hidden_columns_are_zero_and_the_rest_is_untouched():
     X = np.arange(12, dtype=np.float32).reshape(3, 4)
-    hidden = hide(X, [1, 3])
+    hidden = zero_columns(X, [1, 3])
     assert not hidden[:, [1, 3]].any()
     assert np.array_equal(hidden[:, [0, 2]], X[:, [0, 2]])
     assert X[0, 1] == 1

@@ -1,4 +1,4 @@
-"""auto serves a proven network, the one that keeps most of the model, and shows what else there was."""
+"""auto selects the proven network that keeps most of the model, and reports every recipe that it tried."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,9 @@ import fairmend
 from fairmend import FairmendError, Network
 from fairmend.network import Activation, Affine
 from fairmend.repair import selection as auto
-from fairmend.repair.recipe import Recipe
+from fairmend.repair.options import HeadOptions
+from fairmend.repair.recipe import Recipe, run_recipe
+from fairmend.repair.task import Deadline, prepare_task
 from support.blind_cases import SPEC, TOLERANT, case
 
 
@@ -37,22 +39,22 @@ def test_the_same_seed_gives_the_same_network_and_table():
     assert first.candidates == second.candidates
 
 
-def test_a_candidate_that_fails_is_shown_with_the_reason_and_not_served(monkeypatch):
+def test_a_candidate_that_fails_is_reported_with_the_reason_and_not_selected(monkeypatch):
     monkeypatch.setattr(auto, "STRICT", (Recipe("hopeless", learning_rate=-1.0), auto.STRICT[0]))
     result = fairmend.repair(*_arguments(SPEC, 5))
-    failed, served = result.candidates
-    assert "learning_rate > 0" in failed.problem
+    failed, selected = result.candidates
+    assert "learning_rate is -1.0" in failed.problem
     assert not failed.proven
-    assert served.chosen
+    assert selected.chosen
 
 
 def test_where_nothing_can_be_proven_the_first_reason_is_given(monkeypatch):
     monkeypatch.setattr(auto, "STRICT", (Recipe("hopeless", learning_rate=-1.0),))
-    with pytest.raises(FairmendError, match=r"no recipe gave a proven repair.*learning_rate"):
+    with pytest.raises(FairmendError, match=r"no recipe gave a proven repair; first failure: learning_rate"):
         fairmend.repair(*_arguments(SPEC, 5))
 
 
-def test_a_recipe_that_loses_a_rare_class_is_not_served(monkeypatch):
+def test_a_recipe_that_loses_a_rare_class_is_not_selected(monkeypatch):
     """The rare answer is given to 1 row in 20: labels of 60 rows would hardly notice that it is gone."""
     weight = np.array([[0.0, 4.0, 0.0], [0.3, 0.0, 0.1]], np.float32)
     head = Affine(np.array([[1.0, 0.05]], np.float32), np.array([-10.5], np.float32))
@@ -66,7 +68,7 @@ def test_a_recipe_that_loses_a_rare_class_is_not_served(monkeypatch):
     monkeypatch.setattr(auto, "TOLERANT", (constant, gentle))
     result = fairmend.repair(network, TOLERANT, X[:20], X[20:], y[20:])
     lost, kept = result.candidates
-    assert lost.agreement < kept.agreement - auto.KEEPS_ANSWERS
+    assert lost.agreement < kept.agreement - auto.KEEPS_PREDICTIONS
     assert kept.chosen
     assert len(np.unique(result.network.predict(X))) == 2
 
@@ -80,3 +82,65 @@ def test_one_calibration_row_cannot_be_split():
 def _arguments(spec, seed):
     network, X_repair, X_cal, y_cal = case(spec, seed)
     return network, spec, X_repair, X_cal, y_cal
+
+
+class Clock:
+    """A clock that moves on by one second each time it is read."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        self.now += 1
+        return self.now
+
+
+def _timed(limit):
+    network, spec, *rows = _arguments(SPEC, 5)
+    return prepare_task(network, spec, *rows, HeadOptions(time_limit=limit), 0, Deadline(limit, Clock()))
+
+
+def test_recipes_that_have_no_time_left_do_not_run_and_say_so(monkeypatch):
+    runs = []
+
+    def counted(recipe, task, progress=None):
+        runs.append(recipe.name)
+        return run_recipe(recipe, task, progress)
+
+    monkeypatch.setattr(auto, "run_recipe", counted)
+    # A recipe without step 2 reads the clock five times: before its run, and before each of the four folds.
+    _, candidates = auto.select_repair(_timed(11.5))
+    assert [candidate.proven for candidate in candidates] == [True, True, *[False] * 4]
+    assert all(candidate.problem.startswith("time limit: 11.5 s") for candidate in candidates[2:])
+    assert runs == [auto.STRICT[0].name] * 5 + [auto.STRICT[1].name] * 5 + [auto.STRICT[2].name]
+    assert sum(candidate.chosen for candidate in candidates) == 1
+    assert all(candidate.reason for candidate in candidates)
+
+
+def test_a_time_limit_that_ends_before_anything_is_proven_is_an_error():
+    with pytest.raises(FairmendError, match=r"no recipe gave a proven repair within the time limit of 3 s; allow more"):
+        auto.select_repair(_timed(3))
+
+
+def test_the_time_limit_is_one_for_the_whole_call():
+    with pytest.raises(FairmendError, match="within the time limit of 1e-09 s"):
+        fairmend.repair(*_arguments(SPEC, 5), time_limit=1e-9)
+
+
+def test_the_figures_of_a_candidate_come_from_the_rows_that_they_name(monkeypatch):
+    """Accuracy and changes are cross-fitted; agreement and unequal treatment are those of the returned network."""
+    recipe = Recipe("prof", steps=30)
+    monkeypatch.setattr(auto, "TOLERANT", (recipe,))
+    network, spec, X_repair, X_cal, y_cal = _arguments(TOLERANT, 2)
+    result = fairmend.repair(network, spec, X_repair, X_cal, y_cal)
+    task = prepare_task(network, spec, X_repair, X_cal, y_cal, HeadOptions(), 0)
+    attempt = run_recipe(recipe, task)
+    assert result.network == attempt.network
+    (candidate,) = result.candidates
+    held_out = np.empty(len(y_cal), np.int64)
+    for fold in auto._folds(task):
+        rest = np.setdiff1d(np.arange(len(y_cal)), fold)
+        held_out[fold] = run_recipe(recipe, task.with_calibration_rows(rest)).network.predict(X_cal[fold])
+    assert candidate.accuracy == np.mean(held_out == y_cal)
+    assert candidate.changed == np.mean(held_out != network.predict(X_cal))
+    assert candidate.unfair_rate == auto._unfair_rate(attempt.network, task)

@@ -78,6 +78,8 @@ class Case:
             "--method": "prof",
             "--steps": 10,
         } | {f"--{name.replace('_', '-')}": value for name, value in replaced.items() if name != "model"}
+        if options["--method"] == "auto" and "steps" not in replaced:
+            del options["--steps"]  # auto chooses its own, and refuses it
         flat = [str(part) for option in options.items() for part in option]
         return ["repair", str(replaced.get("model", self.model)), *flat, *map(str, more)]
 

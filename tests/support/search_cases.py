@@ -58,3 +58,11 @@ def blind(spec, outputs=1):
 
 def people(spec, rows=150, seed=1):
     return spec.sample_inputs(rows, np.random.default_rng(seed))
+
+
+SPECS = {
+    "one-hot": spec(),
+    "several in order": spec(protected=("age", "sex"), one_hot=False),
+    "several": spec(protected=("sex", "job")),
+    "tolerance": spec(protected=("age",), tolerance=2),
+}

@@ -142,9 +142,9 @@ def comparison_table(comparison: RepairComparison, title: str) -> Table:
 
 
 def candidates_table(candidates: Sequence[Candidate]) -> Table:
-    """Return what auto tried: figures on calibration rows that the recipe did not see."""
+    """Return the recipes that auto tried, with their figures."""
     table = Table(
-        title="What auto tried, judged on calibration rows it held back",
+        title="Recipes that auto tried",
         title_justify="left",
         title_style="bold",
         box=SIMPLE_HEAD,
@@ -161,6 +161,11 @@ def candidates_table(candidates: Sequence[Candidate]) -> Table:
             *(percent(figure) if candidate.proven else "–" for figure in figures),
             style="bold green" if candidate.chosen else "",
         )
+    table.caption = (
+        "balanced, changed: on calibration rows that were held back from the recipe; "
+        "unfair: the repaired network, on all calibration rows and uniform samples"
+    )
+    table.caption_justify = "left"
     return table
 
 

@@ -50,7 +50,7 @@ def run_demo(
     repair_rows: int = 100,
     calibration_rows: int = 500,
     method: str = "auto",
-    steps: int = 200,
+    steps: int | None = None,
 ) -> None:
     """Make a population, train on it, show whom the network wrongs, repair it, and write the folder `out`."""
     check_folder(out, list(FILES))

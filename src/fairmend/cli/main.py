@@ -68,30 +68,30 @@ def main() -> None:
 @click.option(
     "--bounds",
     type=click.Choice(["linear", "interval"]),
-    default="linear",
-    show_default=True,
+    show_default="linear",
     help="Bounds that calibration tightens.",
 )
 @click.option(
     "--margin",
     type=_POSITIVE,
-    default=1e-6,
-    show_default=True,
+    show_default="1e-06",
     help="By how much every repair input must clear the decision.",
 )
 @click.option(
     "--solver",
     type=click.Choice(["highs", "scip", "gurobi"]),
-    default="highs",
-    show_default=True,
+    show_default="highs",
     help="Solver of the mixed-integer program.",
 )
-@click.option("--time-limit", type=_POSITIVE, help="Seconds for the solver; then the best change so far.")
+@click.option(
+    "--time-limit",
+    type=_POSITIVE,
+    help="Seconds for the whole repair. The solver stops with its best change, and auto runs no further recipe.",
+)
 @click.option(
     "--gap",
     type=click.FloatRange(0, 1),
-    default=0.0,
-    show_default=True,
+    show_default="0.0",
     help="Relative gap at which the solver may stop.",
 )
 @_activation

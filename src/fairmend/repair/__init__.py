@@ -1,8 +1,9 @@
-"""Repairs: step 1 (`calibrate`), step 2 (`features`, `head`) and the re-check (`proof`).
+"""Repair networks.
 
-`recipe` puts them together, `auto` chooses among recipes, `methods` holds the public call.
+`run` holds the public call and `options` its options. `blind`, `calibrate` (step 1) and `head` (step 2) are the stages;
+`recipe` combines them, and `selection` is the method `auto`. `baselines` holds the methods of other papers.
 
-Light to import: `fairmend.repair` is also the public function, and PyTorch is only needed once it runs.
+Importing this package does not load PyTorch: `fairmend.repair` is also the public function, and only a call needs it.
 """
 
 from typing import Any

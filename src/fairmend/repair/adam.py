@@ -1,7 +1,7 @@
 """Adam (Kingma and Ba, 2015) on one flat tensor, with PyTorch's defaults.
 
-`torch.optim` does the same, but its first use imports PyTorch's compiler: a second that nobody needs who repairs a
-network of a thousand weights. A test holds the two together.
+`torch.optim` does the same, but its first use imports PyTorch's compiler, which takes a second: longer than the repair
+of a small network. A test compares the two.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 class Adam:
-    """Steps of ``parameters`` against their ``.grad``, in place."""
+    """Moves ``parameters`` against their ``.grad``, in place."""
 
     def __init__(
         self, parameters: Tensor, learning_rate: float, betas: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-8
@@ -25,7 +25,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self) -> None:
-        """One step; the gradient is cleared."""
+        """Take one step and clear the gradient."""
         gradient = self.parameters.grad
         if gradient is None:
             raise RuntimeError("Adam needs a gradient: call backward() first")

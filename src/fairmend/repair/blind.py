@@ -1,8 +1,8 @@
-"""Blindness: fold a fixed value of the protected columns into the first bias, and set their weights to zero.
+"""Blind a network: fold fixed values of the protected columns into the first bias, and set their weights to zero.
 
-The output then does not depend on them at all, for every input there is: nothing has to be searched, solved or sampled
-to see it. What it costs is what the network knew only from these columns; which value is folded in decides how much of
-the rest stays, and the calibration set chooses it.
+The output then does not depend on these columns, for every input. The weights alone show it: there is nothing to
+search, to solve or to sample. The price is what the network learnt from these columns only. The values that are folded
+in decide how much of the rest stays, and the calibration set selects them.
 """
 
 from __future__ import annotations
@@ -18,29 +18,38 @@ from fairmend.network import Affine, Network
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 
-MOST_REFERENCES = 1024
-"""More combinations of protected values than this are not all tried: an even choice of each feature's is."""
+__all__ = [
+    "blind_at_best_reference",
+    "fold_columns",
+    "is_blind",
+    "protected_columns_of",
+    "reference_values",
+    "zero_columns",
+]
+
+_MOST_REFERENCES = 1024
+"""With more combinations of protected values than this, evenly spaced values of each feature are tried."""
 
 
-def blind_columns(spec: Spec) -> list[int]:
-    """The network's inputs that hold protected features."""
+def protected_columns_of(spec: Spec) -> list[int]:
+    """Return the network's input columns that hold protected features."""
     return [column for feature in spec.protected for column in range(*spec.columns(feature.name).indices(spec.width))]
 
 
 def is_blind(network: Network, columns: list[int]) -> bool:
-    """Whether the first layer's weights are exactly 0 there."""
+    """Return whether the first layer's weights of these columns are exactly 0."""
     return not network.affines[0].weight[:, columns].any()
 
 
-def hide(X: FloatArray, columns: list[int]) -> FloatArray:
-    """X with zeros in these columns: what a blind network sees, and what keeps its zero weights at zero in training."""
-    hidden = X.copy()
-    hidden[:, columns] = 0
-    return hidden
+def zero_columns(X: FloatArray, columns: list[int]) -> FloatArray:
+    """Return X with zeros in these columns: training on it leaves weights that are zero at zero."""
+    zeroed = X.copy()
+    zeroed[:, columns] = 0
+    return zeroed
 
 
-def fold(network: Network, columns: list[int], reference: FloatArray) -> Network:
-    """The network that always sees ``reference (len(columns),)`` in these columns."""
+def fold_columns(network: Network, columns: list[int], reference: FloatArray) -> Network:
+    """Return the network that computes as if these columns always held ``reference (len(columns),)``."""
     first = network.affines[0]
     weight = first.weight.astype(np.float64)
     bias = first.bias + weight[:, columns] @ np.asarray(reference, dtype=np.float64)
@@ -49,34 +58,34 @@ def fold(network: Network, columns: list[int], reference: FloatArray) -> Network
     return network.with_affines([folded, *network.affines[1:]])
 
 
-def blind(network: Network, spec: Spec, X_cal: FloatArray, y_cal: np.ndarray) -> Network:
-    """Fold in the reference that keeps most on the calibration set: balanced accuracy, then answers unchanged."""
-    columns = blind_columns(spec)
+def blind_at_best_reference(network: Network, spec: Spec, X_cal: FloatArray, y_cal: np.ndarray) -> Network:
+    """Fold in the reference with the best balanced accuracy on the calibration set, then the fewest changes."""
+    columns = protected_columns_of(spec)
     before = network.predict(X_cal)
     best: tuple[float, float] | None = None
     chosen = None
-    for reference in references(spec, X_cal):
-        seen = X_cal.copy()
-        seen[:, columns] = reference
-        answers = network.predict(seen)
-        score = (balanced_accuracy(y_cal, answers), float(np.mean(answers == before)))
+    for reference in reference_values(spec, X_cal):
+        replaced = X_cal.copy()
+        replaced[:, columns] = reference
+        predictions = network.predict(replaced)
+        score = (balanced_accuracy(y_cal, predictions), float(np.mean(predictions == before)))
         if best is None or score > best:
             best, chosen = score, reference
     if chosen is None:
-        raise FairmendError("the spec has no protected feature to be blind to")
-    return fold(network, columns, chosen)
+        raise FairmendError("the spec has no protected feature to blind the network to")
+    return fold_columns(network, columns, chosen)
 
 
-def references(spec: Spec, X_cal: FloatArray) -> FloatArray:
-    """Values of the protected columns worth trying, ``(references, columns)``: the mean first, then possible ones."""
-    most = max(2, int(MOST_REFERENCES ** (1 / len(spec.protected))))
-    combinations = product(*(_possible(feature, most) for feature in spec.protected))
-    mean = X_cal[:, blind_columns(spec)].mean(axis=0)
+def reference_values(spec: Spec, X_cal: FloatArray) -> FloatArray:
+    """Return candidate values of the protected columns, ``(references, columns)``: the mean, then possible values."""
+    most = max(2, int(_MOST_REFERENCES ** (1 / len(spec.protected))))
+    combinations = product(*(_possible_values(feature, most) for feature in spec.protected))
+    mean = X_cal[:, protected_columns_of(spec)].mean(axis=0)
     return np.stack([mean, *(np.concatenate(parts) for parts in combinations)]).astype(X_cal.dtype)
 
 
-def _possible(feature: Feature, most: int) -> FloatArray:
-    """Possible values of a feature as the network sees them, evenly chosen, ``(at most most, width)``."""
+def _possible_values(feature: Feature, most: int) -> FloatArray:
+    """Return possible values of a feature as encoded, evenly spaced, ``(at most most, width)``."""
     if feature.one_hot:
         return feature.corners
     lo, hi = feature.bounds

@@ -13,13 +13,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fairmend.bounds import METHODS, Boxes, apply_activation, feature_bounds
+from fairmend.bounds import Boxes, apply_activation, feature_bounds
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.progress import Progress
 from fairmend.repair.adam import Adam
+from fairmend.repair.options import check_values
 from fairmend.spec.neighbourhoods import Regions
 from fairmend.threads import few_threads
+
+__all__ = ["PAPER_LEARNING_RATE", "PAPER_STEPS", "Calibration", "FlatParameters", "History", "calibrate"]
 
 _logger = logging.getLogger(__name__)
 
@@ -31,20 +34,20 @@ PAPER_LEARNING_RATE = 0.001
 class History:
     """The two losses of Alg. 1 before each step: ``fair`` (mean relative width) and ``task`` (cross-entropy).
 
-    ``fair`` is empty where it had no weight.
+    ``fair`` is empty if the fairness loss had no weight.
     """
 
     fair: tuple[float, ...] = ()
     task: tuple[float, ...] = ()
 
     def __len__(self) -> int:
-        """How many steps were taken."""
+        """Return the number of steps."""
         return len(self.task)
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A calibrated network, and how it got there. ``idle`` counts inputs whose features did not vary at the start."""
+    """A calibrated network and its losses. ``idle`` counts the inputs whose features did not vary at the start."""
 
     network: Network
     history: History
@@ -72,19 +75,26 @@ def calibrate(
     Parameters
     ----------
     regions : the neighbourhoods of the repair inputs.
-    X_cal, y_cal : ``(rows, inputs)``, and what to answer there: class numbers ``(rows,)``, as in the paper, or
-        probabilities ``(rows, classes)``, for instance those of the original network, to keep what it knows.
-    steps, learning_rate : the paper's T and the rate of Adam.
-    fairness_weight : factor of the width; 1 is the paper's, 0 leaves it out (and this is plain fine-tuning).
+    X_cal, y_cal : ``(rows, inputs)``, and the targets: class numbers ``(rows,)``, as in the paper, or probabilities
+        ``(rows, classes)``, for instance those of the original network.
+    steps, learning_rate : the paper's T and the learning rate of Adam.
+    fairness_weight : factor of the width; 1 is the paper's, 0 leaves it out, which is plain fine-tuning.
     bounds : "linear" (the paper's) or "interval" (looser, cheaper on deep networks).
     batch_size : calibration rows in a step, drawn with ``seed``; all of them by default, as in the paper.
-    patience : stop after so many steps without a better total loss, and keep the best; never by default.
+    patience : stop after so many steps without a lower total loss, and keep the best; never by default.
     """
     started = time.perf_counter()
-    _check_options(steps, learning_rate, fairness_weight, bounds, batch_size, patience)
+    check_values(
+        steps=steps,
+        learning_rate=learning_rate,
+        fairness_weight=fairness_weight,
+        bounds=bounds,
+        batch_size=batch_size,
+        patience=patience,
+    )
     if patience is not None and batch_size is not None:
-        raise FairmendError("patience compares losses of the same rows; it needs batch_size=None")
-    if not network.activations:  # a linear model: its features are its inputs, and no training moves those
+        raise FairmendError("patience compares losses on the same rows; use it without batch_size")
+    if not network.activations:  # a linear model: its features are its inputs, which training does not move
         return Calibration(network, History(), regions.count, time.perf_counter() - started)
     dtype = torch.float32 if network.dtype == np.float32 else torch.float64
     parameters = FlatParameters(network, dtype)
@@ -94,7 +104,7 @@ def calibrate(
     optimizer = Adam(parameters.flat, learning_rate)
     fair: list[float] = []
     task: list[float] = []
-    best = _Best(patience)
+    stopping = _EarlyStopping(patience)
     with few_threads((len(X) + losses.rows) * parameters.flat.numel()):
         for step in range(steps):
             fair_loss, task_loss = losses(parameters.layers(), *next(batches))
@@ -106,10 +116,10 @@ def calibrate(
             total = total_loss.item()
             if not math.isfinite(total):
                 raise FairmendError(
-                    f"calibration diverged at step {step}: the loss is {total}; try a smaller learning_rate than "
-                    f"{learning_rate}, or scaled inputs"
+                    f"calibration diverged at step {step}: the loss is {total}; use a smaller learning_rate than "
+                    f"{learning_rate}, or scale the inputs"
                 )
-            if best.enough(total, parameters.flat):
+            if stopping.record(total, parameters.flat):
                 break
             optimizer.step()
             if progress is not None:
@@ -118,8 +128,8 @@ def calibrate(
             with torch.no_grad():
                 fair_loss, task_loss = losses(parameters.layers(), X, y)
                 total = float(task_loss if fair_loss is None else fairness_weight * fair_loss + task_loss)
-                best.enough(total, parameters.flat)
-                best.restore(parameters.flat)
+                stopping.record(total, parameters.flat)
+                stopping.restore(parameters.flat)
     if task:
         _logger.info(
             "step 1: %d steps in %.2f s, task loss %.4g to %.4g%s",
@@ -137,27 +147,8 @@ def calibrate(
     )
 
 
-def _check_options(
-    steps: int,
-    learning_rate: float,
-    fairness_weight: float,
-    bounds: str,
-    batch_size: int | None,
-    patience: int | None,
-) -> None:
-    for name, value, least in (("steps", steps, 0), ("batch_size", batch_size, 1), ("patience", patience, 0)):
-        if value is not None and not (isinstance(value, int | np.integer) and value >= least):
-            raise FairmendError(f"{name} is {value!r}; give a whole number of {least} or more")
-    if not (0 < learning_rate < math.inf and 0 <= fairness_weight < math.inf):
-        raise FairmendError(
-            f"calibration needs a learning_rate > 0 and a fairness_weight >= 0; got {learning_rate}, {fairness_weight}"
-        )
-    if bounds not in METHODS:
-        raise FairmendError(f"unknown bounds {bounds!r}; there are {', '.join(METHODS)}")
-
-
 class _Losses:
-    """L_fair and L_bce of Alg. 1. Inputs whose features did not vary at the start (``idle``) have no share in it."""
+    """L_fair and L_bce of Alg. 1. L_fair leaves out the ``idle`` inputs, whose features did not vary at the start."""
 
     def __init__(
         self,
@@ -168,34 +159,34 @@ class _Losses:
         dtype: torch.dtype,
         fairness_weight: float,
     ) -> None:
-        self.network, self.bounds, self.wanted = network, bounds, fairness_weight > 0
+        self.network, self.bounds, self.with_fairness = network, bounds, fairness_weight > 0
         self.boxes = Boxes.from_arrays(regions.lower, regions.upper, dtype)
         self.rows = self.boxes.rows.shape[0] * self.boxes.rows.shape[1]
         self.widths = _Widths(regions)
         with torch.no_grad():
             initial = self._current_widths(parameters.layers())
-        # A saturated unit has a width of 1e-30, say; what that shrinks to in proportion is noise, and overflows.
+        # The width of a saturated unit may be 1e-30; a ratio to that is noise, and overflows.
         varies = initial > math.sqrt(torch.finfo(dtype).tiny)
         self.idle = int((~varies).sum())
         self.share = torch.where(varies, 1 / initial, torch.zeros_like(initial)) / varies.sum().clamp(min=1)
 
     def __call__(self, layers: list[tuple[Tensor, Tensor]], X: Tensor, y: Tensor) -> tuple[Tensor | None, Tensor]:
-        fair = self.share @ self._current_widths(layers) if self.wanted else None
+        fair = self.share @ self._current_widths(layers) if self.with_fairness else None
         return fair, _task_loss(layers, self.network, X, y)
 
     def _current_widths(self, layers: list[tuple[Tensor, Tensor]]) -> Tensor:
         return self.widths(*feature_bounds(layers[:-1], self.network.activations, self.boxes, self.bounds))
 
 
-class _Best:
-    """Remembers the best parameters; without ``patience`` it remembers nothing and is never impatient."""
+class _EarlyStopping:
+    """Keeps the best parameters, and tells when to stop; without ``patience`` it does neither."""
 
     def __init__(self, patience: int | None) -> None:
         self.patience, self.loss, self.waited = patience, math.inf, 0
         self.flat: Tensor | None = None
 
-    def enough(self, loss: float, flat: Tensor) -> bool:
-        """Take note of a loss; whether it has not become better for too long."""
+    def record(self, loss: float, flat: Tensor) -> bool:
+        """Record a loss. Return whether it has not improved for more than ``patience`` steps."""
         if self.patience is None:
             return False
         if loss < self.loss:
@@ -211,7 +202,7 @@ class _Best:
 
 
 class FlatParameters:
-    """All weights and biases as one leaf, because an optimiser step costs by the tensor."""
+    """All weights and biases as one leaf tensor: an optimiser step costs time for each tensor."""
 
     def __init__(self, network: Network, dtype: torch.dtype) -> None:
         arrays = [array for affine in network.affines for array in (affine.weight, affine.bias)]
@@ -221,12 +212,12 @@ class FlatParameters:
         self.flat.requires_grad_()
 
     def layers(self) -> list[tuple[Tensor, Tensor]]:
-        """Views of weight and bias, layer by layer."""
+        """Return views of weight and bias, layer by layer."""
         parts = [part.view(shape) for part, shape in zip(torch.split(self.flat, self.sizes), self.shapes, strict=True)]
         return list(zip(parts[::2], parts[1::2], strict=True))
 
     def affines(self) -> list[Affine]:
-        """Copies of the layers as they are now."""
+        """Return copies of the layers in their present state."""
         return [Affine(weight.detach().numpy().copy(), bias.detach().numpy().copy()) for weight, bias in self.layers()]
 
 
@@ -257,7 +248,7 @@ def _batches(X: Tensor, y: Tensor, size: int | None, seed: int) -> Iterator[tupl
 
 
 def _task_loss(layers: list[tuple[Tensor, Tensor]], network: Network, X: Tensor, y: Tensor) -> Tensor:
-    """Cross-entropy of the whole network: binary for one logit."""
+    """Return the cross-entropy of the whole network: binary for one logit."""
     h = X
     for (weight, bias), activation in zip(layers, network.activations, strict=False):
         h = apply_activation(activation, torch.addmm(bias, h, weight.T))
@@ -269,7 +260,7 @@ def _task_loss(layers: list[tuple[Tensor, Tensor]], network: Network, X: Tensor,
 
 
 def _targets(y_cal: np.ndarray, network: Network) -> np.ndarray:
-    """Probabilities of each class, ``(rows, classes)``."""
+    """Return probabilities of each class, ``(rows, classes)``."""
     targets = np.asarray(y_cal)
     classes = 2 if network.outputs == 1 else network.outputs
     if targets.ndim == 1:

@@ -1,13 +1,14 @@
-"""Recipes: every repair of this package as one way through the same kitchen.
+"""Recipes: every repair except the baselines is the same sequence of stages with its own settings.
 
-Perhaps blind the network first; train it with some weight on the width of its features, on labels and on what it said
-before; then, where blindness alone proves nothing, change the head as little as possible; and prove what came out.
+1. Blind the network, if the recipe says so.
+2. Train it on three losses: the width of its features, labels, and the original network's predictions (step 1).
+3. Change the head as little as possible, unless blindness alone is a proof (step 2).
+4. Prove the result.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import time
 from dataclasses import dataclass
 
@@ -17,25 +18,29 @@ from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.progress import Progress
 from fairmend.prove.proof import HEADROOM, Proof, prove_points, prove_regions
-from fairmend.repair.blind import blind, fold, hide, is_blind, references
+from fairmend.repair.blind import blind_at_best_reference, fold_columns, is_blind, reference_values, zero_columns
 from fairmend.repair.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, History, calibrate
 from fairmend.repair.head.features import Box, FeatureSet, Linear, Points
-from fairmend.repair.head.solve import HeadRepair, repair_head
-from fairmend.repair.task import Task
+from fairmend.repair.head.solve import HeadSolution, repair_head
+from fairmend.repair.task import RepairTask
 from fairmend.spec.neighbourhoods import Regions
+
+__all__ = ["Recipe", "RepairAttempt", "prove_repair_inputs", "run_recipe"]
 
 _logger = logging.getLogger(__name__)
 
-MOST_ATTEMPTS = 40
+_MOST_ATTEMPTS = 40
+_LEAST_SOLVER_SECONDS = 0.1
+"""What step 2 gets where training used up the time limit: enough for a change that can be proven."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to repair. The defaults are the paper's.
+    """One way to repair a network. The defaults are the paper's.
 
-    ``reference`` is the value of the protected columns that is folded in: "mean" or "best" on the calibration set, or
-    None to leave the network its sight. ``label_weight`` parts of the task loss are labels, the rest the original
-    network's own probabilities.
+    ``reference`` selects the values of the protected columns that are folded into the first bias: "mean", or "best" on
+    the calibration set; None does not blind the network. ``label_weight`` is the share of the task loss that comes from
+    labels; the rest comes from the original network's probabilities.
     """
 
     name: str = "prof"
@@ -50,32 +55,31 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Dish:
-    """What a recipe made of a task: the network, its proof, and where the time went.
+class RepairAttempt:
+    """A repaired network, its proof, and the time that each stage took.
 
-    ``blind`` tells whether the network provably ignores the protected columns; ``head`` is None where the head was
-    not touched.
+    ``blind`` tells whether the network provably ignores the protected columns. ``head`` is None if step 2 did not run.
     """
 
     network: Network
     proof: Proof
     blind: bool
     history: History
-    head: HeadRepair | None
+    head: HeadSolution | None
     margin: float
     attempts: int
     seconds: dict[str, float]
 
 
-def cook(recipe: Recipe, task: Task, progress: Progress | None = None) -> Dish:
-    """Follow the recipe. What comes out is proven, or an error says why it could not be."""
+def run_recipe(recipe: Recipe, task: RepairTask, progress: Progress | None = None) -> RepairAttempt:
+    """Repair with a recipe and prove the result. Raise FairmendError if it cannot be proven."""
     started = time.perf_counter()
     _logger.debug("%r with %d repair inputs and %d calibration rows", recipe, task.regions.count, len(task.X_cal))
     network, regions, X = task.network, task.regions, task.X_cal
     if recipe.reference is not None:
-        network = _blinded(recipe, task)
+        network = _blind(recipe, task)
         # Zeros in these columns keep their weights, and the widths that come from them, at zero.
-        X, regions = hide(X, task.protected_columns), _hidden(regions, task.protected_columns)
+        X, regions = zero_columns(X, task.protected_columns), _zero_regions(regions, task.protected_columns)
     trained = calibrate(
         network,
         regions,
@@ -91,17 +95,17 @@ def cook(recipe: Recipe, task: Task, progress: Progress | None = None) -> Dish:
         progress=progress,
     )
     calibrated = time.perf_counter()
-    sees_nothing = is_blind(trained.network, task.protected_columns)
-    if sees_nothing and task.strict:
+    blind = is_blind(trained.network, task.protected_columns)
+    if blind and task.strict:
         proof = Proof.by_blindness(trained.network.predict(task.X_repair))
-        done = _Proven(trained.network, None, proof, 0.0, 0, 0.0)
+        done = _ProvenHead(trained.network, None, proof, 0.0, 0, 0.0)
     else:
         done = _repair_until_proven(trained.network, task, progress)
     ended = time.perf_counter()
-    return Dish(
+    return RepairAttempt(
         network=done.network,
         proof=done.proof,
-        blind=sees_nothing,
+        blind=blind,
         history=trained.history,
         head=done.head,
         margin=done.margin,
@@ -115,59 +119,63 @@ def cook(recipe: Recipe, task: Task, progress: Progress | None = None) -> Dish:
     )
 
 
-def _blinded(recipe: Recipe, task: Task) -> Network:
+def _blind(recipe: Recipe, task: RepairTask) -> Network:
     if recipe.reference == "best":
-        return blind(task.network, task.spec, task.X_cal, task.y_cal)
-    return fold(task.network, task.protected_columns, references(task.spec, task.X_cal)[0])
+        return blind_at_best_reference(task.network, task.spec, task.X_cal, task.y_cal)
+    return fold_columns(task.network, task.protected_columns, reference_values(task.spec, task.X_cal)[0])
 
 
-def _hidden(regions: Regions, columns: list[int]) -> Regions:
-    return Regions(hide(regions.lower, columns), hide(regions.upper, columns), regions.owner, regions.count)
+def _zero_regions(regions: Regions, columns: list[int]) -> Regions:
+    return Regions(
+        zero_columns(regions.lower, columns), zero_columns(regions.upper, columns), regions.owner, regions.count
+    )
 
 
-def _targets(recipe: Recipe, task: Task) -> np.ndarray:
-    """Class numbers where only labels count, else probabilities ``(rows, classes)``."""
+def _targets(recipe: Recipe, task: RepairTask) -> np.ndarray:
+    """Return class numbers if only labels count, else probabilities ``(rows, classes)``."""
     if recipe.label_weight == 1:
         return task.y_cal
-    taught = task.network.probabilities(task.X_cal)
-    if taught.ndim == 1:
-        taught = np.column_stack([1 - taught, taught])
-    labels = np.eye(taught.shape[1])[task.y_cal]
-    return np.asarray(recipe.label_weight * labels + (1 - recipe.label_weight) * taught)
+    original = task.network.probabilities(task.X_cal)
+    if original.ndim == 1:
+        original = np.column_stack([1 - original, original])
+    labels = np.eye(original.shape[1])[task.y_cal]
+    return np.asarray(recipe.label_weight * labels + (1 - recipe.label_weight) * original)
 
 
 @dataclass(frozen=True)
-class _Proven:
+class _ProvenHead:
+    """A network after step 2 whose proof holds for every repair input."""
+
     network: Network
-    head: HeadRepair | None
+    head: HeadSolution | None
     proof: Proof
     margin: float
     attempts: int
     check_seconds: float
 
 
-def _feature_set(network: Network, task: Task) -> FeatureSet:
-    if task.step2.features == "points":
+def _feature_set(network: Network, task: RepairTask) -> FeatureSet:
+    if task.head_options.features == "points":
         return Points.from_network(network, task.spec, task.X_repair)
-    return (Linear if task.step2.features == "linear" else Box).from_network(network, task.regions)
+    return (Linear if task.head_options.features == "linear" else Box).from_network(network, task.regions)
 
 
-def prove(network: Network, task: Task) -> Proof:
-    """The re-check, over boxes or, where step 2 works on points, point by point."""
-    if task.step2.features == "points":
+def prove_repair_inputs(network: Network, task: RepairTask) -> Proof:
+    """Prove what holds for the repair inputs: over boxes, or point by point with features "points"."""
+    if task.head_options.features == "points":
         return prove_points(network, task.spec, task.X_repair)
     return prove_regions(network, task.regions)
 
 
-def _repair_until_proven(network: Network, task: Task, progress: Progress | None) -> _Proven:
-    """Step 2 and the re-check of what it gives after casting; where the re-check fails, with a larger margin."""
-    settings = task.step2
-    deadline = math.inf if settings.time_limit is None else time.perf_counter() + settings.time_limit
+def _repair_until_proven(network: Network, task: RepairTask, progress: Progress | None) -> _ProvenHead:
+    """Run step 2 and prove its result after casting; where the proof fails, repeat with a larger margin."""
+    settings = task.head_options
     features = _feature_set(network, task)
     margins = np.full(features.count, settings.margin)
     weight, bias = network.head.weight.astype(np.float64), network.head.bias.astype(np.float64)
     checking = 0.0
-    for attempt in range(1, MOST_ATTEMPTS + 1):
+    for attempt in range(1, _MOST_ATTEMPTS + 1):
+        seconds_left = task.deadline.seconds_left()
         head = repair_head(
             weight,
             bias,
@@ -176,7 +184,7 @@ def _repair_until_proven(network: Network, task: Task, progress: Progress | None
             delta_limit=settings.delta_limit,
             solver=settings.solver,
             search=settings.search,
-            time_limit=None if deadline == math.inf else max(0.1, deadline - time.perf_counter()),
+            time_limit=None if seconds_left is None else max(_LEAST_SOLVER_SECONDS, seconds_left),
             gap=settings.gap,
             seed=task.seed,
             progress=progress,
@@ -184,21 +192,21 @@ def _repair_until_proven(network: Network, task: Task, progress: Progress | None
         new_head = Affine((weight + head.weight).astype(network.dtype), (bias + head.bias).astype(network.dtype))
         candidate = network.with_affines([*network.affines[:-1], new_head])
         check_started = time.perf_counter()
-        proof = prove(candidate, task)
+        proof = prove_repair_inputs(candidate, task)
         checking += time.perf_counter() - check_started
         wanted = HEADROOM * proof.error if settings.cover_inference else np.zeros_like(proof.error)
         missing = wanted - proof.margin
         if progress is not None:
             progress("check", int((missing < 0).sum()), len(missing))
-        _logger.info("re-check, attempt %d: %d of %d proven", attempt, int((missing < 0).sum()), len(missing))
+        _logger.info("proof, attempt %d: %d of %d proven", attempt, int((missing < 0).sum()), len(missing))
         if (missing < 0).all():
-            return _Proven(candidate, head, proof, float(margins.max()), attempt, checking)
+            return _ProvenHead(candidate, head, proof, float(margins.max()), attempt, checking)
         failed = missing >= 0
         margins[failed] = np.maximum(2 * margins[failed], margins[failed] + 1.5 * missing[failed])
         if not np.isfinite(margins).all():
             break
     raise FairmendError(
         f"{int(failed.sum())} of {features.count} neighbourhoods could not be proven after {attempt} attempts with "
-        f"growing margins: rounding errors of this network are too large (inputs or weights of very different "
-        "sizes are the usual cause); scale the inputs, or pass cover_inference=False for a proof in real arithmetic"
+        "growing margins: the rounding errors of this network are too large. The usual cause is inputs or weights of "
+        "very different sizes; scale the inputs, or pass cover_inference=False for a proof in real arithmetic"
     )

@@ -1,4 +1,4 @@
-"""What a repair gives back."""
+"""The result of a repair."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from fairmend.repair.selection import Candidate
 
 @dataclass(frozen=True)
 class RepairResult:
-    """A repaired network, what is proven of it, and how it was made.
+    """A repaired network, what is proven about it, and how it was made.
 
-    A baseline ("flip", "grft", "care") proves nothing by itself: then ``proven`` may be below ``regions``, and the
+    A baseline ("flip", "grft", "care") proves nothing by itself: ``proven`` may then be below ``regions``, and the
     certificate claims only what is proven, or is None.
 
-    ``objective`` is the l1 norm of the head's change in step 2 and ``gap`` how far it may be from the smallest;
-    ``margin`` the one step 2 ended with, the largest over the inputs; ``seconds`` by stage: calibrate, solve, check,
-    total. ``blind`` tells whether the network provably ignores the protected features, for every input. ``candidates``
-    are what "auto" tried. ``warnings`` say what a user should look at before using the network.
+    ``objective`` is the l1 norm of the head's change in step 2, and ``gap`` its relative distance from a proven lower
+    bound. ``margin`` is the largest margin over the repair inputs with which step 2 ended. ``seconds`` holds the time
+    of each stage (calibrate, solve, check) and the total. ``blind`` tells whether the network provably ignores the
+    protected features for every input. ``candidates`` are the recipes that "auto" tried. Read the ``warnings`` before
+    you use the network.
     """
 
     network: Network
@@ -42,22 +43,22 @@ class RepairResult:
 
     @property
     def regions(self) -> int:
-        """How many repair inputs there are."""
+        """The number of repair inputs."""
         return len(self.proof.classes)
 
     @property
     def proven(self) -> int:
-        """Of how many of them it is proven that their whole neighbourhood gets one answer."""
+        """The number of repair inputs that are proven to be treated equally."""
         return int(self.proof.holds.sum())
 
     @property
     def classes(self) -> list[int | None]:
-        """The class that each repair input's whole neighbourhood gets; None where that is not proven."""
+        """The class that the whole neighbourhood of each repair input gets; None if that is not proven."""
         pairs = zip(self.proof.classes, self.proof.holds, strict=True)
         return [int(label) if holds else None for label, holds in pairs]
 
     def __repr__(self) -> str:
-        """Say what was proven and what it cost."""
+        """Say what is proven, and at which price."""
         covered = self.proof.covers_inference[self.proof.holds].all()
         inference = f"in {self.network.dtype} inference" if covered else "in real arithmetic"
         some = f"{self.regions}" if self.proven == self.regions else f"{self.proven} of {self.regions}"

@@ -1,37 +1,31 @@
-"""The public repair: one call, one method, one result."""
+"""`fairmend.repair`: one call, one method, one result."""
 
 from __future__ import annotations
 
-import math
 import time
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from fairmend.arrays import FloatArray
-from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress
 from fairmend.prove.certificate import Certificate, certificate_of_blindness, certificate_of_regions
 from fairmend.repair.baselines.grft import Pairs
-from fairmend.repair.baselines.train import BASELINES, Training, train
-from fairmend.repair.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS
-from fairmend.repair.recipe import Dish, Recipe, cook
+from fairmend.repair.baselines.run import BASELINES, run_baseline
+from fairmend.repair.options import HeadOptions, check_applicable, check_values, has_tolerances
+from fairmend.repair.recipe import Recipe, RepairAttempt, run_recipe
 from fairmend.repair.result import RepairResult
-from fairmend.repair.selection import Candidate, choose
-from fairmend.repair.task import Step2, Task, make_task
+from fairmend.repair.selection import Candidate, select_repair
+from fairmend.repair.task import Deadline, RepairTask, prepare_task
 from fairmend.repair.warnings import calibration_warnings, outcome_warnings
 from fairmend.spec import Spec
 
-METHODS = {
-    "auto": "tries recipes and takes the proven one that keeps most of the model",
-    "prof": "the paper's: calibrated features, symbolic bounds, the smallest change of the head",
-    "prof-concrete": "the paper's naive variant, on concrete bounds",
-    "blind": "protected columns folded into the first bias, then taught by the original network",
-    **BASELINES,
-}
+__all__ = ["repair"]
 
 
 def repair(
@@ -48,132 +42,165 @@ def repair(
     learning_rate: float | None = None,
     fairness_weight: float | None = None,
     label_weight: float | None = None,
-    reference: str = "mean",
-    bounds: str = "linear",
+    reference: str | None = None,
+    bounds: str | None = None,
     batch_size: int | None = None,
     patience: int | None = None,
-    margin: float = 1e-6,
-    delta_limit: float = math.inf,
-    solver: str = "highs",
+    margin: float | None = None,
+    delta_limit: float | None = None,
+    solver: str | None = None,
     search: str | None = None,
     time_limit: float | None = None,
-    gap: float = 0.0,
-    cover_inference: bool = True,
+    gap: float | None = None,
+    cover_inference: bool | None = None,
     pairs: Pairs | None = None,
     progress: Progress | None = None,
 ) -> RepairResult:
-    """Repair a network so that every neighbourhood of the repair inputs provably gets one answer.
+    """Repair a network so that the whole neighbourhood of each repair input provably gets one prediction.
 
-    The baselines "flip", "grft" and "care" prove nothing by themselves: `RepairResult.proven` says of how many repair
-    inputs it happens to be proven, and the certificate, if there is one, claims only those.
+    The baselines "flip", "grft" and "care" prove nothing by themselves. `RepairResult.proven` counts the repair inputs
+    that are proven to be treated equally afterwards, and the certificate, if there is one, claims only those.
+
+    Leave an option out to get the method's default. A method refuses the options that it does not use.
 
     Parameters
     ----------
-    net, spec : the network, and which people count as similar. The network is not modified.
+    net, spec : the network, and the spec that defines who is similar. The network is not modified.
     X_repair : the repair inputs, encoded or as a DataFrame.
-    X_cal, y_cal : the calibration set, to keep what the network knows; class numbers.
-    method : one of `METHODS`. "blind" and most candidates of "auto" hold for every input there is, not only for the
-        repair inputs, where the spec has no tolerances.
-    features : the feature set of step 2, "linear", "box" or "points" (exact, finite neighbourhoods only); the
-        method's own by default.
-    steps, learning_rate, fairness_weight, bounds, batch_size, patience, seed : training, see `calibrate`; the
-        method's own by default, which for the paper's are 200, 0.001 and 1. "auto" chooses steps and weight itself.
-    label_weight : how much of the task loss is labels, the rest being the original network's own answers; 1 for the
-        paper's methods and 0 for "blind" by default.
-    reference : for "blind", the value that is folded in: "mean" or "best" on the calibration set.
-    margin, delta_limit, solver, search, time_limit, gap : step 2, see `repair_head`. The margin grows where the
-        re-check after casting asks for it.
+    X_cal, y_cal : the calibration set, which keeps the accuracy of the network; `y_cal` holds class numbers.
+    method : "auto", "prof", "prof-concrete", "blind", "flip", "grft" or "care"; see `fairmend.repair.options.METHODS`.
+        Where the spec has no tolerances, "blind" and most recipes of "auto" prove their guarantee for everyone, not
+        only for the repair inputs.
+    seed : the random seed.
+    features : the feature set of step 2: "linear", "box" or "points" (exact, for finite neighbourhoods only). For a
+        baseline, how its result is checked. The default is "linear"; "prof-concrete" always uses "box".
+    steps : training steps, 200 by default; for "care", iterations of the swarm, 100 by default. "auto" chooses its
+        own training: it refuses this and the next seven options.
+    learning_rate : of training, 0.001 by default. Not for "care".
+    fairness_weight : weight of the fairness loss, 1 by default; for "care", its share of the objective from 0 to 1,
+        0.5 by default. Not for "flip", nor for "blind" with a spec without tolerances.
+    label_weight : the share of the task loss that comes from labels. The rest comes from the original network's
+        predictions. 1 by default, 0 for "blind". Not for baselines.
+    reference : for "blind", the protected values that are folded in: "mean" (the default), or "best" on the
+        calibration set.
+    bounds : the bounds that calibration tightens, "linear" (the default) or "interval". Not for baselines, nor for
+        "blind" with a spec without tolerances.
+    batch_size : calibration rows in a training step; all of them by default. Not for "care".
+    patience : stop training after so many steps without a lower loss and keep the best; never by default. Not for
+        baselines.
+    margin, delta_limit, solver, search, gap : step 2, see `repair_head`. The margin grows where the proof needs it.
+        Not for baselines, nor for "blind" with a spec without tolerances: these have no step 2. The same holds for
+        the next two options.
+    time_limit : seconds for the whole call. Training is not interrupted. Step 2 gets the time that is left and returns
+        the best change that it has found by then. "auto" runs no further recipe once the time is over and selects
+        among those that it has; if none is proven by then, it raises FairmendError.
     cover_inference : make the margins exceed the rounding error of inference in the network's own precision, so that
-        the proof covers the deployed network and not only real arithmetic.
-    pairs : for "grft", two arrays (pairs, width) of people to be treated alike; found by default.
-    progress : called with the stage ("try", "retrain", "calibrate", "solve", "check"), the steps done and
-        the steps in all.
+        the proof covers the deployed network and not only real arithmetic. True by default.
+    pairs : for "grft", two arrays (pairs, width) of people to treat equally; searched for by default.
+    progress : called with the stage ("try", "retrain", "calibrate", "solve", "check"), the steps done and the total.
     """
-    network = load_network(net)
-    if method not in METHODS:
-        raise FairmendError(f"unknown method {method!r}; there are {', '.join(METHODS)}")
-    if pairs is not None and method != "grft":
-        raise FairmendError(f"pairs are for method 'grft'; {method!r} finds its own neighbourhoods")
-    default = "box" if method == "prof-concrete" else "linear"
-    step2 = Step2(features or default, margin, delta_limit, solver, search, time_limit, gap, cover_inference)
-    task = make_task(network, spec, X_repair, X_cal, y_cal, step2, seed)
+    given: dict[str, Any] = {
+        name: value
+        for name, value in {
+            "features": features,
+            "steps": steps,
+            "learning_rate": learning_rate,
+            "fairness_weight": fairness_weight,
+            "label_weight": label_weight,
+            "reference": reference,
+            "bounds": bounds,
+            "batch_size": batch_size,
+            "patience": patience,
+            "margin": margin,
+            "delta_limit": delta_limit,
+            "solver": solver,
+            "search": search,
+            "time_limit": time_limit,
+            "gap": gap,
+            "cover_inference": cover_inference,
+            "pairs": pairs,
+        }.items()
+        if value is not None
+    }
+    check_applicable(method, given, has_tolerances(spec))
+    check_values(**given)
+    deadline = Deadline(time_limit)
+    head_names = {field.name for field in fields(HeadOptions)}
+    training = {name: value for name, value in given.items() if name not in head_names}
+    head = {name: value for name, value in given.items() if name in head_names}
+    if method == "prof-concrete":
+        head["features"] = "box"
+    head_options = HeadOptions(**head)
+    task = prepare_task(load_network(net), spec, X_repair, X_cal, y_cal, head_options, seed, deadline)
     candidates: tuple[Candidate, ...] = ()
     if method == "auto":
         started = time.perf_counter()
-        dish, candidates = choose(task, progress)
+        attempt, candidates = select_repair(task, progress)
         total = time.perf_counter() - started
-        dish = replace(dish, seconds={**dish.seconds, "choose": total - dish.seconds["total"], "total": total})
-    elif method in BASELINES:
-        dish = train(method, task, Training(steps, learning_rate, fairness_weight, batch_size, pairs), progress)
-    else:
-        weight = 1.0 if fairness_weight is None else fairness_weight
-        recipe = Recipe(
-            method,
-            fairness_weight=weight,
-            label_weight=1.0 if label_weight is None else label_weight,
-            steps=PAPER_STEPS if steps is None else steps,
-            learning_rate=PAPER_LEARNING_RATE if learning_rate is None else learning_rate,
-            bounds=bounds,
-            batch_size=batch_size,
-            patience=patience,
+        attempt = replace(
+            attempt, seconds={**attempt.seconds, "choose": total - attempt.seconds["total"], "total": total}
         )
-        if method == "blind":
-            recipe = replace(
-                recipe,
-                reference=reference,
-                label_weight=label_weight or 0.0,
-                # With protected columns the only ones that vary, a blind network's features have no width to tighten.
-                fairness_weight=0.0 if task.strict else weight,
-            )
-        dish = cook(recipe, task, progress)
-    return _result(task, method, dish, candidates)
+    elif method in BASELINES:
+        attempt = run_baseline(method, task, training, progress)
+    else:
+        attempt = run_recipe(_recipe(method, training, task.strict), task, progress)
+    return _result(task, method, attempt, candidates)
 
 
-def _result(task: Task, method: str, dish: Dish, candidates: tuple[Candidate, ...]) -> RepairResult:
-    gap = 0.0 if dish.head is None else dish.head.gap
+def _recipe(method: str, training: Mapping[str, Any], strict: bool) -> Recipe:
+    """Return the recipe of a method other than "auto" with the options that were given."""
+    if method != "blind":
+        return Recipe(method, **training)
+    # Without tolerances a blind network's features have no width to tighten.
+    defaults = {"reference": "mean", "label_weight": 0.0, "fairness_weight": 0.0 if strict else 1.0}
+    return Recipe(method, **{**defaults, **training})
+
+
+def _result(task: RepairTask, method: str, attempt: RepairAttempt, candidates: tuple[Candidate, ...]) -> RepairResult:
+    gap = 0.0 if attempt.head is None else attempt.head.gap
     return RepairResult(
-        network=dish.network,
-        certificate=_certificate(task, method, dish),
+        network=attempt.network,
+        certificate=_certificate(task, method, attempt),
         method=method,
-        proof=dish.proof,
-        blind=dish.blind,
-        objective=0.0 if dish.head is None else dish.head.objective,
+        proof=attempt.proof,
+        blind=attempt.blind,
+        objective=0.0 if attempt.head is None else attempt.head.objective,
         gap=gap,
-        margin=dish.margin,
-        history=dish.history,
-        seconds=dish.seconds,
-        changed_weights=_changed(task.network, dish.network),
+        margin=attempt.margin,
+        history=attempt.history,
+        seconds=attempt.seconds,
+        changed_weights=_count_changed(task.network, attempt.network),
         total_weights=sum(affine.weight.size + affine.bias.size for affine in task.network.affines),
-        attempts=dish.attempts,
+        attempts=attempt.attempts,
         candidates=candidates,
         warnings=(
             *calibration_warnings(task.X_cal, task.y_cal),
-            *outcome_warnings(task.network, dish.network, task.X_cal, task.y_cal, gap, dish.proof),
+            *outcome_warnings(task.network, attempt.network, task.X_cal, task.y_cal, gap, attempt.proof),
         ),
     )
 
 
-def _certificate(task: Task, method: str, dish: Dish) -> Certificate | None:
-    """A claim of what is proven; None where nothing is."""
-    columns = task.protected_columns if dish.blind else []
-    if dish.blind and task.strict:
-        return certificate_of_blindness(dish.network, task.spec, columns, method=method)
-    proven = np.flatnonzero(dish.proof.holds)
-    if not len(proven) and not dish.blind:
+def _certificate(task: RepairTask, method: str, attempt: RepairAttempt) -> Certificate | None:
+    """Return a certificate that claims what is proven; None if nothing is."""
+    columns = task.protected_columns if attempt.blind else []
+    if attempt.blind and task.strict:
+        return certificate_of_blindness(attempt.network, task.spec, columns, method=method)
+    proven = np.flatnonzero(attempt.proof.holds)
+    if not len(proven) and not attempt.blind:
         return None
     return certificate_of_regions(
-        dish.network,
+        attempt.network,
         task.spec,
         task.X_repair[proven],
-        dish.proof.subset(proven),
+        attempt.proof.subset(proven),
         method=method,
-        regions=None if task.step2.features == "points" else task.regions.subset(proven),
+        regions=None if task.head_options.features == "points" else task.regions.subset(proven),
         blind_columns=columns,
     )
 
 
-def _changed(before: Network, after: Network) -> int:
-    """How many weights and biases differ, bit for bit."""
+def _count_changed(before: Network, after: Network) -> int:
+    """Return how many weights and biases differ, bit for bit."""
     pairs: list[tuple[FloatArray, FloatArray]] = [
         (getattr(old, part), getattr(new, part))
         for old, new in zip(before.affines, after.affines, strict=True)

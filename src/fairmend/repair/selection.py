@@ -1,8 +1,9 @@
-"""The repair a user should get: try recipes, keep those that are proven, take the one that keeps most of the model.
+"""The method `auto`: run several recipes, and select the proven network that keeps most of the model.
 
-The paper's recipe is one of them. No single one fits all networks: a weight on the fairness loss that one network needs
-turns another into a constant. So each recipe is tried on parts of the calibration set and judged on the rows it did not
-see (cross-fitting), and the winner is made once more from all rows.
+The paper's recipe is one of them. No single recipe fits all networks: a weight on the fairness loss that one network
+needs turns another into a constant. Each recipe runs once on all calibration rows. That gives the network, its proof,
+and its rate of unequal treatment. The recipe then runs on parts of the calibration set, and the predictions for the
+rows left out (cross-fitting) estimate its accuracy and how many predictions it changes.
 """
 
 from __future__ import annotations
@@ -18,18 +19,20 @@ from fairmend.errors import FairmendError
 from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.network import Network
 from fairmend.progress import Progress
-from fairmend.repair.recipe import Dish, Recipe, cook
-from fairmend.repair.task import Task
+from fairmend.repair.recipe import Recipe, RepairAttempt, run_recipe
+from fairmend.repair.task import RepairTask
+
+__all__ = ["Candidate", "select_repair"]
 
 _logger = logging.getLogger(__name__)
 
 FOLDS = 4
 KEEPS_ACCURACY = 0.02
-KEEPS_ANSWERS = 0.1
-"""A candidate keeps the model when its balanced accuracy and its agreement with the original are at most this much
-below the best there are. Agreement, too, is balanced over the classes: a network that gives everybody the frequent
-answer agrees with half of the original, however rare the other answer is. It needs no labels, and so sees a collapse
-where the few labels of a calibration set do not."""
+KEEPS_PREDICTIONS = 0.1
+"""A candidate keeps the model if its balanced accuracy and its agreement with the original network are at most this
+much below those of the best candidate. Agreement is balanced over the classes, too: a network that always predicts the
+frequent class agrees with half of the original, however rare the other class is. Agreement needs no labels, so it
+detects a collapse that the few labels of a calibration set do not show."""
 
 SAMPLES = 2000
 MOST_POINTS = 2_000_000
@@ -54,13 +57,16 @@ TOLERANT = (
 
 @dataclass(frozen=True)
 class Candidate:
-    """One recipe and how it did, on calibration rows it was not made from.
+    """One recipe and its figures.
 
-    ``changed`` is the share of answers that differ from the original's, and ``agreement`` the share that does not, as
-    a mean over the original's classes, on all calibration rows and repair inputs. ``guarantee`` is "everyone" (every
-    input there is), "everyone, and the repair inputs with tolerance", or "the repair inputs". ``unfair_rate`` is the
-    share of the calibration rows and of uniform samples that are still treated unequally. ``problem`` says why there
-    is no such repair, and is empty where there is. ``reason`` says why it was chosen, or another was.
+    ``accuracy``, ``balanced_accuracy`` and ``changed`` (the share of predictions that differ from the original's) are
+    measured on calibration rows that the recipe did not use: each row is predicted by a network that the recipe made
+    without it. The other figures are of the network that the recipe made from all calibration rows. ``agreement`` is
+    the share of its predictions that equal the original's, as a mean over the original's classes, on all calibration
+    rows and repair inputs. ``unfair_rate`` is the share of calibration rows and of uniform samples that it treats
+    unequally, the mean of the two rates. ``guarantee`` is "everyone", "everyone, and the repair inputs with
+    tolerance", or "the repair inputs". ``problem`` says why the recipe gave no proven network, and is empty if it did.
+    ``reason`` says why the candidate was chosen or not.
     """
 
     recipe: Recipe
@@ -76,37 +82,60 @@ class Candidate:
 
     @property
     def proven(self) -> bool:
-        """Whether there is a proven network of this recipe."""
+        """Whether the recipe gave a proven network."""
         return not self.problem
 
 
-def choose(task: Task, progress: Progress | None = None) -> tuple[Dish, tuple[Candidate, ...]]:
-    """The dish to serve, and all candidates with their figures."""
+def select_repair(task: RepairTask, progress: Progress | None = None) -> tuple[RepairAttempt, tuple[Candidate, ...]]:
+    """Return the selected repair, and all candidates with their figures.
+
+    Once the task's deadline has passed, the recipes that are left do not run, and one that is not yet evaluated is
+    dropped: their candidates have a problem that begins with "time limit". Raise FairmendError if no candidate is
+    proven.
+    """
     recipes = STRICT if task.strict else TOLERANT
     folds = _folds(task)
     candidates: list[Candidate] = []
-    dishes: list[Dish | None] = []
+    attempts: list[RepairAttempt | None] = []
     for number, recipe in enumerate(recipes):
         try:
-            dish = cook(recipe, task)
-            candidates.append(_judge(recipe, dish, task, folds))
-            dishes.append(dish)
+            attempt = _run_in_time(recipe, task)
+            candidates.append(_evaluate(recipe, attempt, task, folds))
+            attempts.append(attempt)
         except FairmendError as error:
             candidates.append(Candidate(recipe, problem=str(error)))
-            dishes.append(None)
+            attempts.append(None)
         _log(candidates[-1])
         if progress is not None:
             progress("try", number + 1, len(recipes))
-    winner, reasons = _winner(candidates, task)
-    served = dishes[winner]
-    if served is None:
-        raise FairmendError(f"no recipe gave a proven repair; the first failed so: {candidates[0].problem}")
-    _logger.info("auto takes %s", candidates[winner].recipe.name)
+    winner, reasons = _select(candidates, task)
+    selected = attempts[winner]
+    if selected is None:
+        raise FairmendError(_nothing_proven(candidates, task))
+    _logger.info("auto selects %s", candidates[winner].recipe.name)
     marked = [
         replace(candidate, chosen=number == winner, reason=reasons[number])
         for number, candidate in enumerate(candidates)
     ]
-    return served, tuple(marked)
+    return selected, tuple(marked)
+
+
+def _run_in_time(recipe: Recipe, task: RepairTask) -> RepairAttempt:
+    if task.deadline.passed:
+        raise FairmendError(
+            f"time limit: {task.deadline.limit:g} s were over before this recipe had been run and evaluated"
+        )
+    return run_recipe(recipe, task)
+
+
+def _nothing_proven(candidates: list[Candidate], task: RepairTask) -> str:
+    first = f"first failure: {candidates[0].problem}"
+    if not task.deadline.passed:
+        return f"no recipe gave a proven repair; {first}"
+    return (
+        f"no recipe gave a proven repair within the time limit of {task.deadline.limit:g} s; allow more time "
+        f"(time_limit), or use method blind or prof, which run one recipe; {first}"
+    )
 
 
 def _log(candidate: Candidate) -> None:
@@ -123,10 +152,11 @@ def _log(candidate: Candidate) -> None:
     )
 
 
-def _winner(candidates: list[Candidate], task: Task) -> tuple[int, list[str]]:
-    """The strongest guarantee; then whoever keeps the model; then fewest treated unequally, fewest answers changed.
+def _select(candidates: list[Candidate], task: RepairTask) -> tuple[int, list[str]]:
+    """Return the number of the best candidate, and for each candidate why it was chosen or not.
 
-    Returns its number, and for each candidate why it was chosen or not.
+    The strongest guarantee comes first. Among those that keep the model, the fewest treated unequally decide, then the
+    fewest changed predictions.
     """
     reasons = [candidate.problem for candidate in candidates]
     proven = [number for number, candidate in enumerate(candidates) if candidate.proven]
@@ -137,7 +167,7 @@ def _winner(candidates: list[Candidate], task: Task) -> tuple[int, list[str]]:
     original = balanced_accuracy(task.y_cal, task.network.predict(task.X_cal))
     best = max(candidates[number].balanced_accuracy for number in pool)
     least_accuracy = min(original, best) - KEEPS_ACCURACY
-    least_agreement = max(candidates[number].agreement for number in pool) - KEEPS_ANSWERS
+    least_agreement = max(candidates[number].agreement for number in pool) - KEEPS_PREDICTIONS
     keepers = [
         number
         for number in pool
@@ -150,7 +180,7 @@ def _winner(candidates: list[Candidate], task: Task) -> tuple[int, list[str]]:
     for number in proven:
         candidate = candidates[number]
         if number == winner:
-            reasons[number] = "keeps most of the model among the strongest guarantees"
+            reasons[number] = "keeps most of the model among those with the strongest guarantee"
         elif number not in pool:
             reasons[number] = "others are proven for everyone"
         elif number in keepers:
@@ -158,48 +188,50 @@ def _winner(candidates: list[Candidate], task: Task) -> tuple[int, list[str]]:
             if round(candidate.unfair_rate, 6) > round(chosen.unfair_rate, 6):
                 reasons[number] = "leaves more people treated unequally"
             elif candidate.changed > chosen.changed:
-                reasons[number] = f"changes more answers, {candidate.changed:.1%} against {chosen.changed:.1%}"
+                reasons[number] = f"changes more predictions: {candidate.changed:.1%}, against {chosen.changed:.1%}"
             else:
-                reasons[number] = "as good as the chosen one, which was tried first"
+                reasons[number] = "equals the chosen recipe, which was tried first"
         elif candidate.balanced_accuracy < least_accuracy:
             reasons[number] = f"balanced accuracy is below {least_accuracy:.1%}"
         elif candidate.agreement < least_agreement:
-            reasons[number] = f"agrees with less than {least_agreement:.1%} of the original's answers"
+            reasons[number] = f"agrees with less than {least_agreement:.1%} of the original predictions"
         else:
-            reasons[number] = "agrees less with the original's answers"
+            reasons[number] = "agrees less with the original predictions"
     return winner, reasons
 
 
-def _judge(recipe: Recipe, dish: Dish, task: Task, folds: list[np.ndarray]) -> Candidate:
+def _evaluate(recipe: Recipe, attempt: RepairAttempt, task: RepairTask, folds: list[np.ndarray]) -> Candidate:
+    """Return the candidate: cross-fitted figures of the recipe, and those of the network that it made."""
     before = task.network.predict(task.X_cal)
     everyone = np.concatenate([task.X_cal, task.X_repair])
-    answers = np.empty(len(before), dtype=np.int64)
+    predictions = np.empty(len(before), dtype=np.int64)
     for fold in folds:
         rest = np.setdiff1d(np.arange(len(before)), fold)
-        answers[fold] = cook(recipe, task.calibrated_on(rest)).network.predict(task.X_cal[fold])
-    if dish.blind and task.strict:
+        without = _run_in_time(recipe, task.with_calibration_rows(rest))
+        predictions[fold] = without.network.predict(task.X_cal[fold])
+    if attempt.blind and task.strict:
         guarantee = "everyone"
     else:
-        guarantee = "everyone, and the repair inputs with tolerance" if dish.blind else "the repair inputs"
+        guarantee = "everyone, and the repair inputs with tolerance" if attempt.blind else "the repair inputs"
     return Candidate(
         recipe,
         guarantee,
-        accuracy(task.y_cal, answers),
-        balanced_accuracy(task.y_cal, answers),
-        float(np.mean(answers != before)),
-        balanced_accuracy(task.network.predict(everyone), dish.network.predict(everyone)),
-        0.0 if guarantee == "everyone" else _unfair_rate(dish.network, task),
+        accuracy(task.y_cal, predictions),
+        balanced_accuracy(task.y_cal, predictions),
+        float(np.mean(predictions != before)),
+        balanced_accuracy(task.network.predict(everyone), attempt.network.predict(everyone)),
+        0.0 if guarantee == "everyone" else _unfair_rate(attempt.network, task),
     )
 
 
-def _unfair_rate(network: Network, task: Task) -> float:
-    """Mean of the rates among the calibration rows and among uniform samples: neither needs a label."""
+def _unfair_rate(network: Network, task: RepairTask) -> float:
+    """Return the mean of the rates among the calibration rows and among uniform samples; neither needs labels."""
     rng = np.random.default_rng(task.seed)
     samples = task.spec.sample_inputs(SAMPLES, rng, task.network.dtype)
     return (_rate(network, task, task.X_cal) + _rate(network, task, samples)) / 2
 
 
-def _rate(network: Network, task: Task, X: FloatArray) -> float:
+def _rate(network: Network, task: RepairTask, X: FloatArray) -> float:
     if not task.spec.finite:
         return sample_unequal(network, task.spec, X, seed=task.seed).rate
     points = float(np.sum(task.spec.neighbourhood_sizes(X[:1])))
@@ -207,12 +239,15 @@ def _rate(network: Network, task: Task, X: FloatArray) -> float:
     return find_unequal(network, task.spec, X[:rows]).rate
 
 
-def _folds(task: Task) -> list[np.ndarray]:
-    """Rows of each fold, every class spread evenly."""
+def _folds(task: RepairTask) -> list[np.ndarray]:
+    """Return the rows of each fold, with every class spread evenly."""
     rng = np.random.default_rng(task.seed)
     order = rng.permutation(len(task.y_cal))
     order = order[np.argsort(task.y_cal[order], kind="stable")]
     folds = [np.sort(order[start::FOLDS]) for start in range(FOLDS)]
     if any(len(fold) == 0 for fold in folds):
-        raise FairmendError(f"auto needs at least {FOLDS} calibration rows, to try recipes on some and judge on others")
+        raise FairmendError(
+            f"auto needs at least {FOLDS} calibration rows, to run recipes on some and evaluate them on the others; "
+            "give more rows, or use method blind or prof"
+        )
     return folds

@@ -1,9 +1,10 @@
-"""What a repair is given, checked once: the network, who counts as similar, the two sets, and how step 2 is run."""
+"""The inputs of a repair, checked once: network, spec, repair inputs, calibration set, options and time limit."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,44 +15,33 @@ from numpy.typing import ArrayLike
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
 from fairmend.network import Network
-from fairmend.repair.blind import blind_columns
-from fairmend.repair.head.solve import check_search
+from fairmend.repair.blind import protected_columns_of
+from fairmend.repair.options import HeadOptions, has_tolerances
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 
-FEATURES = ("linear", "box", "points")
+__all__ = ["Deadline", "RepairTask", "prepare_task"]
+
+
+class Deadline:
+    """The end of one call's time limit, counted in seconds from the creation of this object."""
+
+    def __init__(self, limit: float | None, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.limit, self._clock = limit, clock
+        self._end = math.inf if limit is None else clock() + limit
+
+    @property
+    def passed(self) -> bool:
+        """Whether the time is over."""
+        return self._end < math.inf and self._clock() >= self._end
+
+    def seconds_left(self) -> float | None:
+        """Return the seconds left, at least 0; None without a limit."""
+        return None if self._end == math.inf else max(0.0, self._end - self._clock())
 
 
 @dataclass(frozen=True)
-class Step2:
-    """How step 2 is run, see `repair_head`, and what its result must cover."""
-
-    features: str = "linear"
-    margin: float = 1e-6
-    delta_limit: float = math.inf
-    solver: str = "highs"
-    search: str | None = None
-    time_limit: float | None = None
-    gap: float = 0.0
-    cover_inference: bool = True
-
-    def __post_init__(self) -> None:
-        """Refuse what would only turn out wrong after the whole of step 1."""
-        if self.features not in FEATURES:
-            raise FairmendError(f"unknown features {self.features!r}; there are {', '.join(FEATURES)}")
-        if not 0 < self.margin < math.inf:
-            raise FairmendError(f"margin is {self.margin}; it must be positive, or ties would count as fair")
-        if not self.delta_limit > 0:
-            raise FairmendError(f"delta_limit is {self.delta_limit}; give a positive number, or leave it out")
-        if self.time_limit is not None and not self.time_limit >= 0:
-            raise FairmendError(f"time_limit is {self.time_limit}; give seconds, or None for no limit")
-        if not 0 <= self.gap < math.inf:
-            raise FairmendError(f"gap is {self.gap}; give a relative gap of 0 or more")
-        check_search(self.solver, self.search)
-
-
-@dataclass(frozen=True)
-class Task:
+class RepairTask:
     """The inputs of a repair: ``X_repair (inputs, width)``, ``X_cal (rows, width)``, ``y_cal (rows,)``."""
 
     network: Network
@@ -59,8 +49,9 @@ class Task:
     X_repair: FloatArray
     X_cal: FloatArray
     y_cal: np.ndarray
-    step2: Step2
-    seed: int = 0
+    head_options: HeadOptions
+    seed: int
+    deadline: Deadline
 
     @cached_property
     def regions(self) -> Regions:
@@ -69,40 +60,45 @@ class Task:
 
     @cached_property
     def protected_columns(self) -> list[int]:
-        """The network's inputs that hold protected features."""
-        return blind_columns(self.spec)
+        """The network's input columns that hold protected features."""
+        return protected_columns_of(self.spec)
 
     @property
     def strict(self) -> bool:
         """Whether similar people differ in protected features only: then blindness alone is a proof."""
-        return all(feature.protected or not feature.varies for feature in self.spec.features)
+        return not has_tolerances(self.spec)
 
-    def calibrated_on(self, rows: Sequence[int] | np.ndarray) -> Task:
-        """The same task with some of the calibration rows."""
+    def with_calibration_rows(self, rows: Sequence[int] | np.ndarray) -> RepairTask:
+        """Return the same task with only these calibration rows."""
         return replace(self, X_cal=self.X_cal[rows], y_cal=self.y_cal[rows])
 
 
-def make_task(
+def prepare_task(
     network: Network,
     spec: Spec,
     X_repair: pd.DataFrame | ArrayLike,
     X_cal: pd.DataFrame | ArrayLike,
     y_cal: ArrayLike,
-    step2: Step2,
+    head_options: HeadOptions,
     seed: int,
-) -> Task:
-    """Check and encode what the user gave."""
+    deadline: Deadline | None = None,
+) -> RepairTask:
+    """Check and encode the arguments of a repair. The time limit starts now unless a deadline is given."""
+    deadline = deadline or Deadline(head_options.time_limit)
     spec.require_inputs(network.inputs)
-    if step2.features == "points" and not spec.finite:
-        raise FairmendError('features="points" needs finite neighbourhoods; a continuous feature varies here')
+    if head_options.features == "points" and not spec.finite:
+        raise FairmendError(
+            'features="points" needs finite neighbourhoods, and a continuous feature varies here; use "linear"'
+        )
     if not (isinstance(seed, int | np.integer) and 0 <= seed < 2**31):
         raise FairmendError(f"seed is {seed!r}; give a whole number from 0 to 2147483647")
     calibration = spec.as_inputs(X_cal, network.dtype)
-    labels = _labels(y_cal, len(calibration), network)
-    return Task(network, spec, spec.as_inputs(X_repair, network.dtype), calibration, labels, step2, seed)
+    labels = _check_labels(y_cal, len(calibration), network)
+    repair_inputs = spec.as_inputs(X_repair, network.dtype)
+    return RepairTask(network, spec, repair_inputs, calibration, labels, head_options, seed, deadline)
 
 
-def _labels(y_cal: ArrayLike, rows: int, network: Network) -> np.ndarray:
+def _check_labels(y_cal: ArrayLike, rows: int, network: Network) -> np.ndarray:
     labels = np.asarray(y_cal)
     classes = 2 if network.outputs == 1 else network.outputs
     if labels.shape != (rows,):
@@ -110,5 +106,5 @@ def _labels(y_cal: ArrayLike, rows: int, network: Network) -> np.ndarray:
     known = np.isin(labels, np.arange(classes))
     if not known.all():
         row = int(np.argmin(known))
-        raise FairmendError(f"y_cal, row {row}: {labels[row]!r} is no class; there are 0 to {classes - 1}")
+        raise FairmendError(f"y_cal, row {row}: {labels[row]!r} is not a class; give numbers from 0 to {classes - 1}")
     return labels.astype(np.int64)

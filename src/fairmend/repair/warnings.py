@@ -1,4 +1,4 @@
-"""What a user should look at before trusting a repair: warnings, not errors."""
+"""Warnings about the calibration set and the outcome of a repair."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from fairmend.metrics import balanced_accuracy
 from fairmend.network import Network
 from fairmend.prove.proof import Proof
 
-COLLAPSED = "the repaired network gives every calibration row the same answer ({label}): it is no classifier any more"
+COLLAPSED = "the repaired network predicts class {label} for every calibration row: it has collapsed to a constant"
 FELL = (
     "balanced accuracy on the calibration rows fell by {points:.1f} points, from {before:.1%} to {after:.1%}: "
     "the repair costs more than accuracy alone shows"
 )
-ONE_CLASS = "every calibration row has the label {label}: the calibration set cannot keep what the network knows"
-EQUAL_ROWS = "all {rows} calibration rows are equal: the calibration set cannot keep what the network knows"
-GAP = "step 2 stopped before its optimum was proven: the smallest change may be up to {gap:.1%} smaller than this one"
+ONE_CLASS = "every calibration row has the label {label}: the calibration set cannot keep the accuracy of the network"
+EQUAL_ROWS = "all {rows} calibration rows are equal: the calibration set cannot keep the accuracy of the network"
+GAP = "step 2 stopped before it proved its optimum: the smallest change may be up to {gap:.1%} smaller than this one"
 NOT_INFERENCE = (
     "{count} neighbourhoods are proven in real arithmetic only: their margin is below the rounding error of inference"
 )
@@ -27,7 +27,7 @@ LARGEST_FALL = 0.05
 
 
 def calibration_warnings(X: FloatArray, y: np.ndarray) -> list[str]:
-    """What is wrong with a calibration set before anything ran."""
+    """Return what is wrong with a calibration set."""
     warnings = []
     if len(np.unique(y)) == 1:
         warnings.append(ONE_CLASS.format(label=int(y[0])))
@@ -39,12 +39,12 @@ def calibration_warnings(X: FloatArray, y: np.ndarray) -> list[str]:
 def outcome_warnings(
     before: Network, after: Network, X: FloatArray, y: np.ndarray, gap: float, proof: Proof
 ) -> list[str]:
-    """What is wrong with a repaired network, as the calibration set shows it."""
+    """Return what is wrong with a repaired network, as far as the calibration set shows it."""
     warnings = []
-    answers = after.predict(X)
-    if len(np.unique(answers)) == 1 and len(np.unique(before.predict(X))) > 1:
-        warnings.append(COLLAPSED.format(label=int(answers[0])))
-    old, new = balanced_accuracy(y, before.predict(X)), balanced_accuracy(y, answers)
+    predictions = after.predict(X)
+    if len(np.unique(predictions)) == 1 and len(np.unique(before.predict(X))) > 1:
+        warnings.append(COLLAPSED.format(label=int(predictions[0])))
+    old, new = balanced_accuracy(y, before.predict(X)), balanced_accuracy(y, predictions)
     if old - new > LARGEST_FALL:
         warnings.append(FELL.format(points=100 * (old - new), before=old, after=new))
     if gap > 0:

@@ -1,9 +1,9 @@
-"""Fairness testers: they search for people who are treated unequally, instead of waiting for data to show them.
+"""Fairness testers: algorithms that search the input space for people who are treated unequally.
 
-`run` holds the public call, `adf`, `eidig`, `neuronfair` and `grft` what is particular to each published algorithm;
-`values`, `oracle`, `gradients`, `seeds`, `walk` and `found` are what they share.
+`run` holds the public call. `adf`, `eidig`, `neuronfair` and `grft` hold what is particular to each algorithm; they
+share the other modules.
 
-Light to import: `fairmend.search` is also the public function, and what it needs comes once it runs.
+Importing this package is cheap: `fairmend.search` is also the public function, and a call imports what it needs.
 """
 
 from typing import Any

@@ -1,27 +1,32 @@
-"""EIDIG: as ADF, with gradients of the output, momentum on the way, and gradients that serve several local steps.
+"""EIDIG: like ADF, with gradients of the output, momentum, and gradients that are reused for several local steps.
 
 L. Zhang, Y. Zhang, M. Zhang: Efficient white-box fairness testing through gradient search, ISSTA 2021.
 
-A local step that ends at nobody unequal leads back to where the walk started, as in the published code.
+After a local step that finds no IDI, the search returns to its start, as in the published code.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from fairmend.search.climb import agreed, climb
-from fairmend.search.found import Found
+from fairmend.search.discovered import DiscoveredInstances
+from fairmend.search.global_phase import agreed_moves, follow_gradients
 from fairmend.search.gradients import output_gradient
+from fairmend.search.local_phase import LocalRule, StepProgress
 from fairmend.search.oracle import Oracle
-from fairmend.search.values import Choices, Values
-from fairmend.search.walk import Rule, Steps
+from fairmend.search.value_space import Choices, Values
 
 DECAY = 0.5
-RULE = Rule(output_gradient, reuse=5, on_failure="origin")
+RULE = LocalRule(output_gradient, reuse=5, on_failure="origin")
 
 
-def find(
-    oracle: Oracle, seeds: Values, steps: int, found: Found, rng: np.random.Generator, progress: Steps | None
+def find_starts(
+    oracle: Oracle,
+    seeds: Values,
+    steps: int,
+    discovered: DiscoveredInstances,
+    rng: np.random.Generator,
+    progress: StepProgress | None,
 ) -> tuple[Values, Choices]:
     """Run the global phase."""
     momentum = np.zeros((2, len(seeds), oracle.spec.width))
@@ -30,8 +35,8 @@ def find(
         down = []
         for k, side in enumerate((V, others)):
             momentum[k, rows] = DECAY * momentum[k, rows] + output_gradient(oracle, side)
-            # Against the gradient: the probability of the class that was chosen falls towards the decision.
+            # Against the gradient: the probability of the predicted class falls towards the decision boundary.
             down.append(oracle.space.ascent(side, -momentum[k, rows]))
-        return agreed(oracle.space, V, down[0], down[1], rng)
+        return agreed_moves(oracle.space, V, down[0], down[1], rng)
 
-    return climb(oracle, seeds, steps, moves, found, progress)
+    return follow_gradients(oracle, seeds, steps, moves, discovered, progress)

@@ -1,4 +1,9 @@
-"""Derivatives of the network with respect to its inputs, for a batch of rows, by hand: the chain rule backwards."""
+"""Derivatives of the network with respect to its inputs, for a batch of rows.
+
+Backpropagation in NumPy, not autograd, because a search then runs without PyTorch. `benchmarks/gradients.py` compares
+the two: both find the same IDIs, autograd takes 1.5 times the CPU time of the whole search (5.3 s against 3.4 s over
+nine searches), and importing PyTorch adds 1.3 s.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,11 @@ import numpy as np
 from fairmend.arrays import FloatArray, Floats
 from fairmend.network import Activation, Network
 from fairmend.search.oracle import Oracle, classes
-from fairmend.search.values import Values
+from fairmend.search.value_space import Values
 
 
 def forward(net: Network, X: FloatArray) -> list[Floats]:
-    """Return what every affine layer makes of X (rows, width), after its activation; the logits last."""
+    """Return the output of every affine layer for X (rows, width), after its activation; the logits come last."""
     layers: list[Floats] = []
     values = X.astype(np.float64)
     for i, affine in enumerate(net.affines):
@@ -25,7 +30,7 @@ def forward(net: Network, X: FloatArray) -> list[Floats]:
 
 
 def backward(net: Network, layers: Sequence[Floats], slopes: Sequence[Floats | None]) -> Floats:
-    """Return the gradient (rows, width) of a function, from its derivatives in each layer of `forward`."""
+    """Return the gradient (rows, width) of a function, from its derivatives with respect to the layers of `forward`."""
     gradient: Floats | None = None
     for i in reversed(range(net.depth)):
         slope = slopes[i]
@@ -34,7 +39,7 @@ def backward(net: Network, layers: Sequence[Floats], slopes: Sequence[Floats | N
         if gradient is None:
             continue
         if i < len(net.activations):
-            gradient = gradient * _slope(net.activations[i], layers[i])
+            gradient = gradient * _derivative(net.activations[i], layers[i])
         gradient = gradient @ net.affines[i].weight.astype(np.float64)
     if gradient is None:
         return np.zeros((len(layers[0]), net.inputs))
@@ -42,42 +47,42 @@ def backward(net: Network, layers: Sequence[Floats], slopes: Sequence[Floats | N
 
 
 def loss_gradient(oracle: Oracle, V: Values) -> Floats:
-    """Return the gradient (rows, width) of the cross entropy between the output and the class the network chose."""
-    layers, chances, chosen = _outputs(oracle, V)
-    return backward(oracle.net, layers, _last(oracle.net, chances - chosen))
+    """Return the gradient (rows, width) of the cross-entropy between the output and the predicted class."""
+    layers, probabilities, predicted = _outputs(oracle, V)
+    return backward(oracle.net, layers, _last(oracle.net, probabilities - predicted))
 
 
 def output_gradient(oracle: Oracle, V: Values) -> Floats:
-    """Return the gradient (rows, width) of the probability of the class the network chose."""
-    layers, chances, chosen = _outputs(oracle, V)
+    """Return the gradient (rows, width) of the probability of the predicted class."""
+    layers, probabilities, predicted = _outputs(oracle, V)
     if oracle.net.outputs == 1:
-        slope = chances * (1 - chances) * (2 * chosen - 1)
+        slope = probabilities * (1 - probabilities) * (2 * predicted - 1)
     else:
-        slope = (chances * chosen).sum(axis=1, keepdims=True) * (chosen - chances)
+        slope = (probabilities * predicted).sum(axis=1, keepdims=True) * (predicted - probabilities)
     return backward(oracle.net, layers, _last(oracle.net, slope))
 
 
 def _outputs(oracle: Oracle, V: Values) -> tuple[list[Floats], Floats, Floats]:
-    """Return the layers, the probabilities and the chosen class as 0 and 1, both (rows, outputs)."""
+    """Return the layers, the probabilities, and the predicted class as 0 and 1, both (rows, outputs)."""
     layers = forward(oracle.net, oracle.space.encode(V))
     oracle.calls += len(V)
     logits = layers[-1]
-    answers = classes(logits)
+    predictions = classes(logits)
     if oracle.net.outputs == 1:
-        chances = logits.copy()
-        Activation("sigmoid").apply(chances)
-        return layers, chances, answers[:, None].astype(np.float64)
-    chances = np.exp(logits - logits.max(axis=1, keepdims=True))
-    chances /= chances.sum(axis=1, keepdims=True)
-    return layers, chances, np.eye(oracle.net.outputs)[answers]
+        probabilities = logits.copy()
+        Activation("sigmoid").apply(probabilities)
+        return layers, probabilities, predictions[:, None].astype(np.float64)
+    probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    return layers, probabilities, np.eye(oracle.net.outputs)[predictions]
 
 
 def _last(net: Network, slope: Floats) -> list[Floats | None]:
     return [*([None] * (net.depth - 1)), slope]
 
 
-def _slope(activation: Activation, after: Floats) -> Floats:
-    """Return the derivative of an activation from what it gave."""
+def _derivative(activation: Activation, after: Floats) -> Floats:
+    """Return the derivative of an activation from its output."""
     if activation.name in ("relu", "leaky_relu"):
         return np.where(after > 0, 1.0, activation.slope)
     if activation.name == "tanh":

@@ -1,10 +1,10 @@
-"""NeuronFair: the neurons that react most to protected features lead seeds to unequal treatment.
+"""NeuronFair: follow gradients of the neurons that react most to protected features.
 
 H. Zheng, Z. Chen, T. Du, X. Zhang, Y. Cheng, S. Ji, J. Wang, Y. Yu, J. Chen: NeuronFair: interpretable white-box
 fairness testing through biased neuron identification, ICSE 2022.
 
-A neuron is biased whose activation differs most, on average, between the seeds and their most different neighbours.
-Of a network without hidden neurons, the outputs take their place.
+The biased neurons are those whose activation differs most, on average, between the seeds and their most different
+neighbours. In a network without hidden neurons, the outputs take their place.
 """
 
 from __future__ import annotations
@@ -13,22 +13,27 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import Floats
-from fairmend.search.climb import climb
-from fairmend.search.found import Found
+from fairmend.search.discovered import DiscoveredInstances
+from fairmend.search.global_phase import follow_gradients
 from fairmend.search.gradients import backward, forward, loss_gradient
+from fairmend.search.local_phase import LocalRule, StepProgress
 from fairmend.search.oracle import Oracle
-from fairmend.search.values import Choices, Values
-from fairmend.search.walk import Rule, Steps
+from fairmend.search.value_space import Choices, Values
 
 DECAY = 0.5
 SHARE = 0.1  # of all hidden neurons
-RULE = Rule(loss_gradient, reuse=1, on_failure="hop")
+RULE = LocalRule(loss_gradient, reuse=1, on_failure="hop")
 
 _VANISHED = 1e-9
 
 
-def find(
-    oracle: Oracle, seeds: Values, steps: int, found: Found, rng: np.random.Generator, progress: Steps | None
+def find_starts(
+    oracle: Oracle,
+    seeds: Values,
+    steps: int,
+    discovered: DiscoveredInstances,
+    rng: np.random.Generator,
+    progress: StepProgress | None,
 ) -> tuple[Values, Choices]:
     """Run the global phase."""
     space = oracle.space
@@ -41,21 +46,21 @@ def find(
         step = space.ascent(V, momentum[rows])
         lost = np.flatnonzero((np.abs(gradient).max(axis=1) < _VANISHED) | ~step.any(axis=1))
         if len(lost):
-            # Nothing leads away from here: start again, half at another seed and half anywhere.
-            again = seeds[rng.integers(len(seeds), size=len(lost))]
-            again = space.drawn(again, space.free & (rng.random(again.shape) < 0.5), rng)
-            step[lost] = again - V[lost]
+            # The gradient vanishes: restart from another seed with half of its features drawn at random.
+            restart = seeds[rng.integers(len(seeds), size=len(lost))]
+            restart = space.redraw(restart, space.free & (rng.random(restart.shape) < 0.5), rng)
+            step[lost] = restart - V[lost]
             momentum[rows[lost]] = 0
         return step
 
-    return climb(oracle, seeds, steps, moves, found, progress)
+    return follow_gradients(oracle, seeds, steps, moves, discovered, progress)
 
 
 def biased_neurons(oracle: Oracle, V: Values) -> list[npt.NDArray[np.bool_]]:
     """Return for each layer which neurons (units,) are among the most biased, over the rows V."""
-    differences = [np.abs(here - there).mean(axis=0) for here, there in _both(oracle, V, _partners(oracle, V))]
+    differences = [np.abs(here - there).mean(axis=0) for here, there in _layer_pairs(oracle, V, _partners(oracle, V))]
     hidden = differences[:-1] or differences
-    # Neurons of different layers are compared as they are: their scale is what reaches the output.
+    # Neurons of different layers are compared without scaling: their scale is what reaches the output.
     every = np.sort(np.concatenate(hidden))[::-1]
     least = every[max(1, round(SHARE * len(every))) - 1]
     none = [np.zeros(len(d), np.bool_) for d in differences[len(hidden) :]]
@@ -64,7 +69,7 @@ def biased_neurons(oracle: Oracle, V: Values) -> list[npt.NDArray[np.bool_]]:
 
 def difference_gradient(oracle: Oracle, biased: list[npt.NDArray[np.bool_]], V: Values, others: Values) -> Floats:
     """Return the gradient (rows, width) of the sum of |a - a'| over biased neurons, as both move together."""
-    pairs = _both(oracle, V, others)
+    pairs = _layer_pairs(oracle, V, others)
     slopes = [np.sign(here - there) * mask for (here, there), mask in zip(pairs, biased, strict=True)]
     mine = backward(oracle.net, [here for here, _ in pairs], slopes)
     theirs = backward(oracle.net, [there for _, there in pairs], [-slope for slope in slopes])
@@ -72,11 +77,11 @@ def difference_gradient(oracle: Oracle, biased: list[npt.NDArray[np.bool_]], V: 
 
 
 def _partners(oracle: Oracle, V: Values) -> Values:
-    return oracle.neighbours(V, oracle.look(V).partner)
+    return oracle.neighbours(V, oracle.find_partners(V).partner)
 
 
-def _both(oracle: Oracle, V: Values, others: Values) -> list[tuple[Floats, Floats]]:
-    """Return what each layer makes of V and of others, after its activation."""
+def _layer_pairs(oracle: Oracle, V: Values, others: Values) -> list[tuple[Floats, Floats]]:
+    """Return the output of each layer for V and for others, after its activation."""
     oracle.calls += 2 * len(V)
     sides = (forward(oracle.net, oracle.space.encode(side)) for side in (V, others))
     return list(zip(*sides, strict=True))

@@ -1,4 +1,4 @@
-"""What a tester may ask of the network, and how often it did: answers, and the most different neighbour."""
+"""The network as a tester queries it: predictions and the most different neighbours, with a count of evaluations."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ import numpy.typing as npt
 
 from fairmend.arrays import FloatArray
 from fairmend.network import Network
-from fairmend.search.values import Choices, Space, Values
+from fairmend.search.value_space import Choices, Values, ValueSpace
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 
 Mask = npt.NDArray[np.bool_]
 
-# Neighbourhoods up to this size are looked at whole, of larger ones a random part of this size.
+# Neighbourhoods up to this size are enumerated; of larger ones, a random part of this size is used.
 MOST_NEIGHBOURS = 512
-# Numbers in one buffer, and multiplications in one layer: what stays in cache, and below the size at which BLAS starts
-# threads, which wait for each other at every step where other programs keep the cores busy.
+# Numbers in one buffer, and multiplications in one layer: small enough for the cache, and below the size at which BLAS
+# starts threads, which slow each other down when other programs use the cores.
 _NUMBERS, _PRODUCTS = 262_144, 500_000
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
-    """The most different neighbour of some rows.
+class Partners:
+    """The most different neighbour of each row.
 
     Attributes
     ----------
-    answers : (rows,), the class of each
-    partner : (rows,), the number of the neighbour with another answer that is deepest in it; where there is none, of
-        the one whose score differs most
-    unequal : bool (rows,), whether the partner gets another answer
-    own, theirs : (rows,), by how much the row's class leads the best other one, at the row and at its partner
+    predictions : (rows,), the class of each row
+    partner : (rows,), the number of the neighbour with another prediction at which the row's class trails most; without
+        one, of the neighbour whose score differs most
+    unequal : bool (rows,), whether the partner gets another prediction
+    own, theirs : (rows,), by how much the row's class leads the best other class, at the row and at its partner
     """
 
-    answers: Choices
+    predictions: Choices
     partner: Choices
     unequal: Mask
     own: npt.NDArray[np.float64]
@@ -45,25 +45,25 @@ class Look:
 
 
 class Oracle:
-    """A network and its neighbourhoods, over values; counts every evaluation in `calls`.
+    """A network and its neighbourhoods in the value space; counts every evaluation in `calls`.
 
-    Neighbour number j of a row is the row with the j-th choice of protected values, and moved by the j-th choice of
-    offsets in the features that have a tolerance; so a number means the same to every row.
+    Neighbour number j of a row is the row with the j-th combination of protected values, moved by the j-th combination
+    of offsets in the features that have a tolerance. A number means the same for every row.
     """
 
     def __init__(self, net: Network, spec: Spec, rng: np.random.Generator) -> None:
-        self.net, self.spec, self.space = net, spec, Space(spec, net.dtype)
+        self.net, self.spec, self.space = net, spec, ValueSpace(spec, net.dtype)
         self.calls = 0
         self._varying = [(i, f) for i, f in enumerate(spec.features) if f.varies]
         self._table = _choices([f for _, f in self._varying], rng)
         self._near = [not f.protected for _, f in self._varying]
         self._shared = None if any(self._near) else self._first_layer()
         sizes = [f.bounds[1] - f.bounds[0] + 1 for _, f in self._varying]
-        # Whether the table lists all protected values in order, so that a row itself is one of its neighbours.
-        self._whole = self._shared is not None and spec.finite and math.prod(sizes) == len(self._table)
+        # Whether the table lists all protected values in order, so that a row is one of its own neighbours.
+        self._complete = self._shared is not None and spec.finite and math.prod(sizes) == len(self._table)
         self._strides = np.array([math.prod(sizes[k + 1 :]) for k in range(len(sizes))])
 
-    def answers(self, V: Values) -> Choices:
+    def predict(self, V: Values) -> Choices:
         """Return the class of each row (rows,)."""
         return classes(self.logits(V))
 
@@ -81,45 +81,45 @@ class Oracle:
         return self.space.clip(others) if any(self._near) else others
 
     @property
-    def pairs(self) -> bool:
-        """Whether everybody has one neighbour, so that a partner once found is the only one."""
-        return self._whole and len(self._table) == 2
+    def single_neighbour(self) -> bool:
+        """Whether every row has exactly one neighbour other than itself."""
+        return self._complete and len(self._table) == 2
 
-    def look(self, V: Values) -> Look:
+    def find_partners(self, V: Values) -> Partners:
         """Find the most different neighbour of each row."""
-        answers, partner = np.zeros(len(V), np.int64), np.zeros(len(V), np.int64)
+        predictions, partner = np.zeros(len(V), np.int64), np.zeros(len(V), np.int64)
         unequal, mine, deepest = np.zeros(len(V), np.bool_), np.zeros(len(V)), np.zeros(len(V))
         widest = max(len(affine.bias) for affine in self.net.affines)
         largest = max(affine.weight.size for affine in self.net.affines)
         step = max(1, min(_NUMBERS // widest, _PRODUCTS // largest) // len(self._table))
         for start in range(0, len(V), step):
             rows = slice(start, start + step)
-            theirs = self._everyone(V[rows])
-            own = theirs[np.arange(len(theirs)), self._numbers(V[rows])] if self._whole else self.logits(V[rows])
-            answers[rows] = classes(own)
-            mine[rows] = lead(own[:, None, :], answers[rows])[:, 0]
-            leads = lead(theirs, answers[rows])
-            differ = classes(theirs) != answers[rows, None]
-            # A neighbour with another answer counts before any other, and the deepest of those first.
+            theirs = self._neighbour_logits(V[rows])
+            own = theirs[np.arange(len(theirs)), self._own_numbers(V[rows])] if self._complete else self.logits(V[rows])
+            predictions[rows] = classes(own)
+            mine[rows] = lead(own[:, None, :], predictions[rows])[:, 0]
+            leads = lead(theirs, predictions[rows])
+            differ = classes(theirs) != predictions[rows, None]
+            # Neighbours with another prediction come first; among them, the one where the row's class trails most.
             distance = np.abs(leads - mine[rows, None])
             chosen = np.where(differ.any(axis=1), leads.argmin(axis=1), distance.argmax(axis=1))
             at = np.arange(len(chosen))
             partner[rows], unequal[rows], deepest[rows] = chosen, differ[at, chosen], leads[at, chosen]
-        return Look(answers, partner, unequal, mine, deepest)
+        return Partners(predictions, partner, unequal, mine, deepest)
 
-    def _numbers(self, V: Values) -> Choices:
-        """Return which of its own neighbours each row is (rows,)."""
+    def _own_numbers(self, V: Values) -> Choices:
+        """Return the number of each row among its own neighbours (rows,)."""
         varying = [i for i, _ in self._varying]
         return np.asarray((V[:, varying] - self.space.low[varying]) @ self._strides, dtype=np.int64)
 
-    def _everyone(self, V: Values) -> FloatArray:
+    def _neighbour_logits(self, V: Values) -> FloatArray:
         """Return the logits of all neighbours (rows, neighbours, outputs)."""
         points = len(self._table)
         self.calls += len(V) * points
         if self._shared is None:
             others = self.neighbours(np.repeat(V, points, axis=0), np.tile(np.arange(points), len(V)))
             return self.net.logits(self.space.encode(others)).reshape(len(V), points, -1)
-        # Neighbours differ in protected columns only, so what these add to the first layer is the same for all rows.
+        # Neighbours differ in protected columns only, whose contribution to the first layer is the same for all rows.
         first = self.net.affines[0]
         X = self.space.encode(V)
         for _, f in self._varying:
@@ -133,7 +133,7 @@ class Oracle:
         return hidden.reshape(len(V), points, -1)
 
     def _first_layer(self) -> FloatArray:
-        """Return what the protected values of each choice add to the first layer (neighbours, units)."""
+        """Return what each combination of protected values adds to the first layer (neighbours, units)."""
         V = np.tile(self.space.low, (len(self._table), 1))
         for k, (i, _) in enumerate(self._varying):
             V[:, i] = self._table[:, k]
@@ -143,23 +143,23 @@ class Oracle:
 
 
 def classes(logits: FloatArray) -> Choices:
-    """Return the classes (...) of logits (..., outputs), as `Network.predict` chooses them."""
+    """Return the classes (...) of logits (..., outputs), by the rule of `Network.predict`."""
     if logits.shape[-1] == 1:
         return np.asarray(logits[..., 0] >= 0, dtype=np.int64)
     return np.asarray(logits.argmax(axis=-1), dtype=np.int64)
 
 
-def lead(logits: FloatArray, answers: Choices) -> npt.NDArray[np.float64]:
-    """Return by how much each row's class (rows,) leads the best other one in logits (rows, points, outputs)."""
+def lead(logits: FloatArray, predictions: Choices) -> npt.NDArray[np.float64]:
+    """Return by how much each row's class (rows,) leads the best other class in logits (rows, points, outputs)."""
     if logits.shape[-1] == 1:
-        return np.asarray(logits[..., 0] * (2.0 * answers - 1)[:, None], dtype=np.float64)
-    own = np.take_along_axis(logits, answers[:, None, None], axis=2)[..., 0]
-    others = np.where(np.arange(logits.shape[-1]) == answers[:, None, None], -np.inf, logits).max(axis=2)
+        return np.asarray(logits[..., 0] * (2.0 * predictions - 1)[:, None], dtype=np.float64)
+    own = np.take_along_axis(logits, predictions[:, None, None], axis=2)[..., 0]
+    others = np.where(np.arange(logits.shape[-1]) == predictions[:, None, None], -np.inf, logits).max(axis=2)
     return np.asarray(own - others, dtype=np.float64)
 
 
 def _choices(varying: list[Feature], rng: np.random.Generator) -> Values:
-    """Return protected values and offsets of the neighbours (neighbours, varying features): all, or a random part."""
+    """Return protected values and offsets of the neighbours (neighbours, varying features): all or a random part."""
     whole = [np.arange(*_span(f, whole=True)) if f.kind != "continuous" else None for f in varying]
     if all(values is not None for values in whole):
         sizes = [len(values) for values in whole if values is not None]
@@ -171,14 +171,14 @@ def _choices(varying: list[Feature], rng: np.random.Generator) -> Values:
         drawn = rng.uniform(low, high, MOST_NEIGHBOURS)
         columns.append(drawn if f.kind == "continuous" else rng.integers(int(low), int(high) + 1, MOST_NEIGHBOURS))
     table = np.stack(columns, axis=1).astype(np.float64)
-    # The ends of every range are where a score is most likely to differ most.
+    # Scores tend to differ most at the ends of the ranges.
     corners = np.array(list(product(*[_span(f) for f in varying[:6]])), dtype=np.float64)
     table[: len(corners), : corners.shape[1]] = corners
     return table
 
 
 def _span(f: Feature, whole: bool = False) -> tuple[float, float]:
-    """Return the first and last protected value, or offset; of `whole` numbers, the one after the last."""
+    """Return the first and the last protected value or offset; for `whole` numbers, one more than the last."""
     low, high = f.bounds if f.protected else (-min(f.reach, _length(f)), min(f.reach, _length(f)))
     return low, high + 1 if whole else high
 

@@ -1,4 +1,4 @@
-"""What a search for unequal treatment came to."""
+"""The result of a search for unequal treatment."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ class SearchResult:
 
     Attributes
     ----------
-    idis : (count, width), inputs with a neighbour that gets another answer, confirmed; no two are equal in everything
-        that is not protected
-    others : (count, width), such a neighbour of each
-    method : which tester
-    seeds : how many seeds it started from, which may be fewer than asked for
-    starts : how many seeds led to an IDI in the global phase
-    calls : how often the search evaluated the network, gradients included; the confirmation is not counted
-    exact : whether IDIs were confirmed by enumerating neighbourhoods; else by their neighbour in `others` alone
-    seconds : how long it took
+    idis : (count, width), the confirmed IDIs; no two of them are equal in all unprotected features
+    others : (count, width), a neighbour of each with another prediction
+    method : the tester
+    seeds : the number of seeds, which may be smaller than the number that you asked for
+    starts : the number of seeds that led to an IDI in the global phase
+    calls : how often the search evaluated the network, gradients included, the confirmation excluded
+    exact : whether neighbourhoods were enumerated to confirm the IDIs, or only the neighbours in `others` evaluated
+    seconds : the duration of the search
     """
 
     idis: FloatArray = field(repr=False)
@@ -36,11 +35,11 @@ class SearchResult:
 
     @property
     def count(self) -> int:
-        """How many IDIs."""
+        """The number of IDIs."""
         return len(self.idis)
 
     def __repr__(self) -> str:
-        """How many, from how much."""
+        """Say how many IDIs were found, with how much work."""
         return (
             f"SearchResult({self.method}: {self.count:,} IDIs, from {self.starts:,} of {self.seeds:,} seeds, "
             f"{self.calls:,} model calls, {self.seconds:.1f} s)"

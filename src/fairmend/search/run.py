@@ -1,4 +1,4 @@
-"""`fairmend.search`: a fairness tester looks for individual discriminatory instances, in two phases, in one batch."""
+"""`fairmend.search`: search for individual discriminatory instances with a fairness tester, in two phases."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from fairmend.errors import FairmendError
 from fairmend.network import NetworkSource, load_network
 from fairmend.progress import Progress
 from fairmend.search import adf, eidig, grft, neuronfair
-from fairmend.search.found import Found
+from fairmend.search.discovered import DiscoveredInstances
+from fairmend.search.local_phase import run_local_phase
 from fairmend.search.oracle import Oracle
 from fairmend.search.result import SearchResult
 from fairmend.search.seeds import draw_seeds
-from fairmend.search.walk import walk
 from fairmend.spec import Spec
 from fairmend.text import suggest
 
@@ -45,18 +45,18 @@ def search(
     global_steps: int = 10,
     progress: Progress | None = None,
 ) -> SearchResult:
-    """Search for people who would get another answer if only their protected features were different.
+    """Search the input space for people who are treated unequally.
 
     Parameters
     ----------
-    net, spec : the network, and which people count as similar.
+    net, spec : the network, and the spec that defines who is similar.
     X : inputs to start from, encoded or as a DataFrame.
     method : "adf", "eidig", "neuronfair" or "grft".
-    seed : of every random choice.
-    seeds : how many of X to start from, drawn in turn from 4 clusters.
-    local_steps : how many steps the local phase takes from each seed that led to somebody.
-    global_steps : how many steps (grft: generations) the global phase takes from each seed at most.
-    progress : called with the stage, the steps done and the steps in all.
+    seed : the random seed.
+    seeds : the number of rows of X to start from, drawn in turn from 4 clusters.
+    local_steps : the number of steps of the local phase from each seed that led to an IDI.
+    global_steps : the largest number of steps (for grft, generations) of the global phase from each seed.
+    progress : called with the stage ("global", "local", "confirm"), the steps done and the total.
     """
     network = load_network(net)
     started = time.perf_counter()
@@ -68,14 +68,14 @@ def search(
     spec.require_inputs(network.inputs)
     tester, rng = METHODS[method], np.random.default_rng(seed)
     oracle = Oracle(network, spec, rng)
-    found = Found(oracle)
+    discovered = DiscoveredInstances(oracle)
     origins = oracle.space.values(draw_seeds(spec.as_inputs(X, network.dtype), seeds, rng))
-    starts, partners = tester.find(oracle, origins, global_steps, found, rng, _stage(progress, "global"))
-    _logger.info("search %s: %d of %d seeds led to somebody, %d calls", method, len(starts), len(origins), oracle.calls)
-    walk(oracle, starts, partners, local_steps, tester.RULE, found, rng, _stage(progress, "local"))
+    starts, partners = tester.find_starts(oracle, origins, global_steps, discovered, rng, _stage(progress, "global"))
+    _logger.info("search %s: %d of %d seeds led to an IDI, %d calls", method, len(starts), len(origins), oracle.calls)
+    run_local_phase(oracle, starts, partners, local_steps, tester.RULE, discovered, rng, _stage(progress, "local"))
     calls = oracle.calls
-    idis, others = found.confirmed(_stage(progress, "confirm"))
-    _logger.info("search %s: %d found with %d calls", method, len(idis), calls)
+    idis, others = discovered.confirmed(_stage(progress, "confirm"))
+    _logger.info("search %s: %d IDIs with %d calls", method, len(idis), calls)
     return SearchResult(
         idis=idis,
         others=others,

@@ -1,4 +1,4 @@
-"""The inputs a search starts from: drawn in turn from clusters of the data, so that all kinds of people are among them.
+"""Seeds, the inputs that a search starts from: drawn in turn from clusters of the data, to cover all kinds of people.
 
 Zhang et al., White-box fairness testing through adversarial sampling, ICSE 2020 (ADF): k-means with 4 clusters.
 """
@@ -10,15 +10,15 @@ import numpy as np
 from fairmend.arrays import FloatArray
 
 CLUSTERS = 4
-# Clusters do not become better with more rows than these.
-_ENOUGH = 100_000
+# More rows than this do not improve the clusters.
+_MOST_ROWS = 100_000
 
 
 def draw_seeds(X: FloatArray, seeds: int, rng: np.random.Generator) -> FloatArray:
-    """Return that many rows of X, or all where there are fewer, one cluster after the other."""
+    """Return this many rows of X, or all if there are fewer, taking turns between the clusters."""
     from sklearn.cluster import KMeans
 
-    X = X[rng.permutation(len(X))[:_ENOUGH]]
+    X = X[rng.permutation(len(X))[:_MOST_ROWS]]
     distinct = len(np.unique(X, axis=0))
     means = KMeans(min(CLUSTERS, distinct), n_init=1, random_state=int(rng.integers(2**31)))
     clusters = means.fit_predict(X.astype(np.float64))

@@ -1,1 +1,1 @@
-"""The repairs that the ProF paper is measured against; none of them proves anything by itself."""
+"""The repairs that the ProF paper compares with. None of them proves anything by itself."""

@@ -1,11 +1,11 @@
 """CARE (Sun, Sun, Pham and Shi 2022, "Causality-Based Neural Network Repair"): find the neurons that cause the
-unfairness, and change what leaves them by particle swarm optimisation.
+unfairness, and change their output by particle swarm optimisation.
 
-Attribution is the average causal effect of a neuron on the unfairness: the neuron is set to each value of a grid over
-its observed range (do(h_j = v)), and the unfairness is measured each time. The repair rescales and shifts the output of
-the most responsible neurons, h_j → (1 + a_j) h_j + c_j, which is a change of their outgoing weights and of the biases
-behind them. The swarm never sees a gradient, so the objective may count answers: (1 − w)·unfairness + w·(1 − accuracy).
-The original takes one protected attribute; a neighbourhood here may vary in any number of features.
+The attribution of a neuron is its average causal effect on the unfairness: set the neuron to each value of a grid over
+its observed range (do(h_j = v)), and measure the unfairness each time. The repair rescales and shifts the output of the
+most responsible neurons, h_j → (1 + a_j) h_j + c_j, which changes their outgoing weights and the biases of the next
+layer. The swarm uses no gradient, so its objective may count predictions: w·unfairness + (1 − w)·(1 − accuracy). The
+original takes one protected attribute; a neighbourhood here may vary in any number of features.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.progress import Progress
 from fairmend.repair.baselines.finetune import torch_dtype
-from fairmend.repair.baselines.neighbours import different_pairs
+from fairmend.repair.baselines.neighbours import find_different_pairs
 from fairmend.repair.calibrate import History
-from fairmend.repair.task import Task
+from fairmend.repair.options import check_values
+from fairmend.repair.task import RepairTask
 from fairmend.threads import few_threads
 
 ITERATIONS = 100
@@ -33,16 +34,16 @@ PATIENCE = 20
 """Iterations without a better particle after which the swarm stops."""
 
 WEIGHT = 0.5
-"""Share of the objective that is unfairness; the rest is accuracy."""
+"""Share of unfairness in the objective; the rest is accuracy."""
 
 GRID = 8
 SHARE, FEWEST, MOST = 0.1, 5, 32
 PER_ROW = 4
 INERTIA, OWN, SOCIAL = 0.7298, 1.4962, 1.4962
-"""The constriction coefficients of Clerc and Kennedy (2002), with which a swarm provably settles."""
+"""The constriction coefficients of Clerc and Kennedy (2002), with which a swarm provably converges."""
 
 REACH = 1.0
-"""How far particles start, and may go in one step, in units of a_j and of the spread of h_j."""
+"""How far particles may start from no change and move in one step, in units of a_j and of the spread of h_j."""
 
 
 @dataclass(frozen=True)
@@ -54,39 +55,40 @@ class Neurons:
 
 
 def care(
-    task: Task,
+    task: RepairTask,
     *,
     steps: int = ITERATIONS,
     fairness_weight: float = WEIGHT,
     progress: Progress | None = None,
 ) -> tuple[Network, History]:
-    """Repair by at most ``steps`` iterations of a swarm.
+    """Repair with at most ``steps`` iterations of a swarm.
 
-    ``fairness_weight`` is the share of unfairness in its objective, the rest is accuracy. The history holds the
-    unfairness and the share of wrong calibration answers of the best particle so far.
+    ``fairness_weight`` is the share of unfairness in its objective; the rest is accuracy. The history holds the
+    unfairness and the share of wrong predictions on the calibration rows of the best particle so far.
     """
     if not task.network.activations:
-        raise FairmendError("care changes hidden neurons, and this network has none; use prof, blind, flip or grft")
-    if not (isinstance(steps, int | np.integer) and steps >= 0):
-        raise FairmendError(f"steps is {steps!r}; give a whole number of 0 or more")
+        raise FairmendError(
+            "method care changes hidden neurons, and this network has none; use method prof, blind, flip or grft"
+        )
+    check_values(steps=steps)
     if not 0 <= fairness_weight <= 1:
         raise FairmendError(
-            f"fairness_weight is {fairness_weight}; care weighs unfairness against accuracy, from 0 to 1"
+            f"fairness_weight is {fairness_weight}; for method care, give a number from 0 to 1: the share of unfairness"
         )
-    scene = _Scene(task)
-    with few_threads(len(scene.inputs) * scene.size):
-        neurons = scene.responsible()
-        best, history = _swarm(scene, neurons, steps, fairness_weight, task.seed, progress)
-    return scene.network_of(neurons, best), history
+    model = _CareModel(task)
+    with few_threads(len(model.inputs) * model.size):
+        neurons = model.find_responsible()
+        best, history = _run_swarm(model, neurons, steps, fairness_weight, task.seed, progress)
+    return model.network_with(neurons, best), history
 
 
-class _Scene:
-    """The rows everything is measured on: pairs of the repair inputs, then the calibration rows."""
+class _CareModel:
+    """The network on the rows that it is measured on: pairs of the repair inputs, then the calibration rows."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: RepairTask) -> None:
         self.network, self.dtype = task.network, torch_dtype(task.network)
         rng = np.random.default_rng(task.seed)
-        rows, others, _ = different_pairs(task.network, task.spec, task.X_repair, rng, PER_ROW)
+        rows, others, _ = find_different_pairs(task.network, task.spec, task.X_repair, rng, PER_ROW)
         self.pairs = len(rows)
         stacked = np.concatenate([task.X_repair[rows], others, task.X_cal])
         self.inputs = torch.tensor(stacked, dtype=self.dtype)
@@ -96,10 +98,10 @@ class _Scene:
             for affine in task.network.affines
         ]
         self.size = sum(affine.weight.size for affine in task.network.affines)
-        self.hidden = self._hidden()
+        self.hidden = self._compute_hidden()
 
-    def _hidden(self) -> list[Tensor]:
-        """What each hidden layer gives, ``(rows, width)``."""
+    def _compute_hidden(self) -> list[Tensor]:
+        """Return the output of each hidden layer, ``(rows, width)``."""
         hidden, h = [], self.inputs
         for (weight, bias), activation in zip(self.layers, self.network.activations, strict=False):
             h = apply_activation(activation, torch.addmm(bias, h, weight.T))
@@ -107,7 +109,7 @@ class _Scene:
         return hidden
 
     def _after(self, layer: int, h: Tensor, layers: list[tuple[Tensor, Tensor]]) -> Tensor:
-        """Outputs from the values ``(variants, rows, width)`` of a hidden layer."""
+        """Return the outputs for values ``(variants, rows, width)`` of a hidden layer."""
         for number in range(layer + 1, len(layers)):
             weight, bias = layers[number]
             h = torch.matmul(h, weight.transpose(-1, -2)) + bias.unsqueeze(-2)
@@ -116,20 +118,20 @@ class _Scene:
         return h
 
     def unfairness(self, scores: Tensor) -> Tensor:
-        """The mean difference of probabilities within pairs, ``(variants,)``, from the scores of all rows."""
+        """Return the mean difference of probabilities within pairs, ``(variants,)``, from the scores of all rows."""
         if self.pairs == 0:
             return scores.new_zeros(scores.shape[0])
         p = torch.sigmoid(scores) if scores.shape[-1] == 1 else torch.softmax(scores, dim=-1)
         return (p[:, : self.pairs] - p[:, self.pairs : 2 * self.pairs]).abs().amax(-1).mean(-1)
 
     def wrong(self, scores: Tensor) -> Tensor:
-        """The share of wrong calibration answers, ``(variants,)``."""
+        """Return the share of wrong predictions on the calibration rows, ``(variants,)``."""
         mine = scores[:, 2 * self.pairs :]
         answers = (mine[..., 0] >= 0).long() if mine.shape[-1] == 1 else mine.argmax(-1)
         return (answers != self.y).to(self.dtype).mean(-1)
 
-    def responsible(self) -> Neurons:
-        """The neurons with the largest average causal effect on the unfairness."""
+    def find_responsible(self) -> Neurons:
+        """Return the neurons with the largest average causal effect on the unfairness."""
         layer_of, unit_of, effects = [], [], []
         own = self.unfairness(self._after(len(self.hidden) - 1, self.hidden[-1][None], self.layers))
         for layer, h in enumerate(self.hidden):
@@ -146,7 +148,7 @@ class _Scene:
         return Neurons(np.array(layer_of)[chosen], np.array(unit_of)[chosen])
 
     def changed_layers(self, neurons: Neurons, positions: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """The layers with each particle's change, weights ``(particles, out, in)``, by its position ``(2n,)``."""
+        """Return the layers with the change at each position ``(particles, 2n)``, weights ``(particles, out, in)``."""
         factor, shift = positions.chunk(2, dim=1)
         layers = [(w.repeat(len(positions), 1, 1), b.repeat(len(positions), 1)) for w, b in self.layers]
         for number, (layer, unit) in enumerate(zip(neurons.layer, neurons.unit, strict=True)):
@@ -157,30 +159,30 @@ class _Scene:
         return layers
 
     def measure(self, neurons: Neurons, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Unfairness and share of wrong answers of all particles at once."""
+        """Return the unfairness and the share of wrong predictions of all particles."""
         first = int(neurons.layer.min())  # nothing before it changes
         start = self.hidden[first].expand(len(positions), -1, -1)
         scores = self._after(first, start, self.changed_layers(neurons, positions))
         return self.unfairness(scores), self.wrong(scores)
 
-    def network_of(self, neurons: Neurons, position: Tensor) -> Network:
-        """The network with one particle's change."""
+    def network_with(self, neurons: Neurons, position: Tensor) -> Network:
+        """Return the network with one particle's change."""
         layers = self.changed_layers(neurons, position[None])
         return self.network.with_affines([Affine(w[0].numpy().copy(), b[0].numpy().copy()) for w, b in layers])
 
 
-def _swarm(
-    scene: _Scene, neurons: Neurons, steps: int, weight: float, seed: int, progress: Progress | None
+def _run_swarm(
+    model: _CareModel, neurons: Neurons, steps: int, weight: float, seed: int, progress: Progress | None
 ) -> tuple[Tensor, History]:
-    """The best position of a swarm in which one particle starts at no change at all."""
+    """Return the best position of a swarm in which one particle starts at no change."""
     generator = torch.Generator().manual_seed(seed)
 
     def uniform(low: float, high: float) -> Tensor:
         shape = (PARTICLES, 2 * len(neurons.unit))
-        return low + (high - low) * torch.rand(shape, generator=generator, dtype=scene.dtype)
+        return low + (high - low) * torch.rand(shape, generator=generator, dtype=model.dtype)
 
     def objective(at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        unfair, wrong = scene.measure(neurons, at)
+        unfair, wrong = model.measure(neurons, at)
         return weight * unfair + (1 - weight) * wrong, unfair, wrong
 
     position, velocity = uniform(-REACH, REACH), uniform(-REACH, REACH) / 2

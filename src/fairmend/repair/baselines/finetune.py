@@ -1,4 +1,4 @@
-"""Fine-tuning of all weights with Adam, for the baselines that train: `flip` and `grft`."""
+"""Fine-tuning of all weights with Adam, for the baselines `flip` and `grft`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from fairmend.network import Network
 from fairmend.progress import Progress
 from fairmend.repair.adam import Adam
 from fairmend.repair.calibrate import FlatParameters, History
+from fairmend.repair.options import check_values
 from fairmend.threads import few_threads
 
 Layers = list[tuple[Tensor, Tensor]]
 Losses = Callable[[Layers, int], tuple[Tensor | None, Tensor]]
-"""From the layers and the number of the step: the fairness loss, already weighted, and the task loss."""
+"""Returns the weighted fairness loss and the task loss, from the layers and the number of the step."""
 
 
 def fine_tune(
@@ -33,11 +34,11 @@ def fine_tune(
     at_step: Callable[[int, Network], None] | None = None,
     progress: Progress | None = None,
 ) -> tuple[Network, History]:
-    """Minimise the sum of the two losses; ``rows`` is about how many rows a step looks at.
+    """Minimise the sum of the two losses; ``rows`` is about the number of rows in a step.
 
-    ``at_step`` is called before each step with its number and the network as it is then.
+    ``at_step`` is called before each step with its number and the present network.
     """
-    check_training(steps, learning_rate)
+    check_values(steps=steps, learning_rate=learning_rate)
     parameters = FlatParameters(network, torch_dtype(network))
     optimizer = Adam(parameters.flat, learning_rate)
     fair: list[float] = []
@@ -50,8 +51,8 @@ def fine_tune(
             total = task_loss if fair_loss is None else fair_loss + task_loss
             if not math.isfinite(total.item()):
                 raise FairmendError(
-                    f"fine-tuning diverged at step {step}: the loss is {total.item()}; try a smaller learning_rate "
-                    f"than {learning_rate}, or scaled inputs"
+                    f"fine-tuning diverged at step {step}: the loss is {total.item()}; use a smaller learning_rate "
+                    f"than {learning_rate}, or scale the inputs"
                 )
             total.backward()  # type: ignore[no-untyped-call]
             if fair_loss is not None:
@@ -63,21 +64,13 @@ def fine_tune(
     return network.with_affines(parameters.affines()), History(tuple(fair), tuple(task))
 
 
-def check_training(steps: int, learning_rate: float) -> None:
-    """Refuse numbers that no training can be run with."""
-    if not (isinstance(steps, int | np.integer) and steps >= 0):
-        raise FairmendError(f"steps is {steps!r}; give a whole number of 0 or more")
-    if not 0 < learning_rate < math.inf:
-        raise FairmendError(f"learning_rate is {learning_rate}; give a positive number")
-
-
 def torch_dtype(network: Network) -> torch.dtype:
-    """The network's own precision, in PyTorch's words."""
+    """Return the network's precision as a PyTorch dtype."""
     return torch.float32 if network.dtype == np.float32 else torch.float64
 
 
-def logits(layers: Layers, network: Network, X: Tensor) -> Tensor:
-    """The network's outputs with these layers, ``(rows, outputs)``."""
+def compute_logits(layers: Layers, network: Network, X: Tensor) -> Tensor:
+    """Return the network's outputs with these layers, ``(rows, outputs)``."""
     h = X
     for number, (weight, bias) in enumerate(layers):
         h = torch.addmm(bias, h, weight.T)
@@ -87,16 +80,15 @@ def logits(layers: Layers, network: Network, X: Tensor) -> Tensor:
 
 
 def cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
-    """The task loss of class numbers ``y (rows,)``: binary for one logit."""
+    """Return the task loss for class numbers ``y (rows,)``: binary for one logit."""
     if scores.shape[1] == 1:
         return F.binary_cross_entropy_with_logits(scores[:, 0], y.to(scores.dtype))
     return F.cross_entropy(scores, y)
 
 
-def batches(rows: int, size: int | None, seed: int) -> Iterator[Tensor | slice]:
-    """Which rows each step looks at: all, or mini-batches of a new order in every pass."""
-    if size is not None and not (isinstance(size, int | np.integer) and size >= 1):
-        raise FairmendError(f"batch_size is {size!r}; give a whole number of 1 or more")
+def iterate_batches(rows: int, size: int | None, seed: int) -> Iterator[Tensor | slice]:
+    """Yield the rows of each step: all, or mini-batches in a new order for every pass."""
+    check_values(batch_size=size)
     if size is None or size >= rows:
         while True:
             yield slice(None)

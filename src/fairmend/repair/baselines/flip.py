@@ -1,7 +1,7 @@
 """FLIP, flipping-based fine-tuning: the first baseline of the ProF paper (Section 5.1, "Baselines").
 
-The network is trained further on the calibration rows and on copies of them whose protected features have other
-values, labels kept, so that it learns not to look there. Nothing in it asks whether two copies get the same answer, and
+The network is trained further on the calibration rows and on copies of them with other values of the protected features
+and the same labels, so that it learns to ignore these features. No loss compares the predictions of two copies, and
 tolerances play no part.
 """
 
@@ -12,10 +12,10 @@ import torch
 
 from fairmend.network import Network
 from fairmend.progress import Progress
-from fairmend.repair.baselines.finetune import batches, cross_entropy, fine_tune, logits, torch_dtype
-from fairmend.repair.baselines.neighbours import flipped
+from fairmend.repair.baselines.finetune import compute_logits, cross_entropy, fine_tune, iterate_batches, torch_dtype
+from fairmend.repair.baselines.neighbours import flip_protected
 from fairmend.repair.calibrate import History
-from fairmend.repair.task import Task
+from fairmend.repair.task import RepairTask
 
 COPIES = 2
 STEPS = 200
@@ -23,7 +23,7 @@ LEARNING_RATE = 0.001
 
 
 def flip(
-    task: Task,
+    task: RepairTask,
     *,
     steps: int = STEPS,
     learning_rate: float = LEARNING_RATE,
@@ -33,17 +33,17 @@ def flip(
 ) -> tuple[Network, History]:
     """Fine-tune on the calibration rows and ``copies`` flipped copies of each.
 
-    ``batch_size`` rows, drawn with the task's seed, make a step; all of them by default.
+    A step uses ``batch_size`` rows, drawn with the task's seed; all of them by default.
     """
     rng = np.random.default_rng(task.seed)
-    rows = np.concatenate([task.X_cal, *(flipped(task.spec, task.X_cal, rng) for _ in range(copies))])
+    rows = np.concatenate([task.X_cal, *(flip_protected(task.spec, task.X_cal, rng) for _ in range(copies))])
     X = torch.tensor(rows, dtype=torch_dtype(task.network))
     y = torch.tensor(np.tile(task.y_cal, copies + 1))
-    chosen = batches(len(X), batch_size, task.seed)
+    chosen = iterate_batches(len(X), batch_size, task.seed)
 
     def losses(layers: list[tuple[torch.Tensor, torch.Tensor]], step: int) -> tuple[None, torch.Tensor]:
         some = next(chosen)
-        return None, cross_entropy(logits(layers, task.network, X[some]), y[some])
+        return None, cross_entropy(compute_logits(layers, task.network, X[some]), y[some])
 
     return fine_tune(
         task.network, losses, batch_size or len(X), steps=steps, learning_rate=learning_rate, progress=progress

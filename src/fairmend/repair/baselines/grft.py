@@ -1,13 +1,11 @@
 """GRFT's repair (Quan et al. 2025, "Dissecting Global Search: A Simple Yet Effective Method to Boost Individual
 Discrimination Testing and Repair"): fine-tuning on the task loss plus the difference of outputs within IDI pairs.
 
-The pairs come from the neighbourhoods of the repair inputs and are looked for again every few steps, because training
-closes some and may open others; or they are given, for instance from `fairmend.search`.
+The pairs come from the neighbourhoods of the repair inputs. They are searched for again every few steps, because
+training closes some and may open others. You can also give them, for instance from `fairmend.search`.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import torch
@@ -18,22 +16,23 @@ from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.progress import Progress
-from fairmend.repair.baselines.finetune import batches, cross_entropy, fine_tune, logits, torch_dtype
-from fairmend.repair.baselines.neighbours import different_pairs
+from fairmend.repair.baselines.finetune import compute_logits, cross_entropy, fine_tune, iterate_batches, torch_dtype
+from fairmend.repair.baselines.neighbours import find_different_pairs
 from fairmend.repair.calibrate import History
-from fairmend.repair.task import Task
+from fairmend.repair.options import check_values
+from fairmend.repair.task import RepairTask
 
 STEPS = 200
 LEARNING_RATE = 0.001
 WEIGHT = 1.0
-REFIND = 10
+SEARCH_EVERY = 10
 PER_ROW = 16
 
 Pairs = tuple[ArrayLike, ArrayLike]
 
 
 def grft(
-    task: Task,
+    task: RepairTask,
     *,
     steps: int = STEPS,
     learning_rate: float = LEARNING_RATE,
@@ -44,28 +43,29 @@ def grft(
 ) -> tuple[Network, History]:
     """Fine-tune on cross-entropy plus ``fairness_weight`` times the mean squared difference of the logits within pairs.
 
-    ``pairs`` are two arrays ``(pairs, width)``, row by row similar people; without them they are found.
+    ``pairs`` are two arrays ``(pairs, width)`` of similar people, row by row; by default they are searched for.
     """
-    if not 0 <= fairness_weight < math.inf:
-        raise FairmendError(f"fairness_weight is {fairness_weight}; give a number of 0 or more")
+    check_values(fairness_weight=fairness_weight)
     dtype = torch_dtype(task.network)
     X, y = torch.tensor(task.X_cal, dtype=dtype), torch.tensor(task.y_cal)
-    given = None if pairs is None else _checked(task, pairs)
-    chosen = batches(len(X), batch_size, task.seed)
+    given = None if pairs is None else _check_pairs(task, pairs)
+    chosen = iterate_batches(len(X), batch_size, task.seed)
     now: list[Tensor] = [] if given is None else [torch.tensor(side, dtype=dtype) for side in given]
 
     def find(step: int, network: Network) -> None:
-        if given is not None or step % REFIND:
+        if given is not None or step % SEARCH_EVERY:
             return
-        # The same neighbours are looked at each time where they are sampled: the loss stays comparable.
-        rows, others, _ = different_pairs(network, task.spec, task.X_repair, np.random.default_rng(task.seed), PER_ROW)
+        # Sampled neighbours are the same each time, so that losses stay comparable.
+        rows, others, _ = find_different_pairs(
+            network, task.spec, task.X_repair, np.random.default_rng(task.seed), PER_ROW
+        )
         now[:] = [torch.tensor(side, dtype=dtype) for side in (task.X_repair[rows], others)]
 
     def losses(layers: list[tuple[Tensor, Tensor]], step: int) -> tuple[Tensor, Tensor]:
         some = next(chosen)
         first, second = now
         count = len(first)
-        scores = logits(layers, task.network, torch.cat([first, second, X[some]]))
+        scores = compute_logits(layers, task.network, torch.cat([first, second, X[some]]))
         apart = (scores[:count] - scores[count : 2 * count]).square().sum() / max(1, count)
         return fairness_weight * apart, cross_entropy(scores[2 * count :], y[some])
 
@@ -80,9 +80,9 @@ def grft(
     )
 
 
-def _checked(task: Task, pairs: Pairs) -> tuple[FloatArray, FloatArray]:
+def _check_pairs(task: RepairTask, pairs: Pairs) -> tuple[FloatArray, FloatArray]:
     if len(pairs) != 2:
-        raise FairmendError("pairs must be two arrays of one shape, each row of the one similar to that of the other")
+        raise FairmendError("pairs must be two arrays of one shape, whose rows are pairs of similar people")
     first, second = (task.spec.as_inputs(side, task.network.dtype) for side in pairs)
     if first.shape != second.shape:
         raise FairmendError(f"pairs must be two arrays of one shape, got {first.shape} and {second.shape}")

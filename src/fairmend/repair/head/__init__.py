@@ -1,1 +1,1 @@
-"""Step 2: the smallest change of the last layer that gives every neighbourhood one answer."""
+"""Step 2: the smallest change of the last layer that gives every neighbourhood one prediction."""

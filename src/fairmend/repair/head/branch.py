@@ -1,9 +1,9 @@
 """The search over disjunctions: branch on the class of a violated region, bound by a linear program.
 
-Eq. (milp) encodes "region i gets one class" with a binary and a big constant M, and its linear relaxation knows next to
-nothing of the region until the binary is fixed. Here a region costs nothing until the current change violates it. Then
-it becomes a branching: one child for each class it could take, each a handful of rows more in a linear program of a
-few dozen variables, re-solved from its last basis. The optimum is that of Eq. (milp), with no M and no integrality
+Eq. (milp) encodes "region i gets one class" with a binary and a big constant M, and its linear relaxation hardly
+constrains the region until the binary is fixed. Here a region costs nothing until the current change violates it. Then
+it becomes a branching with one child for each class. A child adds a few rows to a linear program of a few dozen
+variables, which is re-solved from its last basis. The optimum is that of Eq. (milp), without M and without integrality
 tolerance, and a thousand regions in conflict take some dozens of nodes.
 """
 
@@ -22,31 +22,29 @@ from fairmend.errors import FairmendError
 from fairmend.milp import LinearProgram, Status
 from fairmend.progress import Progress
 from fairmend.repair.head.milp_search import NO_TIME, NOTHING_WITHIN
-from fairmend.repair.head.problem import Change, Found, Head, Limits
+from fairmend.repair.head.problem import HeadChange, HeadProblem, HeadSearchResult, SearchLimits
 
 Decisions = tuple[tuple[int, int], ...]
-"""A node: the regions decided on the way to it, each with its class, in order."""
-
+"""A node: the regions decided on the path to it, each with its class, in order."""
 
 MOST_CUTS = 200
-"""Rounds of vertices added at one node. A region that is still missed then is missed by the solver's tolerances."""
+"""Rounds of vertices added at one node. A region still violated after them is within the solver's tolerances."""
 
-
-NO_ANSWER = (
-    "the solver could not tell whether there is a repair; scale the inputs, or try another solver (solver='scip')"
+_UNDECIDED = (
+    "the solver could not decide whether a repair exists; scale the inputs, or use another solver (solver='scip')"
 )
 
 
 class _OutOfTimeError(Exception):
-    """The time limit struck while a node was being solved."""
+    """The time limit ended while a node was being solved."""
 
 
-class _NoAnswerError(Exception):
-    """The solver could not tell whether a node has a solution."""
+class _UndecidedError(Exception):
+    """The solver could not decide whether a node has a solution."""
 
 
-class _Open(NamedTuple):
-    """A node that waits: its parent's bound comes first, so that the heap gives the most promising one."""
+class _OpenNode(NamedTuple):
+    """A node to visit. Its parent's bound comes first, so that the heap returns the most promising one."""
 
     bound: float
     order: int
@@ -54,44 +52,44 @@ class _Open(NamedTuple):
 
 
 class BranchSearch:
-    """Depth-first towards the nearest class, then from the open node with the lowest bound."""
+    """Searches depth first towards the nearest class, then from the open node with the lowest bound."""
 
-    def __init__(self, head: Head, limits: Limits, progress: Progress | None = None) -> None:
+    def __init__(self, head: HeadProblem, limits: SearchLimits, progress: Progress | None = None) -> None:
         self.head, self.limits, self.progress = head, limits, progress
         self.deadline = math.inf if limits.seconds is None else time.perf_counter() + limits.seconds
         self.best = head.constant_change(limits)
         self.program = _NodeProgram(head, limits)
-        self.open: list[_Open] = []
+        self.open: list[_OpenNode] = []
         self.order = count()
         self.solves = 0
-        self.unanswered = math.inf
+        self.undecided = math.inf
         self.decided: set[int] = set()
 
-    def run(self) -> Found:
-        """The best change within the limits."""
-        node: _Open | None = _Open(0.0, next(self.order), ())
+    def run(self) -> HeadSearchResult:
+        """Return the best change within the limits."""
+        node: _OpenNode | None = _OpenNode(0.0, next(self.order), ())
         bound = 0.0
         while node is not None and time.perf_counter() < self.deadline:
             try:
                 child = self._visit(node)
             except _OutOfTimeError:
-                break  # the node stays open, and the bound with it
-            except _NoAnswerError:
+                break  # the node stays open, and its bound counts
+            except _UndecidedError:
                 child = None
-                self.unanswered = min(self.unanswered, node.bound)  # better changes below it cannot be excluded
+                self.undecided = min(self.undecided, node.bound)  # better changes below it cannot be excluded
             node = child or self._most_promising()
             waiting = [open_node.bound for open_node in (node, *self.open[:1]) if open_node is not None]
-            bound = min([self._upper(), self.unanswered, *waiting])
+            bound = min([self._upper(), self.undecided, *waiting])
             if self.best is not None and self.limits.closed(self.best.objective, bound):
                 break
         if self.best is None:
-            if node is not None or self.unanswered < math.inf:
-                raise FairmendError(NO_TIME if node is not None else NO_ANSWER)
+            if node is not None or self.undecided < math.inf:
+                raise FairmendError(NO_TIME if node is not None else _UNDECIDED)
             raise FairmendError(NOTHING_WITHIN.format(limit=self.limits.delta, count=self.head.features.count))
-        return Found(self.best, bound, self.solves, len(self.decided))
+        return HeadSearchResult(self.best, bound, self.solves, len(self.decided))
 
-    def _visit(self, node: _Open) -> _Open | None:
-        """Solve a node. If it is worth it, branch: go on with the nearest class and put the others on the heap."""
+    def _visit(self, node: _OpenNode) -> _OpenNode | None:
+        """Solve a node. If it can improve the best change, return the child of the nearest class, queue the others."""
         self.program.go_to(node.decisions)
         for _ in range(MOST_CUTS):
             objective, change = self.program.solve(self.deadline - time.perf_counter())
@@ -102,7 +100,7 @@ class BranchSearch:
             if not self.program.cut(slack, change):
                 break
         violation = (self.head.least - slack.max(axis=1)) / self.head.reach
-        violation[[region for region, _ in node.decisions]] = 0.0  # decided; what is left is the solver's tolerance
+        violation[[region for region, _ in node.decisions]] = 0.0  # decided; the rest is the solver's tolerance
         region = int(violation.argmax())
         if self.progress is not None:
             self.progress("solve", int((violation <= 0).sum()), len(violation))
@@ -111,14 +109,14 @@ class BranchSearch:
             return None
         self.decided.add(region)
         children = [
-            _Open(objective, next(self.order), (*node.decisions, (region, int(label))))
+            _OpenNode(objective, next(self.order), (*node.decisions, (region, int(label))))
             for label in np.argsort(-slack[region], kind="stable")
         ]
         for child in children[1:]:
             heapq.heappush(self.open, child)
         return children[0]
 
-    def _most_promising(self) -> _Open | None:
+    def _most_promising(self) -> _OpenNode | None:
         while self.open:
             node = heapq.heappop(self.open)
             if node.bound < self._upper() - 1e-9:
@@ -130,9 +128,9 @@ class BranchSearch:
 
 
 class _NodeProgram:
-    """The linear program of one node, moved from node to node by the rows that differ."""
+    """The linear program of one node; moving to another node changes only the rows that differ."""
 
-    def __init__(self, head: Head, limits: Limits) -> None:
+    def __init__(self, head: HeadProblem, limits: SearchLimits) -> None:
         self.head = head
         outputs, dimension = head.weight.shape
         self.parameters = outputs * (dimension + 1)
@@ -153,7 +151,7 @@ class _NodeProgram:
         self.ends: list[int] = [self.program.rows]  # rows after each decision of the path, cuts included
 
     def _link_split(self) -> None:
-        """p - n = direction · (weight + change)."""
+        """Add rows for p - n = direction · (weight + change)."""
         head = self.head
         outputs, dimension = head.weight.shape
         grid = np.arange(self.parameters).reshape(outputs, dimension + 1)[:, :-1]
@@ -172,7 +170,7 @@ class _NodeProgram:
             self.program.add_rows(columns, np.tile(values, (dimension, 1)), initial[direction], initial[direction])
 
     def go_to(self, decisions: Decisions) -> None:
-        """Make the rows those of this node, keeping what it shares with the last one."""
+        """Make the rows those of this node, keeping the ones that it shares with the last node."""
         shared = 0
         while shared < min(len(self.path), len(decisions)) and self.path[shared] == decisions[shared]:
             shared += 1
@@ -185,24 +183,24 @@ class _NodeProgram:
             self.path.append((region, label))
             self.ends.append(self.program.rows)
 
-    def cut(self, slack: Floats, change: Change) -> bool:
-        """Add the vertices that decided regions miss at this change; whether there were any."""
-        missed = [
+    def cut(self, slack: Floats, change: HeadChange) -> bool:
+        """Add the vertices at which decided regions are violated by this change; return whether there were any."""
+        violated = [
             (region, label)
             for region, label in self.path
             if slack[region, label] < self.head.least[region] and not self._complete(region)
         ]
-        for region, label in missed:
+        for region, label in violated:
             self._demand(region, label, change)
         self.ends[-1] = self.program.rows
-        return bool(missed)
+        return bool(violated)
 
     def _complete(self, region: int) -> bool:
         p, n, _ = self.head.split(self.head.no_change())
         return self.head.features.vertices(region, p[0], n[0]).complete
 
-    def _demand(self, region: int, label: int, change: Change) -> None:
-        """Rows ``p·below - n·above + offset >= margin`` for each demand of the class, at the vertices that matter."""
+    def _demand(self, region: int, label: int, change: HeadChange) -> None:
+        """Add rows ``p·below - n·above + offset >= margin`` for each demand of the class, at the active vertices."""
         head = self.head
         outputs, dimension = head.weight.shape
         bias_at = np.arange(outputs) * (dimension + 1) + dimension
@@ -225,15 +223,15 @@ class _NodeProgram:
             lower = np.full(len(below), head.margin[region] - coefficients @ head.bias)
             self.program.add_rows(columns, np.hstack([below, -above, tail]), lower, np.full(len(below), math.inf))
 
-    def solve(self, seconds: float) -> tuple[float, Change | None]:
-        """The bound of this node and the change that attains it; None where there is none."""
+    def solve(self, seconds: float) -> tuple[float, HeadChange | None]:
+        """Return the bound of this node and the change that attains it; None if there is none."""
         solution = self.program.solve(seconds)
         if solution.status is Status.INFEASIBLE:
             return math.inf, None
         if solution.status is Status.LIMIT:
             raise _OutOfTimeError
         if solution.x is None:
-            raise _NoAnswerError
+            raise _UndecidedError
         outputs, dimension = self.head.weight.shape
         delta = (solution.x[self.increase] - solution.x[self.decrease]).reshape(outputs, dimension + 1)
-        return solution.objective, Change(delta[:, :-1].copy(), delta[:, -1].copy())
+        return solution.objective, HeadChange(delta[:, :-1].copy(), delta[:, -1].copy())

@@ -1,6 +1,6 @@
-"""Eq. (milp) of the paper, written out: every region's LP dual with its own lambda and eta, and one big constant M.
+"""Eq. (milp) of the paper, verbatim: every region's LP dual with its own lambda and eta, and one big constant M.
 
-The oracle in tests and the yardstick in benchmarks. `repair_head` on `Linear` has the same optimum.
+Tests and benchmarks compare with it. `repair_head` on `Linear` has the same optimum.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Dual:
 
     @staticmethod
     def from_network(network: Network, regions: Regions) -> Dual:
-        """The same linear bounds as `Linear`, unscaled; the columns that do not vary have slope 0."""
+        """Return the same linear bounds as `Linear`, unscaled; columns that do not vary have slope 0."""
         if not regions.single:
-            raise FairmendError("Eq. (milp) knows one box for each input; a one-hot protected feature needs several")
+            raise FairmendError("Eq. (milp) covers one box for each input; a one-hot protected feature needs several")
         forms = symbolic_bounds(network, regions)
         low, high = regions.lower.astype(np.float64), regions.upper.astype(np.float64)
         centre, radius = (low + high) / 2, (high - low) / 2
@@ -52,7 +52,7 @@ class Dual:
         return Dual(slopes[0], offsets[0], slopes[1], offsets[1], low, high)
 
     def milp(self, weight: Floats, bias: float, *, margin: float, delta_limit: float, big: float) -> Milp:
-        """The paper's MILP for a head with one output: ``weight (dimension,)`` and its bias."""
+        """Return the paper's MILP for a head with one output: ``weight (dimension,)`` and its bias."""
         model = MilpBuilder()
         regions, dimension, inputs = self.lower_slope.shape
         increase = model.add_variables(dimension + 1, 0, delta_limit, cost=1)
@@ -93,7 +93,7 @@ class Dual:
         solver: str = "highs",
         time_limit: float | None = None,
     ) -> tuple[Solution, int, float]:
-        """The solution, how many variables the model had, and the seconds it took to build and solve."""
+        """Return the solution, the number of variables, and the seconds to build and solve the model."""
         started = time.perf_counter()
         w, b = weight.astype(np.float64).reshape(-1), float(bias[0])
         milp = self.milp(w, b, margin=margin, delta_limit=delta_limit, big=self._big(w, b, delta_limit))
@@ -101,7 +101,7 @@ class Dual:
         return solution, milp.variables, time.perf_counter() - started
 
     def _big(self, weight: Floats, bias: float, delta_limit: float) -> float:
-        """A constant M that no allowed change exceeds: the largest |score| of any region."""
+        """Return a constant M that no allowed change exceeds: the largest |score| of any region."""
         size = np.zeros_like(self.lower_offset)
         for slope, offset in ((self.lower_slope, self.lower_offset), (self.upper_slope, self.upper_offset)):
             centre, radius = (self.low + self.high) / 2, (self.high - self.low) / 2
@@ -110,7 +110,7 @@ class Dual:
         return float((size @ (np.abs(weight) + delta_limit)).max() + abs(bias) + delta_limit + 1)
 
     def _polytope(self, region: int) -> tuple[Floats, Floats]:
-        """``A p <= D`` with p = (h, x): A ``(2 dimension + 2 inputs, dimension + inputs)``."""
+        """Return A and D of ``A p <= D`` with p = (h, x): A ``(2 dimension + 2 inputs, dimension + inputs)``."""
         _, dimension, inputs = self.lower_slope.shape
         h, x = np.eye(dimension), np.eye(inputs)
         none = np.zeros((inputs, dimension))

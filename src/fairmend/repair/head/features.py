@@ -1,13 +1,13 @@
-"""Feature sets: where the features of a neighbourhood may lie, and the extremes of a linear head over them.
+"""Feature sets: enclosures of the head's features over a neighbourhood, and the extremes of a linear head over them.
 
-Every variant says the same thing in the same form: a neighbourhood's features are enclosed by *vertices*, pairs of
-vectors ``below <= above``, such that for any split w = p - n of the head's weights with p, n >= 0
+Every variant has the same form. *Vertices*, pairs of vectors ``below <= above``, enclose the features of a
+neighbourhood, such that for any split w = p - n of the head's weights with p, n >= 0
 
     min over the features of w·h  >=  min over the vertices of  p·below - n·above,
 
-with equality over the enclosing set at p = max(w, 0), n = max(-w, 0). For `Linear` that is the closed form of the
+with equality over the enclosing set at p = max(w, 0), n = max(-w, 0). For `Linear` this is the closed form of the
 paper's LP dual (its vertices are the corners of the box of inputs), for `Box` the naive method (one vertex), for
-`Points` the exact answer (below = above). The maximum is the same with p and n exchanged.
+`Points` the exact minimum (below = above). For the maximum, exchange p and n.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from fairmend.spec.neighbourhoods import Regions
 from fairmend.threads import few_threads
 
 ALL_VERTICES_UP_TO = 16
-"""A region with at most so many vertices hands them over all at once; a larger one, one by one as they matter."""
+"""A region with at most this many vertices lists all of them; a larger one returns the active vertex only."""
 
 MOST_POINTS = 5_000_000
-"""More exact points than this are refused: their features would not fit a laptop's memory."""
+"""More exact points than this are refused: their features would not fit the memory of a laptop."""
 
 
 class Vertices(NamedTuple):
-    """Some vertices of a region, ``below`` and ``above (vertices, dimension)``, and whether these are all."""
+    """Some vertices of a region, ``below`` and ``above (vertices, dimension)``, and whether these are all of them."""
 
     below: Floats
     above: Floats
@@ -44,26 +44,26 @@ class Vertices(NamedTuple):
 
 
 class FeatureSet(ABC):
-    """The features of ``count`` neighbourhoods, made of pieces of which piece k belongs to region ``owner[k]``."""
+    """The features of ``count`` neighbourhoods, in pieces; piece k belongs to region ``owner[k]``."""
 
     owner: Ints
 
     def __init__(self, owner: Ints, count: int, dimension: int) -> None:
-        """``owner (pieces,)`` is sorted and names every region."""
+        """Take ``owner (pieces,)``, sorted, in which every region occurs."""
         self.owner, self.count, self.dimension = owner, count, dimension
         self._starts = np.searchsorted(owner, np.arange(count))
 
     def lowest(self, p: Floats, n: Floats) -> Floats:
-        """The smallest ``p·below - n·above`` over the vertices of each region, ``(count,)``."""
+        """Return the smallest ``p·below - n·above`` over the vertices of each region, ``(count,)``."""
         return np.minimum.reduceat(self._lowest(p, n), self._starts)
 
     def vertices(self, region: int, p: Floats, n: Floats) -> Vertices:
-        """All vertices of a region if they are few, else the one where ``p·below - n·above`` is smallest."""
+        """Return all vertices of a region if they are few, else the one where ``p·below - n·above`` is smallest."""
         end = self._starts[region + 1] if region + 1 < self.count else len(self.owner)
         return self._vertices(slice(self._starts[region], end), p, n)
 
     def magnitude(self) -> Floats:
-        """The largest absolute feature in each region, ``(count,)``."""
+        """Return the largest absolute feature in each region, ``(count,)``."""
         return np.maximum.reduceat(self._magnitude(), self._starts)
 
     @abstractmethod
@@ -76,8 +76,8 @@ class FeatureSet(ABC):
     def _magnitude(self) -> Floats: ...
 
 
-class _Listed(FeatureSet):
-    """Vertices that are listed one by one, ``below`` and ``above (pieces, dimension)``."""
+class _VertexList(FeatureSet):
+    """A list of vertices, ``below`` and ``above (pieces, dimension)``."""
 
     def __init__(self, below: Floats, above: Floats, owner: Ints, count: int) -> None:
         super().__init__(owner, count, below.shape[1])
@@ -97,27 +97,27 @@ class _Listed(FeatureSet):
         return np.asarray(np.maximum(np.abs(self.below), np.abs(self.above)).max(axis=1))
 
 
-class Box(_Listed):
+class Box(_VertexList):
     """Concrete bounds ``lower <= h <= upper``, each ``(pieces, dimension)``: the paper's naive method."""
 
     @staticmethod
     def from_network(network: Network, regions: Regions) -> Box:
-        """The concrete bounds that the linear ones span."""
+        """Return the intervals of the linear bounds."""
         lower, upper = Linear.from_network(network, regions).concretise()
         return Box(lower, upper, regions.owner, regions.count)
 
 
-class Points(_Listed):
-    """The features ``(points, dimension)`` of every member of finite neighbourhoods: exact, nothing relaxed."""
+class Points(_VertexList):
+    """The features ``(points, dimension)`` of every member of finite neighbourhoods: exact, without relaxation."""
 
     @staticmethod
     def from_network(network: Network, spec: Spec, X: np.ndarray) -> Points:
-        """The features of all points of the neighbourhoods of X."""
+        """Return the features of all points of the neighbourhoods of X."""
         total = int(np.sum(spec.neighbourhood_sizes(X)))
         if total > MOST_POINTS:
             raise FairmendError(
                 f"the neighbourhoods hold {total:,} points, more than {MOST_POINTS:,}; "
-                "repair with the symbolic bounds instead, or give fewer repair inputs"
+                'use features="linear", or give fewer repair inputs'
             )
         wide = network.astype(np.float64)
         chunks = [(rows, wide.features(points)) for rows, points in spec.points(X, dtype=network.dtype)]
@@ -137,23 +137,23 @@ class Linear(FeatureSet):
     """The paper's symbolic bounds (Eq. def-hat-H), with the closed form of its dual."""
 
     def __init__(self, lower: Floats, upper: Floats, owner: Ints, count: int) -> None:
-        """Forms ``(1 + varying, pieces, dimension)`` in the scaled coordinates of `fairmend.bounds`."""
+        """Take forms ``(1 + varying, pieces, dimension)`` in the scaled coordinates of `fairmend.bounds`."""
         super().__init__(owner, count, lower.shape[2])
         self.forms = _Forms(lower, upper)
 
     @staticmethod
     def from_network(network: Network, regions: Regions) -> Linear:
-        """Linear bounds of the extractor over the regions, in float64."""
+        """Return linear bounds of the extractor over the regions, in float64."""
         lower, upper = symbolic_bounds(network, regions)
         return Linear(lower, upper, regions.owner, regions.count)
 
     def concretise(self) -> tuple[Floats, Floats]:
-        """The interval of each feature, each ``(pieces, dimension)``."""
+        """Return the interval of each feature, each ``(pieces, dimension)``."""
         lower, upper = self.forms.lower, self.forms.upper
         return lower[0] - np.abs(lower[1:]).sum(axis=0), upper[0] + np.abs(upper[1:]).sum(axis=0)
 
     def _tilt(self, pieces: slice, p: Floats, n: Floats) -> Floats:
-        """Value and slopes of ``p·lower - n·upper`` in t, ``(1 + varying, pieces)``."""
+        """Return value and slopes of ``p·lower - n·upper`` in t, ``(1 + varying, pieces)``."""
         return self.forms.lower[:, pieces] @ p - self.forms.upper[:, pieces] @ n
 
     def _lowest(self, p: Floats, n: Floats) -> Floats:
@@ -183,7 +183,7 @@ class Linear(FeatureSet):
 
 
 def symbolic_bounds(network: Network, regions: Regions) -> tuple[Floats, Floats]:
-    """Linear forms of the features over the regions, in float64: each ``(1 + varying, pieces, dimension)``."""
+    """Return linear forms of the features over the regions, in float64: each ``(1 + varying, pieces, dimension)``."""
     boxes = Boxes.from_arrays(regions.lower, regions.upper, torch.float64)
     parameters = [
         (torch.tensor(affine.weight, dtype=torch.float64), torch.tensor(affine.bias, dtype=torch.float64))

@@ -1,4 +1,4 @@
-"""The head's repair as a MILP over some of the regions, for any solver."""
+"""The repair of the head as a MILP over some of the regions, for any solver."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from fairmend.arrays import Floats, Ints
 from fairmend.milp import Milp, MilpBuilder
 from fairmend.repair.head.features import Vertices
-from fairmend.repair.head.problem import Change, Head
+from fairmend.repair.head.problem import HeadChange, HeadProblem
 
 
 @dataclass
-class _Admitted:
-    """A region in the model: the vertices known so far, and its class where that is fixed."""
+class _Region:
+    """A region in the model: the vertices added so far, and its class if that is fixed."""
 
     below: list[Floats] = field(default_factory=list)
     above: list[Floats] = field(default_factory=list)
@@ -24,7 +24,7 @@ class _Admitted:
     label: int | None = None
 
     def add(self, vertices: Vertices) -> bool:
-        """Keep the vertices, unless they are known; whether they were new."""
+        """Add vertices; return whether they are new."""
         known = zip(self.below, self.above, strict=True)
         if any(np.array_equal(vertices.below, b) and np.array_equal(vertices.above, a) for b, a in known):
             return False
@@ -34,24 +34,24 @@ class _Admitted:
         return True
 
 
-class Master:
-    """The model over the regions admitted so far."""
+class MasterProblem:
+    """The model over the regions added so far."""
 
-    def __init__(self, head: Head, delta_limit: float) -> None:
+    def __init__(self, head: HeadProblem, delta_limit: float) -> None:
         self.head, self.delta_limit = head, delta_limit
-        self._admitted: dict[int, _Admitted] = {}
+        self._regions: dict[int, _Region] = {}
 
     @property
-    def admitted(self) -> list[int]:
+    def regions(self) -> list[int]:
         """The regions in the model."""
-        return list(self._admitted)
+        return list(self._regions)
 
-    def admit(self, regions: Ints, change: Change, labels: Ints | None = None) -> bool:
-        """Add regions, or more of their vertices: those that matter at this change. Whether any was new."""
+    def add_regions(self, regions: Ints, change: HeadChange, labels: Ints | None = None) -> bool:
+        """Add regions, or the vertices of theirs that are active at this change; return whether any is new."""
         p, n, _ = self.head.split(change)
         grew = False
         for region in regions.tolist():
-            entry = self._admitted.setdefault(region, _Admitted())
+            entry = self._regions.setdefault(region, _Region())
             if labels is not None:
                 entry.label = int(labels[region])
             for direction in range(len(p)):
@@ -60,10 +60,12 @@ class Master:
                         grew |= entry.add(self.head.features.vertices(region, plus, minus))
         return grew
 
-    def build(self, upper: float, incumbent: Change | None) -> tuple[Milp, Callable[[Floats], Change], Floats | None]:
-        """The model, the reader of its solutions, and the incumbent as a point of it.
+    def build(
+        self, upper: float, incumbent: HeadChange | None
+    ) -> tuple[Milp, Callable[[Floats], HeadChange], Floats | None]:
+        """Return the model, a function that reads its solutions, and the incumbent as a point of it.
 
-        ``upper`` is an objective that need not be exceeded: it bounds every variable.
+        No solution needs a larger objective than ``upper``: it bounds every variable.
         """
         head, model = self.head, MilpBuilder()
         outputs, dimension = head.weight.shape
@@ -78,9 +80,9 @@ class Master:
         choices = self._class_variables(model, upper)
         self._demand_rows(model, upper, p_vars, n_vars, increase, decrease, choices)
 
-        def read(x: Floats) -> Change:
+        def read(x: Floats) -> HeadChange:
             delta = (x[increase] - x[decrease]).reshape(outputs, dimension + 1)
-            return Change(delta[:, :-1].copy(), delta[:, -1].copy())
+            return HeadChange(delta[:, :-1].copy(), delta[:, -1].copy())
 
         milp = model.build()
         if incumbent is None:
@@ -95,11 +97,11 @@ class Master:
         return milp, read, start
 
     def _split_variables(self, model: MilpBuilder, limit: float, increase: Ints, decrease: Ints) -> tuple[Ints, Ints]:
-        """p - n = direction · (weight + change), p, n >= 0; a sign that no allowed change turns is fixed."""
+        """Add p - n = direction · (weight + change), p, n >= 0; fix the signs that no allowed change can turn."""
         head = self.head
         outputs, dimension = head.weight.shape
         initial = head.directions @ head.weight
-        # A parameter moves by at most the limit, and a direction of two outputs by no more in sum than upper.
+        # A parameter moves by at most the limit, a direction of two outputs by twice as much.
         reach = limit * np.abs(head.directions).sum(axis=1, keepdims=True)
         p = model.add_variables(initial.size, 0, np.where(initial + reach <= 0, 0.0, np.inf).ravel())
         n = model.add_variables(initial.size, 0, np.where(initial - reach >= 0, 0.0, np.inf).ravel())
@@ -115,9 +117,9 @@ class Master:
         return p.reshape(shape), n.reshape(shape)
 
     def _class_variables(self, model: MilpBuilder, upper: float) -> dict[tuple[int, int], int]:
-        """One binary for each class a free region can reach, exactly one of them 1."""
+        """Add a binary for each class that a free region can reach; exactly one of them is 1."""
         choices: dict[tuple[int, int], int] = {}
-        for region, entry in self._admitted.items():
+        for region, entry in self._regions.items():
             if entry.label is not None:
                 continue
             attainable = self.head.initial_slack[region] + upper * self.head.reach[region]
@@ -138,14 +140,14 @@ class Master:
         decrease: Ints,
         choices: dict[tuple[int, int], int],
     ) -> None:
-        """For each class: ``p·below - n·above + offset >= margin``, or anything where the class is not chosen."""
+        """Add for each class ``p·below - n·above + offset >= margin``, which binds only if the class is chosen."""
         head = self.head
         outputs, dimension = head.weight.shape
         bias_at = np.arange(outputs) * (dimension + 1) + dimension
         wanted = [(region, label, variable) for (region, label), variable in choices.items()]
-        wanted += [(region, entry.label, -1) for region, entry in self._admitted.items() if entry.label is not None]
+        wanted += [(region, entry.label, -1) for region, entry in self._regions.items() if entry.label is not None]
         for region, label, variable in wanted:
-            entry = self._admitted[region]
+            entry = self._regions[region]
             below, above = np.concatenate(entry.below), np.concatenate(entry.above)
             for direction, sign in head.demands[label]:
                 plus, minus = (p_vars, n_vars) if sign > 0 else (n_vars, p_vars)
@@ -160,7 +162,7 @@ class Master:
                 tail = np.concatenate([coefficients[used], -coefficients[used]])
                 right = head.margin[region] - coefficients @ head.bias
                 if variable >= 0:
-                    # The smallest value that the left side can take: no smaller M would be valid, no larger is needed.
+                    # From the smallest value of the left side: no smaller M is valid, no larger one is needed.
                     big = max(0.0, head.margin[region] - self._least(region, direction, sign, upper))
                     columns.append(np.array([variable]))
                     tail = np.append(tail, -big)
@@ -169,7 +171,7 @@ class Master:
                 model.add_rows(np.concatenate(columns), values, lower=right)
 
     def _least(self, region: int, direction: int, sign: int, upper: float) -> float:
-        """A lower bound on a demand's left side under every change that is allowed."""
+        """Return a lower bound on the left side of a demand under every allowed change."""
         head = self.head
         outputs, dimension = head.weight.shape
         total = min(upper * (1 + 1e-9) + 1e-12, self.delta_limit * outputs * (dimension + 1))

@@ -1,4 +1,4 @@
-"""The repair of a head as mathematics: a change, the demands of each class, and the slack of each region."""
+"""The repair of the head as a mathematical problem: changes, demands of each class, slack of each region."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fairmend.arrays import Floats
 from fairmend.repair.head.features import FeatureSet
 
 VIOLATED = 1e-8
-"""A region counts as violated when it misses the margin by more than this, or by half of the margin where that is less;
-solvers satisfy rows to 1e-9."""
+"""A region is violated if it misses the margin by more than this, or by more than half the margin if that is less.
+Solvers satisfy rows to 1e-9."""
 
 
 @dataclass(frozen=True)
-class Change:
+class HeadChange:
     """A change of the head: ``weight (outputs, dimension)`` and ``bias (outputs,)``, and its l1 norm."""
 
     weight: Floats
@@ -25,35 +25,35 @@ class Change:
 
     @property
     def objective(self) -> float:
-        """The l1 norm, what the repair minimises."""
+        """The l1 norm, which the repair minimises."""
         return float(np.abs(self.weight).sum() + np.abs(self.bias).sum())
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a search ends with: the best change, a proven lower bound on the smallest, and the work it took."""
+class HeadSearchResult:
+    """The best change, a proven lower bound on the l1 norm of the smallest, and the work done."""
 
-    change: Change
+    change: HeadChange
     bound: float
     solves: int
     regions_in_play: int
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How far a search may go: the largest change of one parameter, seconds, and the relative gap that is enough."""
+class SearchLimits:
+    """The largest change of one parameter, the time limit in seconds, and the relative gap at which to stop."""
 
     delta: float = math.inf
     seconds: float | None = None
     gap: float = 0.0
 
     def closed(self, objective: float, bound: float) -> bool:
-        """Whether the objective is as good as was asked for."""
+        """Return whether the objective is within the gap of the bound."""
         return objective - bound <= max(self.gap * objective, 1e-9)
 
 
-class Head:
-    """The last layer over feature sets, for one output or several.
+class HeadProblem:
+    """The head over feature sets, for one output or several.
 
     A *direction* is a difference of outputs whose sign decides: the output itself where there is one, every pair of
     outputs where there are several. A class asks for the sign of some directions: ``demands[c]`` lists
@@ -83,17 +83,17 @@ class Head:
         self.initial = self.signed(self.no_change())
         self.initial_slack = self._slack(self.initial)
 
-    def no_change(self) -> Change:
-        """The head as it is."""
-        return Change(np.zeros_like(self.weight), np.zeros_like(self.bias))
+    def no_change(self) -> HeadChange:
+        """Return the change that changes nothing."""
+        return HeadChange(np.zeros_like(self.weight), np.zeros_like(self.bias))
 
-    def split(self, change: Change) -> tuple[Floats, Floats, Floats]:
-        """The directions' weights as p - n with p, n >= 0, ``(directions, dimension)``, and their offsets."""
+    def split(self, change: HeadChange) -> tuple[Floats, Floats, Floats]:
+        """Return the directions' weights as p - n with p, n >= 0, ``(directions, dimension)``, and their offsets."""
         v = self.directions @ (self.weight + change.weight)
         return np.maximum(v, 0), np.maximum(-v, 0), self.directions @ (self.bias + change.bias)
 
-    def signed(self, change: Change) -> dict[tuple[int, int], Floats]:
-        """A lower bound of each direction times each sign over each region, ``(count,)`` each."""
+    def signed(self, change: HeadChange) -> dict[tuple[int, int], Floats]:
+        """Return a lower bound of each direction times each sign over each region, ``(count,)`` each."""
         p, n, offset = self.split(change)
         bounds = {}
         for direction in range(len(self.directions)):
@@ -101,17 +101,17 @@ class Head:
             bounds[direction, -1] = self.features.lowest(n[direction], p[direction]) - offset[direction]
         return bounds
 
-    def slack(self, change: Change) -> Floats:
-        """By how much each region is in each class, ``(count, classes)``."""
+    def slack(self, change: HeadChange) -> Floats:
+        """Return by how much each region is in each class, ``(count, classes)``."""
         return self._slack(self.signed(change))
 
     def _slack(self, signed: dict[tuple[int, int], Floats]) -> Floats:
         return np.stack([np.min([signed[demand] for demand in demands], axis=0) for demands in self.demands], axis=1)
 
-    def constant_change(self, limits: Limits) -> Change | None:
-        """The smallest change to a head that gives everybody one class: hardly ever of use, but always possible.
+    def constant_change(self, limits: SearchLimits) -> HeadChange | None:
+        """Return the smallest change to a head that is constant: hardly ever useful, but always possible.
 
-        None where a parameter would have to change by more than the limit.
+        Return None if a parameter would change by more than the limit.
         """
         changes = [self._constant(label) for label in range(self.classes)]
         allowed = [
@@ -119,7 +119,7 @@ class Head:
         ]
         return min(allowed, key=lambda change: change.objective, default=None)
 
-    def _constant(self, label: int) -> Change:
+    def _constant(self, label: int) -> HeadChange:
         bias = np.zeros_like(self.bias)
         if len(bias) == 1:
             sign = 1 if label == 1 else -1
@@ -127,4 +127,4 @@ class Head:
         else:
             others = np.delete(self.bias, label)
             bias[label] = max(0.0, float(others.max() + self.margin.max()) - self.bias[label])
-        return Change(-self.weight, bias)
+        return HeadChange(-self.weight, bias)

@@ -1,7 +1,7 @@
-"""Step 2 of ProF: the smallest change of the last layer that gives every neighbourhood one answer (Eq. milp).
+"""Step 2 of ProF: the smallest change of the head that gives every neighbourhood one prediction (Eq. milp).
 
-The paper solves one MILP over all regions with a big constant M. The optimum here is the same; what is smaller is the
-problem (`features`: the closed form of the dual) and the way to it (`branch`, or `milp_search` for other solvers).
+The paper solves one MILP over all regions with a big constant M. The optimum here is the same. The problem is smaller
+(`features`: the closed form of the dual), and so is the search (`branch`, or `milp_search` for other solvers).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fairmend.progress import Progress
 from fairmend.repair.head.branch import BranchSearch
 from fairmend.repair.head.features import FeatureSet
 from fairmend.repair.head.milp_search import MilpSearch
-from fairmend.repair.head.problem import Found, Head, Limits
+from fairmend.repair.head.problem import HeadProblem, HeadSearchResult, SearchLimits
 
 _logger = logging.getLogger(__name__)
 
@@ -28,11 +28,12 @@ SEARCHES = ("branch", "milp")
 
 
 @dataclass(frozen=True)
-class HeadRepair:
-    """The change of the head and what is known about it.
+class HeadSolution:
+    """A change of the head that gives each region one prediction.
 
-    ``objective`` is its l1 norm, ``bound`` a proven lower bound on the smallest possible one; ``classes (count,)`` is
-    the answer each region gets; ``solves`` counts solver runs and ``regions_in_play`` the regions that mattered.
+    ``objective`` is its l1 norm, and ``bound`` a proven lower bound on the smallest possible one. ``classes (count,)``
+    are the predictions of the regions. ``solves`` counts solver runs, and ``regions_in_play`` the regions that entered
+    the search.
     """
 
     weight: Floats
@@ -46,7 +47,7 @@ class HeadRepair:
 
     @property
     def gap(self) -> float:
-        """Relative distance between the change found and the proven lower bound; 0 when optimal."""
+        """The relative distance between the objective and the proven lower bound; 0 if optimal."""
         distance = self.objective - self.bound
         return 0.0 if distance <= 1e-9 else distance / self.objective
 
@@ -64,30 +65,30 @@ def repair_head(
     gap: float = 0.0,
     seed: int = 0,
     progress: Progress | None = None,
-) -> HeadRepair:
+) -> HeadSolution:
     """Change ``weight (outputs, dimension)`` and ``bias (outputs,)`` as little as possible (l1).
 
     Parameters
     ----------
-    features : where the features of each region may lie.
-    margin : by how much every region must clear the decision, at least: one number, or one for each region.
-    delta_limit : largest change of one parameter; unlimited by default, and then there always is a solution.
-    solver, search : "branch" is the default with HiGHS; "milp" hands MILPs to the solver, as other solvers need.
-    time_limit, gap : stop after so many seconds, or at this relative gap, with the best change found.
+    features : the features of each region.
+    margin : how far every region must stay from the decision threshold: one number, or one for each region.
+    delta_limit : largest change of one parameter; unlimited by default, and then there is always a solution.
+    solver, search : search "branch" is the default for solver "highs"; "milp" works with any solver.
+    time_limit, gap : stop after so many seconds, or at this relative gap, with the best change so far.
     """
     started = time.perf_counter()
     if not np.all(np.asarray(margin) > 0):
-        raise FairmendError(f"margin is {margin}; it must be positive, or ties would count as fair")
-    search = check_search(solver, search)
-    head = Head(weight.astype(np.float64), bias.astype(np.float64), features, margin)
-    limits = Limits(delta_limit, time_limit, gap)
+        raise FairmendError(f"margin is {margin}; give a number above 0: a margin of 0 would count ties as fair")
+    search = choose_search(solver, search)
+    head = HeadProblem(weight.astype(np.float64), bias.astype(np.float64), features, margin)
+    limits = SearchLimits(delta_limit, time_limit, gap)
     if (head.initial_slack.max(axis=1) >= head.margin).all():
-        found = Found(head.no_change(), 0.0, 0, 0)
+        found = HeadSearchResult(head.no_change(), 0.0, 0, 0)
     elif search == "branch":
         found = BranchSearch(head, limits, progress).run()
     else:
         found = MilpSearch(head, get_solver(solver), limits, seed, progress).run()
-    repaired = HeadRepair(
+    repaired = HeadSolution(
         weight=found.change.weight,
         bias=found.change.bias,
         classes=head.slack(found.change).argmax(axis=1),
@@ -109,10 +110,12 @@ def repair_head(
     return repaired
 
 
-def check_search(solver: str, search: str | None) -> str:
-    """The search to use; an error where there is no such solver or search, or the two do not go together."""
+def choose_search(solver: str, search: str | None) -> str:
+    """Return the search to use. Raise FairmendError for an unknown solver or search, or if they do not fit."""
     get_solver(solver)
     chosen = search or ("branch" if solver == "highs" else "milp")
     if chosen not in SEARCHES or (chosen == "branch" and solver != "highs"):
-        raise FairmendError(f"search {chosen!r} with solver {solver!r}: 'branch' needs 'highs', 'milp' takes any")
+        raise FairmendError(
+            f"search {chosen!r} does not work with solver {solver!r}; use 'branch' with 'highs' or 'milp' with any"
+        )
     return chosen

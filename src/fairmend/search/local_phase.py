@@ -1,4 +1,4 @@
-"""The local phase that the testers share: random steps from everybody found, one feature at a time, all at once.
+"""The local phase that the testers share: random steps from each IDI, one feature at a time, all IDIs in one batch.
 
 Zhang et al., White-box fairness testing through adversarial sampling, ICSE 2020, Algorithm 2, and its variants.
 """
@@ -11,27 +11,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmend.arrays import Floats
-from fairmend.search.found import Found
+from fairmend.search.discovered import DiscoveredInstances
 from fairmend.search.oracle import Mask, Oracle
-from fairmend.search.values import Choices, Values
+from fairmend.search.value_space import Choices, Values
 
 Gradient = Callable[[Oracle, Values], Floats]
-Steps = Callable[[int, int], None]
+StepProgress = Callable[[int, int], None]
 
-# Keeps the probabilities of features without any influence finite; as in the published code of EIDIG.
+# Keeps the probabilities of features without influence finite, as in the published code of EIDIG.
 _LEAST = 1e-6
 
 
 @dataclass(frozen=True)
-class Rule:
-    """How one tester walks.
+class LocalRule:
+    """The settings of one tester's local phase.
 
     Attributes
     ----------
-    gradient : features are chosen with probability inverse to its size at both ends of the pair; None: evenly
-    reuse : how many steps one gradient serves
-    on_failure : where to go on from a step that ended at nobody unequal: "hop" (stay, but with probability 1/e go on
-        from there), "origin" (back to the start) or "stay"
+    gradient : a feature is chosen with probability inverse to the size of this gradient at both ends of the pair; None
+        gives all features the same probability
+    reuse : for how many steps a gradient is used
+    on_failure : where to continue after a step that found no IDI: "hop" (before the step, or with probability 1/e
+        after it), "origin" (at the start) or "stay" (before the step)
     """
 
     gradient: Gradient | None
@@ -39,22 +40,22 @@ class Rule:
     on_failure: str = "stay"
 
 
-def walk(
+def run_local_phase(
     oracle: Oracle,
     starts: Values,
     partners: Choices,
     steps: int,
-    rule: Rule,
-    found: Found,
+    rule: LocalRule,
+    discovered: DiscoveredInstances,
     rng: np.random.Generator,
-    progress: Steps | None = None,
+    progress: StepProgress | None = None,
 ) -> None:
-    """Take so many steps from each of the starts (rows, features), and put everybody unequal into `found`."""
+    """Take this many steps from each of the starts (rows, features), and add every IDI to `discovered`."""
     space = oracle.space
     if len(starts) == 0 or not space.free.any():
         return
     V, partner = starts.copy(), partners.copy()
-    unequal = np.ones(len(V), np.bool_)  # the walkers that stand at somebody unequal
+    unequal = np.ones(len(V), np.bool_)  # the rows that are at an IDI
     weights = _weights(oracle, V, partner, rule)
     first, age = weights.copy(), np.zeros(len(V), np.int64)
     for done in range(1, steps + 1):
@@ -63,36 +64,36 @@ def walk(
             weights[due] = _weights(oracle, V[due], partner[due], rule)
             age[due] = 0
         age += 1
-        moved = space.stepped(V, _pick(weights, rng), rng)
-        hit, other = _check(oracle, moved, partner)
-        found.add(moved[hit], other[hit])
+        moved = space.take_random_step(V, _pick(weights, rng), rng)
+        hit, other = _find_unequal(oracle, moved, partner)
+        discovered.add(moved[hit], other[hit])
         go = hit.copy()
         if rule.on_failure == "hop":
-            # Basin hopping at temperature 1 on "nobody unequal here" as 0 or 1, which is what ADF calls.
+            # Basin hopping at temperature 1, as in ADF, on a function that is 0 at an IDI and 1 elsewhere.
             go |= ~unequal | (rng.random(len(V)) < np.exp(-1))
         V[go], partner[go], unequal[go] = moved[go], other[go], hit[go]
         if rule.on_failure == "origin":
             V[~hit], partner[~hit], age[~hit] = starts[~hit], partners[~hit], 0
             weights[~hit] = first[~hit]
         elif rule.reuse == 1:
-            age[~go] = 0  # who has not moved knows the gradient
+            age[~go] = 0  # a row that has not moved keeps its gradient
         if progress is not None:
             progress(done, steps)
 
 
-def _check(oracle: Oracle, V: Values, partner: Choices) -> tuple[Mask, Choices]:
-    """Return who is unequal (rows,) and to which neighbour; the one of the step before is asked first."""
+def _find_unequal(oracle: Oracle, V: Values, partner: Choices) -> tuple[Mask, Choices]:
+    """Return which rows are IDIs (rows,), and to which neighbour; the neighbour of the last step is tried first."""
     other = partner.copy()
-    hit = oracle.answers(V) != oracle.answers(oracle.neighbours(V, partner))
+    hit = oracle.predict(V) != oracle.predict(oracle.neighbours(V, partner))
     rest = np.flatnonzero(~hit)
-    if len(rest) and not oracle.pairs:
-        look = oracle.look(V[rest])
-        hit[rest], other[rest] = look.unequal, look.partner
+    if len(rest) and not oracle.single_neighbour:
+        found = oracle.find_partners(V[rest])
+        hit[rest], other[rest] = found.unequal, found.partner
     return hit, other
 
 
-def _weights(oracle: Oracle, V: Values, partner: Choices, rule: Rule) -> Floats:
-    """Return with which probability each feature is changed (rows, features)."""
+def _weights(oracle: Oracle, V: Values, partner: Choices, rule: LocalRule) -> Floats:
+    """Return the probability that each feature is changed (rows, features)."""
     free = np.broadcast_to(oracle.space.free, V.shape)
     if rule.gradient is None:
         weights = free.astype(np.float64)

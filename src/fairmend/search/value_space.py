@@ -1,6 +1,6 @@
-"""Where the testers move: one value per feature, in the feature's own units, instead of encoded columns.
+"""The space in which testers move: one value for each feature, in its own units, instead of encoded columns.
 
-A one-hot group is one value here, the code of its category, so that every move ends at a valid input.
+A one-hot group is one value, the number of its category, so that every move ends at a valid input.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from fairmend.spec import Spec
 Values = npt.NDArray[np.float64]  # (rows, features)
 Choices = npt.NDArray[np.int64]
 
-# A step of 1 means nothing for a feature that runs from 0 to 1; the published algorithms only know integers.
+# Steps across the range of a continuous feature; the published algorithms have integers only, with steps of 1.
 _PARTS = 100
-# Continuous values lie on a grid this much finer, so that the same place is the same number however it was reached.
+# Continuous values lie on a grid finer by this factor, so that the same point is the same number on every path to it.
 _FINER = 10_000
 
 
-class Space:
-    """The values of a spec's features: encoding, moves and the identity of what is not protected.
+class ValueSpace:
+    """The values of a spec's features: encoding, moves, and keys that identify the unprotected values.
 
     Attributes
     ----------
     low, high, step : (features,), the range of each feature and the length of a step in it
-    free : bool (features,), whether the tester may change it: not protected, more than one value
+    free : bool (features,), whether a tester may change the feature: not protected, more than one value
     """
 
     def __init__(self, spec: Spec, dtype: npt.DTypeLike) -> None:
@@ -47,7 +47,7 @@ class Space:
         self._mix = np.random.default_rng(0).integers(0, 2**63, len(self._kept), dtype=np.uint64) * 2 + 1
 
     def values(self, X: FloatArray) -> Values:
-        """Return the values behind encoded inputs X (rows, width)."""
+        """Return the values of encoded inputs X (rows, width)."""
         V = np.empty((len(X), len(self.features)))
         for i, f, column in self._plain:
             V[:, i] = f.nearest(X[:, column])
@@ -56,7 +56,7 @@ class Space:
         return self.clip(V)
 
     def encode(self, V: Values) -> FloatArray:
-        """Return the inputs (rows, width) that the network reads for values V."""
+        """Return the encoded inputs (rows, width) of values V."""
         X = np.zeros((len(V), self.spec.width), self.dtype)
         for i, f, column in self._plain:
             X[:, column] = V[:, i] if f.scale is None else f.scaled(V[:, i])
@@ -65,7 +65,7 @@ class Space:
         return X
 
     def clip(self, V: Values) -> Values:
-        """Return V with every value back in its range, and on its grid."""
+        """Return V with every value moved into its range and onto its grid."""
         V = np.clip(V, self.low, self.high)
         for i in self._continuous:
             unit = self.step[i] / _FINER
@@ -73,10 +73,10 @@ class Space:
         return V
 
     def ascent(self, V: Values, G: Values) -> Values:
-        """Return the step (rows, features) that each feature would take to make a function of gradient G grow.
+        """Return the step (rows, features) of each feature that increases a function with gradient G.
 
         G is in encoded columns (rows, width). A number takes one step up or down; a one-hot group changes to the
-        category with the largest derivative. Two people agree on a feature where their steps are equal.
+        category with the largest derivative. Two people agree on a feature if their steps are equal.
         """
         moves = np.zeros_like(V)
         for i, _, column in self._plain:
@@ -90,7 +90,7 @@ class Space:
         return moves
 
     def influence(self, V: Values, G: Values) -> Values:
-        """Return by how much one step in each feature changes that function, at most and in first order."""
+        """Return how much one step in each feature changes that function at most, to first order."""
         sizes = np.zeros_like(V)
         for i, f, column in self._plain:
             # The encoding is affine, so the difference of two encoded values is the derivative.
@@ -102,7 +102,7 @@ class Space:
             sizes[:, i] = np.abs(slopes - slopes[rows, V[:, i].astype(np.int64)][:, None]).max(axis=1)
         return sizes
 
-    def stepped(self, V: Values, chosen: Choices, rng: np.random.Generator) -> Values:
+    def take_random_step(self, V: Values, chosen: Choices, rng: np.random.Generator) -> Values:
         """Return V with one random step in the chosen feature of each row (rows,): up or down, or another category."""
         moved, rows = V.copy(), np.arange(len(V))
         moved[rows, chosen] += np.where(rng.random(len(V)) < 0.5, -1.0, 1.0) * self.step[chosen]
@@ -113,21 +113,21 @@ class Space:
                 moved[who, i] = (V[who, i] + rng.integers(1, count, len(who))) % count
         return self.clip(moved)
 
-    def drawn(self, V: Values, features: npt.NDArray[np.bool_], rng: np.random.Generator) -> Values:
-        """Return V with the marked values (rows, features) drawn anew, uniform over the range."""
+    def redraw(self, V: Values, features: npt.NDArray[np.bool_], rng: np.random.Generator) -> Values:
+        """Return V with the marked values (rows, features) replaced by uniform draws from their range."""
         continuous = self.low + rng.random(V.shape) * (self.high - self.low)
         whole = np.floor(self.low + rng.random(V.shape) * (self.high - self.low + 1))
         real = [f.kind == "continuous" for f in self.features]
         return self.clip(np.where(features, np.where(real, continuous, whole), V))
 
     def keys(self, V: Values) -> npt.NDArray[np.uint64]:
-        """Return a number (rows,) that is equal for rows equal in all that is not protected.
+        """Return a number (rows,) that is equal for rows that are equal in all unprotected features.
 
-        A 64-bit hash: two of a million different rows collide with a chance of one in ten million, and then one of
-        them is not reported.
+        It is a 64-bit hash: among a million different rows, the chance that two collide is one in ten million, and
+        then one of them is not reported.
         """
-        # Of what the network reads: two numbers of float64 may be one of float32. + 0.0 makes one zero of two.
+        # The hash is of the network's inputs: two float64 numbers may be one float32. + 0.0 turns -0.0 into 0.0.
         bits = (self.encode(V)[:, self._kept].astype(np.float64) + 0.0).view(np.uint64)
-        bits = bits ^ (bits >> np.uint64(29))  # small whole numbers have all their bits at the top
+        bits = bits ^ (bits >> np.uint64(29))  # small whole numbers use the upper bits only
         mixed: npt.NDArray[np.uint64] = (bits * self._mix).sum(axis=1, dtype=np.uint64)
         return mixed ^ (mixed >> np.uint64(32))
