@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import fairmend
 from fairmend.network import Affine, Network
-from fairmend.repair.blind import references
-from fairmend.search.values import Space
+from fairmend.repair.blind import reference_values
+from fairmend.search.value_space import ValueSpace
 from fairmend.spec import Feature, Spec
 from support.spec_cases import DROPPED_RACE, dropped_spec
 from support.strategies_spec import unhurried
@@ -63,19 +63,19 @@ def test_a_certificate_must_cover_every_category(tmp_path, left_out):
 
 def test_the_testers_move_to_and_from_a_dropped_category():
     spec = Spec([replace(DROPPED_RACE, protected=False), Feature("s", "integer", range=(0, 1), protected=True)])
-    space = Space(spec, np.float64)
+    space = ValueSpace(spec, np.float64)
     V = np.array([[0.0, 0], [1, 1], [2, 0]])
     np.testing.assert_array_equal(space.values(space.encode(V)), V)
     np.testing.assert_array_equal(space.encode(V)[:, :2], DROPPED_RACE.corners)
     downhill = np.tile([-1.0, -2.0, 0.0], (3, 1))  # the dropped category, whose slope is 0, is the best there is
     np.testing.assert_array_equal(space.ascent(V, downhill)[:, 0], [1, 0, -1])
     np.testing.assert_array_equal(space.influence(V, downhill)[:, 0], [1, 2, 2])
-    moved = space.stepped(np.repeat(V, 50, axis=0), np.zeros(150, np.int64), np.random.default_rng(0))
+    moved = space.take_random_step(np.repeat(V, 50, axis=0), np.zeros(150, np.int64), np.random.default_rng(0))
     assert {(int(a), int(b)) for a, b in zip(np.repeat([0, 1, 2], 50), moved[:, 0], strict=True)} == {
         (a, b) for a in range(3) for b in range(3) if a != b
     }
 
 
 def test_a_dropped_category_can_be_folded_in():
-    tried = references(dropped_spec(), np.zeros((2, 3)))
+    tried = reference_values(dropped_spec(), np.zeros((2, 3)))
     np.testing.assert_array_equal(tried[1:], DROPPED_RACE.corners)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fairmend.audit.unequal import find_unequal, sample_unequal
+from fairmend.audit.neighbours import find_unequal, sample_unequal
 from fairmend.network import Affine, Network
 from support.prof_cases import CONTINUOUS, SPECS, case, check, repair
 from support.repair_cases import sampled

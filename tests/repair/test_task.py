@@ -29,7 +29,7 @@ from support.prof_cases import CONTINUOUS, SPECS, case, repair
         ({"X_cal": np.zeros((0, 2))}, "no rows"),
         ({"X_repair": [[math.nan, 0.0]]}, "not a finite number"),
         ({"X_repair": [[0.0, math.inf]]}, "not a finite number"),
-        ({"X_repair": [[0.0, 9.0]]}, "outside its range"),
+        ({"X_repair": [[0.0, 9.0]]}, "above the range"),
         ({"X_repair": [[0.1, 0.0]]}, "not the encoding of a whole number"),
         ({"X_repair": [[0.0, 0.0, 0.0]]}, r"shape \(1, 3\)"),
         ({"X_repair": [0.0, 0.0]}, "shape"),

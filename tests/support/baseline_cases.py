@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from fairmend import Feature, Spec
-from fairmend.audit.unequal import find_unequal, sample_unequal
+from fairmend.audit.neighbours import find_unequal, sample_unequal
 from fairmend.repair.baselines.finetune import compute_logits, cross_entropy, fine_tune
 from support.blind_cases import SPEC, TOLERANT
 from support.strategies import random_network
