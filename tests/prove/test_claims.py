@@ -111,7 +111,7 @@ def test_everyone_with_tolerances_is_two_claims():
     second = "Each of the 30 repair inputs also keeps its prediction with differences in hours by up to 2"
     assert both.headline("blind", NONE).endswith(f" {second}.")
     assert both.beyond(UnequalCount(12, 600, exact=False), "2.0 %") == (
-        f"{second}; of the 600 rows of the data, at least 12 (2.0 %) do not."
+        f"{second}. Of the 600 rows of the data, at least 12 (2.0 %) are still treated unequally."
     )
     assert "The second claim holds" in of_spec(everyone=True, arithmetic="real").explanation()[-1]
     some = of_spec(everyone=True, proven=20)

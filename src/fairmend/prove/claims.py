@@ -122,11 +122,10 @@ class Guarantee:
         """
         if self.covers_everyone:
             return ""
-        rows = f"of the {data.total:,} rows of the data, {data} ({share})"
+        rows = f"of the {data.total:,} rows of the data, {data} ({share}) {_be(data.count)} still treated unequally."
         if self.everyone:
-            return f"{self._kept_with_differences()}; {rows} {'does' if data.count == 1 else 'do'} not."
-        rest = f"{rows} {_be(data.count)} still treated unequally."
-        return f"The proof does not cover other people: {rest}" if self.complete else _capitalize(rest)
+            return f"{self._kept_with_differences()}. {_capitalize(rows)}"
+        return f"The proof does not cover other people: {rows}" if self.complete else _capitalize(rows)
 
     def partial_coverage(self) -> str:
         """Return whom the certificate covers if that is not everyone it should; empty if `complete`."""
