@@ -111,7 +111,7 @@ def test_no_rows_and_no_variables(solver):
 
 def test_small_coefficients_count(solver):
     if solver.NAME == "scip":
-        pytest.skip("SCIP takes what is below 1e-9 for zero")
+        pytest.skip("SCIP treats coefficients below 1e-9 as zero")
     builder = MilpBuilder()
     x = builder.add_variables(2, upper=1e9, cost=[-1.0, 0.0])
     builder.add_row(x, [1e-10, 0], upper=0.01)

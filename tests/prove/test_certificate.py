@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import fairmend
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.prove.certificate import certificate_of_blindness, certificate_of_fair, weights_digest
@@ -75,3 +77,15 @@ def test_the_digest_changes_with_every_part_of_the_network():
     digests = {weights_digest(network) for network in (net, *others)}
     assert len(digests) == 6
     assert weights_digest(Network(net.affines, net.activations, "sigmoid")) == weights_digest(net)
+
+
+def test_a_certificate_with_an_earlier_wording_stays_valid(tmp_path):
+    spec = Spec([Feature("age", "integer", range=(0, 10), protected=True)])
+    net = linear(1.0, bias=2.0)
+    net.save(tmp_path / "net.onnx")
+    certificate, _ = certificate_of_fair(net, spec, np.array([[4.0]], np.float32))
+    earlier = "The input listed here gets one answer from this model whatever its age, in real arithmetic."
+    replace(certificate, content={**certificate.content, "claim": earlier}).save(tmp_path / "c.json")
+    result = fairmend.check(tmp_path / "c.json", tmp_path / "net.onnx")
+    assert result.valid, result.reasons
+    assert result.claim == certificate.claim

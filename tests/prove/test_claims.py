@@ -111,8 +111,9 @@ def test_everyone_with_tolerances_is_two_claims():
     second = "Each of the 30 repair inputs also keeps its prediction with differences in hours by up to 2"
     assert both.headline("blind", NONE).endswith(f" {second}.")
     assert both.beyond(UnequalCount(12, 600, exact=False), "2.0 %") == (
-        f"{second}; of the 600 rows of the data, at least 12 (2.0 %) do not."
+        f"{second}. Of the 600 rows of the data, at least 12 (2.0 %) are still treated unequally."
     )
+    assert "The second claim holds" in of_spec(everyone=True, arithmetic="real").explanation()[-1]
     some = of_spec(everyone=True, proven=20)
     assert not some.complete
     assert some.tag() == "Proven for everyone; with tolerance, for 20 of 30 repair inputs"
@@ -140,9 +141,21 @@ def test_what_is_not_proven_is_not_claimed():
     assert nothing.coverage() == ("No repair input.",)
 
 
+def test_one_input_is_singular():
+    one = replace(STRICT, proven=1, inputs=1)
+    assert one.summary("prof", NONE) == "Proven: the repair input gets the same prediction whatever its age and gender."
+    assert one.coverage() == ("One repair input, and everyone who differs from it only in age and gender.",)
+    assert "1 (0.2 %) is still treated unequally" in one.beyond(UnequalCount(1, 600), "0.2 %")
+    few = replace(STRICT, proven=1)
+    assert "1 of the 30 repair inputs is proven" in few.summary("flip", UnequalCount(1, 30))
+    assert few.summary("flip", UnequalCount(1, 30)).endswith("1 is still treated unequally.")
+    assert few.headline("flip", UnequalCount(1, 30)).startswith("1 of the 30 repair inputs still gets")
+    assert few.explanation()[0].startswith("1 of the 30 repair inputs keeps its prediction")
+
+
 @pytest.mark.parametrize("everyone", [True, False])
 @pytest.mark.parametrize("tolerances", [{}, {"hours": 2.0}])
-@pytest.mark.parametrize("proven", [0, 20, 30])
+@pytest.mark.parametrize("proven", [0, 1, 20, 30])
 @pytest.mark.parametrize("unequal", [UnequalCount(0, 30), UnequalCount(3, 30), UnequalCount(3, 30, exact=False)])
 def test_every_sentence_starts_with_a_capital_and_ends_with_a_full_stop(everyone, tolerances, proven, unequal):
     guarantee = Guarantee(everyone, ("age",), tolerances, proven, 30, "real", {"age": "17 to 90"})

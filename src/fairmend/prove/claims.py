@@ -106,13 +106,13 @@ class Guarantee:
             return f"Proven: {claim[0].lower()}{claim[1:]}"
         if self.complete:
             return (
-                f"Proven: each of the {self.inputs:,} repair inputs gets the same prediction whatever its {names}"
+                f"Proven: {self._each_input()} gets the same prediction whatever its {names}"
                 f"{self._even_if('it also differs in')}."
             )
         return (
-            f"Not proven: {method} gives no guarantee. {self.proven:,} of the {self.inputs:,} repair inputs are proven "
-            f"to get the same prediction whatever their {names}{self._even_if('they also differ in')}; "
-            f"{unequal} are still treated unequally."
+            f"Not proven: {method} gives no guarantee. {self.proven:,} of the {self.inputs:,} repair inputs "
+            f"{_be(self.proven)} proven to get the same prediction whatever their {names}"
+            f"{self._even_if('they also differ in')}; {unequal} {_be(unequal.count)} still treated unequally."
         )
 
     def beyond(self, data: UnequalCount, share: str) -> str:
@@ -122,18 +122,10 @@ class Guarantee:
         """
         if self.covers_everyone:
             return ""
-        rows = f"of the {data.total:,} rows of the data, {data} ({share})"
+        rows = f"of the {data.total:,} rows of the data, {data} ({share}) {_be(data.count)} still treated unequally."
         if self.everyone:
-            near = self._differences()
-            if self.complete:
-                return (
-                    f"Each of the {self.inputs:,} repair inputs also keeps its prediction with {near}; {rows} do not."
-                )
-            some = f"{self.proven:,} of the {self.inputs:,} repair inputs"
-            return f"Only {some} provably keep their prediction with {near}; {rows} do not."
-        if self.complete:
-            return f"The proof does not cover other people: {rows} are still treated unequally."
-        return f"{rows[0].upper()}{rows[1:]} are still treated unequally."
+            return f"{self._kept_with_differences()}. {_capitalize(rows)}"
+        return f"The proof does not cover other people: {rows}" if self.complete else _capitalize(rows)
 
     def partial_coverage(self) -> str:
         """Return whom the certificate covers if that is not everyone it should; empty if `complete`."""
@@ -166,15 +158,13 @@ class Guarantee:
                 return claim
             return f"{claim} {self._kept_with_differences()}."
         if self.complete:
-            return (
-                f"Each of the {inputs} gets the same prediction whatever its {names}"
-                f"{self._even_if('it also differs in')}."
-            )
+            each = _capitalize(self._each_input())
+            return f"{each} gets the same prediction whatever its {names}{self._even_if('it also differs in')}."
         if not unequal.count:
             return f"The method {method} gives no guarantee, but no repair input was found to be treated unequally."
-        still = f"{unequal} of the {inputs} still get a different prediction with a different"
-        sentence = f"{still} {_join(self.protected, 'or')}{self._or_with_differences()}."
-        return f"{sentence[0].upper()}{sentence[1:]}"
+        get = "gets" if unequal.count == 1 else "get"
+        still = f"{unequal} of the {inputs} still {get} a different prediction with a different"
+        return _capitalize(f"{still} {_join(self.protected, 'or')}{self._or_with_differences()}.")
 
     def explanation(self) -> tuple[str, ...]:
         """Return what is proven, in sentences for the report."""
@@ -185,27 +175,29 @@ class Guarantee:
         if self.everyone and self.tolerances:
             sentences.append(f"{self._kept_with_differences()}.")
         elif not self.everyone and self.proven:
-            some = "Each" if self.complete else f"{self.proven:,}"
-            keeps = "keeps its" if self.complete else "keep their"
-            sentences.append(
-                f"{some} of the {self.inputs:,} repair inputs {keeps} prediction whatever the {names}"
-                f"{self._even_if('you also change')}."
-            )
+            some = f"{self.proven:,} of the {self.inputs:,} repair inputs"
+            keeps = f"{some} keep their" if self.proven > 1 else f"{some} keeps its"
+            if self.complete:
+                keeps = f"{_capitalize(self._each_input())} keeps its"
+            sentences.append(f"{keeps} prediction whatever the {names}{self._even_if('you also change')}.")
         if self.everyone or self.proven:
-            sentences.append(
-                "This holds for the saved weights in exact arithmetic. It does not cover rounding in inference."
-                if self.arithmetic == "real" and not self.covers_everyone
-                else f"This holds for the saved weights, in {self._arithmetic('exact')}."
-            )
+            holds = f"holds for the saved weights, in {self._arithmetic('exact')}."
+            if self.arithmetic == "real" and not self.covers_everyone:
+                this = "The second claim" if self.everyone else "This"
+                sentences.append(f"{this} {holds} It does not cover rounding in inference.")
+            else:
+                sentences.append(f"This {holds}")
         return tuple(sentences) or (f"Nothing is proven about how {names} affect the predictions.",)
 
     def coverage(self) -> tuple[str, ...]:
         """Return for whom it is proven, in sentences for the report."""
         if self.covers_everyone:
             return ("Everyone: every input, not only the people in the data.",)
-        some = f"The {self.inputs:,} repair inputs" if self.complete else f"{self.proven:,} repair inputs"
         only = _join([*self.protected, *self._amounts()])
+        some = f"The {self.inputs:,} repair inputs" if self.complete else f"{self.proven:,} repair inputs"
         listed = f"{some}, and everyone who differs from one of them only in {only}."
+        if self.proven == 1:
+            listed = f"One repair input, and everyone who differs from it only in {only}."
         if not self.proven:
             listed = "No repair input."
         if self.everyone:
@@ -214,6 +206,9 @@ class Guarantee:
                 f"With tolerance: {listed[0].lower()}{listed[1:]}",
             )
         return (listed,)
+
+    def _each_input(self) -> str:
+        return "the repair input" if self.inputs == 1 else f"each of the {self.inputs:,} repair inputs"
 
     def _claim_for_everyone(self, model: str, most: int | None = _MOST_NAMES) -> str:
         return f"For every input, the output of {model} does not depend on {_join(self.protected, most=most)}."
@@ -234,9 +229,11 @@ class Guarantee:
     def _kept_with_differences(self) -> str:
         of = f"of the {self.inputs:,} repair inputs"
         if self.complete:
-            kept = f"Each {of} also keeps its prediction"
-        elif self.proven:
+            kept = f"{_capitalize(self._each_input())} also keeps its prediction"
+        elif self.proven > 1:
             kept = f"Only {self.proven:,} {of} provably keep their prediction"
+        elif self.proven == 1:
+            kept = f"Only 1 {of} provably keeps its prediction"
         else:
             kept = f"None {of} provably keeps its prediction"
         return f"{kept} with {self._differences()}"
@@ -251,6 +248,14 @@ def _describe_values(feature: Feature) -> str:
         return ", ".join(feature.categories[:_MOST_CATEGORIES]) + rest
     low, high = feature.bounds
     return f"{low:.12g} to {high:.12g}"
+
+
+def _be(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _capitalize(sentence: str) -> str:
+    return f"{sentence[0].upper()}{sentence[1:]}"
 
 
 def _join(names: Sequence[str], joint: str = "and", most: int | None = _MOST_NAMES) -> str:
