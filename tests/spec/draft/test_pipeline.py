@@ -55,7 +55,7 @@ def test_selectors_nested_transformers_and_weights():
     same(transformer, inputs, spec)
 
 
-def test_bad_input_is_said_clearly():
+def test_bad_input_is_refused_with_a_clear_message():
     inputs = people().drop(columns="y")
     transformer = ColumnTransformer([("a", StandardScaler(), ["age"]), ("b", OneHotEncoder(), ["sex"])])
     with refused("not fitted"):
