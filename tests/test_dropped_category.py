@@ -20,7 +20,7 @@ from support.strategies_spec import unhurried
 @unhurried
 @given(st.integers(0, 2), st.booleans(), st.integers(0, 2**16))
 def test_unfairness_at_a_dropped_category_is_found_and_repaired(tmp_path_factory, unfair, hidden, seed):
-    """Only one category of three is treated otherwise, the dropped one among them: nothing may overlook it."""
+    """One category of three is treated differently; it is found even if it is the dropped one."""
     spec = Spec([DROPPED_RACE, Feature("income", "continuous", range=(-1, 1))])
     corner = DROPPED_RACE.corners[unfair]
     others = np.delete(DROPPED_RACE.corners, unfair, axis=0)
@@ -43,7 +43,7 @@ def test_unfairness_at_a_dropped_category_is_found_and_repaired(tmp_path_factory
 
 @pytest.mark.parametrize("left_out", ["a", "b", "c"])
 def test_a_certificate_must_cover_every_category(tmp_path, left_out):
-    """A forged one that leaves out a piece is not believed, the one with zeros everywhere included."""
+    """A forged certificate that leaves out a piece is invalid, also if the piece is the one of zeros."""
     spec = Spec([DROPPED_RACE, Feature("income", "continuous", range=(-1, 1))])
     net = Network([Affine(np.array([[0.1, 0.1, 0.0]], np.float32), np.array([1.0], np.float32))], [])
     X = spec.sample_inputs(1, np.random.default_rng(0))

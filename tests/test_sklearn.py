@@ -76,7 +76,7 @@ def pipeline():
 
 
 def swapped(frame):
-    """Everybody with every sex and race."""
+    """Return the frame once for every combination of sex and race."""
     return [frame.assign(sex=sex, race=race) for sex in ("f", "m") for race in ("a", "b", "c")]
 
 
@@ -196,7 +196,7 @@ def test_a_frozen_network_is_repaired_as_it_is(bare):
         clone(model).fit(frame, np.where(y == "yes", 1, 0))
 
 
-def test_a_frozen_network_alone_says_nothing_of_texts():
+def test_a_frozen_network_without_a_spec_cannot_read_text():
     frame, y = people()
     fitted = clone(NETWORK).fit(np.zeros((len(y), 5)), y)
     with pytest.raises(ValueError, match='unknown how the frozen network reads "sex"'):

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tomlkit
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
@@ -250,7 +250,7 @@ def test_whatever_the_data_holds_the_spec_that_is_written_encodes_it(tmp_path, c
         assert result.exit_code == 2
         assert result.output.startswith("Error: ")
         assert "bug" not in result.output
-        return
+        assume(False)  # Hypothesis fails if it refuses almost everything
     spec = Spec.load(out)
     assert len(spec.encode(frame)) == rows
     assert [f.name for f in spec.features] == [name for name in columns if name in {f.name for f in spec.features}]

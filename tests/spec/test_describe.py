@@ -35,7 +35,7 @@ def test_encodings():
     ]
 
 
-def test_scales_are_told_in_full():
+def test_scales_are_shown_in_full():
     feature = Feature("gain", "continuous", range=(0, 1e7), scale={"mean": 1234567.125, "std": 50})
     assert describe_encoding(feature) == "the value, scaled (mean 1234567.125, std 50)"
 

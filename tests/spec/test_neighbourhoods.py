@@ -1,4 +1,4 @@
-"""Neighbourhoods hold whom they should and no others: boxes contain the points, and the points are exact."""
+"""Neighbourhoods contain exactly the similar people: boxes contain the points, and the points are exact."""
 
 import itertools
 import re
@@ -72,7 +72,7 @@ def test_every_point_lies_in_a_piece_of_its_row(case):
 
 @unhurried
 @given(case=specs_and_inputs(), seed=st.integers(0, 1000))
-def test_regions_hold_the_input_and_whoever_is_similar(case, seed):
+def test_regions_contain_the_input_and_everyone_similar(case, seed):
     spec, X = case
     regions = spec.regions(X, X.dtype)
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Random networks, and hypothesis strategies over them, for every test that needs one."""
+"""Random networks, and Hypothesis strategies for them."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -27,7 +27,7 @@ def random_network(
     dtype: npt.DTypeLike = np.float32,
     closing: str = "none",
 ) -> Network:
-    """A network with He-scaled normal weights; "leaky_relu" has slope 0.01."""
+    """Return a network with He-scaled normal weights; "leaky_relu" has slope 0.01."""
     if isinstance(activation, str):
         activation = Activation(activation, 0.01 if activation == "leaky_relu" else 0.0)
     widths = [inputs, *hidden, outputs]
@@ -48,7 +48,7 @@ def networks(
     dtypes: Sequence[npt.DTypeLike] = (np.float32, np.float64),
     max_outputs: int = 3,
 ) -> Network:
-    """Up to four affine layers, each two with an activation of their own between, any fitting closing."""
+    """Draw networks of up to four affine layers, with any activation between two layers and any closing that fits."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     hidden = draw(st.lists(st.integers(1, 6), max_size=3))
     outputs = draw(st.integers(1, max_outputs))

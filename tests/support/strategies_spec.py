@@ -1,4 +1,4 @@
-"""Hypothesis strategies for specs and for inputs that fit them."""
+"""Hypothesis strategies for specs, and for inputs that fit them."""
 
 import numpy as np
 from hypothesis import settings
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fairmend.spec import Feature, Label, Spec
 
-unhurried = settings(deadline=None)  # a busy machine is no failure
+unhurried = settings(deadline=None)  # examples may be slow on a busy machine
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).filter(
     lambda s: s.strip() not in ("", "nan")
@@ -55,7 +55,7 @@ def features(draw, name, kinds, protected):
 
 @st.composite
 def specs(draw, finite=False):
-    """Specs of one to four features; finite ones have only integer and categorical features."""
+    """Draw specs of one to four features; finite ones have only integer and categorical features."""
     kinds = ["integer", "categorical"] + ([] if finite else ["continuous"])
     names = draw(st.lists(words, min_size=1, max_size=4, unique=True))
     first = draw(st.integers(0, len(names) - 1))
@@ -66,7 +66,7 @@ def specs(draw, finite=False):
 
 @st.composite
 def specs_and_inputs(draw, finite=False, rows=4):
-    """A spec and a few inputs X (rows, width) that fit it."""
+    """Draw a spec and a few inputs X (rows, width) that fit it."""
     spec = draw(specs(finite=finite))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     dtype = draw(st.sampled_from([np.float32, np.float64]))

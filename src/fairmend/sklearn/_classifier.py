@@ -180,7 +180,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _fit_estimator(self, estimator: Any, X: Any, y: npt.NDArray[Any]) -> None:
         """Train the estimator unless it is frozen, and set `spec_`."""
         if self.spec is None and self.protected is None:
-            raise InputError("it is unknown who is similar. Pass spec or protected.")
+            raise InputError("nothing says which features are protected. Pass spec or protected.")
         if self.spec is not None and self.protected is not None:
             raise InputError("pass spec or protected, not both: the spec says which features are protected")
         frozen, self._preprocessing = isinstance(self.estimator, FrozenEstimator), None

@@ -50,6 +50,8 @@ def preprocessing_of(estimator: Any) -> Any:
 def find_mlp(estimator: Any) -> Any:
     """Return the MLPClassifier of an estimator; raise an error if it has none."""
     last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    if hasattr(last, "best_estimator_"):
+        raise InputError(f"{type(last).__name__} is not a network. Pass its best_estimator_.")
     if not isinstance(last, MLPClassifier):
         raise InputError(
             f"{type(last).__name__} is not a network that can be repaired. Pass an MLPClassifier, or a Pipeline that "

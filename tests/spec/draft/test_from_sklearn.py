@@ -76,7 +76,7 @@ quick = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCh
 
 @st.composite
 def transformers(draw, gaps):
-    """Column transformers over the people's columns, divided and ordered at will."""
+    """Draw column transformers over the people's columns, split and ordered arbitrarily."""
     numeric, texts = ["age", "income", "debt"], ["sex", "race"]
     draw(st.randoms(use_true_random=False)).shuffle(numeric)
     cut = draw(st.integers(1, 3))

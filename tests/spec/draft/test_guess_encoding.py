@@ -54,7 +54,7 @@ def test_without_a_model_the_encoding_is_a_guess():
     )
 
 
-def test_no_encoding_of_this_width_is_said_with_the_widths():
+def test_if_no_encoding_fits_the_widths_are_listed():
     draft = guess_encodings(Draft((DraftFeature(SEX), DraftFeature(RACE)), None, left_out=(("id", "an id"),)), 30)
     (review,) = draft.review
     assert review.startswith("DOES NOT FIT THE MODEL: the model reads 30 columns, but the data gives 4 with two")

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.model_selection import GridSearchCV
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
@@ -54,7 +55,7 @@ def test_selectors_nested_transformers_and_weights():
     same(transformer, inputs, spec)
 
 
-def test_bad_input_is_said_clearly():
+def test_bad_input_is_refused_with_a_clear_message():
     inputs = people().drop(columns="y")
     transformer = ColumnTransformer([("a", StandardScaler(), ["age"]), ("b", OneHotEncoder(), ["sex"])])
     with refused("not fitted"):
@@ -68,6 +69,10 @@ def test_bad_input_is_said_clearly():
         Spec.from_sklearn(transformer, "sex", data=inputs.drop(columns="age"))
     with refused("cannot read a spec from int"):
         Spec.from_sklearn(3, "sex", data=inputs)
+    search = GridSearchCV(make_pipeline(StandardScaler(), MLPClassifier()), {})
+    search.best_estimator_ = make_pipeline(StandardScaler(), MLPClassifier())
+    with refused("GridSearchCV", "best_estimator_"):
+        Spec.from_sklearn(search, "sex", data=inputs)
     with refused("nothing before it"):
         Spec.from_sklearn(make_pipeline(MLPClassifier()), "sex", data=inputs)
     text = ColumnTransformer([("a", "passthrough", ["race"]), ("b", OneHotEncoder(), ["sex"])]).fit(inputs)

@@ -49,7 +49,7 @@ class OneHotEncoderOfAnotherPackage(OneHotEncoder):
         (OneHotEncoderOfAnotherPackage(), ["OneHotEncoderOfAnotherPackage"]),
     ],
 )
-def test_what_cannot_be_said_is_refused_by_name(transformer, words):
+def test_a_step_that_a_spec_cannot_express_is_refused_by_name(transformer, words):
     inputs = people()[["age", "income"]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

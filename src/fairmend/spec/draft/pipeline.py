@@ -68,6 +68,8 @@ def apply_transformer(transformer: Any, columns: Sequence[TransformedColumn]) ->
 
 def strip_model(pipeline: Any) -> Any:
     """Return the steps before the model of a pipeline; return anything else unchanged."""
+    if hasattr(pipeline, "best_estimator_"):
+        raise FairmendError(f"cannot read a spec from {type(pipeline).__name__}. Pass its best_estimator_.")
     last = pipeline.steps[-1][1] if _name(pipeline) == "Pipeline" and pipeline.steps else None
     if hasattr(last, "predict") and not hasattr(last, "transform"):
         if len(pipeline.steps) == 1:
