@@ -1,4 +1,4 @@
-# make demo | make test | make lint | make picture: each sets up what it needs. make checker needs Python alone.
+# make demo | make test | make lint | make picture: each sets up what it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import fairmend_check
-from fairmend.network.formats import READERS
-from support.checker_cases import case
+from support.checker_cases import SUFFIXES, case
 
 FOLDER = Path(fairmend_check.__file__).parent
 FILES = sorted(FOLDER.rglob("*.py"))
@@ -69,15 +68,15 @@ def test_checking_loads_nothing_else(tmp_path):
     certificate, _ = case().save(tmp_path)
     case().spec.save(tmp_path / "spec.toml")
     (tmp_path / "spec.toml").write_text("# a comment\n" + (tmp_path / "spec.toml").read_text())
-    for suffix in READERS:
-        case().network.save(tmp_path / f"model{suffix}")
+    for suffix in SUFFIXES:
+        case().network.save(tmp_path / f"model.{suffix}")
     spec = str(tmp_path / "spec.toml") if sys.version_info >= (3, 11) else None
     code = (
         "import sys\n"
         "before = set(sys.modules)\n"
         "import fairmend_check\n"
-        f"for suffix in {list(READERS)!r}:\n"
-        f"    result = fairmend_check.check({str(certificate)!r}, {str(tmp_path / 'model')!r} + suffix, {spec!r})\n"
+        f"for suffix in {SUFFIXES!r}:\n"
+        f"    result = fairmend_check.check({str(certificate)!r}, {str(tmp_path / 'model.')!r} + suffix, {spec!r})\n"
         "    assert result.valid, result\n"
         "new = {name.split('.')[0] for name in set(sys.modules) - before}\n"
         "print(*sorted(new - set(sys.stdlib_module_names)))\n"
