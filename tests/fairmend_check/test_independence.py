@@ -1,4 +1,4 @@
-"""The checker shares no code with the rest of fairmend."""
+"""The checker stands alone: it imports NumPy and the standard library, and nothing of fairmend."""
 
 import ast
 import subprocess
@@ -8,45 +8,85 @@ from pathlib import Path
 import pytest
 
 import fairmend_check
+from support.checker_cases import SUFFIXES, case
 
 FOLDER = Path(fairmend_check.__file__).parent
-ALLOWED = set(sys.stdlib_module_names) | {"numpy", "tomlkit"}
+FILES = sorted(FOLDER.rglob("*.py"))
+ALLOWED = set(sys.stdlib_module_names) | {"numpy", "tomllib", "fairmend_check"}  # Python 3.10 has no tomllib
 FORBIDDEN = {"__import__", "import_module", "exec", "eval", "compile"}
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.name)
-def test_only_the_standard_library_numpy_and_tomlkit_are_imported(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = []
+def violations(source):
+    """What a file of the checker must not import or call."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            found += [alias.name for alias in node.names if alias.name.split(".")[0] not in ALLOWED]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "relative imports could reach beyond the checker"
-            names = [node.module]
-            if node.module in ("fairmend", "fairmend_check"):
-                names = [f"{node.module}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Name):
-            assert node.id not in FORBIDDEN
-        for name in names:
-            own = name == "fairmend_check" or name.startswith("fairmend_check.")
-            assert own or name.split(".")[0] in ALLOWED, f"{path.name} imports {name}"
+            if node.level or (node.module or "").split(".")[0] not in ALLOWED:
+                found.append("." * node.level + (node.module or ""))
+            found += [alias.name for alias in node.names if alias.name in FORBIDDEN]
+        elif isinstance(node, ast.Name | ast.Attribute):
+            name = node.id if isinstance(node, ast.Name) else node.attr
+            found += [name] if name in FORBIDDEN else []
+    return found
+
+
+def test_every_file_is_read():
+    assert {"__main__.py", "check.py", "spec_toml.py", "onnx_external_data.py"} <= {path.name for path in FILES}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_only_the_standard_library_and_numpy_are_imported(path):
+    assert violations(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import fairmend",
+        "import fairmend.spec.toml as toml",
+        "from fairmend.errors import FairmendError",
+        "from fairmend import text",
+        "from ..fairmend import text",
+        "from . import spec",
+        "import tomlkit",
+        "import numpy, onnx",
+        "import fairmend_checker",
+        "toml = __import__('tomlkit')",
+        "import importlib\nimportlib.import_module('tomlkit')",
+        "from importlib import import_module",
+    ],
+)
+def test_a_planted_import_is_noticed(statement):
+    source = (FOLDER / "check.py").read_text()
+    body = statement.replace("\n", "\n    ")
+    assert len(violations(f"{source}\n\ndef planted():\n    {body}\n")) == 1
 
 
 def test_checking_loads_nothing_else(tmp_path):
-    from support.checker_cases import case
-
     certificate, _ = case().save(tmp_path)
-    for suffix in ("onnx", "pth", "safetensors", "h5", "keras", "nnet"):
+    case().spec.save(tmp_path / "spec.toml")
+    (tmp_path / "spec.toml").write_text("# a comment\n" + (tmp_path / "spec.toml").read_text())
+    for suffix in SUFFIXES:
         case().network.save(tmp_path / f"model.{suffix}")
+    spec = str(tmp_path / "spec.toml") if sys.version_info >= (3, 11) else None
     code = (
-        "import sys, fairmend\n"
+        "import sys\n"
         "before = set(sys.modules)\n"
-        "from fairmend_check import check\n"
-        "for suffix in ('onnx', 'pth', 'safetensors', 'h5', 'keras', 'nnet'):\n"
-        f"    assert check({str(certificate)!r}, {str(tmp_path)!r} + '/model.' + suffix).valid\n"
-        "new = set(sys.modules) - before\n"
-        "print(sorted(n for n in new if n.startswith('fairmend') and not n.startswith('fairmend_check')))\n"
-        "print(sorted({n.split('.')[0] for n in new} & {'torch', 'onnx', 'safetensors', 'h5py', 'pandas', 'scipy'}))"
+        "import fairmend_check\n"
+        f"for suffix in {SUFFIXES!r}:\n"
+        f"    result = fairmend_check.check({str(certificate)!r}, {str(tmp_path / 'model.')!r} + suffix, {spec!r})\n"
+        "    assert result.valid, result\n"
+        "new = {name.split('.')[0] for name in set(sys.modules) - before}\n"
+        "print(*sorted(new - set(sys.stdlib_module_names)))\n"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.split("\n")[:2] == ["[]", "[]"]
+    assert result.stdout.split() == ["fairmend_check", "numpy"]
+
+
+def test_the_files_are_listed_in_reading_order():
+    listed = fairmend_check.__doc__
+    for path in FILES:
+        if not path.name.startswith("_"):
+            assert path.name in listed, f"list {path.name} in the docstring of fairmend_check/__init__.py"

@@ -92,10 +92,6 @@ def test_names_beyond_the_terminals_letters_are_printed(tmp_path):
     assert b"gr\\xf6\\xdfe" in result.stdout
 
 
-def test_the_version_is_that_of_fairmend():
-    assert fairmend_check.__version__ == fairmend.__version__
-
-
 def test_the_old_name_of_the_result_still_works_and_warns():
     with pytest.warns(DeprecationWarning, match="CheckResult"):
         assert fairmend_check.CheckReport is fairmend_check.CheckResult

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairmend.network.formats import READERS
-from support.checker_cases import case, write
+from support.checker_cases import SUFFIXES, case, write
 from support.cli_case import run
 
 ROOT = Path(__file__).parents[2]
@@ -54,9 +53,8 @@ def test_it_needs_numpy_alone_and_reads_every_format(pyz, python, tampered, tmp_
     assert others.stdout.split() == ["None", "None"]
     case().spec.save(tmp_path / "spec.toml")
     (tmp_path / "other.toml").write_text("# one more line\n" + (tmp_path / "spec.toml").read_text())
-    assert len(READERS) >= 7
-    for suffix in READERS:
-        certificate, model = case().save(tmp_path, suffix[1:], bind=True)
+    for suffix in SUFFIXES:
+        certificate, model = case().save(tmp_path, suffix, bind=True)
         valid = started(python, pyz, certificate, model, "--json")
         assert (valid.returncode, valid.stderr) == (0, ""), suffix
         assert json.loads(valid.stdout)["valid"] is True

@@ -6,9 +6,10 @@ from hypothesis import HealthCheck, given, settings
 
 import fairmend
 from fairmend.prove.certificate import weights_digest as their_digest
+from fairmend_check.errors import CheckError
 from fairmend_check.model import weights_digest
-from fairmend_check.read_model import read_model
-from support.checker_cases import case
+from fairmend_check.read_model import FORMATS, read_model
+from support.checker_cases import SUFFIXES, case
 from support.strategies import networks
 
 
@@ -49,3 +50,11 @@ def test_damaged_model_files(suffix, tmp_path):
         other.write_bytes(bytes(changed))
         report = fairmend.check(certificate, other)  # valid only where the byte means nothing
         assert not any("the check failed" in reason for reason in report.reasons), report.reasons
+
+
+def test_the_formats_that_are_named_are_those_that_are_read(tmp_path):
+    named = FORMATS.replace(" or ", ", ").split(", ")
+    assert sorted(named) == sorted(f".{suffix}" for suffix in SUFFIXES)
+    (tmp_path / "model.pkl").write_bytes(b"")
+    with pytest.raises(CheckError, match=r"model model\.pkl: this format cannot be checked\. Save the model as \.onnx"):
+        read_model(tmp_path / "model.pkl")

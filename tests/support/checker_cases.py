@@ -15,6 +15,8 @@ from fairmend.spec import Feature, Spec
 from fairmend.spec.toml import toml_bytes
 from support.strategies import random_network
 
+SUFFIXES = ("onnx", "pth", "pt", "safetensors", "h5", "hdf5", "keras", "nnet")  # of every file that can be checked
+
 AGE = Feature("age", "integer", range=(18, 60), scale={"min": 18, "max": 60}, protected=True)
 SEX = Feature("sex", "categorical", categories=("f", "m"), protected=True)
 ETHNICITY = Feature(
