@@ -167,7 +167,7 @@ def test_with_affines_casts_and_keeps_the_rest():
         (lambda: Affine(np.ones((1, 1), int), np.ones(1)), "weight is int64"),
         (lambda: Affine(np.ones((1, 1), np.float32), np.ones(1)), "use one dtype"),
         (lambda: Affine(np.ones(3), np.ones(1)), r"shape \(3,\)"),
-        (lambda: Affine(np.ones((0, 3)), np.ones(0)), "neither 0"),
+        (lambda: Affine(np.ones((0, 3)), np.ones(0)), "with neither 0"),
         (lambda: Affine(np.ones((2, 3)), np.ones(3)), r"must be \(2,\)"),
         (lambda: Activation("elu"), "unknown activation 'elu'.*leaky_relu"),
         (lambda: Activation("leaky_relu", 1.0), "0 ≤ slope < 1"),

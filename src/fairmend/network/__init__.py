@@ -1,4 +1,4 @@
-"""Networks: what they compute (`network`), and the files and objects they are read from (`formats/`)."""
+"""Networks: what they compute (`network`, `activations`), and the files and objects they come from (`formats`)."""
 
 from fairmend.network.activations import ACTIVATIONS, Activation
 from fairmend.network.network import (

@@ -1,8 +1,8 @@
 """Network: a chain of affine and activation layers, evaluated with NumPy alone.
 
-In the paper's words (Section 2) the *head* is the last affine layer f_L and the *extractor* is f_{1:L},
-everything before it. The closing sigmoid or softmax only turns logits into probabilities: it never
-changes a prediction, so it is kept aside and the network itself ends in logits.
+In the paper (Section 2) the *head* is the last affine layer f_L, and the *extractor* f_{1:L} is everything before it.
+The closing sigmoid or softmax only turns logits into probabilities. It never changes a prediction, so it is stored
+separately and the network itself ends in logits.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 NetworkSource: TypeAlias = Union["Network", str, PathLike[str], "nn.Module", "MLPClassifier"]
-"""What `load_network` reads: a file, a module, a fitted estimator, or a network as it is."""
+"""What `load_network` reads: a file, a module, a fitted estimator, or a Network, which it returns unchanged."""
 
 CLOSINGS = ("none", "sigmoid", "softmax")
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 _logger = logging.getLogger(__name__)
 _FIELDS = ("affines", "activations", "closing", "names")
-# Multiplications in one layer for one block of rows. Blocks this small stay in the processor's cache, and
-# below the size at which BLAS starts threads, which cost more than they bring on networks this narrow.
+# Multiplications in one layer for one block of rows. Blocks this small stay in the processor's cache, and below
+# the size at which BLAS starts threads, which cost more than they gain on networks this narrow.
 _BLOCK = 500_000
 
 
@@ -46,7 +46,7 @@ class Affine:
     bias: FloatArray
 
     def __post_init__(self) -> None:
-        """Copy, so that no view held elsewhere can change the layer, and refuse what is not affine."""
+        """Copy the arrays, so that no view of them can change the layer, and check their shapes and dtypes."""
         for field in ("weight", "bias"):
             array = np.array(getattr(self, field), order="C")
             if array.dtype.newbyteorder("=") not in DTYPES:
@@ -58,10 +58,10 @@ class Affine:
             array.setflags(write=False)
             object.__setattr__(self, field, array)
         if self.weight.ndim != 2 or 0 in self.weight.shape:
-            raise FairmendError(f"the weight has shape {self.weight.shape}; it must be (out, in), neither 0")
+            raise FairmendError(f"the weight has shape {self.weight.shape}; it must be (out, in), with neither 0")
         if self.bias.shape != self.weight.shape[:1]:
             raise FairmendError(
-                f"the bias has shape {self.bias.shape}; beside a weight {self.weight.shape} "
+                f"the bias has shape {self.bias.shape}; with a weight of shape {self.weight.shape} "
                 f"it must be ({self.weight.shape[0]},)"
             )
         if self.bias.dtype != self.weight.dtype:
@@ -71,25 +71,25 @@ class Affine:
         return self.weight.shape, self.weight.dtype.str, self.weight.tobytes(), self.bias.tobytes()
 
     def __eq__(self, other: object) -> bool:
-        """Bit-equality: −0.0 differs from 0.0."""
+        """Compare bit by bit: −0.0 differs from 0.0."""
         return self._bits() == other._bits() if isinstance(other, Affine) else NotImplemented
 
     def __hash__(self) -> int:
-        """Consistent with bit-equality."""
+        """Hash the bits that `__eq__` compares."""
         return hash(self._bits())
 
     def astype(self, dtype: npt.DTypeLike) -> Affine:
-        """The same layer in another dtype; what overflows becomes infinite, which Network refuses."""
+        """Return the layer in another dtype; numbers that overflow become infinite, which Network refuses."""
         with np.errstate(over="ignore"):
             return Affine(self.weight.astype(dtype), self.bias.astype(dtype))
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Network:
-    """affine, activation, affine, …, affine: logits, and after them a closing sigmoid or softmax.
+    """A chain affine, activation, affine, …, affine that gives logits, and a closing sigmoid or softmax after them.
 
-    Equality is bit-equality of everything. `names` are the key prefixes of the affine layers in the
-    file or module the network came from, so that what is saved loads back there.
+    Two networks are equal if all their bits are. `names` are the key prefixes of the affine layers in the file or
+    module that the network came from, so that a saved network loads back there.
     """
 
     affines: tuple[Affine, ...]
@@ -114,7 +114,7 @@ class Network:
             object.__setattr__(self, field, value)
 
     def __repr__(self) -> str:
-        """For example Network(13 → 16 relu → 8 relu → 1 logit, float32)."""
+        """Show the chain, for example Network(13 → 16 relu → 8 relu → 1 logit, float32)."""
         hidden = "".join(
             f"{affine.weight.shape[0]} {activation} → "
             for affine, activation in zip(self.affines, self.activations, strict=False)
@@ -125,22 +125,22 @@ class Network:
 
     @property
     def dtype(self) -> np.dtype[np.floating[Any]]:
-        """float32 or float64: that of every weight and of every result."""
+        """The dtype of every weight and every result: float32 or float64."""
         return self.affines[0].weight.dtype
 
     @property
     def inputs(self) -> int:
-        """How many columns X has."""
+        """The number of columns of X."""
         return int(self.affines[0].weight.shape[1])
 
     @property
     def outputs(self) -> int:
-        """How many logits a row has; 1 means a binary classifier."""
+        """The number of logits per row; 1 for a binary classifier."""
         return int(self.head.weight.shape[0])
 
     @property
     def depth(self) -> int:
-        """How many affine layers there are."""
+        """The number of affine layers."""
         return len(self.affines)
 
     @property
@@ -149,20 +149,20 @@ class Network:
         return self.affines[-1]
 
     def features(self, X: npt.ArrayLike) -> FloatArray:
-        """What the head sees, f_{1:L}(X): (rows, d); X itself where the head is the only layer."""
+        """Return what the head reads, f_{1:L}(X), as (rows, d); X itself if the head is the only layer."""
         return self._run(X, self.depth - 1)
 
     def logits(self, X: npt.ArrayLike) -> FloatArray:
-        """(rows,) for a network of one output, (rows, N) for N, from X (rows, inputs)."""
+        """Return the logits of X (rows, inputs): (rows,) for a network with one output, (rows, N) for N."""
         logits = self._run(X, self.depth)
         return logits[:, 0] if self.outputs == 1 else logits
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """int64 (rows,): 1 iff the logit is ≥ 0; of N logits the largest, the lowest index on ties."""
+        """Return the predicted class of each row, int64 (rows,), by the rule of `predicted_classes`."""
         return predicted_classes(self.logits(X))
 
     def probabilities(self, X: npt.ArrayLike) -> FloatArray:
-        """Sigmoid of the logit (rows,), or softmax of the logits (rows, N); whatever `closing` says."""
+        """Return the sigmoid of the logit (rows,) or the softmax of the logits (rows, N), whatever `closing` is."""
         values = self.logits(X)
         if values.ndim == 1:
             Activation("sigmoid").apply(values)
@@ -173,28 +173,31 @@ class Network:
         return values
 
     def with_affines(self, affines: Sequence[Affine]) -> Network:
-        """The same activations, closing and names around new weights, cast to this network's dtype."""
+        """Return this network with new weights, cast to its dtype."""
         return Network([a.astype(self.dtype) for a in affines], self.activations, self.closing, self.names)
 
     def astype(self, dtype: npt.DTypeLike) -> Network:
-        """The same network in float32 or float64."""
+        """Return the network in float32 or float64."""
         return Network([a.astype(dtype) for a in self.affines], self.activations, self.closing, self.names)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write .onnx, .h5, .keras, .nnet (ReLU only), .pth or .safetensors, by suffix; whole or not at all."""
+        """Write one file in the format of its suffix: .onnx, .h5, .keras, .nnet (ReLU only), .pth or .safetensors.
+
+        An existing file is replaced completely, or not at all.
+        """
         from fairmend.network.formats import write_network
 
         write_network(self, path)
 
     def _run(self, X: npt.ArrayLike, layers: int) -> FloatArray:
-        """Output of the first `layers` affine layers (rows, width), block of rows by block of rows."""
+        """Return the output of the first `layers` affine layers (rows, width), computed in blocks of rows."""
         X = _numeric(X, self.inputs)
         widths = [self.inputs, *(affine.weight.shape[0] for affine in self.affines)]
         largest = max(affine.weight.size for affine in self.affines)
         step = max(1, min(len(X), max(256, _BLOCK // largest)))
         buffers = [np.empty((step, width), self.dtype) for width in widths[1:layers]]
         out = np.empty((len(X), widths[layers]), self.dtype)
-        # Overflow is looked for in the result, where it can be said which row it was.
+        # Overflow is detected in the result, where the row is known.
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, len(X), step):
                 values = X[start : start + step].astype(self.dtype, copy=False)
@@ -213,19 +216,24 @@ class Network:
 
 
 def predicted_classes(logits: FloatArray) -> Ints:
-    """The decision rule, int64 (rows,): of logits (rows,) 1 iff ≥ 0; of (rows, N) the largest, the lowest on ties."""
+    """Return the predicted class of each row, int64 (rows,).
+
+    This is the one decision rule: of one logit, class 1 if it is at least 0; of N logits, the class of the largest, and
+    among equal ones the lowest.
+    """
     return (logits >= 0).astype(np.int64) if logits.ndim == 1 else logits.argmax(axis=1).astype(np.int64)
 
 
 def load_network(source: NetworkSource, activation: str | Activation = "relu") -> Network:
-    """Read a network from a file (.onnx, .h5, .keras, .nnet, .pth, .safetensors), a torch module or an MLPClassifier.
+    """Read a network from a file, a PyTorch module or a fitted MLPClassifier of scikit-learn.
 
-    Keras files are read without Keras. `fairmend.network.formats.nnet` says what becomes of the normalisation in a
-    .nnet file; `fairmend.network.formats.sklearn.to_estimator` puts a repaired network into a copy of an estimator.
+    A file is read by its suffix: .onnx, .h5, .keras, .nnet, .pth or .safetensors. Neither Keras nor any other framework
+    needs to be installed, and nothing in the file is executed. `fairmend.network.formats.sklearn.to_estimator` puts a
+    repaired network into a copy of an estimator.
 
-    `activation` says what stands between the affine layers of a file that holds weights only (a .pth
-    or .safetensors state dict not written by fairmend); elsewhere the source itself says. A plain
-    "leaky_relu" has PyTorch's slope, 0.01; write "leaky_relu(0.2)" for another.
+    `activation` names the activation between the affine layers of a file that holds weights only: a .pth or
+    .safetensors state dict that fairmend did not write. Other sources name it themselves. "leaky_relu" has PyTorch's
+    slope, 0.01; write "leaky_relu(0.2)" for another.
     """
     from fairmend.network.formats import read_network
 
@@ -244,7 +252,7 @@ def _check_chain(
         raise FairmendError("a network needs at least one affine layer")
     if len(activations) != len(affines) - 1:
         raise FairmendError(
-            f"{len(affines)} affine layers have {len(affines) - 1} activations between them, not "
+            f"{len(affines)} affine layers need {len(affines) - 1} activations between them, not "
             f'{len(activations)}; use Activation("identity") where there is none'
         )
     if len(names) != len(affines) or len(set(names)) != len(names):
@@ -270,7 +278,7 @@ def _check_chain(
 
 
 def _numeric(X: npt.ArrayLike, inputs: int) -> npt.NDArray[Any]:
-    """X as an array of numbers (rows, inputs), not yet cast."""
+    """Return X as an array of numbers (rows, inputs), not yet cast to the network's dtype."""
     try:
         X = np.asarray(X)
         X = X.astype(np.float64) if X.dtype.kind == "O" else X

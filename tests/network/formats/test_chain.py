@@ -5,7 +5,7 @@ import pytest
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation
-from fairmend.network.formats.chain import BatchNorm, Collapse, Linear, Nonlinear, Scale, Softmax, build
+from fairmend.network.formats.chain import BatchNorm, Collapse, Linear, Nonlinear, Scale, Softmax, build_network
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3))
@@ -25,7 +25,7 @@ def relu():
 def test_norms_and_scales_are_folded_on_either_side():
     norm = BatchNorm("norm", MEAN, VARIANCE, GAIN, SHIFT, 1e-3)
     scale = Scale("scale", np.asarray(2.0), np.array([1.0, -1.0]))
-    network = build([norm, linear(), scale, relu(), scale, linear(V, None)], "m")
+    network = build_network([norm, linear(), scale, relu(), scale, linear(V, None)], "m")
     assert network.depth == 2
     normed = (X - MEAN) / np.sqrt(VARIANCE + 1e-3) * GAIN + SHIFT
     hidden = np.maximum((normed @ W.T + B) * 2 + [1, -1], 0) * 2 + [1, -1]
@@ -33,19 +33,19 @@ def test_norms_and_scales_are_folded_on_either_side():
 
 
 def test_two_affine_layers_have_the_identity_between_them():
-    network = build([linear(), linear(V, None)], "m")
+    network = build_network([linear(), linear(V, None)], "m")
     assert network.activations == (Activation("identity"),)
 
 
 def test_names_that_repeat_are_replaced():
-    assert build([linear(name="a"), relu(), linear(V, None, "b")], "m").names == ("a", "b")
-    assert build([linear(name="a"), relu(), linear(V, None, "a")], "m").names == ("layers.0", "layers.1")
+    assert build_network([linear(name="a"), relu(), linear(V, None, "b")], "m").names == ("a", "b")
+    assert build_network([linear(name="a"), relu(), linear(V, None, "a")], "m").names == ("layers.0", "layers.1")
 
 
 def test_the_closing_is_kept_aside():
-    assert build([linear(), Softmax("s")], "m").closing == "softmax"
+    assert build_network([linear(), Softmax("s")], "m").closing == "softmax"
     sigmoid = Nonlinear("s", Activation("sigmoid"))
-    assert build([linear(V, None), Collapse("squeeze", single=True), sigmoid], "m").closing == "sigmoid"
+    assert build_network([linear(V, None), Collapse("squeeze", single=True), sigmoid], "m").closing == "sigmoid"
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_the_closing_is_kept_aside():
         ([relu()], "m: holds no affine layer"),
         ([relu(), linear()], "relu stands before the first affine layer"),
         ([linear(), relu(), relu(), linear(V, None)], "relu directly follows another activation"),
-        ([linear(), Scale("s", np.ones(3), np.zeros(3))], "s is 3 wide; the affine layer beside it 2"),
-        ([linear(), Softmax("s"), linear(V, None)], "s is understood only after the last affine layer"),
+        ([linear(), Scale("s", np.ones(3), np.zeros(3))], "s is 3 wide, and the affine layer beside it 2"),
+        ([linear(), Softmax("s"), linear(V, None)], "s is supported only after the last affine layer"),
         ([linear(), Softmax("s"), Softmax("t")], "t follows the closing softmax"),
         ([linear(), Collapse("squeeze", single=True)], "would mix the 2 outputs"),
         ([linear(V, None), linear(V, None)], "m: layer 'layers.1' takes 2"),
@@ -63,4 +63,4 @@ def test_the_closing_is_kept_aside():
 )
 def test_what_is_no_chain_is_refused_where_it_stands(steps, words):
     with pytest.raises(FairmendError, match=words):
-        build(steps, "m")
+        build_network(steps, "m")

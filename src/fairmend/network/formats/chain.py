@@ -1,7 +1,7 @@
-"""From a sequence of layer descriptions, as a format reads them, to a Network.
+"""Build a Network from the layers that a format found.
 
-A format says what it found, in order, as the steps below; what may follow what, where BatchNorm goes
-and what closes the network is decided here, once for all formats.
+A format lists the layers of a model in order, as the steps below. Which step may follow which, where BatchNorm is
+folded and what closes the network is decided here, once for all formats.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 
 SUPPORTED = (
-    "supported is a chain of affine layers with relu, leaky_relu, tanh or sigmoid between them, batch normalisation "
-    "and scaling next to an affine layer, dropout, and a closing sigmoid (1 output) or softmax (several)"
+    "fairmend supports chains of affine layers with relu, leaky_relu, tanh or sigmoid between them, batch "
+    "normalisation and scaling next to an affine layer, dropout, and a closing sigmoid (1 output) or softmax (several)"
 )
 
 Float64 = npt.NDArray[np.float64]
@@ -83,13 +83,13 @@ Norm = BatchNorm | Scale
 Step = Linear | Norm | Nonlinear | Softmax | Collapse
 
 
-def refuse(source: str, where: str, why: str) -> FairmendError:
-    """The one form of refusal: which file, which layer, why, and what would work."""
+def unsupported(source: str, where: str, why: str) -> FairmendError:
+    """Return the error for a layer that is not supported: which file, which layer, why, and what is supported."""
     return FairmendError(f"{source}: {where} {why}; {SUPPORTED}")
 
 
-def build(steps: Sequence[Step], source: str) -> Network:
-    """The Network that `steps` describe; `source` names the file or module in errors."""
+def build_network(steps: Sequence[Step], source: str) -> Network:
+    """Return the Network that `steps` describe; `source` names the file or module in errors."""
     last = max((i for i, step in enumerate(steps) if isinstance(step, Linear)), default=None)
     if last is None:
         raise FairmendError(f"{source}: holds no affine layer; {SUPPORTED}")
@@ -106,7 +106,7 @@ def build(steps: Sequence[Step], source: str) -> Network:
 
 
 def _body(steps: Sequence[Step], source: str) -> tuple[list[Affine], list[Activation]]:
-    """The affine layers, BatchNorm and scales folded in, and the activations between them."""
+    """Return the affine layers, with BatchNorm and scales folded in, and the activations between them."""
     affines: list[Affine] = []
     activations: list[Activation] = []
     waiting: list[Norm] = []  # a BatchNorm after an activation goes into the affine layer after it
@@ -125,14 +125,14 @@ def _body(steps: Sequence[Step], source: str) -> tuple[list[Affine], list[Activa
                 waiting.append(step)
         elif isinstance(step, Nonlinear):
             if waiting:
-                raise refuse(source, waiting[-1].where, "is followed by an activation, not by an affine layer")
+                raise unsupported(source, waiting[-1].where, "is followed by an activation, not by an affine layer")
             if not affines:
-                raise refuse(source, step.where, "stands before the first affine layer")
+                raise unsupported(source, step.where, "stands before the first affine layer")
             if len(activations) == len(affines):
-                raise refuse(source, step.where, "directly follows another activation")
+                raise unsupported(source, step.where, "directly follows another activation")
             activations.append(step.activation)
         else:
-            raise refuse(source, step.where, "is understood only after the last affine layer")
+            raise unsupported(source, step.where, "is supported only after the last affine layer")
     return affines, activations
 
 
@@ -145,30 +145,30 @@ def _affine(step: Linear, source: str) -> Affine:
 
 
 def _tail(steps: Sequence[Step], outputs: int, source: str) -> str:
-    """What closes the network: 'none', 'sigmoid' or 'softmax'."""
+    """Return what closes the network: 'none', 'sigmoid' or 'softmax'."""
     closing = "none"
     for step in steps:
         if isinstance(step, Collapse):
             if step.single and outputs > 1:
-                raise refuse(source, step.where, f"would mix the {outputs} outputs of different rows")
+                raise unsupported(source, step.where, f"would mix the {outputs} outputs of different rows")
             continue
         if closing != "none":
-            raise refuse(source, step.where, f"follows the closing {closing}")
+            raise unsupported(source, step.where, f"follows the closing {closing}")
         if isinstance(step, Softmax):
             if outputs == 1:
-                raise refuse(source, step.where, "closes a network of 1 output, and is then always 1")
+                raise unsupported(source, step.where, "closes a network of 1 output, and is then always 1")
             closing = "softmax"
         elif isinstance(step, Nonlinear) and step.activation.name == "sigmoid":
             if outputs > 1:
-                raise refuse(source, step.where, f"closes a network of {outputs} outputs (several labels at once)")
+                raise unsupported(source, step.where, f"closes a network of {outputs} outputs (several labels at once)")
             closing = "sigmoid"
         else:
-            raise refuse(source, step.where, "closes the network")
+            raise unsupported(source, step.where, "closes the network")
     return closing
 
 
 def _gain_and_shift(norm: Norm, width: int, source: str) -> tuple[Float64, Float64]:
-    """BatchNorm in inference, or a scale, as x ↦ gain·x + shift, both (width,), in float64."""
+    """Return BatchNorm at inference, or a scale, as gain and shift of x ↦ gain·x + shift: both (width,), float64."""
     if isinstance(norm, Scale):
         return _wide(norm.gain, norm, width, source), _wide(norm.shift, norm, width, source)
     mean, variance = _wide(norm.mean, norm, width, source), _wide(norm.variance, norm, width, source)
@@ -182,17 +182,17 @@ def _gain_and_shift(norm: Norm, width: int, source: str) -> tuple[Float64, Float
 
 
 def _wide(part: npt.NDArray[Any], norm: Norm, width: int, source: str) -> Float64:
-    """The part in float64, (width,), after checking that it has that width; a single number of a scale is repeated."""
+    """Return a part in float64 with the shape (width,); a single number of a scale is repeated."""
     values = np.asarray(part, np.float64)
     if isinstance(norm, Scale) and values.ndim == 0:
         values = np.full(width, values)
     if values.shape != (width,):
-        raise FairmendError(f"{source}: {norm.where} is {values.size} wide; the affine layer beside it {width}")
+        raise FairmendError(f"{source}: {norm.where} is {values.size} wide, and the affine layer beside it {width}")
     return values
 
 
 def _fold_after(affine: Affine, norm: Norm, source: str) -> Affine:
-    """gain·(Wx + b) + shift as one affine layer."""
+    """Return gain·(Wx + b) + shift as one affine layer."""
     gain, shift = _gain_and_shift(norm, affine.weight.shape[0], source)
     with np.errstate(over="ignore", invalid="ignore"):  # Network refuses what is not finite, by name
         folded = Affine(gain[:, None] * affine.weight, gain * affine.bias + shift)
@@ -200,7 +200,7 @@ def _fold_after(affine: Affine, norm: Norm, source: str) -> Affine:
 
 
 def _fold_before(norm: Norm, affine: Affine, source: str) -> Affine:
-    """W(gain·x + shift) + b as one affine layer."""
+    """Return W(gain·x + shift) + b as one affine layer."""
     gain, shift = _gain_and_shift(norm, affine.weight.shape[1], source)
     with np.errstate(over="ignore", invalid="ignore"):
         folded = Affine(affine.weight * gain, affine.weight @ shift + affine.bias)

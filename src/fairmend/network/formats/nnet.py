@@ -1,4 +1,4 @@
-""".nnet files: text, ReLU between the layers, as for ACAS Xu and in FairQuant.
+""".nnet files: the text format of ACAS Xu and FairQuant, with ReLU between the layers.
 
 Two kinds of files share this format. Those of ACAS Xu hold weights for normalised inputs, (x − mean) / range, and an
 output to be scaled back, y·range + mean: both are folded into the first and the last layer. Those of FairQuant hold
@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.chain import Linear, Nonlinear, Scale, Step, build
+from fairmend.network.formats.chain import Linear, Nonlinear, Scale, Step, build_network
 
 _TITLE = "// Neural Network File Format by Kyle Julian, Stanford 2016"
 _NOTE = "// fairmend "
@@ -35,19 +35,19 @@ Float64 = npt.NDArray[np.float64]
 
 
 def read(path: Path, activation: Activation) -> Network:
-    """The network in the file, normalisation folded in; its activations are ReLU."""
+    """Return the network in the file, with its normalisation folded in; its activations are ReLU."""
     source = str(path)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise FairmendError(f"{path}: is no .nnet file, which is text ({error})") from error
+        raise FairmendError(f"{path}: is not a .nnet file, which is text ({error})") from error
     if not text.endswith(("\n", ",")):  # a last number that lost its end would still be one
         raise FairmendError(f"{path}: ends in the middle of a line; if nothing is missing, add a line feed")
     lines = [line.strip() for line in text.splitlines()]
     notes = [line for line in lines if line.startswith("//")]
     rows = [line.rstrip(",") for line in lines if line and not line.startswith("//")]
     note = _note(notes, source)
-    network = build(_steps(rows, note, source), source)
+    network = build_network(_steps(rows, note, source), source)
     try:
         return Network(network.affines, network.activations, note.closing, network.names)
     except FairmendError as error:
@@ -55,11 +55,11 @@ def read(path: Path, activation: Activation) -> Network:
 
 
 def to_bytes(network: Network) -> bytes:
-    """The network in the file's own words, and what these cannot say in a comment of fairmend's."""
+    """Return the network as a .nnet file, with a comment for what the format itself cannot say."""
     for name, activation in zip(network.names, network.activations, strict=False):
         if activation.name != "relu":
             raise FairmendError(
-                f"layer {name!r} is followed by {activation}, and .nnet files know ReLU only; save as .onnx or .keras"
+                f"layer {name!r} is followed by {activation}, and .nnet files hold only ReLU; save as .onnx or .keras"
             )
     widths = [network.inputs, *(len(affine.bias) for affine in network.affines)]
     most = float(np.finfo(network.dtype).max)
@@ -87,7 +87,7 @@ def _line(values: list[float] | list[int]) -> str:
 
 
 class _Note(NamedTuple):
-    """What the numbers do not say; by default what a file of another program means."""
+    """What the numbers do not say; the defaults are those of a file that another program wrote."""
 
     dtype: str = "float32"
     names: list[str] | None = None
@@ -95,7 +95,7 @@ class _Note(NamedTuple):
 
 
 def _note(comments: list[str], source: str) -> _Note:
-    """What fairmend noted in the file, if it wrote it."""
+    """Return the note that fairmend wrote into the file, or the defaults."""
     found = [line.removeprefix(_NOTE) for line in comments if line.startswith(_NOTE)]
     if not found:
         return _Note()
@@ -105,7 +105,7 @@ def _note(comments: list[str], source: str) -> _Note:
         if len(found) > 1 or said["version"] != 1 or said["dtype"] not in ("float32", "float64"):
             raise ValueError("it is of another version")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ValueError("its names are no texts")
+            raise ValueError("its names are not texts")
         return _Note(said["dtype"], names, str(said["closing"]))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FairmendError(f"{source}: fairmend's note in the file is damaged ({error!r}); save it again") from error
@@ -139,7 +139,7 @@ def _steps(rows: list[str], note: _Note, source: str) -> list[Step]:
 
 
 def _normalised(steps: list[Step], box: list[Float64], scale: list[Float64], source: str) -> list[Step]:
-    """Put the normalisation of an ACAS Xu file around the layers."""
+    """Add the normalisation of an ACAS Xu file before and after the layers."""
     (lower, upper), (mean, reach) = box, scale
     if not (reach != 0).all():
         raise FairmendError(f"{source}: its line of ranges holds a 0, by which an input would be divided")
@@ -166,7 +166,7 @@ def _floats(row: str, count: int, where: str, source: str) -> Float64:
     try:
         values = np.array([float(part) for part in parts])
     except ValueError as error:
-        raise FairmendError(f"{source}: {where} holds something that is no number ({error})") from error
+        raise FairmendError(f"{source}: {where} holds something that is not a number ({error})") from error
     if not all(map(math.isfinite, values)):
         raise FairmendError(f"{source}: {where} holds a number that is not finite")
     return values

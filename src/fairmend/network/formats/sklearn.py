@@ -1,7 +1,7 @@
-"""A fitted MLPClassifier of scikit-learn as a network, and a repaired network as a fitted MLPClassifier.
+"""Fitted MLPClassifiers of scikit-learn: read as networks, and copied with the weights of a repaired network.
 
-scikit-learn gives the second class where its probability is above 0.5, fairmend where the logit is at least 0: on an
-exact tie the two differ. A certificate proves positive margins, so nobody it speaks of stands on a tie.
+scikit-learn predicts the second class where its probability is above 0.5, fairmend where the logit is at least 0. The
+two differ only on an exact tie. A certificate proves positive margins, so it covers no input on a tie.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import numpy as np
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.chain import Linear, Nonlinear, Softmax, Step, build, refuse
+from fairmend.network.formats.chain import Linear, Nonlinear, Softmax, Step, build_network, unsupported
 
 _ACTIVATIONS = {"relu": "relu", "tanh": "tanh", "logistic": "sigmoid", "identity": "identity"}
 _CLOSINGS = {"logistic": "sigmoid", "softmax": "softmax"}
 
 
 def read_estimator(estimator: Any) -> Network:
-    """The network in a fitted MLPClassifier, in its own precision (float64 unless it was fitted on float32)."""
+    """Return the network in a fitted MLPClassifier, in its own precision (float64 unless it was fitted on float32)."""
     source = type(estimator).__name__
     if not hasattr(estimator, "coefs_"):
         raise FairmendError(f"{source}: is not fitted; call fit first")
     closing, outputs = estimator.out_activation_, int(estimator.n_outputs_)
     if closing == "logistic" and outputs > 1:
-        raise refuse(source, "the output layer", f"gives {outputs} labels at once")
+        raise unsupported(source, "the output layer", f"gives {outputs} labels at once")
     hidden = Activation(_ACTIVATIONS[estimator.activation])
     steps: list[Step] = []
     for i, (weight, bias) in enumerate(zip(estimator.coefs_, estimator.intercepts_, strict=True)):
@@ -35,19 +35,21 @@ def read_estimator(estimator: Any) -> Network:
             steps.append(Nonlinear(where, hidden))
         steps.append(Linear(where, np.asarray(weight).T, np.asarray(bias), f"layers.{i}"))
     closed = Nonlinear("the output", Activation("sigmoid")) if closing == "logistic" else Softmax("the output")
-    return build([*steps, closed], source)
+    return build_network([*steps, closed], source)
 
 
 def to_estimator(network: Network, like: Any) -> Any:
-    """A copy of the fitted MLPClassifier `like` with the weights of `network`; `like` itself stays as it is.
+    """Return a copy of the fitted MLPClassifier `like` with the weights of `network`.
 
-    Its record of the training (loss_curve_, n_iter_, …) remains that of `like`.
+    The training record of the copy (loss_curve_, n_iter_, …) is that of `like`, which does not change.
     """
     before = read_estimator(like)
     shapes = [[affine.weight.shape for affine in net.affines] for net in (before, network)]
     same = shapes[0] == shapes[1] and before.activations == network.activations and before.dtype == network.dtype
     if not same or network.closing not in ("none", before.closing):
-        raise FairmendError(f"{network} does not fit the estimator, which is {before}; give the one it was read from")
+        raise FairmendError(
+            f"{network} does not fit the estimator, which is {before}; pass the estimator it was read from"
+        )
     estimator = copy.deepcopy(like)
     estimator.coefs_ = [np.array(affine.weight.T, order="C") for affine in network.affines]
     estimator.intercepts_ = [np.array(affine.bias) for affine in network.affines]

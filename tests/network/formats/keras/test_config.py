@@ -31,8 +31,8 @@ def test_functional_models_that_are_no_chain(changed, words, tmp_path):
     ("model", "words"),
     [
         ({"class_name": "MyModel", "config": {}}, "the model is a MyModel, .* export it to ONNX"),
-        ("{", "no valid JSON"),
-        ("[" * 100_000, "no valid JSON"),
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
         ("[]", "no usable 'class_name'"),
         (sequential(), "holds no affine layer"),
     ],

@@ -72,6 +72,7 @@ REFUSED = {
     "too large": (lambda group: group.create_dataset("a", (2**40, 2**20), "f4"), "far more than the file has"),
     "never written": (lambda group: group.create_dataset("a", (3,), "f4"), "never written"),
     "a circle": (lambda group: group.__setitem__("a", group), "two places"),
+    "names in bytes": (lambda group: group.create_group("a").create_group(b"\xff\xfe"), "a name that is not text"),
     "numbers for texts": (lambda group: group.create_group("a").attrs.__setitem__("texts", 3), "'texts' is not a list"),
 }
 

@@ -100,7 +100,7 @@ LAYERS = {
     "a function": (dense("b", 1, {"class_name": "function", "config": "f"}), "has the activation"),
     "a capped relu": ({"class_name": "ReLU", "config": {"name": "r", "max_value": 6}}, r"'r' \(ReLU\) has a max_value"),
     "a steep slope": ({"class_name": "LeakyReLU", "config": {"name": "r", "alpha": 1.5}}, r"'r' \(LeakyReLU\) .*slope"),
-    "no slope": ({"class_name": "LeakyReLU", "config": {"name": "r", "alpha": "x"}}, "alpha=x, which is no number"),
+    "no slope": ({"class_name": "LeakyReLU", "config": {"name": "r", "alpha": "x"}}, "alpha=x, which is not a number"),
     "half precision": (dense("b", 1, dtype="mixed_float16"), "computes in mixed_float16"),
     "a double kernel": (dense("b", 1, dtype="float64"), "computes in float64 with weights stored as float32"),
     "an int8 kernel": (dense("b", 1, quantization_config={"mode": "int8"}), "computes in .*int8"),
@@ -108,12 +108,12 @@ LAYERS = {
     "a missing bias": (dense("b", 1, use_bias=False), r"'b' \(Dense\) has 2 arrays instead of 1"),
     "rows of matrices": (dense("b", 1, batch_input_shape=[None, 2, 3]), "not \\(rows, features\\)"),
     "a norm over rows": ({"class_name": "BatchNormalization", "config": {"name": "n", "axis": 0}}, "over axis 0"),
-    "a name twice": (dense("a", 3), "two layers have one name"),
+    "a name twice": (dense("a", 3), "two layers have the same name"),
     "no class": ({"config": {"name": "b"}}, "no usable 'class_name'"),
     "no config": ({"class_name": "Dense"}, "no usable 'config'"),
     "a softmax aside": ({"class_name": "Softmax", "config": {"name": "s", "axis": 0}}, "not over the last axis"),
     "infinite scales": ({"class_name": "Rescaling", "config": {"name": "s", "scale": 1e400}}, "not finite"),
-    "no scales": ({"class_name": "Rescaling", "config": {"name": "s", "scale": {}}}, "no numbers"),
+    "no scales": ({"class_name": "Rescaling", "config": {"name": "s", "scale": {}}}, "not numbers"),
 }
 
 

@@ -74,7 +74,7 @@ def test_batch_norm_that_could_stand_on_either_side_is_refused(tmp_path):
         ({"a.weight": torch.full((1, 1), float("nan"))}, "layer 'a'.*not finite"),
         ({"a.weight": torch.ones(1, 2), "a.bias": torch.ones(2)}, r"layer 'a': the bias has shape \(2,\)"),
         ({"a.weight": torch.ones(1, 2, dtype=torch.int64)}, "layer 'a': the weight is int64"),
-        ({"a.weight": torch.ones(1, 2).to_sparse()}, "a.weight is no plain dense tensor"),
+        ({"a.weight": torch.ones(1, 2).to_sparse()}, "a.weight is not a plain dense tensor"),
         ({"a.weight": torch.ones(1, 2), "epoch": 3}, "'epoch' is int, not a tensor"),
         ({"b.running_mean": torch.ones(2), "b.running_var": torch.ones(2)}, "no affine layer"),
         (
@@ -83,7 +83,7 @@ def test_batch_norm_that_could_stand_on_either_side_is_refused(tmp_path):
                 "b.running_mean": torch.ones(2),
                 "b.running_var": torch.ones(2),
             },
-            "'b'.*is 2 wide; the affine layer beside it 3",
+            "'b'.*is 2 wide, and the affine layer beside it 3",
         ),
         (
             {

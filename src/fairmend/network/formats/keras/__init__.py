@@ -1,1 +1,1 @@
-"""Keras models: HDF5 files (`h5`) and .keras archives (`archive`)."""
+"""Keras models: .h5 files (`h5`) and .keras archives (`archive`), read and written without Keras."""

@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.chain import build
-from fairmend.network.formats.keras.config import Layer, describe
+from fairmend.network.formats.chain import build_network
+from fairmend.network.formats.keras.config import Layer, parse_config
 from fairmend.network.formats.keras.hdf5 import Hdf5File, read_hdf5
-from fairmend.network.formats.keras.layers import read_of, steps_of
-from fairmend.network.formats.keras.write import Style, sequential
+from fairmend.network.formats.keras.layers import convert_layer, select_weights
+from fairmend.network.formats.keras.write import Style, sequential_config
 
 _CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
 _KERAS_VERSION = "3.0.0"
@@ -28,22 +28,22 @@ _SMALL, _RATIO = 16 * 2**20, 20  # weights hardly shrink in a zip: what shrinks 
 
 
 def read(path: Path, activation: Activation) -> Network:
-    """The network in the file; the config says the activations."""
+    """Return the network in the file; its config names the activations."""
     source = str(path)
     config, weights = _members(path)
-    description = describe(config, source)
+    description = parse_config(config, source)
     file = read_hdf5(weights, _ROOTS, source)
     places = dict(zip((layer.name for layer in description.layers), _places(description.layers), strict=True))
     arrays = [_arrays(file, layer, places[layer.name]) for layer in description.chain]
     pairs = zip(description.chain, arrays, strict=True)
-    return build([step for layer, found in pairs for step in steps_of(layer, found, source)], source)
+    return build_network([step for layer, found in pairs for step in convert_layer(layer, found, source)], source)
 
 
 def to_bytes(network: Network) -> bytes:
-    """A Sequential that Keras 3 loads."""
+    """Return the network as a Sequential that Keras 3 loads."""
     import h5py
 
-    model = sequential(network, Style.KERAS_3)
+    model = sequential_config(network, Style.KERAS_3)
     layers = [layer for layer in model["config"]["layers"] if layer["class_name"] != "InputLayer"]
     kinds = [Layer(layer["config"]["name"], layer["class_name"], {}) for layer in layers]
     affines = iter(network.affines)
@@ -69,7 +69,7 @@ def to_bytes(network: Network) -> bytes:
 
 
 def _places(layers: Any) -> list[str]:
-    """Where the weights of each layer lie: dense, dense_1, …, numbered by class in the order of the model."""
+    """Return where the weights of each layer are: dense, dense_1, …, numbered by class in the order of the model."""
     seen: dict[str, int] = {}
     places = []
     for layer in layers:
@@ -80,18 +80,18 @@ def _places(layers: Any) -> list[str]:
 
 
 def _snake_case(name: str) -> str:
-    """LeakyReLU → leaky_re_lu, as Keras does it."""
+    """Return LeakyReLU as leaky_re_lu, as Keras does."""
     spaced = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", re.sub(r"\W+", "", name))
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", spaced).lower()
 
 
 def _arrays(file: Hdf5File, layer: Layer, place: str) -> list[npt.NDArray[Any]]:
-    """The variables of a layer, numbered from 0."""
+    """Return the variables of a layer, which are numbered from 0."""
     for root in _ROOTS:
         names = file.names(root, place, "vars")
         if names is not None:
             numbers = [str(number) for number in range(len(names))]
-            return [file.array(root, place, "vars", number) for number in read_of(layer, numbers)]
+            return [file.array(root, place, "vars", number) for number in select_weights(layer, numbers)]
     return []
 
 
@@ -100,17 +100,21 @@ def _members(path: Path) -> tuple[bytes, bytes]:
         with zipfile.ZipFile(path) as archive:
             return _member(archive, _CONFIG, path), _member(archive, _WEIGHTS, path)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError, ValueError, OSError) as error:
-        hint = "an older Keras wrote .h5: name it so" if isinstance(error, zipfile.BadZipFile) else "save it again"
+        hint = (
+            "if an older Keras wrote it, rename it to .h5" if isinstance(error, zipfile.BadZipFile) else "save it again"
+        )
         raise FairmendError(f"{path}: is not a readable .keras file ({error}); {hint}") from error
 
 
 def _member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
-    """A member of the zip, after checking how large it says it is; zipfile stops where that is not true."""
+    """Return a member of the zip, after checking the size that it claims; zipfile stops at that size."""
     entries = [entry for entry in archive.infolist() if entry.filename == name]
     if len(entries) != 1:
         raise FairmendError(f"{path}: holds {len(entries)} members {name!r} instead of 1; save the model with Keras 3")
     size, packed = entries[0].file_size, entries[0].compress_size
     if size > _SMALL and size > _RATIO * min(packed, path.stat().st_size):
-        raise FairmendError(f"{path}: {name!r} grows from {packed:,} to {size:,} bytes, which no weights do")
+        raise FairmendError(
+            f"{path}: {name!r} grows from {packed:,} to {size:,} bytes, as weights never do; save it again"
+        )
     with archive.open(entries[0]) as member:
         return member.read(size)

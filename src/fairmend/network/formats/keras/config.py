@@ -1,6 +1,6 @@
-"""The JSON that Keras 1, 2 and 3 describe a model with, as a chain of layers.
+"""The config of a Keras model, the JSON that Keras 1, 2 and 3 write, as a chain of layers.
 
-A Sequential lists its layers; a functional model names for each layer the tensors it reads, and must be one chain.
+A Sequential lists its layers. A functional model names the tensors that each layer reads, and must be one chain.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairmend.errors import FairmendError
-from fairmend.network.formats.chain import refuse
+from fairmend.network.formats.chain import unsupported
 
 _FUNCTIONAL = ("Functional", "Model")
 _BUILT_IN = ("keras", "tf_keras", "tensorflow")
@@ -33,28 +33,30 @@ class Layer:
 
     @property
     def where(self) -> str:
-        """The layer as errors name it."""
+        """The name and class of the layer, for errors."""
         return f"layer {self.name!r} ({self.kind})"
 
     def get(self, key: str, default: Any = None) -> Any:
-        """An option of the layer."""
+        """Return an option of the layer."""
         return self.config.get(key, default)
 
 
 @dataclass(frozen=True)
-class Description:
+class ModelConfig:
     """All layers of a model in their order, and those from its input to its output."""
 
     layers: tuple[Layer, ...]
     chain: tuple[Layer, ...]
 
 
-def describe(text: str | bytes, source: str) -> Description:
-    """The layers in a model's config."""
+def parse_config(text: str | bytes, source: str) -> ModelConfig:
+    """Return the layers in the config of a model."""
     try:
         model = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FairmendError(f"{source}: the model's config is no valid JSON ({error}); save the model again") from error
+        raise FairmendError(
+            f"{source}: the model's config is not valid JSON ({error}); save the model again"
+        ) from error
     kind, content = _field(model, "class_name", str, source), model.get("config")
     if kind == "Sequential":
         entries = content if isinstance(content, list) else _field(content, "layers", list, source)  # Keras 1: a list
@@ -68,10 +70,10 @@ def describe(text: str | bytes, source: str) -> Description:
         raise FairmendError(f"{source}: the model is a {kind[:80]}, which may compute anything; {_INSTEAD}")
     shared = [str(entry["shared_object_id"]) for entry in entries if "shared_object_id" in entry]
     if len(set(shared)) != len(shared):  # Keras makes such layers once, and ignores what the later ones say
-        raise FairmendError(f"{source}: two layers are one object in the model's config; save the model again")
+        raise FairmendError(f"{source}: two layers share one object in the model's config; save the model again")
     if len({layer.name for layer in layers}) != len(layers):
-        raise FairmendError(f"{source}: two layers have one name; save the model again")
-    return Description(layers, chain)
+        raise FairmendError(f"{source}: two layers have the same name; save the model again")
+    return ModelConfig(layers, chain)
 
 
 def _field(data: Any, key: str, kind: type, source: str) -> Any:
@@ -85,19 +87,19 @@ def _layer(entry: Any, source: str) -> Layer:
     name = entry.get("name") if isinstance(entry.get("name"), str) else _field(config, "name", str, source)
     layer = Layer(name, kind, config)
     if config.get("name", name) != name:
-        raise refuse(source, layer.where, f"is called {str(config['name'])[:80]!r} as well")
+        raise unsupported(source, layer.where, f"is called {str(config['name'])[:80]!r} as well")
     module, registered = entry.get("module"), entry.get("registered_name")
     if registered not in (None, kind) or (isinstance(module, str) and module.split(".")[0] not in _BUILT_IN):
-        raise refuse(source, layer.where, f"is {str(registered or module)[:80]}, not one of Keras's own layers")
+        raise unsupported(source, layer.where, f"is {str(registered or module)[:80]}, not one of Keras's own layers")
     for key in ("batch_shape", "batch_input_shape"):
         shape = config.get(key)
         if isinstance(shape, list) and len(shape) != 2:
-            raise refuse(source, layer.where, f"reads an input of shape {str(shape)[:80]}, not (rows, features)")
+            raise unsupported(source, layer.where, f"reads an input of shape {str(shape)[:80]}, not (rows, features)")
     return layer
 
 
 def _functional_chain(layers: tuple[Layer, ...], entries: list[Any], content: Any, source: str) -> tuple[Layer, ...]:
-    """Walk from the one output back to the one input."""
+    """Follow the layers from the one output back to the one input."""
     first, last = _end(content, "input_layers", source), _end(content, "output_layers", source)
     known = {layer.name: (layer, entry) for layer, entry in zip(layers, entries, strict=True)}
     chain: list[Layer] = []
@@ -130,9 +132,9 @@ def _end(content: Any, key: str, source: str) -> str:
 
 
 def _reads(layer: Layer, nodes: Any, source: str) -> str:
-    """The layer whose output this one reads, which must be the only thing it reads."""
+    """Return the name of the one layer whose output this layer reads."""
     if not isinstance(nodes, list) or len(nodes) != 1:
-        raise refuse(source, layer.where, "is not used exactly once")
+        raise unsupported(source, layer.where, "is not used exactly once")
     node = nodes[0]
     if isinstance(node, dict):  # Keras 3
         tensors, options = node.get("args"), node.get("kwargs")
@@ -143,8 +145,8 @@ def _reads(layer: Layer, nodes: Any, source: str) -> str:
         tensor = node[0] if isinstance(node, list) and len(node) == 1 else None
         history, options = (tensor[:3], (tensor[3:] or [{}])[0]) if isinstance(tensor, list) else (None, {})
     if not isinstance(history, list) or len(history) != 3 or not isinstance(history[0], str) or history[1:] != [0, 0]:
-        raise refuse(source, layer.where, "does not read the output of exactly one layer")
+        raise unsupported(source, layer.where, "does not read the output of exactly one layer")
     # training=True would keep dropout random; anything else changes what the layer computes.
     if not isinstance(options, dict) or any(value not in (None, False) for value in options.values()):
-        raise refuse(source, layer.where, f"is called with options ({', '.join(map(str, options or ()))[:80]})")
+        raise unsupported(source, layer.where, f"is called with options ({', '.join(map(str, options or ()))[:80]})")
     return history[0]

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.chain import build
-from fairmend.network.formats.keras.config import Layer, describe
+from fairmend.network.formats.chain import build_network
+from fairmend.network.formats.keras.config import Layer, parse_config
 from fairmend.network.formats.keras.hdf5 import Hdf5File, read_hdf5
-from fairmend.network.formats.keras.layers import read_of, steps_of
-from fairmend.network.formats.keras.write import Style, layer_names, sequential
+from fairmend.network.formats.keras.layers import convert_layer, select_weights
+from fairmend.network.formats.keras.write import Style, layer_names, sequential_config
 
 # The config is written as Keras 2 wrote it, which every later release reads as well.
 _KERAS_VERSION = "2.15.0"
@@ -25,28 +25,28 @@ _WHOLE = "save the whole model: model.save('model.h5') or model.save('model.kera
 
 
 def read(path: Path, activation: Activation) -> Network:
-    """The network in the file; the config says the activations."""
+    """Return the network in the file; its config names the activations."""
     source = str(path)
     file = read_hdf5(path.read_bytes(), ["model_weights"], source, _ATTRIBUTES)
     texts = file.texts("model_config")
     if not texts or file.names("model_weights") is None:
         raise FairmendError(f"{path}: holds weights without the model's config, or no Keras model; {_WHOLE}")
-    chain = describe(texts[0], source).chain
+    chain = parse_config(texts[0], source).chain
     arrays = [_arrays(file, layer) for layer in chain]
     _check_order(file, [layer for layer, found in zip(chain, arrays, strict=True) if found], source)
-    steps = [step for layer, found in zip(chain, arrays, strict=True) for step in steps_of(layer, found, source)]
-    return build(steps, source)
+    steps = [step for layer, found in zip(chain, arrays, strict=True) for step in convert_layer(layer, found, source)]
+    return build_network(steps, source)
 
 
 def _arrays(file: Hdf5File, layer: Layer) -> list[npt.NDArray[Any]]:
-    """The layer's weights in the order its group lists them."""
+    """Return the weights of a layer in the order in which its group lists them."""
     place = ("model_weights", layer.name)
     names = file.texts("weight_names", *place) or ()
-    return [file.array(*place, *name.split("/")) for name in read_of(layer, names)]
+    return [file.array(*place, *name.split("/")) for name in select_weights(layer, names)]
 
 
 def _check_order(file: Hdf5File, weighted: list[Layer], source: str) -> None:
-    """Keras hands out weights by the order in which the groups are listed, whatever their names are."""
+    """Check that the groups are listed in the order of the layers: Keras assigns weights by order, not by name."""
     listed = [name for name in file.texts("layer_names", "model_weights") or () if _has_weights(file, name)]
     if sorted(listed) == sorted(layer.name for layer in weighted) and listed != [layer.name for layer in weighted]:
         raise FairmendError(f"{source}: the weights are not listed in the order of the layers; save the model again")
@@ -57,10 +57,10 @@ def _has_weights(file: Hdf5File, name: str) -> bool:
 
 
 def to_bytes(network: Network) -> bytes:
-    """A Sequential that Keras 2 and Keras 3 load."""
+    """Return the network as a Sequential that Keras 2 and Keras 3 load."""
     import h5py
 
-    model = sequential(network, Style.KERAS_2)
+    model = sequential_config(network, Style.KERAS_2)
     names = [layer["config"]["name"] for layer in model["config"]["layers"] if layer["class_name"] != "InputLayer"]
     affines = dict(zip(layer_names(network), network.affines, strict=True))
     buffer = io.BytesIO()

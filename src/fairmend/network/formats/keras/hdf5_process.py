@@ -52,7 +52,7 @@ class _Extract:
             self._refuse_second_visit(item)
             entry["texts"] = {name: _texts(item, name) for name in self._attributes if name in item.attrs}
             if isinstance(item, h5py.Group):
-                entry["names"] = list(item)
+                entry["names"] = _names(item)
             else:
                 entry["array"] = self._add_array(item)
         except UnreadableError as error:
@@ -103,7 +103,7 @@ def extract(content: bytes, roots: list[str], attributes: list[str]) -> tuple[li
         with h5py.File(io.BytesIO(content), "r") as file:
             found = _Extract(len(content), attributes)
             texts = {name: _texts(file, name) for name in attributes if name in file.attrs}
-            found.entries.append({"path": [], "texts": texts, "names": list(file)})
+            found.entries.append({"path": [], "texts": texts, "names": _names(file)})
             for root in roots:
                 if isinstance(file.get(root, getlink=True), h5py.HardLink):
                     found.visit(file[root], [root])
@@ -114,6 +114,13 @@ def extract(content: bytes, roots: list[str], attributes: list[str]) -> tuple[li
     except Exception as error:  # h5py raises what a damaged file makes it raise
         raise UnreadableError((str(error).strip().splitlines() or [type(error).__name__])[0][:200]) from error
     return found.entries, found.arrays
+
+
+def _names(group: Any) -> list[str]:
+    names = list(group)
+    if not all(isinstance(name, str) for name in names):  # h5py gives bytes that are no UTF-8 as bytes
+        raise UnreadableError("has a name that is not text")
+    return names
 
 
 def _texts(item: Any, name: str) -> list[str]:

@@ -1,4 +1,7 @@
-"""Keras layers as steps of a chain: one small function per class."""
+"""Convert Keras layers to steps of a chain: one small function per class, in the table `_LAYERS`.
+
+To support a layer class, add a function and a line in `_LAYERS`; for an activation by name, add it to `_ACTIVATIONS`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation
-from fairmend.network.formats.chain import BatchNorm, Linear, Nonlinear, Scale, Softmax, Step, refuse
+from fairmend.network.formats.chain import BatchNorm, Linear, Nonlinear, Scale, Softmax, Step, unsupported
 from fairmend.network.formats.keras.config import Layer
 
 Weights = Sequence[npt.NDArray[Any]]
@@ -29,34 +32,34 @@ _TINY = 1e-7  # keras.config.epsilon(), which Normalization divides by at least
 _LEAKY_FUNCTION, _LEAKY_LAYER = 0.2, 0.3  # Keras's defaults, which differ from each other and from PyTorch's
 
 
-def read_of(layer: Layer, places: Sequence[str]) -> Sequence[str]:
-    """Of the places of a layer's arrays those that matter; the others (counts, random states) may be no floats."""
+def select_weights(layer: Layer, places: Sequence[str]) -> Sequence[str]:
+    """Return the places of the arrays that inference uses; the others (counts, random states) may not be floats."""
     if layer.kind == "Normalization":
         return places[:2]  # the third counts the rows it was adapted to
     return places if layer.kind in ("Dense", "BatchNormalization") else ()
 
 
-def steps_of(layer: Layer, weights: Weights, source: str) -> list[Step]:
-    """What the layer computes at inference."""
+def convert_layer(layer: Layer, weights: Weights, source: str) -> list[Step]:
+    """Return what the layer computes at inference, as steps of a chain."""
     convert = _LAYERS.get(layer.kind)
     if convert is None:
-        raise refuse(source, layer.where, "is not supported")
+        raise unsupported(source, layer.where, "is not supported")
     _check_dtype(layer, weights, source)
     return convert(layer, weights, source)
 
 
 def _check_dtype(layer: Layer, weights: Weights, source: str) -> None:
-    """A policy such as mixed_float16 or int8 computes in less than the weights are stored in."""
+    """Refuse a policy such as mixed_float16 or int8, which computes with less precision than the weights have."""
     dtype = layer.get("dtype")
     if isinstance(dtype, dict):
         config = dtype.get("config")
         dtype = config.get("name") if isinstance(config, dict) else dtype
     if dtype not in (None, "float32", "float64") or layer.get("quantization_config"):
         what = str(layer.get("quantization_config") or dtype)[:80]
-        raise refuse(source, layer.where, f"computes in {what}; fairmend computes in float32 or float64")
+        raise unsupported(source, layer.where, f"computes in {what}; fairmend computes in float32 or float64")
     for array in weights:
         if dtype is not None and array.dtype.name != dtype:
-            raise refuse(source, layer.where, f"computes in {dtype} with weights stored as {array.dtype.name}")
+            raise unsupported(source, layer.where, f"computes in {dtype} with weights stored as {array.dtype.name}")
 
 
 def _expect(layer: Layer, weights: Weights, count: int, source: str) -> Weights:
@@ -68,7 +71,7 @@ def _expect(layer: Layer, weights: Weights, count: int, source: str) -> Weights:
 
 
 def _pass(layer: Layer, weights: Weights, source: str) -> list[Step]:
-    """Nothing at inference; and Flatten leaves rows of numbers as they are."""
+    """Return no steps: the layer does nothing at inference, and Flatten leaves rows of numbers unchanged."""
     return []
 
 
@@ -83,7 +86,7 @@ def _dense(layer: Layer, weights: Weights, source: str) -> list[Step]:
 
 
 def _activation(layer: Layer, weights: Weights, source: str) -> list[Step]:
-    """The built-in activation of a Dense or Activation layer, by name; Keras 2 also put whole layers there."""
+    """Return the activation of a Dense or Activation layer: a name, or with Keras 2 a whole layer."""
     given = layer.get("activation", "linear")
     if isinstance(given, dict) and given.get("class_name") in ("ReLU", "LeakyReLU", "Softmax"):
         config = given.get("config")
@@ -96,20 +99,20 @@ def _activation(layer: Layer, weights: Weights, source: str) -> list[Step]:
     if given == "leaky_relu":
         return [Nonlinear(layer.where, Activation("leaky_relu", _LEAKY_FUNCTION))]
     if not isinstance(given, str) or given not in _ACTIVATIONS:
-        raise refuse(source, layer.where, f"has the activation {str(given)[:80]}, which is not supported")
+        raise unsupported(source, layer.where, f"has the activation {str(given)[:80]}, which is not supported")
     return [Nonlinear(layer.where, Activation(given))]
 
 
 def _relu(layer: Layer, weights: Weights, source: str) -> list[Step]:
     if layer.get("max_value") is not None or _number(layer, "threshold", 0.0, source) != 0:
-        raise refuse(source, layer.where, "has a max_value or a threshold, which is not supported")
+        raise unsupported(source, layer.where, "has a max_value or a threshold, which is not supported")
     slope = _number(layer, "negative_slope", 0.0, source)
     return _leaky(layer, slope, source) if slope else [Nonlinear(layer.where, Activation("relu"))]
 
 
 def _leaky_relu(layer: Layer, weights: Weights, source: str) -> list[Step]:
     if {"negative_slope", "alpha"} <= layer.config.keys():
-        raise refuse(source, layer.where, "has two slopes, negative_slope and alpha")
+        raise unsupported(source, layer.where, "has two slopes, negative_slope and alpha")
     key = "negative_slope" if "negative_slope" in layer.config else "alpha"  # Keras 3, Keras 2
     return _leaky(layer, _number(layer, key, _LEAKY_LAYER, source), source)
 
@@ -118,20 +121,20 @@ def _leaky(layer: Layer, slope: float, source: str) -> list[Step]:
     try:
         return [Nonlinear(layer.where, Activation("leaky_relu", slope))]
     except FairmendError as error:
-        raise refuse(source, layer.where, f"is not supported: {error}") from error
+        raise unsupported(source, layer.where, f"is not supported: {error}") from error
 
 
 def _softmax(layer: Layer, weights: Weights, source: str) -> list[Step]:
     if layer.get("axis", -1) not in (-1, 1):
-        raise refuse(source, layer.where, "is not over the last axis")
+        raise unsupported(source, layer.where, "is not over the last axis")
     return [Softmax(layer.where)]
 
 
 def _batch_norm(layer: Layer, weights: Weights, source: str) -> list[Step]:
     if layer.get("axis", -1) not in (-1, 1, [-1], [1]):
-        raise refuse(source, layer.where, f"is over axis {layer.get('axis')}, not the last one")
+        raise unsupported(source, layer.where, f"is over axis {layer.get('axis')}, not the last one")
     if layer.get("renorm") or layer.get("virtual_batch_size") or "mode" in layer.config:
-        raise refuse(source, layer.where, "is batch renormalisation or of Keras 1")
+        raise unsupported(source, layer.where, "is batch renormalisation or of Keras 1")
     parts = [layer.get(part, True) for part in ("scale", "center")]
     found = list(_expect(layer, weights, 2 + sum(map(bool, parts)), source))
     gain, shift = (found.pop(0) if part else None for part in parts)
@@ -142,7 +145,7 @@ def _batch_norm(layer: Layer, weights: Weights, source: str) -> list[Step]:
 
 def _normalization(layer: Layer, weights: Weights, source: str) -> list[Step]:
     if layer.get("axis", -1) not in (None, -1, 1, [-1], [1], []):
-        raise refuse(source, layer.where, f"is over axis {layer.get('axis')}, not the last one")
+        raise unsupported(source, layer.where, f"is over axis {layer.get('axis')}, not the last one")
     given = [layer.get("mean"), layer.get("variance")]
     if None in given:
         given = list(_expect(layer, weights, 2, source))
@@ -163,18 +166,18 @@ def _number(layer: Layer, key: str, default: float, source: str) -> float:
     if isinstance(given, dict):  # NumPy's numbers in Keras 2: {"type": "ndarray", "value": 0.3}
         given = given.get("value")
     if isinstance(given, bool) or not isinstance(given, int | float):
-        raise refuse(source, layer.where, f"has {key}={str(given)[:80]}, which is no number")
+        raise unsupported(source, layer.where, f"has {key}={str(given)[:80]}, which is not a number")
     return float(given)
 
 
 def _numbers(layer: Layer, given: Any, source: str) -> npt.NDArray[np.float64]:
-    """A number or a row of numbers, as a scalar or (width,)."""
+    """Return a number or a row of numbers as a scalar or (width,)."""
     try:
         values = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise refuse(source, layer.where, f"has values that are no numbers ({str(given)[:80]})") from error
+        raise unsupported(source, layer.where, f"has values that are not numbers ({str(given)[:80]})") from error
     if not np.isfinite(values).all():
-        raise refuse(source, layer.where, "has a value that is not finite")
+        raise unsupported(source, layer.where, "has a value that is not finite")
     return values.reshape(()) if values.size == 1 else values.reshape(-1)
 
 

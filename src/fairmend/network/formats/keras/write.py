@@ -1,4 +1,4 @@
-"""A network as the config of a Keras Sequential: Dense layers, and a layer of its own for a leaky ReLU."""
+"""Write a network as the config of a Keras Sequential: Dense layers, and a separate layer for each leaky ReLU."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ Config = dict[str, Any]
 
 
 class Style(enum.Enum):
-    """How a config is written: as Keras 2 did (.h5), or as Keras 3 does (.keras)."""
+    """The style of a config: that of Keras 2 (.h5) or of Keras 3 (.keras)."""
 
     KERAS_2 = 2
     KERAS_3 = 3
 
 
 def layer_names(network: Network) -> list[str]:
-    """The names of the Dense layers: the network's own, as far as every backend of Keras allows their characters."""
+    """Return the names of the Dense layers: the network's own, as far as every backend of Keras allows them."""
     names = [re.sub(r"[^A-Za-z0-9_-]", "_", name) for name in network.names]
     fit = len(set(names)) == len(names) and all(name[:1].isalpha() for name in names)
     return names if fit else [f"layers_{i}" for i in range(network.depth)]
 
 
-def sequential(network: Network, style: Style) -> Config:
-    """The model's config; `network.closing` is the activation of its last layer."""
+def sequential_config(network: Network, style: Style) -> Config:
+    """Return the config of the model; `network.closing` is the activation of its last layer."""
     shape = [None, network.inputs]
     dtype = network.dtype.name
     key = "batch_input_shape" if style is Style.KERAS_2 else "batch_shape"
@@ -68,7 +68,7 @@ def _free(name: str, taken: list[str]) -> str:
 
 
 def _leaky(activation: Activation, config: Config, style: Style) -> Config:
-    """ReLU's negative_slope is called so in Keras 2 and 3; LeakyReLU's slope is not."""
+    """Return the layer for a leaky ReLU; Keras 2 and 3 agree on the name of ReLU's slope, not of LeakyReLU's."""
     if style is Style.KERAS_3:
         return _layer("LeakyReLU", {**config, "negative_slope": activation.slope}, style)
     if activation.slope == 0:  # a ReLU of slope 0 would be read back as one

@@ -1,7 +1,7 @@
-"""What converters of classifiers hang behind a network: a label, a map of probabilities, the column 1 − p beside p.
+"""The outputs of converted classifiers: a label, a map of probabilities, the column 1 − p beside p.
 
-skl2onnx gives an MLPClassifier two outputs, label and probabilities. The network is what the probabilities come from;
-the label must be the largest of them, for that is how fairmend itself decides.
+skl2onnx gives an MLPClassifier two outputs, label and probabilities. fairmend reads the network that computes the
+probabilities. The label must be the largest of them, because that is fairmend's decision rule.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _LINEAR = (
 _OTHER = "not a neural network; fairmend reads neural networks, such as scikit-learn's MLPClassifier"
 
 
-def scores(graph: Graph, outputs: Sequence[Any]) -> str:
-    """The value that the network computes: the one output, or of label and probabilities the latter."""
+def find_scores(graph: Graph, outputs: Sequence[Any]) -> str:
+    """Return the name of the value that the network computes: the one output, or the probabilities beside a label."""
     labels = [value for value in outputs if value.type.tensor_type.elem_type in _LABELS]
     others = [value for value in outputs if value not in labels]
     if len(labels) > 1 or len(others) != 1:
@@ -55,7 +55,7 @@ def _refuse_other_models(graph: Graph, node: Node | None) -> None:
 
 
 def _before(graph: Graph, value: str, passing: Sequence[str]) -> str:
-    """Go back over nodes that only pass a value on or rename it."""
+    """Return the value before the nodes that only pass it on or rename it."""
     node = graph.producer(value)
     while node is not None and node.op_type in passing:
         # An ArrayFeatureExtractor picks from a constant, the classes, by its second input.
@@ -68,7 +68,7 @@ def _before(graph: Graph, value: str, passing: Sequence[str]) -> str:
 
 
 def _second_of_two(graph: Graph, value: str) -> str:
-    """p, where the value is the row (1 − p, p) of a binary classifier."""
+    """Return p if the value is the row (1 − p, p) of a binary classifier; else the value."""
     node = graph.producer(value)
     if node is None or node.op_type != "Concat" or len(node.input) != 2 or _attribute(node, "axis", 0) not in (1, -1):
         return value

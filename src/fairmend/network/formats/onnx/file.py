@@ -1,4 +1,4 @@
-""".onnx files: a graph that is one chain, and the reverse."""
+""".onnx files: read as one chain of layers, and written as one file."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from onnx import TensorProto, helper, numpy_helper
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.chain import SUPPORTED, build
+from fairmend.network.formats.chain import SUPPORTED, build_network
 from fairmend.network.formats.onnx.external_data import load_external_data
 from fairmend.network.formats.onnx.graph import Graph
-from fairmend.network.formats.onnx.nodes import steps_of
-from fairmend.network.formats.torch.state_dict import key
+from fairmend.network.formats.onnx.nodes import convert_graph
+from fairmend.network.formats.torch.state_dict import tensor_key
 from fairmend.text import first_line
 
-# Old enough for every runtime of the last years, new enough for double precision everywhere.
+# Old enough for every recent runtime, new enough for double precision in every operator.
 _OPSET, _IR_VERSION = 17, 8
 _ELEMENT = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float64): TensorProto.DOUBLE}
 _OPERATORS = {"relu": "Relu", "tanh": "Tanh", "sigmoid": "Sigmoid", "softmax": "Softmax"}
 
 
 def read(path: Path, activation: Activation) -> Network:
-    """The network in the file; the graph itself says the activations."""
+    """Return the network in the file; its graph names the activations."""
     try:
         model = onnx.load(path, load_external_data=False)
     except Exception as error:  # protobuf's own errors among them, which carry no types to name
@@ -36,7 +36,7 @@ def read(path: Path, activation: Activation) -> Network:
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
         raise FairmendError(f"{path}: is not a valid ONNX model: {first_line(error)}") from error
     graph = Graph(model, source)
-    network = build(steps_of(graph), source)
+    network = build_network(convert_graph(graph), source)
     if network.dtype != graph.dtype:
         raise FairmendError(f"{path}: the input is {graph.dtype}, the weights are {network.dtype}; {SUPPORTED}")
     for width in graph.stated_widths:
@@ -46,11 +46,11 @@ def read(path: Path, activation: Activation) -> Network:
 
 
 def to_bytes(network: Network) -> bytes:
-    """input (batch, inputs) → output (batch, outputs): Gemm nodes, activations, and the closing."""
+    """Return a graph from input (batch, inputs) to output (batch, outputs): Gemm nodes, activations, the closing."""
     nodes, initializers = [], []
     value = "input"
     for i, (name, affine) in enumerate(zip(network.names, network.affines, strict=True)):
-        weight, bias = key(name, "weight"), key(name, "bias")
+        weight, bias = tensor_key(name, "weight"), tensor_key(name, "bias")
         initializers += [
             numpy_helper.from_array(affine.weight, weight),
             numpy_helper.from_array(affine.bias, bias),

@@ -1,4 +1,4 @@
-"""An ONNX graph as a chain of nodes with constants beside it."""
+"""An ONNX graph as a chain of nodes, with the constants that they read."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from fairmend.errors import FairmendError
-from fairmend.network.formats.chain import SUPPORTED, refuse
-from fairmend.network.formats.onnx.classifier import scores
+from fairmend.network.formats.chain import SUPPORTED, unsupported
+from fairmend.network.formats.onnx.classifier import find_scores
 
 Node = Any  # onnx.NodeProto, whose package carries no types
 _DTYPES = {TensorProto.FLOAT: np.dtype(np.float32), TensorProto.DOUBLE: np.dtype(np.float64)}
@@ -21,7 +21,7 @@ class Graph:
     """One input, one output of scores and the chain of nodes between them."""
 
     def __init__(self, model: Any, source: str) -> None:
-        """Of a checked model: refuse several inputs or outputs, and elements other than float and double."""
+        """Read a checked model; refuse several inputs or outputs, and elements other than float and double."""
         self.source = source
         graph = model.graph
         self._constants: dict[str, npt.NDArray[Any]] = {}
@@ -37,7 +37,7 @@ class Graph:
                 f"{source}: the graph has {len(inputs)} inputs and {len(graph.output)} outputs; "
                 "a network has one of each"
             )
-        self.input, self.output = inputs[0].name, scores(self, graph.output)
+        self.input, self.output = inputs[0].name, find_scores(self, graph.output)
         tensor_type = inputs[0].type.tensor_type
         if tensor_type.elem_type not in _DTYPES:
             name = TensorProto.DataType.Name(tensor_type.elem_type)
@@ -50,15 +50,15 @@ class Graph:
         self.stated_widths = self._input_width(tensor_type)
 
     def constant(self, name: str) -> npt.NDArray[Any] | None:
-        """The value of an initialiser or Constant node; None for what depends on the input."""
+        """Return the value of an initialiser or Constant node; None for a value that depends on the input."""
         return self._constants.get(name)
 
     def producer(self, name: str) -> Node | None:
-        """The node that a value comes from; None for inputs and constants."""
+        """Return the node that computes a value; None for inputs and constants."""
         return None if name in self._constants else self._producers.get(name)
 
     def chain(self) -> list[Node]:
-        """The nodes from input to output, in order; what the output does not depend on is left out."""
+        """Return the nodes from input to output, in order; nodes that the output does not depend on are left out."""
         chain: list[Node] = []
         value = self.output
         while value != self.input:
@@ -66,16 +66,18 @@ class Graph:
             if node is None or value in self._constants:
                 raise FairmendError(f"{self.source}: the graph's output does not depend on its input")
             data = [name for name in node.input if name and name not in self._constants]
-            # A sum or product may have its constant on either side; of every other operator the data come first.
+            # A sum or product may have its constant on either side; every other operator reads the data first.
             either = node.op_type in ("Add", "Mul")
             if len(data) != 1 or node.output[0] != value or (not either and node.input[0] != data[0]):
-                raise refuse(self.source, where(node), "is not a layer with one input, the rest being constant")
+                raise unsupported(
+                    self.source, describe_node(node), "is not a layer with one input, the rest being constant"
+                )
             chain.append(node)
             value = data[0]
         return chain[::-1]
 
     def _input_width(self, tensor_type: Any) -> list[int]:
-        """The width of the input, where the graph states it."""
+        """Return the width of the input in a list, which is empty if the graph does not state it."""
         if not tensor_type.HasField("shape"):
             return []
         dims = tensor_type.shape.dim
@@ -94,7 +96,7 @@ class Graph:
             raise FairmendError(f"{self.source}: the tensor {tensor.name!r} cannot be read ({error})") from error
 
     def _fold_constant(self, node: Node) -> None:
-        """Constant nodes, and what exporters hang between a constant and its use: Identity and Transpose."""
+        """Evaluate a Constant node, or an Identity or Transpose that an exporter put between a constant and its use."""
         if node.op_type == "Constant" and node.attribute:
             attribute = node.attribute[0]
             value = helper.get_attribute_value(attribute)
@@ -110,11 +112,11 @@ class Graph:
                 self._constants[node.output[0]] = value if node.op_type == "Identity" else np.transpose(value, perm)
 
 
-def where(node: Node) -> str:
-    """A node as errors name it."""
+def describe_node(node: Node) -> str:
+    """Return the name and operator of a node, for errors."""
     return f"node {node.name or node.output[0]!r} ({node.op_type})"
 
 
 def attributes(node: Node) -> dict[str, Any]:
-    """The attributes of a node by name."""
+    """Return the attributes of a node by name."""
     return {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}

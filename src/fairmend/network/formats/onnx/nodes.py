@@ -1,4 +1,7 @@
-"""ONNX operators as steps of a chain: one small function per operator."""
+"""Convert ONNX operators to steps of a chain: one small function per operator, in the table `_OPERATORS`.
+
+To support an operator, add a function and a line in `_OPERATORS`; for an activation, add it to `_ACTIVATIONS`.
+"""
 
 from __future__ import annotations
 
@@ -10,60 +13,66 @@ import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation
-from fairmend.network.formats.chain import BatchNorm, Collapse, Linear, Nonlinear, Scale, Softmax, Step, refuse
-from fairmend.network.formats.onnx.graph import Graph, Node, attributes, where
+from fairmend.network.formats.chain import BatchNorm, Collapse, Linear, Nonlinear, Scale, Softmax, Step, unsupported
+from fairmend.network.formats.onnx.graph import Graph, Node, attributes, describe_node
 
 _ACTIVATIONS = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid"}
 
 
-def steps_of(graph: Graph) -> list[Step]:
-    """The chain of the graph, operator by operator."""
+def convert_graph(graph: Graph) -> list[Step]:
+    """Return the chain of the graph, operator by operator."""
     steps: list[Step] = []
     for node in graph.chain():
         operators = _OPERATORS if node.domain in ("", "ai.onnx") else _ML_OPERATORS if node.domain == _ML else {}
         convert = operators.get(node.op_type)
         if convert is None:
-            raise refuse(graph.source, where(node), "is not supported")
+            raise unsupported(graph.source, describe_node(node), "is not supported")
         convert(node, graph, steps)
     return steps
 
 
 def _constant(node: Node, position: int, graph: Graph) -> npt.NDArray[Any] | None:
-    """The constant at an input; None where the optional input is absent."""
+    """Return the constant at an input; None where the optional input is absent."""
     if len(node.input) <= position or not node.input[position]:
         return None
     value = graph.constant(node.input[position])
     if value is None:
-        raise refuse(graph.source, where(node), f"has input {position} ({node.input[position]!r}) that is not constant")
+        raise unsupported(
+            graph.source, describe_node(node), f"has input {position} ({node.input[position]!r}) that is not constant"
+        )
     return value
 
 
 def _required(node: Node, position: int, graph: Graph) -> npt.NDArray[Any]:
     value = _constant(node, position, graph)
     if value is None:
-        raise refuse(graph.source, where(node), f"lacks input {position}")
+        raise unsupported(graph.source, describe_node(node), f"lacks input {position}")
     return value
 
 
 def _linear(node: Node, position: int, weight: npt.NDArray[Any], bias: npt.NDArray[Any] | None, graph: Graph) -> Linear:
     if weight.ndim != 2:
-        raise refuse(graph.source, where(node), f"multiplies by a constant of shape {weight.shape}, not a matrix")
+        raise unsupported(
+            graph.source, describe_node(node), f"multiplies by a constant of shape {weight.shape}, not a matrix"
+        )
     full = None if bias is None else _row(node, bias, weight.shape[0], graph)
     name, dot, part = node.input[position].rpartition(".")
-    return Linear(where(node), weight, full, name if part == "weight" and (dot or not name) else None)
+    return Linear(describe_node(node), weight, full, name if part == "weight" and (dot or not name) else None)
 
 
 def _row(node: Node, bias: npt.NDArray[Any], width: int, graph: Graph) -> npt.NDArray[Any]:
-    """A bias as ONNX broadcasts it, (width,), (1, width) or one number, as (width,)."""
+    """Return a bias, which may be (width,), (1, width) or one number in ONNX, as (width,)."""
     if bias.size not in (1, width) or (bias.ndim and bias.shape[-1] != bias.size):
-        raise refuse(graph.source, where(node), f"adds a constant of shape {bias.shape} to {width} outputs")
+        raise unsupported(
+            graph.source, describe_node(node), f"adds a constant of shape {bias.shape} to {width} outputs"
+        )
     return np.broadcast_to(bias.reshape(-1), (width,))
 
 
 def _gemm(node: Node, graph: Graph, steps: list[Step]) -> None:
     given = attributes(node)
     if given.get("transA", 0):
-        raise refuse(graph.source, where(node), "has transA=1")
+        raise unsupported(graph.source, describe_node(node), "has transA=1")
     weight, bias = _required(node, 1, graph), _constant(node, 2, graph)
     weight = weight if given.get("transB", 0) else weight.T
     alpha, beta = given.get("alpha", 1.0), given.get("beta", 1.0)
@@ -78,38 +87,38 @@ def _matmul(node: Node, graph: Graph, steps: list[Step]) -> None:
 
 
 def _add(node: Node, graph: Graph, steps: list[Step]) -> None:
-    """The bias of a MatMul, on either side of the sum; elsewhere a shift."""
+    """Read an Add as the bias of the MatMul before it; elsewhere as a shift."""
     position = _constant_side(node, graph)
     last = steps[-1] if steps else None
     if not isinstance(last, Linear) or last.bias is not None:
-        steps.append(Scale(where(node), np.asarray(1.0), _per_column(node, position, graph)))
+        steps.append(Scale(describe_node(node), np.asarray(1.0), _per_column(node, position, graph)))
         return
     bias = _row(node, _required(node, position, graph), last.weight.shape[0], graph)
     steps[-1] = Linear(last.where, last.weight, bias, last.name or _prefix(node.input[position]))
 
 
 def _sub(node: Node, graph: Graph, steps: list[Step]) -> None:
-    steps.append(Scale(where(node), np.asarray(1.0), -_per_column(node, 1, graph)))
+    steps.append(Scale(describe_node(node), np.asarray(1.0), -_per_column(node, 1, graph)))
 
 
 def _mul(node: Node, graph: Graph, steps: list[Step]) -> None:
-    steps.append(Scale(where(node), _per_column(node, _constant_side(node, graph), graph), np.asarray(0.0)))
+    steps.append(Scale(describe_node(node), _per_column(node, _constant_side(node, graph), graph), np.asarray(0.0)))
 
 
 def _div(node: Node, graph: Graph, steps: list[Step]) -> None:
     divisor = _per_column(node, 1, graph)
     if not divisor.all():
-        raise refuse(graph.source, where(node), "divides by 0")
-    steps.append(Scale(where(node), 1 / divisor, np.asarray(0.0)))
+        raise unsupported(graph.source, describe_node(node), "divides by 0")
+    steps.append(Scale(describe_node(node), 1 / divisor, np.asarray(0.0)))
 
 
 def _scaler(node: Node, graph: Graph, steps: list[Step]) -> None:
-    """(x − offset)·scale, as scikit-learn's scalers are converted."""
+    """Read (x − offset)·scale, which skl2onnx makes of scikit-learn's scalers."""
     given = attributes(node)
     offset, gain = (np.array(given.get(key, default), np.float64) for key, default in (("offset", 0), ("scale", 1)))
     offset, gain = (part.reshape(()) if part.size == 1 else part for part in (offset, gain))
     with np.errstate(over="ignore"):
-        steps.append(Scale(where(node), gain, np.asarray(-offset * gain)))
+        steps.append(Scale(describe_node(node), gain, np.asarray(-offset * gain)))
 
 
 def _constant_side(node: Node, graph: Graph) -> int:
@@ -117,20 +126,20 @@ def _constant_side(node: Node, graph: Graph) -> int:
 
 
 def _per_column(node: Node, position: int, graph: Graph) -> npt.NDArray[np.float64]:
-    """A constant as ONNX broadcasts it over rows: one number, or (width,)."""
+    """Return a constant that ONNX broadcasts over rows: one number, or (width,)."""
     value = _required(node, position, graph)
     if value.dtype.kind != "f" or (value.size != 1 and value.shape[-1] != value.size):
-        raise refuse(graph.source, where(node), f"combines rows with a constant of shape {value.shape}")
+        raise unsupported(graph.source, describe_node(node), f"combines rows with a constant of shape {value.shape}")
     return value.astype(np.float64).reshape(() if value.size == 1 else -1)
 
 
 def _prefix(name: str) -> str | None:
-    """torch names the bias of an exported MatMul, not its weight."""
+    """Return the layer's name from its bias: PyTorch names the bias of an exported MatMul, not its weight."""
     return name.removesuffix(".bias") if name.endswith(".bias") else None
 
 
 def _activation(node: Node, graph: Graph, steps: list[Step]) -> None:
-    steps.append(Nonlinear(where(node), Activation(_ACTIVATIONS[node.op_type])))
+    steps.append(Nonlinear(describe_node(node), Activation(_ACTIVATIONS[node.op_type])))
 
 
 def _leaky_relu(node: Node, graph: Graph, steps: list[Step]) -> None:
@@ -140,35 +149,35 @@ def _leaky_relu(node: Node, graph: Graph, steps: list[Step]) -> None:
 def _prelu(node: Node, graph: Graph, steps: list[Step]) -> None:
     slopes = np.unique(_required(node, 1, graph))
     if len(slopes) != 1:
-        raise refuse(graph.source, where(node), "has different slopes for different units")
+        raise unsupported(graph.source, describe_node(node), "has different slopes for different units")
     _leaky(node, float(slopes[0]), graph, steps)
 
 
 def _leaky(node: Node, slope: float, graph: Graph, steps: list[Step]) -> None:
     try:
-        steps.append(Nonlinear(where(node), Activation("leaky_relu", slope)))
+        steps.append(Nonlinear(describe_node(node), Activation("leaky_relu", slope)))
     except FairmendError as error:
-        raise refuse(graph.source, where(node), f"is not supported: {error}") from error
+        raise unsupported(graph.source, describe_node(node), f"is not supported: {error}") from error
 
 
 def _softmax(node: Node, graph: Graph, steps: list[Step]) -> None:
     if attributes(node).get("axis", -1) not in (1, -1):
-        raise refuse(graph.source, where(node), "is not over the last axis")
-    steps.append(Softmax(where(node)))
+        raise unsupported(graph.source, describe_node(node), "is not over the last axis")
+    steps.append(Softmax(describe_node(node)))
 
 
 def _batch_norm(node: Node, graph: Graph, steps: list[Step]) -> None:
     given = attributes(node)
     if given.get("training_mode", 0) or len(node.output) > 1:
-        raise refuse(graph.source, where(node), "is in training mode")
+        raise unsupported(graph.source, describe_node(node), "is in training mode")
     gain, shift, mean, variance = (_required(node, position, graph) for position in (1, 2, 3, 4))
-    steps.append(BatchNorm(where(node), mean, variance, gain, shift, float(given.get("epsilon", 1e-5))))
+    steps.append(BatchNorm(describe_node(node), mean, variance, gain, shift, float(given.get("epsilon", 1e-5))))
 
 
 def _dropout(node: Node, graph: Graph, steps: list[Step]) -> None:
     training = _constant(node, 2, graph)
     if training is not None and training.any():
-        raise refuse(graph.source, where(node), "is in training mode")
+        raise unsupported(graph.source, describe_node(node), "is in training mode")
 
 
 def _identity(node: Node, graph: Graph, steps: list[Step]) -> None:
@@ -177,37 +186,39 @@ def _identity(node: Node, graph: Graph, steps: list[Step]) -> None:
 
 def _cast(node: Node, graph: Graph, steps: list[Step]) -> None:
     if attributes(node)["to"] != graph.element:
-        raise refuse(graph.source, where(node), f"casts to something other than the input's {graph.dtype}")
+        raise unsupported(graph.source, describe_node(node), f"casts to something other than the input's {graph.dtype}")
 
 
 def _flatten(node: Node, graph: Graph, steps: list[Step]) -> None:
     if attributes(node).get("axis", 1) not in (1, -1):
-        raise refuse(graph.source, where(node), "is not from axis 1")
+        raise unsupported(graph.source, describe_node(node), "is not from axis 1")
 
 
 def _squeeze(node: Node, graph: Graph, steps: list[Step]) -> None:
     given = _constant(node, 1, graph)
     axes = attributes(node).get("axes") if given is None else given.reshape(-1).tolist()
     if axes and list(axes) not in ([1], [-1]):
-        raise refuse(graph.source, where(node), f"is over the axes {list(axes)}, not 1")
-    steps.append(Collapse(where(node), single=not axes))
+        raise unsupported(graph.source, describe_node(node), f"is over the axes {list(axes)}, not 1")
+    steps.append(Collapse(describe_node(node), single=not axes))
 
 
 def _reshape(node: Node, graph: Graph, steps: list[Step]) -> None:
-    """(-1,) gives up the axis of outputs; (-1 or 0, width) changes nothing where rows have that width."""
+    """Read a reshape to (-1,), which drops the axis of outputs, or to (-1 or 0, width), which changes nothing."""
     shape = _required(node, 1, graph).reshape(-1).tolist()
     if shape == [-1]:
-        steps.append(Collapse(where(node), single=True))
+        steps.append(Collapse(describe_node(node), single=True))
         return
     linears = [step for step in steps if isinstance(step, Linear)]
     if len(shape) != 2 or shape[0] not in (-1, 0) or shape == [-1, -1] or shape[1] == 0:
-        raise refuse(graph.source, where(node), f"to {shape} is not supported")
+        raise unsupported(graph.source, describe_node(node), f"to {shape} is not supported")
     if shape[1] == -1:
         return
     if not linears:
         graph.stated_widths.append(shape[1])
     elif shape[1] != linears[-1].weight.shape[0]:
-        raise refuse(graph.source, where(node), f"to {shape} mixes rows of {linears[-1].weight.shape[0]} numbers")
+        raise unsupported(
+            graph.source, describe_node(node), f"to {shape} mixes rows of {linears[-1].weight.shape[0]} numbers"
+        )
 
 
 _OPERATORS: dict[str, Callable[[Node, Graph, list[Step]], None]] = {

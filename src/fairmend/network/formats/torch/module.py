@@ -1,4 +1,7 @@
-"""torch modules, read through torch.fx: nn.Sequential, and any forward() that is a chain of layers."""
+"""PyTorch modules, read through torch.fx: nn.Sequential, and any forward() that is a chain of layers.
+
+To support a layer or an activation, add it to `_MODULES`, `_FUNCTIONS` and `_METHODS`.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,19 @@ from torch import fx, nn
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.chain import BatchNorm, Collapse, Linear, Nonlinear, Softmax, Step, build, refuse
+from fairmend.network.formats.chain import (
+    BatchNorm,
+    Collapse,
+    Linear,
+    Nonlinear,
+    Softmax,
+    Step,
+    build_network,
+    unsupported,
+)
 from fairmend.network.formats.torch.pth import to_numpy
 
-# Exact types: a subclass may compute something else.
+# Exact types, because a subclass may compute something else.
 _MODULES: dict[type[nn.Module], str] = {
     nn.ReLU: "relu",
     nn.Tanh: "tanh",
@@ -64,20 +76,20 @@ _METHODS = {
 
 
 def read_module(module: nn.Module) -> Network:
-    """The network that `module` computes in eval mode; the module itself is left as it is."""
+    """Return the network that `module` computes in eval mode; the module itself does not change."""
     source = type(module).__name__
     if isinstance(module, torch.jit.ScriptModule):
-        raise FairmendError(f"{source}: a TorchScript module cannot be read; give the nn.Module, or export to ONNX")
+        raise FairmendError(f"{source}: a TorchScript module cannot be read; pass the nn.Module, or export it to ONNX")
     for name, layer in module.named_modules():
         if layer._forward_hooks or layer._forward_pre_hooks:
             raise FairmendError(
                 f"{source}: layer {name!r} ({type(layer).__name__}) has forward hooks, which may change "
                 "what it computes; remove them (for weight norm: torch.nn.utils.remove_weight_norm)"
             )
-    if type(module) in _MODULES:  # a single layer is no graph to torch.fx, which would look inside it
-        return build(_module_steps("", module, source), source)
+    if type(module) in _MODULES:  # torch.fx would trace the inside of a single layer
+        return build_network(_module_steps("", module, source), source)
     try:
-        module = copy.deepcopy(module).eval()  # a copy, so that eval() is not seen by the caller
+        module = copy.deepcopy(module).eval()  # a copy, so that eval() does not change the caller's module
         graph = fx.Tracer().trace(module)
     except Exception as error:  # forward() is the user's code: it may raise anything
         raise FairmendError(
@@ -91,15 +103,15 @@ def read_module(module: nn.Module) -> Network:
             target = str(node.target)
             steps += _module_steps(target, module.get_submodule(target), source)
             if isinstance(steps[-1] if steps else None, Linear) and target in seen:
-                raise refuse(source, f"layer {target!r} (Linear)", "is used twice")
+                raise unsupported(source, f"layer {target!r} (Linear)", "is used twice")
             seen.add(target)
         else:
             steps += _call_steps(node, source)
-    return build(steps, source)
+    return build_network(steps, source)
 
 
 def _chain(graph: fx.Graph, source: str) -> list[fx.Node]:
-    """The nodes from input to output, in order; what the output does not depend on is left out."""
+    """Return the nodes from input to output, in order; nodes that the output does not depend on are left out."""
     (output,) = (node for node in graph.nodes if node.op == "output")
     if not isinstance(output.args[0], fx.Node):
         raise FairmendError(f"{source}: forward() returns {type(output.args[0]).__name__}; it must return one tensor")
@@ -107,7 +119,7 @@ def _chain(graph: fx.Graph, source: str) -> list[fx.Node]:
     node = output.args[0]
     while node.op != "placeholder":
         if node.op == "get_attr" or len(node.all_input_nodes) != 1 or node.args[:1] != (node.all_input_nodes[0],):
-            raise refuse(source, _where(node), "is not a layer with one input")
+            raise unsupported(source, _where(node), "is not a layer with one input")
         chain.append(node)
         node = node.all_input_nodes[0]
     return chain[::-1]
@@ -123,14 +135,14 @@ def _module_steps(name: str, layer: nn.Module, source: str) -> list[Step]:
     where = f"layer {name!r} ({type(layer).__name__})"
     kind = _MODULES.get(type(layer))
     if kind is None:
-        raise refuse(source, where, "is not supported")
+        raise unsupported(source, where, "is not supported")
     if isinstance(layer, nn.Linear):
         weight = to_numpy(layer.weight, f"{source}: the weight of {where}")
         bias = None if layer.bias is None else to_numpy(layer.bias, f"{source}: the bias of {where}")
         return [Linear(where, weight, bias, name)]
     if isinstance(layer, nn.BatchNorm1d):
         if layer.running_mean is None or layer.running_var is None:
-            raise refuse(source, where, "keeps no running statistics, so a row's output depends on the other rows")
+            raise unsupported(source, where, "keeps no running statistics, so a row's output depends on the other rows")
         parts = (layer.running_mean, layer.running_var)
         mean, variance = (to_numpy(part, f"{source}: {where}") for part in parts)
         affine = (layer.weight, layer.bias) if layer.affine else (None, None)
@@ -147,10 +159,10 @@ def _call_steps(node: fx.Node, source: str) -> list[Step]:
     table: dict[Any, str] = _FUNCTIONS if node.op == "call_function" else _METHODS
     kind = table.get(node.target)
     if kind is None or node.kwargs.get("dtype") is not None:
-        raise refuse(source, where, "is not supported")
+        raise unsupported(source, where, "is not supported")
     if kind == "dropout":
         if _argument(node, 2, "train" if node.target is torch.dropout else "training", True):
-            raise refuse(source, where, "stays random in eval mode (pass training=self.training)")
+            raise unsupported(source, where, "stays random in eval mode (pass training=self.training)")
         return []
     if kind == "flatten":
         return _reshaping(kind, where, _argument(node, 1, "start_dim", 0), source)
@@ -165,23 +177,23 @@ def _argument(node: fx.Node, position: int, name: str, default: object) -> Any:
 
 
 def _elementwise(kind: str, where: str, argument: Any, source: str) -> list[Step]:
-    """Dropout and Identity vanish; `argument` is leaky ReLU's slope or softmax's axis."""
+    """Return an activation or softmax, or nothing for Dropout; `argument` is leaky ReLU's slope or softmax's axis."""
     if kind == "pass":
         return []
     if kind == "softmax":
         if argument not in (1, -1):
-            raise refuse(source, where, f"has dim={argument}, not 1 or -1")
+            raise unsupported(source, where, f"has dim={argument}, not 1 or -1")
         return [Softmax(where)]
     try:
         return [Nonlinear(where, Activation(kind, float(argument) if kind == "leaky_relu" else 0.0))]
     except FairmendError as error:
-        raise refuse(source, where, f"is not supported: {error}") from error
+        raise unsupported(source, where, f"is not supported: {error}") from error
 
 
 def _reshaping(kind: str, where: str, axis: Any, source: str) -> list[Step]:
-    """Flatten from axis 1 leaves rows of numbers as they are; from axis 0 it is a squeeze of one output."""
+    """Return nothing for a Flatten from axis 1, which keeps rows as they are; from axis 0 it squeezes one output."""
     if kind == "flatten" and axis in (1, -1):
         return []
     if axis in ((0, -2) if kind == "flatten" else (None, 1, -1)):
         return [Collapse(where, single=axis not in (1, -1))]
-    raise refuse(source, where, f"over axis {axis} is not supported")
+    raise unsupported(source, where, f"over axis {axis} is not supported")

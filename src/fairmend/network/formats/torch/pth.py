@@ -1,4 +1,4 @@
-""".pth and .pt files: a state dict, read without executing the pickle it comes in."""
+""".pth and .pt files: a state dict, read without running the pickle that holds it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import torch
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.torch.state_dict import NOTE, network_of, note_of, tensors_of
+from fairmend.network.formats.torch.state_dict import NOTE, from_tensors, to_note, to_tensors
 
 _NESTED = ("state_dict", "model_state_dict")
 _INSTEAD = "save the weights alone, torch.save(model.state_dict(), path), or export the model to ONNX"
 
 
 def read(path: Path, activation: Activation) -> Network:
-    """The network in a state dict, maybe nested in a checkpoint; `activation` if no note says otherwise."""
+    """Return the network in a state dict or checkpoint, with `activation` unless fairmend's note names others."""
     content = _load(path)
     if isinstance(content, Mapping):
         content = next((content[key] for key in _NESTED if isinstance(content.get(key), Mapping)), content)
@@ -36,28 +36,32 @@ def read(path: Path, activation: Activation) -> Network:
         tensors[key] = to_numpy(value, f"{path}: {key}")
     metadata = getattr(content, "_metadata", None)
     note = metadata.get(NOTE) if isinstance(metadata, Mapping) else None
-    return network_of(tensors, note if isinstance(note, str) else None, activation, str(path))
+    return from_tensors(tensors, note if isinstance(note, str) else None, activation, str(path))
 
 
 def to_bytes(network: Network) -> bytes:
-    """A state dict that the module the names came from loads with strict=True, and fairmend's note in it."""
+    """Return a state dict of the affine layers under their names, with fairmend's note in its metadata.
+
+    The module that the names came from loads it with strict=True. A module with BatchNorm does not: the norms are
+    folded into the affine layers, so they have to be replaced by nn.Identity first (docs/guides/onnx.md).
+    """
     tensors: OrderedDict[str, torch.Tensor] = OrderedDict(
-        (key, torch.tensor(array)) for key, array in tensors_of(network).items()
+        (key, torch.tensor(array)) for key, array in to_tensors(network).items()
     )
     # Where torch itself keeps what is not a tensor; load_state_dict ignores entries it does not know.
-    tensors._metadata = OrderedDict({NOTE: note_of(network)})  # type: ignore[attr-defined]
+    tensors._metadata = OrderedDict({NOTE: to_note(network)})  # type: ignore[attr-defined]
     buffer = io.BytesIO()
     torch.save(tensors, buffer)
     return buffer.getvalue()
 
 
 def to_numpy(tensor: torch.Tensor, where: str) -> npt.NDArray[Any]:
-    """A tensor of any device as an array; a dtype NumPy lacks is refused by its name."""
+    """Return a tensor on any device as an array; refuse dtypes other than float32 and float64 by name."""
     name = str(tensor.dtype).removeprefix("torch.")
     if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
         raise FairmendError(f"{where} is {name}; fairmend computes in float32 or float64: call model.float() first")
     if tensor.is_meta or tensor.layout is not torch.strided or tensor.is_quantized:
-        raise FairmendError(f"{where} is no plain dense tensor ({name}, {tensor.layout}, on {tensor.device})")
+        raise FairmendError(f"{where} is not a plain dense tensor ({name}, {tensor.layout}, on {tensor.device})")
     return np.asarray(tensor.detach().cpu().resolve_conj().resolve_neg().numpy())
 
 

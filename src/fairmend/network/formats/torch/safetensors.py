@@ -12,18 +12,18 @@ from safetensors.numpy import save
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.torch.state_dict import NOTE, network_of, note_of, tensors_of
+from fairmend.network.formats.torch.state_dict import NOTE, from_tensors, to_note, to_tensors
 
 _HALF = {"F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8", "F8_E5M2": "float8"}
 
 
 def read(path: Path, activation: Activation) -> Network:
-    """The network in the file; `activation` if fairmend's note in the header does not say otherwise."""
+    """Return the network in the file, with `activation` unless fairmend's note in the header names others."""
     tensors: dict[str, npt.NDArray[Any]] = {}
     try:
         with safe_open(path, framework="numpy") as file:
             note = (file.metadata() or {}).get(NOTE)
-            # The format sorts keys as text; layers are numbered, so layers.10 belongs after layers.2.
+            # The format sorts keys as text, but layers.10 comes after layers.2.
             for key in sorted(file.keys(), key=_natural):
                 dtype = file.get_slice(key).get_dtype()
                 if dtype in _HALF:
@@ -34,15 +34,15 @@ def read(path: Path, activation: Activation) -> Network:
                 tensors[key] = file.get_tensor(key)
     except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
         raise FairmendError(f"{path}: is not a readable safetensors file ({error})") from error
-    return network_of(tensors, note, activation, str(path))
+    return from_tensors(tensors, note, activation, str(path))
 
 
 def to_bytes(network: Network) -> bytes:
-    """The weights by key, and fairmend's note in the header."""
-    content: bytes = save(tensors_of(network), metadata={NOTE: note_of(network)})
+    """Return the weights by key, with fairmend's note in the header."""
+    content: bytes = save(to_tensors(network), metadata={NOTE: to_note(network)})
     return content
 
 
 def _natural(key: str) -> list[tuple[int, str]]:
-    """Numbers by value, text as text, and 'weight' beside 'bias' wherever they stand."""
+    """Return a sort key that orders numbers by value and the rest as text."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", key)]

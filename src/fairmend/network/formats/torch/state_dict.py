@@ -1,7 +1,7 @@
-"""State dicts, as .pth and .safetensors hold them: weights by key, and beside them fairmend's own note.
+"""State dicts in .pth and .safetensors files: weights by key, with a note of fairmend's beside them.
 
-A state dict holds no activations. What fairmend writes carries a note (JSON) that says them; for any
-other file they are the reader's `activation` argument, between all affine layers.
+A state dict holds no activations. fairmend writes them into a note (JSON) in the file. For any other file, the
+`activation` argument of the reader is the activation between all affine layers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
-from fairmend.network.formats.chain import BatchNorm, Linear, Nonlinear, Step, build, refuse
+from fairmend.network.formats.chain import BatchNorm, Linear, Nonlinear, Step, build_network, unsupported
 
 NOTE = "fairmend"  # the key of the note in either format's metadata
 _EPSILON = 1e-5  # torch.nn.BatchNorm1d's default; a state dict does not hold it
@@ -24,32 +24,32 @@ _NORM_PARTS = {"running_mean", "running_var", "weight", "bias", "num_batches_tra
 Tensors = Mapping[str, npt.NDArray[Any]]
 
 
-def key(name: str, part: str) -> str:
-    """'layers.0', 'weight' → 'layers.0.weight'; a bare nn.Linear has no prefix at all."""
+def tensor_key(name: str, part: str) -> str:
+    """Return 'layers.0.weight' for 'layers.0' and 'weight'; a single nn.Linear has no prefix."""
     return f"{name}.{part}" if name else part
 
 
-def tensors_of(network: Network) -> dict[str, npt.NDArray[Any]]:
-    """Weights and biases by key, in order."""
+def to_tensors(network: Network) -> dict[str, npt.NDArray[Any]]:
+    """Return weights and biases by key, in order."""
     tensors: dict[str, npt.NDArray[Any]] = {}
     for name, affine in zip(network.names, network.affines, strict=True):
-        tensors[key(name, "weight")] = affine.weight
-        tensors[key(name, "bias")] = affine.bias
+        tensors[tensor_key(name, "weight")] = affine.weight
+        tensors[tensor_key(name, "bias")] = affine.bias
     return tensors
 
 
-def note_of(network: Network) -> str:
-    """What a state dict cannot say, as JSON; Python's repr of a float round-trips exactly."""
+def to_note(network: Network) -> str:
+    """Return what a state dict cannot say, as JSON; Python's repr of a float round-trips exactly."""
     activations = [{"name": a.name, "slope": a.slope} for a in network.activations]
     note = {"version": 1, "names": network.names, "activations": activations, "closing": network.closing}
     return json.dumps(note)
 
 
-def network_of(tensors: Tensors, note: str | None, activation: Activation, source: str) -> Network:
-    """The network in a state dict, its keys in order; `note` is what `note_of` wrote, if it was there."""
+def from_tensors(tensors: Tensors, note: str | None, activation: Activation, source: str) -> Network:
+    """Return the network in a state dict, its keys in order; `note` is what `to_note` wrote, if anything."""
     if note is not None:
         return _noted(tensors, note, source)
-    return build(_steps(tensors, activation, source), source)
+    return build_network(_steps(tensors, activation, source), source)
 
 
 def _noted(tensors: Tensors, note: str, source: str) -> Network:
@@ -60,10 +60,10 @@ def _noted(tensors: Tensors, note: str, source: str) -> Network:
         names = [str(name) for name in said["names"]]
         activations = [Activation(str(a["name"]), float(a["slope"])) for a in said["activations"]]
         closing = str(said["closing"])
-        keys = {key(name, part) for name in names for part in ("weight", "bias")}
+        keys = {tensor_key(name, part) for name in names for part in ("weight", "bias")}
         if keys != set(tensors):
             raise FairmendError(f"names other tensors than the file holds: {sorted(keys ^ set(tensors))}")
-        affines = [Affine(tensors[key(name, "weight")], tensors[key(name, "bias")]) for name in names]
+        affines = [Affine(tensors[tensor_key(name, "weight")], tensors[tensor_key(name, "bias")]) for name in names]
         return Network(affines, activations, closing, names)
     except FairmendError as error:
         raise FairmendError(f"{source}: fairmend's note in the file: {error}") from error
@@ -72,11 +72,11 @@ def _noted(tensors: Tensors, note: str, source: str) -> Network:
 
 
 def _steps(tensors: Tensors, activation: Activation, source: str) -> list[Step]:
-    """Affine layers in key order with the activation between them, BatchNorm where its number puts it."""
+    """Return the affine layers in key order, the activation between them, and BatchNorm where its number puts it."""
     layers = _layers(tensors, source)
     linears = [i for i, layer in enumerate(layers) if isinstance(layer, Linear)]
     if not linears:
-        raise refuse(source, "the state dict", "holds no affine layer, that is no 2-D X.weight")
+        raise unsupported(source, "the state dict", "holds no affine layer (no 2-D X.weight)")
     steps: list[Step] = list(layers[: linears[0] + 1])
     for before, after in pairwise(linears):
         act = Nonlinear(f"the {activation} after layer {layers[before].name!r}", activation)
@@ -91,9 +91,9 @@ def _steps(tensors: Tensors, activation: Activation, source: str) -> list[Step]:
 def _norm_comes_first(
     before: _Layer, between: list[_Layer], after: _Layer, activation: Activation, source: str
 ) -> bool:
-    """Whether the BatchNorm between two affine layers stands before the activation; refuse to guess.
+    """Return whether the BatchNorm between two affine layers comes before the activation; raise if it is not clear.
 
-    In an nn.Sequential the numbers say it: 0 affine, 1 norm, 3 affine, or 0 affine, 2 norm, 3 affine.
+    In an nn.Sequential the numbers show it: 0 affine, 1 norm, 3 affine, or 0 affine, 2 norm, 3 affine.
     """
     norm = between[0]
     if activation.name == "identity":
@@ -108,7 +108,7 @@ def _norm_comes_first(
 
 
 def _adjacent(first: str | None, second: str | None) -> bool:
-    """'net.0' and 'net.1': neighbours in one nn.Sequential."""
+    """Return whether two names are neighbours in one nn.Sequential, as 'net.0' and 'net.1' are."""
     stem, _, number = (first or "").rpartition(".")
     other, _, successor = (second or "").rpartition(".")
     return stem == other and number.isdecimal() and successor.isdecimal() and int(successor) == int(number) + 1
@@ -133,5 +133,5 @@ def _layer(name: str, parts: dict[str, npt.NDArray[Any]], source: str) -> _Layer
         return BatchNorm(norm, mean, variance, parts.get("weight"), parts.get("bias"), _EPSILON, name)
     if "weight" in parts and parts["weight"].ndim == 2 and set(parts) <= {"weight", "bias"}:
         return Linear(where, parts["weight"], parts.get("bias"), name)
-    shapes = ", ".join(f"{key(name, part)} {tensor.shape}" for part, tensor in parts.items())
-    raise refuse(source, where, f"is neither affine nor BatchNorm1d: {shapes}")
+    shapes = ", ".join(f"{tensor_key(name, part)} {tensor.shape}" for part, tensor in parts.items())
+    raise unsupported(source, where, f"is neither affine nor BatchNorm1d: {shapes}")
