@@ -41,7 +41,7 @@ def test_engines_and_candidates_are_logged(case):
     assert "engine enumerate: {'fair'" in certify(case, "-v").stderr
     shown = case.repair("-v", method="auto").stderr
     assert "candidate blind" in shown
-    assert "auto takes blind" in shown
+    assert "auto selects blind" in shown
 
 
 def test_solver_statuses_are_logged_in_detail(case):

@@ -30,14 +30,14 @@ def test_no_protected_value_whatever_changes_a_bit_of_the_output(activation, out
     assert np.array_equal(result.network.logits(X), result.network.logits(other))
 
 
-def test_folding_a_value_is_seeing_that_value():
+def test_a_folded_network_computes_as_if_the_columns_held_the_reference():
     network, _, X, _ = case(SPEC, 2)
     columns = protected_columns_of(SPEC)
     assert columns == [0, 2, 3, 4]
     reference = np.array([0.5, 0, 1, 0], np.float32)
-    seen = X.copy()
-    seen[:, columns] = reference
-    assert np.allclose(fold_columns(network, columns, reference).logits(X), network.logits(seen), atol=1e-5)
+    replaced = X.copy()
+    replaced[:, columns] = reference
+    assert np.allclose(fold_columns(network, columns, reference).logits(X), network.logits(replaced), atol=1e-5)
 
 
 def test_the_reference_is_the_one_that_keeps_most_on_the_calibration_set():
@@ -56,22 +56,22 @@ def test_references_are_possible_values_after_the_mean():
     assert (found[1:, 1:].sum(axis=1) == 1).all()
 
 
-def test_training_keeps_the_zeros_and_teaching_changes_fewer_answers_than_folding():
+def test_training_keeps_the_zeros_and_changes_fewer_predictions_than_folding_alone():
     network, X_repair, X_cal, y_cal = case(SPEC, 6, rows=400)
     columns = protected_columns_of(SPEC)
     folded = fairmend.repair(network, SPEC, X_repair, X_cal, y_cal, method="blind", steps=0)
-    taught = fairmend.repair(network, SPEC, X_repair, X_cal, y_cal, method="blind", steps=300)
+    trained = fairmend.repair(network, SPEC, X_repair, X_cal, y_cal, method="blind", steps=300)
     assert is_blind(folded.network, columns)
-    assert is_blind(taught.network, columns)
+    assert is_blind(trained.network, columns)
     before = network.predict(X_cal)
-    assert np.mean(taught.network.predict(X_cal) != before) <= np.mean(folded.network.predict(X_cal) != before)
+    assert np.mean(trained.network.predict(X_cal) != before) <= np.mean(folded.network.predict(X_cal) != before)
 
 
-def test_hidden_columns_are_zero_and_the_rest_is_untouched():
+def test_zeroed_columns_are_zero_and_the_rest_is_untouched():
     X = np.arange(12, dtype=np.float32).reshape(3, 4)
-    hidden = zero_columns(X, [1, 3])
-    assert not hidden[:, [1, 3]].any()
-    assert np.array_equal(hidden[:, [0, 2]], X[:, [0, 2]])
+    zeroed = zero_columns(X, [1, 3])
+    assert not zeroed[:, [1, 3]].any()
+    assert np.array_equal(zeroed[:, [0, 2]], X[:, [0, 2]])
     assert X[0, 1] == 1
 
 

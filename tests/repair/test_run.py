@@ -107,7 +107,7 @@ def test_the_arrays_given_are_left_alone():
     repair(network, spec, X, X_cal, y_cal, steps=2)
 
 
-def test_progress_sees_every_stage():
+def test_progress_is_called_for_every_stage():
     seen = []
     network, spec, X, X_cal, y_cal = case(SPECS["several"], seed=1)
     assert find_unequal(network, spec, X).count > 5

@@ -111,7 +111,7 @@ def test_recipes_that_have_no_time_left_do_not_run_and_say_so(monkeypatch):
     # A recipe without step 2 reads the clock five times: before its run, and before each of the four folds.
     _, candidates = auto.select_repair(_timed(11.5))
     assert [candidate.proven for candidate in candidates] == [True, True, *[False] * 4]
-    assert all(candidate.problem.startswith("time limit: 11.5 s") for candidate in candidates[2:])
+    assert all(candidate.problem.startswith("time limit: the 11.5 s") for candidate in candidates[2:])
     assert runs == [auto.STRICT[0].name] * 5 + [auto.STRICT[1].name] * 5 + [auto.STRICT[2].name]
     assert sum(candidate.chosen for candidate in candidates) == 1
     assert all(candidate.reason for candidate in candidates)

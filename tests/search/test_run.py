@@ -52,7 +52,7 @@ CASES = {
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_biased_network_is_found_out_and_every_idi_is_confirmed(method, case):
+def test_the_idis_of_a_biased_network_are_found_and_confirmed(method, case):
     net = biased(case)
     report = search(net, case, method)
     assert isinstance(report, SearchResult)
@@ -64,7 +64,7 @@ def test_a_biased_network_is_found_out_and_every_idi_is_confirmed(method, case):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("case", [spec(), spec(protected=("sex", "job"), tolerance=1)], ids=["strict", "tolerance"])
-def test_nobody_is_found_where_nobody_is_unequal(method, case):
+def test_nothing_is_found_where_everyone_is_treated_equally(method, case):
     for outputs in (1, 3):
         report = search(blind(case, outputs), case, method)
         assert (report.count, report.starts) == (0, 0)

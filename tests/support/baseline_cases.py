@@ -23,7 +23,7 @@ SPECS = {"one": ONE, "several and one-hot": SPEC, "tolerance": TOLERANT}
 
 @cache
 def trained(which, outputs):
-    """A network that learnt from people who looked at protected features, and 200 of those decisions."""
+    """A network trained on decisions that depend on protected features, and 200 of those decisions."""
     spec, rng = SPECS[which], np.random.default_rng(5)
     X = spec.sample_inputs(600, rng)
     first = spec.protected[0]

@@ -37,19 +37,20 @@ detects a collapse that the few labels of a calibration set do not show."""
 SAMPLES = 2000
 MOST_POINTS = 2_000_000
 
+# "Distilled" recipes train the blind network towards the original network's predictions.
 STRICT = (
     Recipe("blind", "best", 0.0, 0.0, steps=0),
     Recipe("blind at the mean", "mean", 0.0, 0.0, steps=0),
-    Recipe("blind, taught by the original", "mean", 0.0, 0.0, steps=200),
-    Recipe("blind, taught for longer", "mean", 0.0, 0.0, steps=400),
-    Recipe("blind, half taught and half labels", "mean", 0.0, 0.5, steps=200),
+    Recipe("blind, distilled", "mean", 0.0, 0.0, steps=200),
+    Recipe("blind, distilled for longer", "mean", 0.0, 0.0, steps=400),
+    Recipe("blind, distilled with labels", "mean", 0.0, 0.5, steps=200),
     Recipe("prof"),
 )
 TOLERANT = (
     *(
-        Recipe(f"blind, fairness {weight:g}, {who}", "mean", weight, labels, steps=200)
+        Recipe(f"blind, fairness {weight:g}, {targets}", "mean", weight, labels, steps=200)
         for weight in (0.0, 0.03, 0.1, 0.3, 1.0, 3.0)
-        for labels, who in ((0.0, "taught by the original"), (0.5, "half taught and half labels"))
+        for labels, targets in ((0.0, "distilled"), (0.5, "distilled with labels"))
     ),
     Recipe("prof"),
 )
@@ -122,9 +123,7 @@ def select_repair(task: RepairTask, progress: Progress | None = None) -> tuple[R
 
 def _run_in_time(recipe: Recipe, task: RepairTask) -> RepairAttempt:
     if task.deadline.passed:
-        raise FairmendError(
-            f"time limit: {task.deadline.limit:g} s were over before this recipe had been run and evaluated"
-        )
+        raise FairmendError(f"time limit: the {task.deadline.limit:g} s ended before this recipe was run and evaluated")
     return run_recipe(recipe, task)
 
 
