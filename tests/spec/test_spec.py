@@ -379,6 +379,24 @@ def test_a_wrong_entry_is_refused_by_feature_and_row(spec, frame, row, column, v
         spec.as_inputs(X)
 
 
+def test_errors_count_rows_from_the_first_row_of_a_larger_table(spec, frame):
+    X = spec.encode(frame)
+    for row, column, value in ((1, 0, np.nan), (1, 0, 91), (2, 3, 1)):
+        wrong = X.copy()
+        wrong[row, column] = value
+        with refused(f"row {1000 + row}:"):
+            spec.as_inputs(wrong, first_row=1000)
+    for column, value in (("age", 16), ("race", "Blck")):
+        wrong = frame.copy()
+        wrong.loc[2, column] = value
+        for read in (spec.encode, spec.as_inputs):
+            with refused(f'"{column}"', "row 1002:"):
+                read(wrong, first_row=1000)
+    frame.loc[1, "income"] = None
+    with refused("label", "row 1001:"):
+        spec.labels(frame, first_row=1000)
+
+
 def test_arrays_are_read_without_pandas():
     code = (
         "import sys, fairmend.spec as s\n"

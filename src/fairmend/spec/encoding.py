@@ -39,11 +39,11 @@ class Problem:
 _Check = tuple[NDArray[np.bool_], Callable[[int], str]]  # the rows that fail it, and what is wrong with one of them
 
 
-def values_of(feature: Feature, frame: pd.DataFrame) -> NDArray[np.float64]:
+def values_of(feature: Feature, frame: pd.DataFrame, first_row: int = 0) -> NDArray[np.float64]:
     """Return the values, or category codes, of a feature in the user's data (rows,)."""
     values, checks = _checked_values(feature, frame)
     for bad, problem in checks:
-        refuse(f'feature "{feature.name}"', bad, problem)
+        refuse(f'feature "{feature.name}"', bad, problem, first_row)
     return values
 
 
@@ -62,12 +62,12 @@ def _checked_values(feature: Feature, frame: pd.DataFrame) -> tuple[NDArray[np.f
     return _codes(feature, series) if feature.categories else _numbers(feature, series)
 
 
-def positives(label: Label, frame: pd.DataFrame) -> NDArray[np.int8]:
+def positives(label: Label, frame: pd.DataFrame, first_row: int = 0) -> NDArray[np.int8]:
     """Return 1 for each row whose label is the positive one, else 0 (rows,)."""
     import pandas as pd
 
     codes, uniques = pd.factorize(_column(frame, label.column, "the label"))
-    refuse("label", codes < 0, lambda row: "the value is missing; fill it in or drop the row")
+    refuse("label", codes < 0, lambda row: "the value is missing; fill it in or drop the row", first_row)
     positive = np.array([as_text(value) == label.positive for value in uniques], dtype=np.int8)
     return positive[codes]
 
@@ -158,14 +158,14 @@ def decoded(feature: Feature, x: FloatArray) -> NDArray[Any]:
     return np.array(feature.categories, dtype=object)[values] if feature.categories else values
 
 
-def check_encoded(feature: Feature, x: FloatArray) -> None:
+def check_encoded(feature: Feature, x: FloatArray, first_row: int = 0) -> None:
     """Refuse encoded columns x (rows, columns of the feature) that no value of the feature gives."""
     name = f'feature "{feature.name}"'
     if feature.one_hot:
         ones = (x == 1).sum(axis=1)
         good = ((x == 0) | (x == 1)).all(axis=1) & ((ones == 1) | ((ones == 0) & (feature.dropped is not None)))
         rule = "exactly one of them must be 1" if feature.dropped is None else "at most one of them may be 1, others 0"
-        refuse(name, ~good, lambda row: f"its one-hot columns hold {x[row].tolist()}; {rule}")
+        refuse(name, ~good, lambda row: f"its one-hot columns hold {x[row].tolist()}; {rule}", first_row)
         return
     values, nearest = feature.unscaled(x[:, 0]), feature.nearest(x[:, 0])
     off = np.abs(values - nearest) > feature.slack(nearest)
@@ -177,7 +177,7 @@ def check_encoded(feature: Feature, x: FloatArray) -> None:
             return f"{value} is not the encoding of a whole number; check the encoding and `scale`"
         return f"{value} is outside its range {lo:.10g} to {hi:.10g}; check the encoding, `scale` and `range`"
 
-    refuse(name, off, problem)
+    refuse(name, off, problem, first_row)
 
 
 def float_type(dtype: DTypeLike) -> np.dtype[Any]:
@@ -187,9 +187,9 @@ def float_type(dtype: DTypeLike) -> np.dtype[Any]:
     return np.dtype(dtype)
 
 
-def refuse(what: str, bad: NDArray[np.bool_], problem: Callable[[int], str]) -> None:
-    """Raise for the first bad row, if there is one."""
+def refuse(what: str, bad: NDArray[np.bool_], problem: Callable[[int], str], first_row: int = 0) -> None:
+    """Raise an error for the first bad row, if there is one; rows are counted from ``first_row``."""
     rows = np.flatnonzero(bad)
     if rows.size:
         more = f" ({rows.size} such rows)" if rows.size > 1 else ""
-        raise FairmendError(f"{what}, row {rows[0]}: {problem(int(rows[0]))}{more}")
+        raise FairmendError(f"{what}, row {first_row + rows[0]}: {problem(int(rows[0]))}{more}")

@@ -195,11 +195,14 @@ class Spec:
 
     # Values and their encoding
 
-    def encode(self, frame: pd.DataFrame, dtype: DTypeLike = np.float32) -> FloatArray:
-        """Return a data frame as the network reads it (rows, width), ignoring columns that are no feature."""
+    def encode(self, frame: pd.DataFrame, dtype: DTypeLike = np.float32, *, first_row: int = 0) -> FloatArray:
+        """Return a data frame as the network reads it (rows, width); columns that are not features are ignored.
+
+        Error messages count rows from ``first_row``: pass the number of rows before this part of a larger table.
+        """
         X = np.zeros((len(frame), self._width), dtype=float_type(dtype))
         for f in self._features:
-            X[:, self._slices[f.name]] = encoded(f, values_of(f, frame))
+            X[:, self._slices[f.name]] = encoded(f, values_of(f, frame, first_row))
         return X
 
     def decode(self, X: ArrayLike) -> pd.DataFrame:
@@ -209,20 +212,25 @@ class Spec:
         matrix = self._matrix(X)
         return pd.DataFrame({f.name: decoded(f, matrix[:, self._slices[f.name]]) for f in self._features})
 
-    def labels(self, frame: pd.DataFrame) -> NDArray[np.int8]:
-        """Return 1 for each row whose label is the positive one, else 0 (rows,)."""
+    def labels(self, frame: pd.DataFrame, *, first_row: int = 0) -> NDArray[np.int8]:
+        """Return 1 for each row whose label is the positive one, else 0 (rows,); `encode` explains ``first_row``."""
         if self._label is None:
             raise FairmendError("the spec names no label; add [label] with column and positive")
-        return positives(self._label, frame)
+        return positives(self._label, frame, first_row)
 
-    def as_inputs(self, X: pd.DataFrame | ArrayLike, dtype: DTypeLike = np.float32) -> FloatArray:
-        """Return X as the network reads it (rows, width): a data frame is encoded, an array is checked."""
+    def as_inputs(
+        self, X: pd.DataFrame | ArrayLike, dtype: DTypeLike = np.float32, *, first_row: int = 0
+    ) -> FloatArray:
+        """Return X as the network reads it (rows, width): a data frame is encoded, an array is checked.
+
+        Error messages count rows from ``first_row``: pass the number of rows before this part of a larger table.
+        """
         if is_frame(X):
-            matrix = self.encode(X, dtype)
+            matrix = self.encode(X, dtype, first_row=first_row)
         else:
-            matrix = self._matrix(X)
+            matrix = self._matrix(X, first_row)
             for f in self._features:
-                check_encoded(f, matrix[:, self._slices[f.name]])
+                check_encoded(f, matrix[:, self._slices[f.name]], first_row)
         if len(matrix) == 0:
             raise FairmendError("X has no rows; give at least one input")
         _logger.debug("%d inputs of %d columns", *matrix.shape)
@@ -248,7 +256,7 @@ class Spec:
                 words.append(f"{f.name} {_differing(after, before)} instead of {_differing(before, after)}")
         return ", ".join(words) if len(words) > 1 else "the same person, no difference"
 
-    def _matrix(self, X: ArrayLike) -> FloatArray:
+    def _matrix(self, X: ArrayLike, first_row: int = 0) -> FloatArray:
         """Return X as a finite array (rows, width), or say what is wrong with it."""
         try:
             matrix = np.asarray(X)
@@ -262,7 +270,7 @@ class Spec:
             )
         for f in self._features:
             bad = ~np.isfinite(matrix[:, self._slices[f.name]]).all(axis=1)
-            refuse(f'feature "{f.name}"', bad, lambda row: "not a finite number; fill it in or drop the row")
+            refuse(f'feature "{f.name}"', bad, lambda row: "not a finite number; fill it in or drop the row", first_row)
         return matrix
 
     # Neighbourhoods
