@@ -24,7 +24,7 @@ def draw(picture: Path) -> None:
         sys.exit("no Chromium here; install it, or name it in FAIRMEND_CHROMIUM")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         out = Path(folder) / "fairmend-demo"
-        run_demo(out, command="fairmend demo")
+        run_demo(out, typed="fairmend demo")
         chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
         page = chromium.new_page(viewport={"width": WIDTH, "height": 1000}, color_scheme="light")
         page.goto((out / "report.html").as_uri())

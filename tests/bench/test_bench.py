@@ -13,9 +13,9 @@ from fairmend import FairmendError
 from fairmend.bench import jobs, tables
 from fairmend.bench import run as bench_run
 from fairmend.bench.cells import Store
-from fairmend.bench.figures import beside, loss_figure
-from fairmend.bench.protocol import Sources, load_setting, names, paper
-from fairmend.bench.render import show, write
+from fairmend.bench.figures import comparison_figure, loss_figure
+from fairmend.bench.protocol import Sources, load_setting, paper_numbers, setting_names
+from fairmend.bench.render import show_tables, write_tables
 from fairmend.bench.tables import Entry, Table
 from fairmend.cli.bench import run_bench
 
@@ -47,20 +47,20 @@ def fake_cell(setting, method):
     ],
 )
 def test_the_papers_numbers_have_the_means_that_the_paper_prints(kind, method, metric, printed):
-    values = [paper()["repair"][setting][method][metric] for setting in names(kind)]
+    values = [paper_numbers()["repair"][setting][method][metric] for setting in setting_names(kind)]
     assert np.mean(values) == pytest.approx(printed, abs=0.0051)
 
 
 def test_the_papers_tester_ratios_have_its_means():
     for method, printed in {"FLIP": (0.61, 0.60, 0.89, 0.64), "Ours": (0.06, 0.12, 0.05, 0.16)}.items():
         for tester, mean in zip(tables.TESTERS, printed, strict=True):
-            values = [paper()["testers"][setting][method][tester] for setting in names("strict")]
+            values = [paper_numbers()["testers"][setting][method][tester] for setting in setting_names("strict")]
             assert np.mean(values) == pytest.approx(mean, abs=0.0051)
 
 
 def test_there_are_22_settings_in_the_papers_order():
-    assert [len(names(kind)) for kind in ("single", "multi", "relaxed", "strict", "all")] == [9, 7, 6, 16, 22]
-    assert names()[0] == "compas-sex"
+    assert [len(setting_names(kind)) for kind in ("single", "multi", "relaxed", "strict", "all")] == [9, 7, 6, 16, 22]
+    assert setting_names()[0] == "compas-sex"
 
 
 def test_a_cell_is_computed_once_and_never_again(tmp_path):
@@ -89,7 +89,7 @@ def made(monkeypatch):
         done.append((setting, method))
         return setting, method
 
-    monkeypatch.setattr(jobs, "make", make)
+    monkeypatch.setattr(jobs, "repair_network", make)
     monkeypatch.setattr(jobs, "_setting", lambda name, sources: name)
     monkeypatch.setattr(jobs, "repair_cell", lambda setting, network, samples: fake_cell(*network))
     monkeypatch.setattr(jobs, "tester_cell", lambda setting, network, tester, *effort: {"count": len(network[1])})
@@ -109,7 +109,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, made):
 def test_runs_of_different_kinds_are_not_mixed(tmp_path, made):
     made.extend(["x"] * 41)
     bench_run.run("timing", tmp_path, Sources(), jobs.QUICK)
-    with pytest.raises(FairmendError, match="go on with --resume"):
+    with pytest.raises(FairmendError, match="continue it with --resume"):
         bench_run.run("timing", tmp_path, Sources(), jobs.QUICK)
     with pytest.raises(FairmendError, match="another --quick"):
         bench_run.run("timing", tmp_path, Sources(), jobs.Effort(), resume=True)
@@ -144,7 +144,7 @@ def test_tables_hold_ours_and_the_papers(tmp_path):
     ]
     assert found[0].rows["prof"][0] == Entry(3.5, 0.0, "best")
     assert all(len(entries) == len(table.header) - 1 for table in found for entries in table.rows.values())
-    write(tmp_path, found, [("a figure", "<svg></svg>")])
+    write_tables(tmp_path, found, [("a figure", "<svg></svg>")])
     rows = list(csv.DictReader(io.StringIO((tmp_path / "tables.csv").read_text())))
     assert {row["table"] for row in rows} == {"table1", "table2", "table3", "table4", "rq4", "timing"}
     assert "| flip |" in (tmp_path / "tables.md").read_text()
@@ -154,7 +154,7 @@ def test_tables_hold_ours_and_the_papers(tmp_path):
 
 def test_names_are_escaped_on_the_page(tmp_path):
     table = Table("t", "<script>alert(1)</script>", ("row", "<b>"), {"<i>": [Entry(1.0, 2.0, "best")]})
-    write(tmp_path, [table])
+    write_tables(tmp_path, [table])
     page = (tmp_path / "tables.html").read_text()
     assert "<script>" not in page
     assert "<i>" not in page
@@ -163,7 +163,7 @@ def test_names_are_escaped_on_the_page(tmp_path):
 
 def test_the_summary_counts_who_agrees_with_the_paper():
     def as_printed(setting, method):
-        printed = paper()["repair"][setting].get(tables.PAPER_NAME.get(method, ""), {})
+        printed = paper_numbers()["repair"][setting].get(tables.PAPER_NAME.get(method, ""), {})
         return {"accuracy": 0.0, **printed, "CUR": 1.0}
 
     rows = tables.summary(as_printed).rows
@@ -175,7 +175,7 @@ def test_the_summary_counts_who_agrees_with_the_paper():
 def test_tables_print(capsys):
     from rich.console import Console
 
-    show(Console(width=200), tables.table1(fake_cell))
+    show_tables(Console(width=200), tables.table1(fake_cell))
     assert "IDI-D in percent" in capsys.readouterr().out
 
 
@@ -186,7 +186,7 @@ def test_the_loss_figure_is_one_svg():
 
 
 def test_missing_values_and_zeros_are_left_out_of_a_log_scale():
-    svg = beside("<x>", ["a", "b"], {"one": [1.0, 0.0], "two": [None, 10.0]}, logarithmic=True)
+    svg = comparison_figure("<x>", ["a", "b"], {"one": [1.0, 0.0], "two": [None, 10.0]}, logarithmic=True)
     assert svg.count("<circle") == 2
     assert "&lt;x&gt;" in svg
     assert "nan" not in svg
@@ -222,7 +222,7 @@ def test_a_folder_without_a_finished_cell_is_empty(tmp_path, made, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "make", stopped)
+        patch.setattr(jobs, "repair_network", stopped)
         with pytest.raises(KeyboardInterrupt):
             bench_run.run("timing", tmp_path, Sources(), jobs.Effort())
     assert (tmp_path / "run.json").is_file()
@@ -240,7 +240,7 @@ def test_a_run_goes_on_from_another_folder(tmp_path, made, monkeypatch):
 
 def test_an_out_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "out").write_text("mine")
-    with pytest.raises(FairmendError, match=r"out: is a file; give a folder to write into \(--out\)"):
+    with pytest.raises(FairmendError, match=r"out: is a file; give a folder \(--out\)"):
         run_bench("table1", tmp_path / "out")
     assert (tmp_path / "out").read_text() == "mine"
 
@@ -251,7 +251,7 @@ def test_sigterm_ends_a_run_like_ctrl_c(tmp_path, monkeypatch):
         signal.raise_signal(signal.SIGTERM)
 
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr("fairmend.cli.bench.run", terminated)
+    monkeypatch.setattr("fairmend.bench.run.run", terminated)
     with pytest.raises(KeyboardInterrupt):
         run_bench("table1", tmp_path / "out", json_output=True)
     assert signal.getsignal(signal.SIGTERM) == before
