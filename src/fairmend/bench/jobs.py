@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from typing import Any
 
 from fairmend.bench.cells import Cell, RepairedNetwork, Store, loss_cell, repair_cell, repair_network, tester_cell
 from fairmend.bench.protocol import Setting, Sources, load_setting
+from fairmend.errors import FairmendError
 
 __all__ = [
     "QUICK",
@@ -90,17 +92,24 @@ def loss_key(setting: str, seed: int) -> str:
 
 def default_workers() -> int:
     """Return the number of cores that this process may use."""
-    from joblib import cpu_count
-
-    return int(cpu_count())
+    return int(_import_joblib().cpu_count())
 
 
 def run_jobs(jobs: Sequence[Job], store: Store, sources: Sources, effort: Effort, workers: int) -> Iterator[None]:
     """Run jobs, and yield once for each that is done; a job whose cells are on disk takes no time."""
-    from joblib import Parallel, delayed
+    joblib = _import_joblib()
+    pool = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")
+    yield from pool(joblib.delayed(_run)(job, store, sources, effort) for job in jobs)
 
-    pool = Parallel(n_jobs=workers, return_as="generator_unordered")
-    yield from pool(delayed(_run)(job, store, sources, effort) for job in jobs)
+
+def _import_joblib() -> Any:
+    try:
+        import joblib
+    except ModuleNotFoundError as error:
+        raise FairmendError(
+            "the evaluation needs the package joblib of the extra bench. Run pip install 'fairmend[bench]'"
+        ) from error
+    return joblib
 
 
 def _run_tester(setting: Setting, repaired: Callable[[], RepairedNetwork], tester: str, effort: Effort) -> Cell:

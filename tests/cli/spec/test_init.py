@@ -1,23 +1,15 @@
-"""`fairmend spec`: a stranger's data file becomes a spec that can be read, edited and used."""
+"""`fairmend spec init`: a data file gives a spec that you can read, edit and use."""
 
 import json
-import pickle
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
-import tomlkit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from fairmend.spec import Spec
-from support.cli_case import Case, run
+from support.cli_case import run
 from support.strategies import random_network
 
 ROWS = 120
@@ -53,9 +45,6 @@ def init(*more, data="people.csv", protected="sex,race", label="approved"):
 def model(inputs, path="model.onnx"):
     random_network(np.random.default_rng(0), inputs, [6]).save(path)
     return path
-
-
-# init
 
 
 def test_what_init_writes_encodes_the_data_and_says_what_comes_next(folder):
@@ -254,186 +243,6 @@ def test_whatever_the_data_holds_the_spec_that_is_written_encodes_it(tmp_path, c
     spec = Spec.load(out)
     assert len(spec.encode(frame)) == rows
     assert [f.name for f in spec.features] == [name for name in columns if name in {f.name for f in spec.features}]
-
-
-# from-sklearn
-
-
-def fitted(frame):
-    return ColumnTransformer(
-        [
-            ("numbers", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), ["age", "income"]),
-            ("texts", OneHotEncoder(drop="first"), ["sex", "race"]),
-        ]
-    ).fit(frame)
-
-
-def from_sklearn(file, *more, protected="sex,race"):
-    return run("spec", "from-sklearn", file, "--protected", protected, "--data", "people.csv", *more)
-
-
-def test_a_pipeline_saved_with_skops_gives_its_spec(folder):
-    from skops import io
-
-    transformer = fitted(people())
-    io.dump(transformer, "pipeline.skops")
-    result = from_sklearn("pipeline.skops", "--label", "approved", "--model", model(5))
-    assert result.exit_code == 0, result.output
-    spec = Spec.load("spec.toml")
-    np.testing.assert_array_equal(spec.encode(people()), transformer.transform(people()).astype(np.float32))
-    assert spec.label.positive == "yes"
-    assert "fairmend repair model.onnx" in result.output
-    assert run("spec", "check", "spec.toml", "--data", "people.csv", "--model", "model.onnx").exit_code == 0
-
-
-def test_a_pickle_is_not_opened_unless_it_is_trusted(folder):
-    class Bomb:
-        def __reduce__(self):
-            return (open, (str(folder / "boom"), "w"))
-
-    (folder / "bomb.pkl").write_bytes(pickle.dumps(Bomb()))
-    result = from_sklearn("bomb.pkl")
-    assert result.exit_code == 2
-    assert "--trust-pickle" in result.output
-    assert "skops" in result.output
-    assert not (folder / "boom").exists()
-    joblib.dump(fitted(people()), "good.joblib")
-    assert from_sklearn("good.joblib").exit_code == 2
-    assert from_sklearn("good.joblib", "--trust-pickle").exit_code == 0
-
-
-def a_function_of_mine(X):
-    return X
-
-
-def test_a_skops_file_with_other_types_is_not_loaded(folder):
-    from skops import io
-
-    io.dump(make_pipeline(FunctionTransformer(a_function_of_mine).fit(people())), "own.skops")
-    result = from_sklearn("own.skops")
-    assert result.exit_code == 2
-    assert "a_function_of_mine" in result.output
-    assert "not loaded" in result.output
-
-
-@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x05\x06" + bytes(18)])
-@pytest.mark.parametrize("name", ["bad.skops", "bad.joblib", "bad.pkl"])
-def test_a_damaged_file_is_refused(folder, name, content):
-    (folder / name).write_bytes(content)
-    result = from_sklearn(name, "--trust-pickle")
-    assert result.exit_code == 2
-    assert name in result.output
-    assert "bug" not in result.output
-
-
-def test_files_that_hold_no_pipeline(folder):
-    from skops import io
-
-    io.dump({"a": 1}, "dict.skops")
-    assert "cannot read a spec from dict" in from_sklearn("dict.skops").output
-    io.dump(MLPClassifier(), "mlp.skops")
-    assert from_sklearn("mlp.skops").exit_code == 2
-    assert "no such file" in from_sklearn("absent.skops").output
-    assert ".skops" in from_sklearn("people.csv").output
-    io.dump(fitted(people()), "pipeline.skops")
-    assert 'did you mean "race"' in from_sklearn("pipeline.skops", protected="rac").output
-    assert "which reads 9 columns" in from_sklearn("pipeline.skops", "--model", model(9)).output
-    people().assign(race="Other").to_csv("people.csv", index=False)
-    unknown = from_sklearn("pipeline.skops", "--force")
-    assert unknown.exit_code == 2
-    assert 'people.csv: feature "race", row 0: "Other" is not one of its categories' in unknown.output
-
-
-# check
-
-
-def test_check_explains_a_spec_in_words(tmp_path):
-    case = Case(tmp_path)
-    result = run("spec", "check", case.spec, "--data", case.data, "--model", case.model)
-    assert result.exit_code == 0
-    assert "Two people count as similar if they differ in nothing but age and gender." in result.output
-    assert "Every neighbourhood holds 116 people" in result.output
-    assert "All 200 rows of people.csv fit the spec." in result.output
-    assert "model.onnx reads 5 columns" in result.output
-
-
-def edited(case, name, **changes):
-    plain = tomlkit.parse(case.spec.read_text()).unwrap()
-    next(table for table in plain["feature"] if table["name"] == name).update(changes)
-    case.spec.write_text(tomlkit.dumps(plain))
-
-
-def test_neighbourhoods_that_differ_are_counted_over_the_data(tmp_path):
-    case = Case(tmp_path)
-    edited(case, "credits", tolerance=1)
-    document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--json").output)
-    assert document["neighbourhood"] == {
-        "finite": True,
-        "words": "A neighbourhood holds up to 348 people, oneself among them; near the ends of a range, fewer.",
-        "least": 232,
-        "median": 348,
-        "most": 348,
-    }
-    edited(case, "income", tolerance=0.5)
-    document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--json").output)
-    assert document["neighbourhood"]["finite"] is False
-    assert "box" in document["neighbourhood"]["words"]
-    assert document["similar"].endswith("and in income by at most 0.5 and credits by at most 1.")
-
-
-def test_data_that_does_not_fit_is_listed_with_rows(tmp_path):
-    case = Case(tmp_path)
-    frame = pd.read_csv(case.data).astype({"income": object, "credits": object})
-    frame.loc[[3, 8], "age"] = 99
-    frame.loc[4, "gender"] = "x"
-    frame.loc[5, "income"] = "lots"
-    frame.loc[6, "income"] = None
-    frame.loc[7, "credits"] = 1.5
-    frame.loc[9, "good"] = None
-    case.write(frame)
-    result = run("spec", "check", case.spec, "--data", case.data)
-    assert result.exit_code == 2
-    for words in (
-        '"age": 2 rows (3, 8), the first: 99 is outside its range',
-        '"gender": 1 row (4), the first: "x" is not one of its categories',
-        '"income": 1 row (6), the first: the value is missing',
-        '"income": 1 row (5), the first: "lots" is not a number',
-        '"credits": 1 row (7), the first: 1.5 is not a whole number',
-        '"good": 1 row (9), the first: the label is missing',
-    ):
-        assert words in result.output
-    document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--json").output)
-    assert document["data"]["fits"] is False
-    assert document["data"]["problems"][0] == {
-        "column": "age",
-        "rows": 2,
-        "first_rows": [3, 8],
-        "problem": "99 is outside its range 18 to 75; correct it or widen `range`",
-    }
-
-
-def test_missing_columns_and_labels(tmp_path):
-    case = Case(tmp_path)
-    frame = pd.read_csv(case.data)
-    case.write(frame.drop(columns=["gender"]).assign(good="no"))
-    result = run("spec", "check", case.spec, "--data", case.data)
-    assert result.exit_code == 2
-    assert 'no column "gender"' in result.output
-    assert 'the label is never "yes"' in result.output
-    case.write(frame.drop(columns=["good"]))
-    assert 'no column "good"' in run("spec", "check", case.spec, "--data", case.data).output
-
-
-def test_a_model_of_another_width_is_explained(tmp_path):
-    case = Case(tmp_path)
-    edited(case, "gender", encoding="ordinal")
-    result = run("spec", "check", case.spec, "--model", case.model)
-    assert result.exit_code == 2
-    assert 'It would fit with "gender" in 2 columns instead of 1.' in result.output.replace("\n", " ")
-    case.spec.write_text("[[feature]]\nname = 'x'\nkind = 'numbr'")
-    result = run("spec", "check", case.spec)
-    assert result.exit_code == 2
-    assert "kind must be one of" in result.output
 
 
 def test_from_data_file_to_a_checked_repair_without_the_source(folder):

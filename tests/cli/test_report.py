@@ -1,0 +1,42 @@
+"""`fairmend report` regenerates the page from its data."""
+
+import json
+
+import pytest
+
+from support.cli_case import Case, run
+
+
+@pytest.fixture
+def folder(tmp_path):
+    case = Case(tmp_path)
+    arguments = ["--spec", case.spec, "--data", case.data, "--report", tmp_path / "audit"]
+    assert run("audit", case.model, *arguments).exit_code == 1
+    return tmp_path / "audit"
+
+
+def test_the_page_is_regenerated_from_the_folder_or_from_the_file(folder):
+    page = (folder / "report.html").read_text()
+    for source in (folder, folder / "report.json"):
+        (folder / "report.html").unlink()
+        result = run("report", source)
+        assert result.exit_code == 0, result.stderr
+        assert "report.html" in result.stdout
+        assert (folder / "report.html").read_text() == page
+
+
+def test_out_names_another_file(folder, tmp_path):
+    shown = json.loads(run("report", folder, "--out", tmp_path / "page.html", "--json").stdout)
+    assert (shown["kind"], shown["report"]) == ("audit", str(tmp_path / "page.html"))
+    assert (tmp_path / "page.html").read_text() == (folder / "report.html").read_text()
+
+
+def test_the_data_is_not_overwritten_and_a_missing_folder_is_named(folder):
+    before = (folder / "report.json").read_text()
+    refused = run("report", folder, "--out", folder / "report.json")
+    assert refused.exit_code == 2
+    assert "would overwrite the report's data" in refused.stderr
+    assert (folder / "report.json").read_text() == before
+    missing = run("report", folder / "nowhere")
+    assert missing.exit_code == 2
+    assert "no such folder" in missing.stderr
