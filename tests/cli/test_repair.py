@@ -63,6 +63,13 @@ def test_repair_says_before_and_after_and_what_is_proven(case):
         assert name in shown
 
 
+def test_only_options_that_the_user_sets_reach_the_repair(case, monkeypatch):
+    seen = []
+    monkeypatch.setattr("fairmend.cli.repair.run_repair", lambda *_, options, **__: seen.append(options) or 0)
+    assert case.repair("--gap", "0", steps=7).exit_code == 0
+    assert seen == [{"method": "prof", "steps": 7, "gap": 0.0}]
+
+
 def test_result_json_holds_the_figures_and_they_are_true(case):
     assert case.repair().exit_code == 0
     result = json.loads((case.out / "result.json").read_text())

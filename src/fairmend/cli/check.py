@@ -31,8 +31,8 @@ _logger = logging.getLogger(__name__)
 def command(ctx: click.Context, /, certificate: Path, model: Path, spec_file: Path | None, json_output: bool) -> None:
     """Check a certificate independently.
 
-    CERTIFICATE is the .json file that was written for MODEL ({formats}). The checker verifies every claim again, with
-    code that fairmend does not share. Exits with 0 if the certificate is valid, 1 if it is not.
+    CERTIFICATE is the .json file that was written for MODEL ({formats}). The checker verifies every claim again
+    and shares no code with the rest of fairmend. Exits with 0 if the certificate is valid, 1 if it is not.
     """
     ctx.exit(run_check(certificate, model, spec_file, json_output=json_output))
 

@@ -138,9 +138,14 @@ def command(
         activation=activation,
         json_output=json_output,
         typed=typed_command(ctx),
-        options=options,
+        options={name: value for name, value in options.items() if name == "method" or _is_given(ctx, name)},
     )
     ctx.exit(code)
+
+
+def _is_given(ctx: click.Context, name: str) -> bool:
+    """Return whether the user set an option: the repair refuses options that its method does not use."""
+    return ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
 
 def run_repair(
