@@ -140,6 +140,7 @@ def _write_certificate(path: Path, model: Path, net: Network, spec: Spec, X: Flo
 
 
 def _show(screen: Console, result: CertifyResult, spec: Spec, rows: list[int], title: str) -> None:
+    from rich.table import Table
     from rich.text import Text
 
     from fairmend.cli.console import figures_table
@@ -156,7 +157,9 @@ def _show(screen: Console, result: CertifyResult, spec: Spec, rows: list[int], t
     if pairs:
         some = "" if len(pairs) <= _SHOWN else f", {_SHOWN} of {len(pairs):,}"
         screen.print(f"\nTreated unequally{some}:")
-    for row, pair in pairs[:_SHOWN]:
-        screen.print(Text(f"  row {row}: {pair.describe(spec)}"))
+        lines = Table.grid(padding=(0, 1))
+        for row, pair in pairs[:_SHOWN]:
+            lines.add_row(Text(f"  row {row}:"), Text(pair.describe(spec)))
+        screen.print(lines)
     for reason in dict.fromkeys(reason for reason in result.reasons if reason):
         screen.print(Text(f"UNKNOWN for {result.reasons.count(reason):,}: {reason}", style="yellow"))

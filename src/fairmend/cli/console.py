@@ -80,6 +80,7 @@ def figures_table(title: str, *columns: str, right: Sequence[str] = ()) -> Table
     """Return an empty table in the style that all commands share; the columns in `right` are aligned to the right."""
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False)
     table.caption_justify = "left"
+    table.min_width = min(len(title), 76)  # a title wider than its table would be wrapped
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left")
     return table
@@ -222,8 +223,8 @@ def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditP
         difference = f"{pair.difference[0].upper()}{pair.difference[1:]}"
         lines.add_row(Text(f"  {what} {pair.row}: {first}."), Text(f"{difference}: {second}."))
     screen.print(lines)
-    threshold = "" if outputs > 1 else f"; {_prediction(spec, outputs, 1)} if it is at least 0"
-    screen.print(Text(f"  Scores are in parentheses{threshold}. Counting starts at {what} 0.", style="dim"))
+    threshold = "" if outputs > 1 else f"; at least 0 means {_prediction(spec, outputs, 1)}"
+    screen.print(Text(f"  Scores in parentheses{threshold}. {what.capitalize()}s are numbered from 0.", style="dim"))
 
 
 def _prediction(spec: Spec, outputs: int, answer: int) -> str:
