@@ -22,7 +22,7 @@ from rich.table import Table
 
 import settings
 from fairmend.audit.neighbours import find_unequal
-from fairmend.bench.protocol import names, paper
+from fairmend.bench.protocol import paper_numbers, setting_names
 from fairmend.network import Network
 from fairmend.repair.baselines.care import care
 from fairmend.repair.baselines.flip import flip
@@ -56,7 +56,7 @@ def drop_and_loss(
 
 def paper_drop(method: str) -> float:
     means = [
-        np.mean([paper()["repair"][name][which]["IDI-D"] for name in names("single")])
+        np.mean([paper_numbers()["repair"][name][which]["IDI-D"] for name in setting_names("single")])
         for which in (method.upper(), "Original")
     ]
     return 100 * float(1 - means[0] / means[1])
@@ -67,7 +67,7 @@ def main() -> int:
     unknown = set(chosen) - set(VARIANTS)
     if unknown:
         sys.exit(f"no baseline: {', '.join(sorted(unknown))}; there are {', '.join(VARIANTS)}")
-    all_settings = [settings.setting(name) for name in names("single")]
+    all_settings = [settings.setting(name) for name in setting_names("single")]
     tasks = [(s, prepare_task(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal, HeadOptions(), 0)) for s in all_settings]
     table = Table(title="mean over the 9 settings with one protected attribute")
     for heading in ("method", "choice", "drop of IDI-D %", "paper's", "accuracy"):

@@ -24,7 +24,7 @@ def take_picture(picture: Path) -> None:
         sys.exit("Chromium not found. Install it, or set FAIRMEND_CHROMIUM to its path")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         out = Path(folder) / "fairmend-demo"
-        run_demo(out, command="fairmend demo")
+        run_demo(out, typed="fairmend demo")
         chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
         page = chromium.new_page(viewport={"width": WIDTH, "height": 1000}, color_scheme="light")
         page.goto((out / "report.html").as_uri())

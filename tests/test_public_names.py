@@ -1,34 +1,172 @@
-"""The public surface: what is there, what it costs to import, and what it says about what is not there."""
+"""The public surface: every name with its signature, what it costs to import, and what is said about other names."""
 
+import contextlib
+import functools
+import importlib
+import inspect
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fairmend
+import fairmend.datasets
+import fairmend.report
+import fairmend.sklearn
 
-NAMES = {
-    "FairmendError",
-    "Feature",
-    "Label",
-    "Network",
-    "RepairResult",
-    "Spec",
-    "__version__",
-    "load_network",
-    "repair",
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
+
+# Every public name with its parameters: those with a default end in "=", keyword-only ones follow "*". Adding an
+# optional parameter changes a line here; anything else breaks the code of users.
+FUNCTIONS = {
+    "fairmend.audit": "net spec X= samples= seed= * per_row= pairs= progress= witnesses=",
+    "fairmend.certify": "net spec X engine= * time_limit= seed= progress=",
+    "fairmend.check": "certificate model spec=",
+    "fairmend.export_vnnlib": "net spec X out * rows= timeout= most_boxes=",
+    "fairmend.load_network": "source activation=",
+    "fairmend.repair": "net spec X_repair X_cal y_cal method= seed= * features= steps= learning_rate= fairness_weight= "
+    "label_weight= reference= bounds= batch_size= patience= margin= delta_limit= solver= search= time_limit= gap= "
+    "cover_inference= pairs= progress=",
+    "fairmend.search": "net spec X method= seed= * seeds= local_steps= global_steps= progress=",
+    "fairmend.datasets.load": "name data_dir= download=",
+    "fairmend.datasets.train_biased": "dataset seed= * hidden= epochs= progress=",
+    "fairmend.report.audit_report": "found network spec data= y= * title= seed= command=",
+    "fairmend.report.load_report": "path",
+    "fairmend.report.repair_report": "result spec original X_repair data y= * held_out= title= seed= command= check=",
 }
+CONSTRUCTORS = {
+    "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing=",
+    "fairmend.Label": "column positive",
+    "fairmend.Network": "affines activations closing= names=",
+    "fairmend.Spec": "features label=",
+    "fairmend.sklearn.FairRepairClassifier": "estimator= * spec= protected= method= repair_rows= calibration_rows= "
+    "repair_options= random_state=",
+}
+# Classes that users read and do not construct, with the attributes that are documented.
+ATTRIBUTES = {
+    "fairmend.AuditResult": "idi_rate count pairs total exact sampled interval evaluations seconds as_dict",
+    "fairmend.CertifyResult": "verdicts unfair_rate witnesses reasons engine seconds counts as_dict",
+    "fairmend.CheckResult": "valid reasons claim regions covers_inference least_margin seconds as_dict",
+    "fairmend.RepairResult": "network certificate objective history warnings method proven regions candidates seconds",
+    "fairmend.SearchResult": "idis count others method seeds starts calls exact seconds as_dict",
+    "fairmend.Network": "logits predict probabilities save inputs outputs depth dtype",
+    "fairmend.Spec": "load save from_data from_sklearn from_dict to_dict encode decode labels features label protected",
+    "fairmend.Verdict": "FAIR UNFAIR UNKNOWN",
+    "fairmend.datasets.Dataset": "X_train y_train X_test y_test columns bounds ranges spec",
+    "fairmend.report.Report": "document html save save_data",
+    "fairmend.sklearn.FairRepairClassifier": "fit predict predict_proba score get_params set_params",
+}
+OTHERS = {
+    "fairmend.FairmendError",
+    "fairmend.__version__",
+    "fairmend.datasets.NAMES",
+    "fairmend.sklearn.InputError",
+    "fairmend.sklearn.RepairWarning",
+}
+DEFAULTS = {
+    "fairmend.audit": {"X": None, "samples": 100_000, "seed": 0},
+    "fairmend.certify": {"engine": "auto"},
+    "fairmend.repair": {"method": "auto", "seed": 0, "margin": 1e-6, "solver": "highs"},
+    "fairmend.search": {"method": "adf", "seed": 0, "seeds": 1000, "local_steps": 1000},
+    "fairmend.load_network": {"activation": "relu"},
+    "fairmend.Feature": {"protected": False, "tolerance": 0.0, "encoding": "ordinal"},
+}
+RENAMED = {
+    "AuditReport": "AuditResult",
+    "CertifyReport": "CertifyResult",
+    "CheckReport": "CheckResult",
+    "SearchReport": "SearchResult",
+}
+
+
+def resolve(name):
+    """Return the object of a dotted name: attributes of the shortest prefix that is a module and has them."""
+    parts = name.split(".")
+    for length in range(1, len(parts) + 1):
+        with contextlib.suppress(AttributeError, ModuleNotFoundError):
+            return functools.reduce(getattr, parts[length:], importlib.import_module(".".join(parts[:length])))
+    raise AttributeError(f"there is no {name}")
+
+
+def parameters(function):
+    """Return the parameters of a function in the notation of FUNCTIONS."""
+    shown, keywords = [], False
+    for parameter in inspect.signature(function).parameters.values():
+        assert parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD), parameter
+        if parameter.kind is parameter.KEYWORD_ONLY and not keywords:
+            keywords = True
+            shown.append("*")
+        shown.append(parameter.name + ("" if parameter.default is parameter.empty else "="))
+    return " ".join(shown)
+
+
+def mentioned(page):
+    """Return the dotted names of fairmend on a page, and the names that its code imports."""
+    text = page.read_text()
+    names = set(re.findall(r"(?<![\w./-])fairmend(?:_check)?(?:\.\w+)+(?![\w/-])", text)) - {"fairmend.toml"}
+    for module, imported in re.findall(r"from (fairmend[\w.]*) import \(?([\w, ]+)", text):
+        names |= {f"{module}.{name.strip()}" for name in imported.split(",") if name.strip()}
+    return names
 
 
 def run_python(code):
     return subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
 
 
-def test_public_names_are_all_there():
-    assert set(fairmend.__all__) >= NAMES
-    for name in fairmend.__all__:
-        assert getattr(fairmend, name) is not None
+@pytest.mark.parametrize("name", sorted(FUNCTIONS | CONSTRUCTORS))
+def test_a_signature_is_kept(name):
+    assert parameters(resolve(name)) == (FUNCTIONS | CONSTRUCTORS)[name]
+
+
+@pytest.mark.parametrize("name", sorted(DEFAULTS))
+def test_documented_defaults_are_kept(name):
+    found = inspect.signature(resolve(name)).parameters
+    assert {key: found[key].default for key in DEFAULTS[name]} == DEFAULTS[name]
+
+
+@pytest.mark.parametrize("name", sorted(ATTRIBUTES))
+def test_documented_attributes_are_kept(name):
+    found = resolve(name)
+    fields = set(getattr(found, "__dataclass_fields__", ())) | set(getattr(found, "__annotations__", ()))
+    assert [part for part in ATTRIBUTES[name].split() if part not in fields and not hasattr(found, part)] == []
+
+
+@pytest.mark.parametrize("module", ["fairmend", "fairmend.datasets", "fairmend.report", "fairmend.sklearn"])
+def test_every_public_name_is_listed_here_and_exists(module):
+    listed = {*FUNCTIONS, *CONSTRUCTORS, *ATTRIBUTES, *OTHERS}
+    exported = {f"{module}.{name}" for name in importlib.import_module(module).__all__}
+    assert exported == {name for name in listed if name.rpartition(".")[0] == module}
+    for name in exported:
+        assert resolve(name) is not None
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED.items())
+def test_an_old_name_still_works_with_a_deprecation_warning(old, new):
+    with pytest.warns(DeprecationWarning, match=f"fairmend.{old} is now called fairmend.{new}"):
+        assert getattr(fairmend, old) is getattr(fairmend, new)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_name_on_a_page_exists(page):
+    for name in sorted(mentioned(page)):
+        assert resolve(name) is not None
+
+
+def test_the_pages_mention_names_at_all():
+    assert len({name for page in PAGES for name in mentioned(page)}) > 20
+
+
+def test_a_lost_name_is_found_on_a_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("Call `fairmend.mend(net)`.\n\n```python\nfrom fairmend.report import draw, load_report\n```\n")
+    assert mentioned(page) >= {"fairmend.mend", "fairmend.report.draw", "fairmend.report.load_report"}
+    for name in ("fairmend.mend", "fairmend.report.draw"):
+        with pytest.raises(AttributeError):
+            resolve(name)
 
 
 def test_dir_is_the_public_surface():

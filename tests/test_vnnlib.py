@@ -293,7 +293,7 @@ def test_the_command_writes_the_same_rows_as_certify_decides(tmp_path):
     )
     text = run("export-vnnlib", *arguments[:-1], "--out", case.out, "--most-boxes", 4)
     assert text.exit_code == 0
-    assert "7 problems in " in text.stdout
+    assert "7 properties in " in text.stdout
     assert "relaxed (age)" in text.stdout
 
 

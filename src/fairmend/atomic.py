@@ -1,4 +1,4 @@
-"""Replace a file or the files of a folder completely, or not at all."""
+"""Write a file, or the files of a folder, completely or not at all."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from pathlib import Path
 
 from fairmend.errors import FairmendError
 
+__all__ = ["check_folder", "staged_folder", "write_atomically"]
+
 _logger = logging.getLogger(__name__)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write to a temporary file in the same folder, then rename it over `path`."""
-    target = Path(os.path.realpath(path))  # a link keeps pointing where it did
+    """Write to a temporary file in the same folder, then rename it to `path`."""
+    target = Path(os.path.realpath(path))  # a symbolic link stays a link
     if target.is_dir():
-        raise FairmendError(f"{path}: is a directory; give the name of a file in it")
+        raise FairmendError(f"{path}: is a folder; give the name of a file")
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     try:
         try:
@@ -38,24 +40,26 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def check_folder(out: Path, names: Sequence[str], inputs: Iterable[Path] = (), option: str = "--out") -> None:
-    """Refuse, before the long work, a folder in which files of these names could not be written.
+    """Raise `FairmendError` if files of these names cannot be written into a folder; call it before the long work.
 
-    `inputs` are files that must not be overwritten; `option` is where the user named the folder.
+    `inputs` are files that must not be overwritten; `option` is the option that names the folder.
     """
     if os.path.lexists(out) and not out.is_dir():
-        raise FairmendError(f"{out}: is a file; give a folder to write into ({option})")
-    ground = _ground(out)
-    if not ground.is_dir():
-        raise FairmendError(f"{out}: {ground} is not a folder; choose another {option}")
+        raise FairmendError(f"{out}: is a file; give a folder ({option})")
+    parent = _nearest_folder(out)
+    if not parent.is_dir():
+        raise FairmendError(f"{out}: {parent} is not a folder; choose another {option}")
     for name in names:
         target = out / name
         if target.is_dir():
-            raise FairmendError(f"{target}: is a folder, but a file of that name is to be written; move it")
+            raise FairmendError(
+                f"{target}: is a folder, but a file of this name has to be written; move the folder away"
+            )
         for source in inputs:
             if target.exists() and source.exists() and target.samefile(source):
                 raise FairmendError(f"{target}: would overwrite an input file; choose another {option}")
     try:
-        probe = _make_stage(ground)
+        probe = _make_stage(parent)
         probe.rmdir()
     except OSError as error:
         reason = error.strerror or error
@@ -64,10 +68,10 @@ def check_folder(out: Path, names: Sequence[str], inputs: Iterable[Path] = (), o
 
 @contextmanager
 def staged_folder(out: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `out`; what was written there moves into `out` when all went well."""
+    """Yield an empty folder; on success its files move into `out`, and on an error they are deleted."""
     stage: Path | None = None
     try:
-        stage = _make_stage(_ground(out))
+        stage = _make_stage(_nearest_folder(out))
         yield stage
         with _uninterrupted():
             _move(stage, out)
@@ -79,19 +83,19 @@ def staged_folder(out: Path) -> Iterator[Path]:
             shutil.rmtree(stage, ignore_errors=True)
 
 
-def _ground(out: Path) -> Path:
-    """The folder itself where it exists, else the nearest one above it that does."""
+def _nearest_folder(out: Path) -> Path:
+    """Return the folder, or its nearest parent that exists."""
     return next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
 
 
-def _make_stage(ground: Path) -> Path:
-    stage = ground / f".fairmend-{secrets.token_hex(8)}"
+def _make_stage(parent: Path) -> Path:
+    stage = parent / f".fairmend-{secrets.token_hex(8)}"
     stage.mkdir()
     return stage
 
 
 def _move(stage: Path, out: Path) -> None:
-    """One rename for a new folder; file by file into an existing one, whose other files stay."""
+    """Rename the stage to a new folder, or move its files into an existing folder, whose other files stay."""
     if not out.exists():
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
         os.rename(stage, out)
@@ -102,7 +106,7 @@ def _move(stage: Path, out: Path) -> None:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait, so that files that belong together arrive together."""
+    """Ignore Ctrl-C for a moment, so that files that belong together arrive together."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -39,14 +39,14 @@ def document(case, *more, **options):
 
 
 def indifferent():
-    """A network that looks at income only."""
+    """Return a network that reads only income."""
     weight = np.zeros((1, small_spec().width), np.float32)
     weight[0, 3] = 1
     return Network([Affine(weight, np.zeros(1, np.float32))], [])
 
 
 def narrow():
-    """A network of another width than the spec's."""
+    """Return a network that reads fewer columns than the spec describes."""
     return Network([Affine(np.ones((1, 3), np.float32), np.ones(1, np.float32))], [])
 
 
@@ -73,7 +73,7 @@ def test_nobody_unequal_is_exit_0(case):
     indifferent().save(case.model)
     result = audit(case)
     assert result.exit_code == 0, result.stderr
-    assert re.search(rf"Their share +{percent(0)} *\n", result.stdout)
+    assert re.search(rf"Share treated unequally +{percent(0)} *\n", result.stdout)
     assert "instead of" not in result.stdout
 
 
@@ -102,7 +102,7 @@ def test_without_data_the_input_space_is_sampled(case):
     assert shown["utility"] is None
     text = audit(case, "--samples", "2000", data=False)
     assert "IDI-S" in text.stdout
-    assert "95 % interval" in text.stdout
+    assert "95 % confidence interval" in text.stdout
 
 
 def test_a_continuous_protected_feature_is_sampled_and_that_is_said(case):
@@ -110,7 +110,7 @@ def test_a_continuous_protected_feature_is_sampled_and_that_is_said(case):
     result = audit(case)
     assert result.exit_code == 1, result.stderr
     assert "at least" in result.stdout
-    assert "random ones" in result.stdout
+    assert "Only random counterfactuals were tried" in " ".join(result.stdout.split())
 
 
 def test_parquet_gives_the_same_as_csv(case):

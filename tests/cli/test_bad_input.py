@@ -179,7 +179,7 @@ def test_out_with_a_folder_in_the_way(case, untouched):
 
 
 def test_the_folder_is_checked_before_the_long_work(case, untouched, monkeypatch):
-    monkeypatch.setattr(command, "load_model", lambda *_: pytest.fail("the long work began"))
+    monkeypatch.setattr("fairmend.cli.inputs.load_model", lambda *_: pytest.fail("the long work began"))
     untouched("is a file", out=case.data)
 
 
@@ -190,7 +190,7 @@ def test_a_disk_that_fills_up_while_writing_leaves_nothing(case, monkeypatch):
     case.out.mkdir()
     (case.out / "model.onnx").write_text("old")
     before = case.listing()
-    monkeypatch.setattr(command, "write_json", full)
+    monkeypatch.setattr("fairmend.tables.write_json", full)
     refused(case, case.repair(), "result.json", "No space left on device")
     assert case.listing() == before
 
@@ -200,7 +200,7 @@ def test_an_interrupt_while_writing_leaves_nothing(case, monkeypatch):
         raise KeyboardInterrupt
 
     before = case.listing()
-    monkeypatch.setattr(command, "write_json", interrupted)
+    monkeypatch.setattr("fairmend.tables.write_json", interrupted)
     result = case.repair()
     assert (result.exit_code, result.stdout) == (130, "")
     assert "interrupted; nothing was written" in result.stderr

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
+from fairmend.audit.unequal import find_unequal
 
-from fairmend.audit.neighbours import find_unequal
 from fairmend.network import Affine, Network
 from fairmend.spec import Feature, Spec
 from support.cli_case import Case, run, small_network, small_people, small_spec
@@ -61,7 +61,7 @@ def test_undecided_exits_2_and_says_why(case):
     net.save(case.model)
     result = certify(case, "--rows", 3)
     assert result.exit_code == 2
-    assert "Unknown for 3: no witness was found, but the margin is within rounding" in " ".join(result.stdout.split())
+    assert "UNKNOWN for 3: no neighbour is answered differently, but rounding" in " ".join(result.stdout.split())
 
 
 @pytest.mark.parametrize("engine", ["auto", "enumerate", "branch", "milp"])

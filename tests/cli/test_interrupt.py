@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import fairmend.cli.bench as bench
+import fairmend.bench.run as bench
 from fairmend.spec import Feature, Spec
 from support.cli_case import Case, run
 from support.strategies import random_network
@@ -70,5 +70,5 @@ def test_bench_says_how_to_resume(tmp_path, monkeypatch):
     monkeypatch.setattr(bench, "run", stopped)
     result = run("bench", "table1", "--out", tmp_path / "out")
     assert result.exit_code == 130
-    assert "go on with --resume" in result.stderr
+    assert "continue with --resume" in result.stderr
     assert "nothing was written" not in result.stderr

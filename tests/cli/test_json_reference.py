@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import fairmend.cli.bench as bench
+import fairmend.bench.run as bench
 from fairmend.bench.run import Results
 from fairmend.bench.tables import Entry, Table
 from fairmend.cli.config import commands_of
@@ -41,7 +41,7 @@ def benched(case, patch):
 
 def demoed(case, patch):
     shown = []
-    patch.setattr("fairmend.cli.demo.show_json", shown.append)
+    patch.setattr("fairmend.cli.console.show_json", shown.append)
     run_demo(case.out, json_output=True, rows=1000, epochs=8, repair_rows=20, calibration_rows=80)
     from fairmend.tables import to_json
 

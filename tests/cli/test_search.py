@@ -51,7 +51,7 @@ def test_nobody_found_is_exit_0_and_no_proof(case):
     Network([Affine(weight, np.zeros(1, np.float32))], []).save(case.model)
     result = search(case)
     assert result.exit_code == 0, result.stderr
-    assert "proves nothing" in result.stdout
+    assert "The tester found nothing. This is no proof" in result.stdout
 
 
 def test_everybody_found_is_written_with_a_neighbour(case):

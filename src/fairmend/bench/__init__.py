@@ -1,1 +1,1 @@
-"""The paper's evaluation from one command: its tables with its numbers beside ours."""
+"""The evaluation of the paper: its tables, with its numbers beside ours. Needs the extra "bench"."""

@@ -1,4 +1,4 @@
-"""Cells of the tables: each is computed once, and on disk as soon as it is."""
+"""Cells of the tables: each is computed once and written to disk at once."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from fairmend.bench.protocol import Setting
 from fairmend.evaluate.utility import utility
 from fairmend.network import Network
 
-_logger = logging.getLogger(__name__)
-
 if TYPE_CHECKING:
     from fairmend.repair.result import RepairResult
 
+__all__ = ["Cell", "RepairedNetwork", "Store", "loss_cell", "repair_cell", "repair_network", "tester_cell"]
+
+_logger = logging.getLogger(__name__)
+
 Cell = dict[str, Any]
-MOST_POINTS = 40_000_000
+_MOST_POINTS = 40_000_000  # inputs that IDI-S may evaluate
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,11 @@ class Store:
     folder: Path
 
     def path(self, key: str) -> Path:
-        """Where the cell of that name is, or will be."""
+        """Return the file of a cell."""
         return self.folder / f"{key}.json"
 
     def get(self, key: str, compute: Callable[[], Cell]) -> Cell:
-        """The cell of that name, computed if it is not there yet."""
+        """Return a cell; compute and write it if it does not exist."""
         path = self.path(key)
         if path.is_file():
             return self.read(key)
@@ -49,35 +51,35 @@ class Store:
         return cell
 
     def read(self, key: str) -> Cell:
-        """A cell that is there."""
+        """Return a cell that exists."""
         found: Cell = json.loads(self.path(key).read_text())
         return found
 
 
 @dataclass(frozen=True)
-class Made:
-    """The network a method made, what its repair says of itself, and the seconds it took."""
+class RepairedNetwork:
+    """The network that a method returns, with the seconds, the objective and the certificate of the repair."""
 
     network: Network
     seconds: float = 0.0
     objective: float | None = None
     certificate: str = "none"
-    """For whom the checker finds it valid: "everyone", "97 of 100"; else "none" or "INVALID"."""
+    """Whom the valid certificate covers: "everyone" or "97 of 100" repair inputs; otherwise "none" or "INVALID"."""
 
 
-def make(setting: Setting, method: str, seed: int = 0) -> Made:
-    """Repair with a method; "original" leaves the network as it is."""
+def repair_network(setting: Setting, method: str, seed: int = 0) -> RepairedNetwork:
+    """Repair the network of a setting; the method "original" returns it unchanged."""
     if method == "original":
-        return Made(setting.network)
+        return RepairedNetwork(setting.network)
     from fairmend.repair.run import repair
 
     started = time.perf_counter()
     result = repair(setting.network, setting.spec, setting.X_repair, setting.X_cal, setting.y_cal, method, seed)
     seconds = time.perf_counter() - started
-    return Made(result.network, seconds, result.objective, _checked(result))
+    return RepairedNetwork(result.network, seconds, result.objective, _check_certificate(result))
 
 
-def _checked(result: RepairResult) -> str:
+def _check_certificate(result: RepairResult) -> str:
     if result.certificate is None:
         return "none"
     from fairmend import check
@@ -92,12 +94,12 @@ def _checked(result: RepairResult) -> str:
     return f"{regions} of {result.regions}" if regions else "everyone"
 
 
-def repair_cell(setting: Setting, made: Made, samples: int) -> Cell:
-    """Everything the tables show of a repaired network; rates in percent."""
-    network = made.network
+def repair_cell(setting: Setting, repaired: RepairedNetwork, samples: int) -> Cell:
+    """Return all figures of a repaired network; rates in percent."""
+    network = repaired.network
     figures = utility(network, setting.dataset.X_test, setting.dataset.y_test)
     size = int(setting.spec.neighbourhood_sizes(setting.X_repair[:1])[0])
-    uniform = setting.uniform(min(samples, max(1000, MOST_POINTS // size)))
+    uniform = setting.uniform(min(samples, max(1000, _MOST_POINTS // size)))
     return {
         "CUR": 100 * find_unequal(network, setting.spec, setting.X_repair).rate,
         "IDI-D": 100 * find_unequal(network, setting.spec, setting.everyone).rate,
@@ -106,22 +108,22 @@ def repair_cell(setting: Setting, made: Made, samples: int) -> Cell:
         "balanced": 100 * figures.balanced_accuracy,
         "AUC": figures.auc,
         "positive": None if figures.positive_rate is None else 100 * figures.positive_rate,
-        "seconds": made.seconds,
-        "objective": made.objective,
-        "certificate": made.certificate,
+        "seconds": repaired.seconds,
+        "objective": repaired.objective,
+        "certificate": repaired.certificate,
     }
 
 
-def tester_cell(setting: Setting, made: Made, tester: str, seeds: int, local_steps: int) -> Cell:
-    """How many IDIs a tester finds on the network that a method made."""
+def tester_cell(setting: Setting, repaired: RepairedNetwork, tester: str, seeds: int, local_steps: int) -> Cell:
+    """Return how many IDIs a tester finds on a repaired network."""
     from fairmend.search.run import search
 
-    report = search(made.network, setting.spec, setting.everyone, tester, 0, seeds=seeds, local_steps=local_steps)
-    return {"count": report.count, "calls": report.calls, "seconds": report.seconds}
+    result = search(repaired.network, setting.spec, setting.everyone, tester, 0, seeds=seeds, local_steps=local_steps)
+    return {"count": result.count, "calls": result.calls, "seconds": result.seconds}
 
 
 def loss_cell(setting: Setting) -> Cell:
-    """The two losses of step 1, step by step."""
+    """Return the two losses of step 1 after each step."""
     from fairmend.repair.calibrate import calibrate
 
     regions = setting.spec.regions(setting.X_repair)

@@ -1,4 +1,4 @@
-"""Figures as SVG text: losses as lines with a band around them, two methods as dots beside each other."""
+"""Figures as SVG text: losses over the steps, and values of two methods beside each other."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["comparison_figure", "loss_figure"]
+
 WIDTH, HEIGHT, LEFT, BOTTOM = 420, 240, 56, 28
 COLOURS = ("#0969da", "#bc4c00")
 
 
 def loss_figure(title: str, curves: Mapping[str, NDArray[np.float64]]) -> str:
-    """Mean and standard deviation of each loss over runs: curves ``(runs, steps)``."""
+    """Return the mean of each loss over runs as a line, with a band of one standard deviation; curves (runs, steps)."""
     top = max(float((c.mean(0) + c.std(0)).max()) for c in curves.values()) * 1.05 or 1.0
     steps = max(c.shape[1] for c in curves.values())
 
@@ -51,12 +53,12 @@ def _axes(top: float, steps: int) -> list[str]:
     return [line, *labels]
 
 
-def beside(
+def comparison_figure(
     title: str, labels: Sequence[str], series: Mapping[str, Sequence[float | None]], *, logarithmic: bool = False
 ) -> str:
-    """Values for each label, as dots on one vertical line; what is missing, or 0 on a log scale, is left out."""
+    """Return the values of each label as dots on a vertical line, without missing values and zeros on a log scale."""
     width, floor = LEFT + 30 * len(labels) + 8, HEIGHT - BOTTOM
-    height = HEIGHT + 80  # the labels stand upright
+    height = HEIGHT + 80  # room for the rotated labels
     known = [v for values in series.values() for v in values if v is not None and (v > 0 or not logarithmic)]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
     if logarithmic:
@@ -68,7 +70,7 @@ def beside(
         return float(floor - (at - low) / ((high - low) or 1.0) * (floor - 32))
 
     ends = (10**low, 10**high) if logarithmic else (low, high)
-    scale = " (log scale; 0 is left out)" if logarithmic else ""
+    scale = " (log scale; zeros are left out)" if logarithmic else ""
     parts = [f'<text x="{LEFT}" y="14" font-size="13">{escape(title)}{scale}</text>']
     parts.append(f'<path d="M{LEFT} 24V{floor}H{width - 8}" fill="none" stroke="currentColor" opacity=".5"/>')
     for end, y in zip(ends, (floor, 32), strict=True):
@@ -79,11 +81,11 @@ def beside(
         parts.append(f'<text x="{x}" y="{floor + 14}" font-size="10" {turned}>{escape(label)}</text>')
         values = [values[number] for values in series.values()]
         heights = [None if v is None or (logarithmic and v <= 0) else place(v) for v in values]
-        seen = [h for h in heights if h is not None]
-        if len(seen) > 1:
-            parts.append(f'<path d="M{x} {min(seen):.1f}V{max(seen):.1f}" stroke="currentColor" opacity=".35"/>')
+        drawn = [h for h in heights if h is not None]
+        if len(drawn) > 1:
+            parts.append(f'<path d="M{x} {min(drawn):.1f}V{max(drawn):.1f}" stroke="currentColor" opacity=".35"/>')
         for place_in_turn, (colour, h) in enumerate(zip(COLOURS, heights, strict=False)):
-            if h is not None:  # a dot, and rings around it: equal values stay visible
+            if h is not None:  # a dot with a ring around it, so that equal values stay visible
                 inside = (
                     f'fill="{colour}"' if not place_in_turn else f'fill="none" stroke="{colour}" stroke-width="1.5"'
                 )

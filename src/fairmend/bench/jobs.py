@@ -1,20 +1,33 @@
-"""The work behind the tables, cut into jobs that run side by side; each leaves its cells on disk."""
+"""The work behind the tables as jobs that run in parallel; each job writes its cells to disk."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from typing import Any
 
-from joblib import Parallel, delayed
-
-from fairmend.bench.cells import Cell, Made, Store, loss_cell, make, repair_cell, tester_cell
+from fairmend.bench.cells import Cell, RepairedNetwork, Store, loss_cell, repair_cell, repair_network, tester_cell
 from fairmend.bench.protocol import Setting, Sources, load_setting
+from fairmend.errors import FairmendError
+
+__all__ = [
+    "QUICK",
+    "Effort",
+    "Job",
+    "LossJob",
+    "RepairJob",
+    "default_workers",
+    "loss_key",
+    "repair_key",
+    "run_jobs",
+    "tester_key",
+]
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much work a run does."""
+    """The amount of work of a run."""
 
     samples: int = 100_000
     seeds: int = 1000
@@ -27,7 +40,7 @@ QUICK = Effort(samples=10_000, seeds=200, local_steps=100, loss_runs=1)
 
 @dataclass(frozen=True)
 class RepairJob:
-    """Make one network, measure it where the tables show it, and let testers loose on it."""
+    """Repair one network, measure it if a table shows it, and run testers on it."""
 
     setting: str
     method: str
@@ -35,26 +48,26 @@ class RepairJob:
     testers: tuple[str, ...] = ()
 
     def run(self, store: Store, sources: Sources, effort: Effort) -> None:
-        """Fill the cells that are missing."""
+        """Compute the cells that are missing."""
         setting = _setting(self.setting, sources)
-        made = lru_cache(1)(lambda: make(setting, self.method))
+        repaired = lru_cache(1)(lambda: repair_network(setting, self.method))
         if self.measured:
             key = repair_key(self.setting, self.method)
-            store.get(key, lambda: repair_cell(setting, made(), effort.samples))
+            store.get(key, lambda: repair_cell(setting, repaired(), effort.samples))
         for tester in self.testers:
             key = tester_key(self.setting, self.method, tester)
-            store.get(key, partial(_tested, setting, made, tester, effort))
+            store.get(key, partial(_run_tester, setting, repaired, tester, effort))
 
 
 @dataclass(frozen=True)
 class LossJob:
-    """Step 1 on sets drawn with one seed."""
+    """Run step 1 on sets drawn with one seed."""
 
     setting: str
     seed: int
 
     def run(self, store: Store, sources: Sources, effort: Effort) -> None:
-        """Fill the cell if it is missing."""
+        """Compute the cell if it is missing."""
         drawn = replace(sources, splits=None, seed=self.seed)
         store.get(loss_key(self.setting, self.seed), lambda: loss_cell(load_setting(self.setting, drawn)))
 
@@ -63,28 +76,44 @@ Job = RepairJob | LossJob
 
 
 def repair_key(setting: str, method: str) -> str:
-    """The name of a repair cell."""
+    """Return the name of a repair cell."""
     return f"repair/{setting}/{method}"
 
 
 def tester_key(setting: str, method: str, tester: str) -> str:
-    """The name of a tester cell."""
+    """Return the name of a tester cell."""
     return f"testers/{setting}/{method}/{tester}"
 
 
 def loss_key(setting: str, seed: int) -> str:
-    """The name of a cell with losses."""
+    """Return the name of a cell with losses."""
     return f"losses/{setting}/{seed}"
 
 
+def default_workers() -> int:
+    """Return the number of cores that this process may use."""
+    return int(_import_joblib().cpu_count())
+
+
 def run_jobs(jobs: Sequence[Job], store: Store, sources: Sources, effort: Effort, workers: int) -> Iterator[None]:
-    """Run jobs, yielding once for each that is done; a job whose cells are on disk costs nothing."""
-    pool = Parallel(n_jobs=workers, return_as="generator_unordered")
-    yield from pool(delayed(_run)(job, store, sources, effort) for job in jobs)
+    """Run jobs, and yield once for each that is done; a job whose cells are on disk takes no time."""
+    joblib = _import_joblib()
+    pool = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")
+    yield from pool(joblib.delayed(_run)(job, store, sources, effort) for job in jobs)
 
 
-def _tested(setting: Setting, made: Callable[[], Made], tester: str, effort: Effort) -> Cell:
-    return tester_cell(setting, made(), tester, effort.seeds, effort.local_steps)
+def _import_joblib() -> Any:
+    try:
+        import joblib
+    except ModuleNotFoundError as error:
+        raise FairmendError(
+            "the evaluation needs the package joblib of the extra bench. Run pip install 'fairmend[bench]'"
+        ) from error
+    return joblib
+
+
+def _run_tester(setting: Setting, repaired: Callable[[], RepairedNetwork], tester: str, effort: Effort) -> Cell:
+    return tester_cell(setting, repaired(), tester, effort.seeds, effort.local_steps)
 
 
 def _run(job: Job, store: Store, sources: Sources, effort: Effort) -> None:

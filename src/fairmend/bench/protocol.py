@@ -1,4 +1,4 @@
-"""The 22 settings of the paper's evaluation: a network, who counts as similar, and the sets a repair is given."""
+"""The 22 settings of the paper's evaluation: a network, a spec, and the inputs of a repair."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network, load_network
 from fairmend.spec import Spec
 
+__all__ = ["Setting", "Sources", "load_setting", "paper_numbers", "setting_names"]
+
 MODELS = {"adult": "AC1", "compas": "compas1", "german": "GC1", "bank": "BM0"}
 COLUMNS = {
     "compas": {"sex": "Female", "race": "Race", "age": "Age"},
@@ -31,11 +33,11 @@ CALIBRATION_ROWS = {"adult": 500, "compas": 500, "german": 100, "bank": 500}
 
 @dataclass(frozen=True)
 class Sources:
-    """Where data, networks and sets come from.
+    """Folders of the data, the networks and the sets.
 
-    ``data`` is a folder of raw files (else as `fairmend.datasets.load` finds them); ``models`` one of state dicts
-    (else networks of the paper's sizes are trained); ``splits`` one of the paper's own repair and calibration sets,
-    without which they are drawn with ``seed``.
+    models  state dicts; without it, networks of the paper's sizes are trained
+    data    raw files of the data sets; without it, `fairmend.datasets.load` finds them
+    splits  the paper's repair and calibration sets; without it, they are drawn with `seed`
     """
 
     models: Path | None = None
@@ -58,25 +60,25 @@ class Setting:
 
     @property
     def everyone(self) -> FloatArray:
-        """All rows of the data set, on which IDI-D is counted."""
+        """All rows of the data set, for IDI-D."""
         return np.concatenate([self.dataset.X_train, self.dataset.X_test])
 
     def uniform(self, count: int, seed: int = 2025) -> FloatArray:
-        """Samples of the published input space, on which IDI-S is counted."""
+        """Return samples of the published input space (count, features), for IDI-S."""
         low, high = self.dataset.bounds.astype(int).T
         return np.random.default_rng(seed).integers(low, high + 1, (count, len(low))).astype(np.float32)
 
 
 @cache
-def paper() -> dict[str, Any]:
-    """The paper's numbers: ``repair`` (CUR, IDI-D, IDI-S), ``accuracy`` and ``testers``, by setting and method."""
+def paper_numbers() -> dict[str, Any]:
+    """Return the paper's numbers: "repair" (CUR, IDI-D, IDI-S), "accuracy" and "testers", by setting and method."""
     content: dict[str, Any] = json.loads(resources.files("fairmend.bench").joinpath("paper.json").read_text())
     return content
 
 
-def names(kind: str = "all") -> list[str]:
-    """The settings in the paper's order; ``kind`` is "single", "multi", "relaxed", "strict" or "all"."""
-    every = list(paper()["repair"])
+def setting_names(kind: str = "all") -> list[str]:
+    """Return the settings in the paper's order; `kind` is "single", "multi", "relaxed", "strict" or "all"."""
+    every = list(paper_numbers()["repair"])
     relaxed = [name for name in every if name.count("-") == 2]
     multi = [name for name in every if "+" in name]
     strict = [name for name in every if name not in relaxed]
@@ -85,9 +87,9 @@ def names(kind: str = "all") -> list[str]:
 
 
 def load_setting(name: str, sources: Sources) -> Setting:
-    """Read one setting."""
-    if name not in paper()["repair"]:
-        raise FairmendError(f"unknown setting {name!r}; there are {', '.join(names())}")
+    """Load one setting."""
+    if name not in paper_numbers()["repair"]:
+        raise FairmendError(f"unknown setting {name!r}; there are {', '.join(setting_names())}")
     dataset_name, attributes, *tolerance = name.split("-")
     dataset = _dataset(dataset_name, sources.data)
     protected = [COLUMNS[dataset_name][attribute] for attribute in attributes.split("+")]
@@ -100,7 +102,9 @@ def load_setting(name: str, sources: Sources) -> Setting:
     else:
         path = sources.splits / f"{name}.npz"
         if not path.is_file():
-            raise FairmendError(f"{path}: no such file; give the folder of the paper's sets, or none to draw them")
+            raise FairmendError(
+                f"{path}: no such file; give the folder of the paper's sets, or leave out --splits-dir to draw them"
+            )
         with np.load(path, allow_pickle=False) as splits:
             X_repair, X_cal, y_cal = splits["X_r"], splits["X_c"], splits["y_c"]
     return Setting(name, dataset, network, spec, X_repair, X_cal, y_cal)

@@ -1,4 +1,4 @@
-"""Tables for the terminal, as CSV, as Markdown, and on one HTML page with the figures."""
+"""Show tables in the terminal, and write them as CSV, as Markdown and as one HTML page with the figures."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from rich.text import Text
 from fairmend.atomic import write_atomically
 from fairmend.bench.tables import Table
 
+__all__ = ["show_tables", "write_tables"]
+
 _STYLES = {"good": "green", "fair": "yellow", "bad": "red", "best": "bold"}
 _CSS = """
 body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:90rem;padding:0 1rem;color:#1b1f24;background:#fff}
@@ -26,7 +28,7 @@ th,td{border:1px solid #d0d7de;padding:.25rem .5rem;text-align:right;white-space
 """
 
 
-def show(screen: Console, tables: Sequence[Table]) -> None:
+def show_tables(screen: Console, tables: Sequence[Table]) -> None:
     """Print tables."""
     for table in tables:
         shown = RichTable(title=table.title, caption=table.note or None)
@@ -37,8 +39,8 @@ def show(screen: Console, tables: Sequence[Table]) -> None:
         screen.print(shown)
 
 
-def write(folder: Path, tables: Sequence[Table], figures: Sequence[tuple[str, str]] = ()) -> list[Path]:
-    """Write tables.csv, tables.md, tables.html and the figures by themselves; ``figures`` are titles and SVG texts."""
+def write_tables(folder: Path, tables: Sequence[Table], figures: Sequence[tuple[str, str]] = ()) -> list[Path]:
+    """Write tables.csv, tables.md, tables.html and one file per figure; `figures` are titles and SVG texts."""
     written = {"tables.csv": _csv(tables), "tables.md": _markdown(tables), "tables.html": _html(tables, figures)}
     written |= {f"{title.replace(' ', '-').replace(',', '')}.svg": svg + "\n" for title, svg in figures}
     for name, text in written.items():

@@ -1,4 +1,4 @@
-"""Run the evaluation: which cells a table needs, and what is made of them."""
+"""Run the evaluation: compute the cells that the tables need, and build the tables from them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import numpy as np
 from fairmend.atomic import write_atomically
 from fairmend.bench import tables
 from fairmend.bench.cells import Cell, Store
-from fairmend.bench.figures import beside, loss_figure
+from fairmend.bench.figures import comparison_figure, loss_figure
 from fairmend.bench.jobs import Effort, Job, LossJob, RepairJob, loss_key, repair_key, run_jobs, tester_key
-from fairmend.bench.protocol import Sources, names
+from fairmend.bench.protocol import Sources, setting_names
 from fairmend.bench.tables import Table
 from fairmend.errors import FairmendError
 from fairmend.progress import Progress
+
+__all__ = ["WHAT", "Results", "jobs_of", "run"]
 
 WHAT = ("table1", "table2", "table3", "table4", "rq4", "timing")
 _SETTINGS = {"table1": ("single",), "table2": ("all",), "table3": ("multi", "relaxed"), "timing": ("all",)}
@@ -30,7 +32,7 @@ _REPAIR_TABLES = {
 
 @dataclass(frozen=True)
 class Results:
-    """What came of a run."""
+    """The tables of a run, and its figures as titles and SVG texts."""
 
     tables: list[Table]
     figures: list[tuple[str, str]]
@@ -46,57 +48,59 @@ def run(
     resume: bool = False,
     progress: Progress | None = None,
 ) -> Results:
-    """Compute one of `WHAT`, or "all"; finished cells below ``out`` are not computed again."""
+    """Compute one of `WHAT`, or "all"; cells that are finished in `out` are not computed again."""
     wanted = WHAT if what == "all" else (what,)
     store = _open(out, sources, effort, resume=resume)
     jobs = jobs_of(wanted, effort)
     for done, _ in enumerate(run_jobs(jobs, store, sources, effort, workers), start=1):
         if progress is not None:
             progress("bench", done, len(jobs))
-    return _read(wanted, store, effort)
+    return _build_results(wanted, store, effort)
 
 
 def jobs_of(wanted: tuple[str, ...], effort: Effort) -> list[Job]:
-    """The work that these tables need, longest first, so that no core waits long for the last one."""
+    """Return the jobs that these tables need, longest first, so that no core waits long for the last one."""
     kinds = {kind for table in wanted for kind in _SETTINGS.get(table, ())}
-    measured = {(setting, method) for kind in kinds for setting in names(kind) for method in tables.METHODS}
+    measured = {(setting, method) for kind in kinds for setting in setting_names(kind) for method in tables.METHODS}
     if "rq4" in wanted:
-        measured |= {(setting, method) for setting in names() for method in tables.NAIVE_AND_SYMBOLIC}
+        measured |= {(setting, method) for setting in setting_names() for method in tables.NAIVE_AND_SYMBOLIC}
     tested = set()
     if "table4" in wanted:
-        tested = {(setting, method) for setting in names("strict") for method in ("original", *tables.TESTED)}
-    in_order = sorted(measured | tested, key=lambda job: (job[1] != "auto", -names().index(job[0]), job[1]))
+        tested = {(setting, method) for setting in setting_names("strict") for method in ("original", *tables.TESTED)}
+    in_order = sorted(measured | tested, key=lambda job: (job[1] != "auto", -setting_names().index(job[0]), job[1]))
     jobs: list[Job] = [
         RepairJob(*job, measured=job in measured, testers=tables.TESTERS if job in tested else ()) for job in in_order
     ]
     if "rq4" in wanted:
-        jobs += [LossJob(setting, seed) for setting in names("single") for seed in range(effort.loss_runs)]
+        jobs += [LossJob(setting, seed) for setting in setting_names("single") for seed in range(effort.loss_runs)]
     return jobs
 
 
 def _open(out: Path, sources: Sources, effort: Effort, *, resume: bool) -> Store:
-    """The cells below a folder; those of another kind of run are not mixed with these."""
+    """Open the cells in a folder; refuse to mix them with cells of a different run."""
     store, note = Store(out / "cells"), out / "run.json"
-    this_run = {"sources": {key: _named(value) for key, value in asdict(sources).items()}, "effort": asdict(effort)}
-    if note.exists() and any(store.folder.rglob("*.json")):  # without a finished cell there is nothing to mix
+    this_run = {"sources": {key: _as_text(value) for key, value in asdict(sources).items()}, "effort": asdict(effort)}
+    if note.exists() and any(store.folder.rglob("*.json")):  # otherwise there is nothing to mix
         if not resume:
-            raise FairmendError(f"{out} holds cells of an earlier run; go on with --resume, or choose another --out")
+            raise FairmendError(
+                f"{out} holds cells of an earlier run; continue it with --resume, or choose another --out"
+            )
         if json.loads(note.read_text()) != this_run:
             raise FairmendError(
-                f"{out} holds cells of a run with other folders, another seed, or another --quick; "
-                "give the same options, or choose another --out"
+                f"{out} holds cells of a run with other folders, another seed or another --quick; "
+                "use the same options, or choose another --out"
             )
     store.folder.mkdir(parents=True, exist_ok=True)
     write_atomically(note, json.dumps(this_run, indent=1).encode())
     return store
 
 
-def _named(source: object) -> str:
-    """A folder by its full path, which is the same from wherever a run goes on."""
+def _as_text(source: object) -> str:
+    """Return a source as text; folders by their full path, so that a run can continue from another folder."""
     return str(source.resolve() if isinstance(source, Path) else source)
 
 
-def _read(wanted: tuple[str, ...], store: Store, effort: Effort) -> Results:
+def _build_results(wanted: tuple[str, ...], store: Store, effort: Effort) -> Results:
     def cell(setting: str, method: str) -> Cell:
         return store.read(repair_key(setting, method))
 
@@ -112,7 +116,7 @@ def _read(wanted: tuple[str, ...], store: Store, effort: Effort) -> Results:
             naive = tables.naive(cell)
             results.tables.append(naive)
             results.figures.extend(_naive_figures(naive))
-            results.figures.extend(_losses(store, setting, effort) for setting in names("single"))
+            results.figures.extend(_losses(store, setting, effort) for setting in setting_names("single"))
         else:
             results.tables.extend(_REPAIR_TABLES[name](cell))
     if set(wanted) == set(WHAT):
@@ -121,7 +125,7 @@ def _read(wanted: tuple[str, ...], store: Store, effort: Effort) -> Results:
 
 
 def _naive_figures(table: Table) -> list[tuple[str, str]]:
-    """What the naive method and the symbolic one reach, setting by setting."""
+    """Return figures that compare the naive with the symbolic method in each setting."""
     columns = {
         title: [row[number].ours for row in table.rows.values()] for number, title in enumerate(table.header[1:])
     }
@@ -129,12 +133,12 @@ def _naive_figures(table: Table) -> list[tuple[str, str]]:
     found = []
     for title, kind in (("accuracy in percent after the repair", "accuracy"), ("optimum of step 2", "optimum")):
         series = {name: columns[f"{kind}, {name}"] for name in ("symbolic", "naive")}
-        found.append((title, beside(title, settings, series, logarithmic=kind == "optimum")))
+        found.append((title, comparison_figure(title, settings, series, logarithmic=kind == "optimum")))
     return found
 
 
 def _losses(store: Store, setting: str, effort: Effort) -> tuple[str, str]:
-    """The figure of one setting: runs differ in the sets that are drawn."""
+    """Return the figure of one setting; the runs differ in the sets that are drawn."""
     cells = [store.read(loss_key(setting, seed)) for seed in range(effort.loss_runs)]
     curves = {key: np.array([cell[key] for cell in cells]) for key in ("fair", "task")}
     title = f"losses of step 1, {setting}"

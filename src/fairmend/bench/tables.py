@@ -1,4 +1,4 @@
-"""The paper's tables as data: each entry with our number and the paper's."""
+"""The tables of the paper as data: each entry holds our number and the paper's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fairmend.bench.cells import Cell
-from fairmend.bench.protocol import names, paper
+from fairmend.bench.protocol import paper_numbers, setting_names
 
 PAPER_NAME = {"original": "Original", "flip": "FLIP", "care": "CARE", "grft": "GRFT", "prof": "Ours"}
 METHODS = ("original", "flip", "care", "grft", "prof", "blind", "auto")
@@ -19,24 +19,24 @@ NAIVE_AND_SYMBOLIC = ("prof", "prof-concrete")
 
 @dataclass(frozen=True)
 class Entry:
-    """Ours, the paper's where it has one, and a shade: "good", "fair", "bad", "best" or none."""
+    """Our number, the paper's if it has one, and a shade: "good", "fair", "bad", "best" or none."""
 
     ours: float | None
     paper: float | None = None
     shade: str = ""
     digits: int = 2
     word: str = ""
-    """Stands for a number where there is none."""
+    """Text in place of our number."""
 
     def __str__(self) -> str:
-        """Ours, with the paper's in brackets."""
+        """Show our number, with the paper's in parentheses."""
         ours = self.word or "–" if self.ours is None else f"{self.ours:.{self.digits}f}"
         return ours if self.paper is None else f"{ours} ({self.paper:.{self.digits}f})"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows by name; the first column of the header names them."""
+    """Entries by row; the first column of the header is the name of the row."""
 
     name: str
     title: str
@@ -44,18 +44,23 @@ class Table:
     rows: Mapping[str, Sequence[Entry]] = field(default_factory=dict)
     note: str = ""
 
+    def as_dict(self) -> dict[str, object]:
+        """Return the table as plain data: each entry is a pair of our number, or word, and the paper's."""
+        rows = {name: [[entry.word or entry.ours, entry.paper] for entry in row] for name, row in self.rows.items()}
+        return {"table": self.name, "title": self.title, "columns": list(self.header), "rows": rows}
+
 
 Cells = Callable[[str, str], Cell]
-"""The repair cell of a setting and a method."""
+"""A function that returns the repair cell of a setting and a method."""
 
 
 def table1(cells: Cells) -> list[Table]:
-    """Single-attribute repair: CUR, IDI-D and IDI-S."""
+    """Return CUR, IDI-D and IDI-S with one protected attribute."""
     return [_metric_table("table1", "single", metric, METHODS, cells) for metric in ("CUR", "IDI-D", "IDI-S")]
 
 
 def table3(cells: Cells) -> list[Table]:
-    """Several attributes, and relaxed similarity."""
+    """Return CUR, IDI-D and IDI-S with two protected attributes, and with a tolerance."""
     return [
         _metric_table("table3", kind, metric, METHODS, cells)
         for kind in ("multi", "relaxed")
@@ -64,7 +69,7 @@ def table3(cells: Cells) -> list[Table]:
 
 
 def _metric_table(name: str, kind: str, metric: str, methods: Sequence[str], cells: Cells) -> Table:
-    chosen = names(kind)
+    chosen = setting_names(kind)
     rows: dict[str, list[Entry]] = {}
     best = {setting: min(cells(setting, method)[metric] for method in methods[1:]) for setting in chosen}
     before = [cells(setting, "original")[metric] for setting in chosen]
@@ -80,12 +85,14 @@ def _metric_table(name: str, kind: str, metric: str, methods: Sequence[str], cel
     title = {"single": "one protected attribute", "multi": "two protected attributes", "relaxed": "with a tolerance"}[
         kind
     ]
-    return Table(name, f"{metric} in percent, {title}", ("method", *chosen, "mean", "relative drop"), rows, _BRACKETS)
+    return Table(
+        name, f"{metric} in percent, {title}", ("method", *chosen, "mean", "relative drop"), rows, _PARENTHESES
+    )
 
 
 def table2(cells: Cells) -> list[Table]:
-    """Accuracy, and what it does not show."""
-    chosen, rows = names(), {}
+    """Return accuracy, balanced accuracy, AUC, positive rate and certificates."""
+    chosen, rows = setting_names(), {}
     for setting in chosen:
         original = cells(setting, "original")["accuracy"]
         entries = []
@@ -96,64 +103,64 @@ def table2(cells: Cells) -> list[Table]:
             entries.append(Entry(ours, _paper_accuracy(setting, method), shade))
         rows[setting] = entries
     for title, kind in (("mean, one attribute", "single"), ("mean, two", "multi"), ("mean, a tolerance", "relaxed")):
-        columns = zip(*(rows[setting] for setting in names(kind)), strict=True)
+        columns = zip(*(rows[setting] for setting in setting_names(kind)), strict=True)
         rows[title] = [_mean_entry(column) for column in columns]
-    tables = [Table("table2", "accuracy in percent", ("setting", *METHODS), rows, _BRACKETS)]
+    tables = [Table("table2", "accuracy in percent", ("setting", *METHODS), rows, _PARENTHESES)]
     for key, title, digits in (("balanced", "balanced accuracy in percent", 1), ("AUC", "AUC", 3), ("positive", "positive rate in percent", 1)):  # fmt: skip  # noqa: E501
         body = {s: [Entry(cells(s, method)[key], digits=digits) for method in METHODS] for s in chosen}
         tables.append(Table("table2", title, ("setting", *METHODS), body, "The paper does not report this."))
     proven = {s: [_certificate(cells(s, method)["certificate"]) for method in METHODS] for s in chosen}
     note = (
-        "As the checker says of the saved files, and for whom: everyone there is, or so many of the 100 repair inputs. "
-        "flip, care and grft aim at no proof; of what they leave, fairmend claims what it can prove."
+        "Verdict of the checker on the saved files: valid for everyone, or for this many of the 100 repair inputs. "
+        "flip, care and grft do not aim at a proof; fairmend certifies what it can prove about their result."
     )
-    tables.append(Table("table2", "valid certificate, and for whom", ("setting", *METHODS), proven, note))
+    tables.append(Table("table2", "valid certificate, and whom it covers", ("setting", *METHODS), proven, note))
     return tables
 
 
 def table4(ratio: Callable[[str, str, str], float | None]) -> list[Table]:
-    """IDIs that testers find after a repair, as a share of those before; ``ratio(setting, method, tester)``."""
+    """Return the IDIs that testers find after a repair, relative to before; `ratio(setting, method, tester)`."""
     header = ("setting", *(f"{method}: {tester}" for method in TESTED for tester in TESTERS))
     rows: dict[str, list[Entry]] = {}
-    for setting in names("strict"):
+    for setting in setting_names("strict"):
         rows[setting] = []
         for method in TESTED:
             for tester in TESTERS:
                 ours = ratio(setting, method, tester)
-                theirs = paper()["testers"][setting][PAPER_NAME[method]][tester]
+                theirs = paper_numbers()["testers"][setting][PAPER_NAME[method]][tester]
                 shade = "" if ours is None else "good" if ours < 1 else "fair" if ours <= 1.3 else "bad"
                 rows[setting].append(Entry(ours, theirs, shade))
     rows["mean"] = [_mean_entry(column) for column in list(zip(*rows.values(), strict=True))]
-    return [Table("table4", "IDIs found after the repair / before", header, rows, _BRACKETS)]
+    return [Table("table4", "IDIs found after the repair / before", header, rows, _PARENTHESES)]
 
 
 def timing(cells: Cells) -> list[Table]:
-    """Seconds of each repair."""
-    rows = {s: [Entry(cells(s, method)["seconds"]) for method in METHODS[1:]] for s in names()}
+    """Return the seconds of each repair."""
+    rows = {s: [Entry(cells(s, method)["seconds"]) for method in METHODS[1:]] for s in setting_names()}
     columns = list(zip(*rows.values(), strict=True))
     theirs: dict[str, float] = {"flip": 1.0, "grft": 1.0, "care": 244.0, "prof": 18.0}
     rows["mean"] = [
         Entry(_mean([e.ours for e in column]), theirs.get(method))
         for method, column in zip(METHODS[1:], columns, strict=True)
     ]
-    return [Table("timing", "seconds of a repair", ("setting", *METHODS[1:]), rows, _BRACKETS)]
+    return [Table("timing", "seconds of a repair", ("setting", *METHODS[1:]), rows, _PARENTHESES)]
 
 
 def naive(cells: Cells) -> Table:
-    """The naive method beside the symbolic one (RQ4)."""
+    """Compare the naive with the symbolic method (RQ4)."""
     keys = {"accuracy": 2, "objective": 5}
     rows = {
         setting: [
             Entry(cells(setting, m)[key], digits=digits) for key, digits in keys.items() for m in NAIVE_AND_SYMBOLIC
         ]
-        for setting in names()
+        for setting in setting_names()
     }
     header = ("setting", "accuracy, symbolic", "accuracy, naive", "optimum, symbolic", "optimum, naive")
     return Table("rq4", "symbolic against concrete bounds", header, rows)
 
 
 def summary(cells: Cells) -> Table:
-    """How near the paper's numbers we come, counted."""
+    """Count the settings in which our numbers agree with the paper's."""
     rows = {
         "original, CUR": _within(cells, "original", "CUR", 0.005),
         "original, IDI-D": _within(cells, "original", "IDI-D", 0.005),
@@ -162,29 +169,29 @@ def summary(cells: Cells) -> Table:
         "prof, IDI-D": _within(cells, "prof", "IDI-D", 0.3),
         "prof, accuracy": _within(cells, "prof", "accuracy", 0.5),
     }
-    header = ("what", "settings", "of", "within", "where not")
+    header = ("what", "settings", "of", "within", "exceptions")
     return Table("summary", "agreement with the paper's numbers", header, rows, _NO_ACCURACY)
 
 
 def _within(cells: Cells, method: str, metric: str, limit: float) -> list[Entry]:
     known = _paper_accuracy if metric == "accuracy" else lambda setting, name: _paper(setting, name, metric)
-    theirs = {setting: number for setting in names() if (number := known(setting, method)) is not None}
+    theirs = {setting: number for setting in setting_names() if (number := known(setting, method)) is not None}
     off = [s for s, number in theirs.items() if abs(round(cells(s, method)[metric], 2) - number) > limit + 1e-9]
     counts = (len(theirs) - len(off), len(theirs))
     return [*(Entry(n, digits=0) for n in counts), Entry(limit, digits=3), Entry(None, word=", ".join(off))]
 
 
-_NO_ACCURACY = "The paper prints accuracies for the 9 settings with one protected attribute only."
-_BRACKETS = "In brackets: the paper's number."
+_NO_ACCURACY = "The paper reports accuracies only for the 9 settings with one protected attribute."
+_PARENTHESES = "In parentheses: the paper's number."
 
 
 def _paper(setting: str, method: str, metric: str) -> float | None:
-    number = paper()["repair"][setting].get(PAPER_NAME.get(method, ""), {}).get(metric)
+    number = paper_numbers()["repair"][setting].get(PAPER_NAME.get(method, ""), {}).get(metric)
     return None if number is None else float(number)
 
 
 def _paper_accuracy(setting: str, method: str) -> float | None:
-    number = paper()["accuracy"].get(setting, {}).get(PAPER_NAME.get(method, ""))
+    number = paper_numbers()["accuracy"].get(setting, {}).get(PAPER_NAME.get(method, ""))
     return None if number is None else float(number)
 
 
@@ -193,7 +200,7 @@ def _mean_entry(entries: Sequence[Entry]) -> Entry:
 
 
 def _drop(before: Sequence[float | None], after: Sequence[float | None]) -> float | None:
-    """By how many percent the mean fell."""
+    """Return by how many percent the mean fell."""
     if None in after:
         return None
     return 100 * (1 - (_mean(after) or 0.0) / (_mean(before) or np.nan))

@@ -1,36 +1,76 @@
-"""`fairmend audit`: how many people a network treats unequally, of a file or of samples, and the worst pairs."""
+"""`fairmend audit`: count the people who are treated unequally, in a file or in samples, and show the worst pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import click
 
 from fairmend._version import __version__
-from fairmend.arrays import FloatArray
-from fairmend.atomic import check_folder, staged_folder
-from fairmend.audit.result import AuditResult
-from fairmend.audit.run import audit
-from fairmend.cli.console import bars, console, group_figures, group_heading, show_json, show_pairs, show_warnings
-from fairmend.cli.inputs import load_model
-from fairmend.cli.report import REPORT_FILES, show_report, write_report
-from fairmend.errors import FairmendError
-from fairmend.evaluate.audit_document import LabelledFigures, audit_document, audit_warnings
-from fairmend.evaluate.labelled import LabelledRows
-from fairmend.evaluate.pairs_file import PairsFile
-from fairmend.evaluate.provenance import describe_origin
-from fairmend.network import Network
-from fairmend.spec import Spec
-from fairmend.tables import TableStream, stream_table
-from fairmend.text import percent
+from fairmend.cli.group import Command, typed_command
+from fairmend.cli.options import (
+    FILE,
+    activation_option,
+    common_options,
+    insert_formats,
+    json_option,
+    model_argument,
+    seed_option,
+    spec_option,
+)
 
-NOBODY_UNEQUAL, SOMEBODY_UNEQUAL = 0, 1
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+    from rich.table import Table
+
+    from fairmend.arrays import FloatArray
+    from fairmend.audit.result import AuditResult
+    from fairmend.evaluate.labelled import LabelledRows
+    from fairmend.network import Network
+    from fairmend.spec import Spec
+    from fairmend.tables import TableStream
+
+NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
+
+
+@click.command("audit", cls=Command)
+@model_argument
+@spec_option
+@click.option("--data", type=FILE, help="People to audit, .csv or .parquet. Without it, audit random samples.")
+@click.option(
+    "--samples",
+    type=click.IntRange(min=1),
+    default=100_000,
+    show_default=True,
+    help="Number of random samples without --data.",
+)
+@seed_option
+@click.option("--pairs", type=click.IntRange(min=0), default=10, show_default=True, help="Number of pairs to show.")
+@click.option("--out", type=FILE, help="CSV file for everyone who is treated unequally, each with a counterfactual.")
+@click.option(
+    "--report",
+    type=FILE,
+    default=Path("fairmend-audit"),
+    show_default=True,
+    help="Folder for the HTML report; other files in it are kept.",
+)
+@click.option("--no-report", is_flag=True, help="Do not write a report.")
+@activation_option
+@json_option
+@common_options
+@click.pass_context
+@insert_formats
+def command(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, no_report: bool, **options: Any) -> None:
+    """Count the people who are treated unequally.
+
+    MODEL is a file: {formats}. A person is treated unequally if changing only protected features (and others within
+    their tolerance) changes the prediction. Exits with 0 if nobody is treated unequally, 1 if somebody is.
+    """
+    folder = None if no_report else report
+    ctx.exit(run_audit(model, spec_file, report=folder, typed=typed_command(ctx), **options))
 
 
 def run_audit(
@@ -43,11 +83,24 @@ def run_audit(
     pairs: int = 10,
     out: Path | None = None,
     report: Path | None = None,
-    command: str | None = None,
+    typed: str | None = None,
     activation: str = "relu",
     json_output: bool = False,
 ) -> int:
-    """Audit the people in the file, or samples, and show what came of it; return the exit code."""
+    """Audit the people in the file, or samples, show the result and return the exit code."""
+    from rich.text import Text
+
+    from fairmend.atomic import check_folder, staged_folder
+    from fairmend.audit.run import audit
+    from fairmend.cli.console import console, progress_bars, show_json, show_warnings
+    from fairmend.cli.inputs import load_model
+    from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
+    from fairmend.evaluate.audit_document import LabelledFigures, audit_document, audit_warnings
+    from fairmend.evaluate.labelled import LabelledRows
+    from fairmend.evaluate.pairs_file import PairsFile
+    from fairmend.evaluate.provenance import describe_origin
+    from fairmend.tables import stream_table
+
     spec, net = load_model(model, spec_file, activation)
     inputs = [path for path in (model, spec_file, data) if path is not None]
     if report is not None:
@@ -55,11 +108,11 @@ def run_audit(
     table = None if data is None else stream_table(data)
     labelled = LabelledRows(spec, net)
     first: list[pd.DataFrame] = []
-    with PairsFile(out, spec, net, inputs) as file, bars(quiet=json_output) as progress:
+    with PairsFile(out, spec, net, inputs) as file, progress_bars(quiet=json_output) as progress:
         result = audit(
             net,
             spec,
-            None if table is None else _encoded(spec, net, table, labelled, first),
+            None if table is None else _encode(spec, net, table, labelled, first),
             samples,
             seed,
             pairs=pairs,
@@ -68,42 +121,44 @@ def run_audit(
         )
     figures = LabelledFigures(labelled.rows, labelled.utility, labelled.groups)
     warnings = audit_warnings(net, result, figures)
+    title = f"{model.name} on {data.name if data else 'random samples'}"
     if report is not None:
         sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
-        described = audit_document(
+        document = audit_document(
             net,
             spec,
             result,
-            describe_origin(sources, command=command, seed=seed),
-            title=_title(model, data),
+            describe_origin(sources, command=typed, seed=seed),
+            title=title,
             labelled=figures,
             frame=first[0] if first else None,
             warnings=warnings,
         )
         with staged_folder(report) as stage:
-            write_report(stage, described)
+            write_report(stage, document)
     page = None if report is None else report / "report.html"
     if json_output:
-        show_json({**_document(model, data, seed, out, result, labelled), "report": page, "warnings": warnings})
+        names = {"fairmend": __version__, "model": model.name, "data": None if data is None else data.name}
+        measured = {"seed": seed, **result.as_dict(), **_labelled_figures(labelled)}
+        show_json({**names, **measured, "out": out, "report": page, "warnings": warnings})
     else:
-        _show(console(), _title(model, data), result, labelled)
-        _show_pairs(console(), spec, net.outputs, result)
-        show_warnings(console(), warnings)
+        screen = console()
+        _show(screen, title, result, labelled)
+        _show_pairs(screen, spec, net.outputs, result)
+        show_warnings(screen, warnings)
         if out is not None:
-            console().print(Text.assemble("\nEverybody treated unequally is in ", (str(out), "bold")))
+            screen.print(Text.assemble("\nEveryone who is treated unequally: ", (str(out), "bold")), soft_wrap=True)
         if page is not None:
-            show_report(console(), page)
-    return SOMEBODY_UNEQUAL if result.count else NOBODY_UNEQUAL
+            show_report(screen, page)
+    return SOME_UNEQUAL if result.count else NONE_UNEQUAL
 
 
-def _title(model: Path, data: Path | None) -> str:
-    return f"{model.name} on {data.name if data else 'samples of the input space'}"
-
-
-def _encoded(
+def _encode(
     spec: Spec, net: Network, table: TableStream, labelled: LabelledRows, first: list[pd.DataFrame]
 ) -> Iterator[FloatArray]:
-    """Yield the pieces of the file as the network reads them; gather those that have a label, and the first."""
+    """Yield the pieces of the file as inputs; collect the rows with a label and the first rows."""
+    from fairmend.errors import FairmendError
+
     done = 0
     for frame in table:
         try:
@@ -117,38 +172,35 @@ def _encoded(
         yield X
 
 
-def _document(
-    model: Path, data: Path | None, seed: int, out: Path | None, result: AuditResult, labelled: LabelledRows
-) -> dict[str, object]:
-    utility = labelled.utility
+def _labelled_figures(labelled: LabelledRows) -> dict[str, object]:
+    from dataclasses import asdict
+
+    utility = None if labelled.utility is None else asdict(labelled.utility)
+    if utility is not None:
+        del utility["changed"]  # there is no other network to compare with
     return {
-        "fairmend": __version__,
-        "model": model.name,
-        "data": None if data is None else data.name,
-        "seed": seed,
-        **result.as_dict(),
         "labelled_rows": labelled.rows,
-        "utility": None
-        if utility is None
-        else {name: value for name, value in asdict(utility).items() if name != "changed"},
+        "utility": utility,
         "groups": [asdict(group) for group in labelled.groups],
-        "out": out,
     }
 
 
 def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledRows) -> None:
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False)
-    table.add_column("")
-    table.add_column("", justify="right")
+    from rich.text import Text
+
+    from fairmend.cli.console import figures_table
+    from fairmend.text import percent
+
+    table = figures_table(title, "", " ", right=(" ",))
     least = "" if result.exact else "at least "
     style = "bold red" if result.count else "bold green"
-    table.add_row("Samples of the input space" if result.sampled else "People in the file", f"{result.total:,}")
+    table.add_row("Random samples of the input space" if result.sampled else "People in the file", f"{result.total:,}")
     figure = "IDI-S" if result.sampled else "IDI-D"
     table.add_row(f"Treated unequally ({figure})", Text(f"{least}{result.count:,}", style=style))
-    table.add_row("Their share", Text(f"{least}{percent(result.idi_rate, 2)}", style=style))
+    table.add_row("Share treated unequally", Text(f"{least}{percent(result.idi_rate, 2)}", style=style))
     if result.interval:
         low, high = result.interval
-        table.add_row("95 % interval", f"{percent(low, 2)} to {percent(high, 2)}")
+        table.add_row("95 % confidence interval", f"{percent(low, 2)} to {percent(high, 2)}")
     table.add_row("Scores computed", f"{result.evaluations:,}")
     table.add_row("Seconds", f"{result.seconds:.2f}")
     _add_utility(table, labelled)
@@ -156,7 +208,7 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledRo
     if not result.exact:
         screen.print(
             Text(
-                "Not every neighbour could be looked at, only random ones: whoever was not found may still be "
+                "Only random counterfactuals were tried, because there are too many to try all: more people may be "
                 "treated unequally.",
                 style="yellow",
             )
@@ -164,6 +216,9 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledRo
 
 
 def _add_utility(table: Table, labelled: LabelledRows) -> None:
+    from fairmend.cli.console import group_figures, group_heading
+    from fairmend.text import percent
+
     utility = labelled.utility
     if utility is None:
         return
@@ -178,12 +233,13 @@ def _add_utility(table: Table, labelled: LabelledRows) -> None:
         table.add_row(f"{group_heading(group)} *", group_figures(group))
     which = "the first " if labelled.cut_off else "the "
     table.caption = f"* on {which}{labelled.rows:,} rows with a label"
-    table.caption_justify = "left"
 
 
 def _show_pairs(screen: Console, spec: Spec, outputs: int, result: AuditResult) -> None:
+    from fairmend.cli.console import show_pairs
+
     if not result.pairs:
         return
-    shown, count = len(result.pairs), result.count
-    screen.print(Text("\nThe worst:" if shown < count else "\nTreated unequally:"))
+    shown = len(result.pairs)
+    screen.print("\nThe worst pairs:" if shown < result.count else "\nTreated unequally:")
     show_pairs(screen, spec, outputs, result.pairs, "sample" if result.sampled else "row")

@@ -1,4 +1,4 @@
-"""`fairmend bench`: the paper's tables, with its numbers beside ours."""
+"""`fairmend bench`: reproduce the tables of the paper and show its numbers beside ours."""
 
 from __future__ import annotations
 
@@ -7,17 +7,34 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from joblib import cpu_count
-from rich.console import Console
+import click
 
-from fairmend.atomic import check_folder
-from fairmend.bench.jobs import QUICK, Effort
-from fairmend.bench.protocol import Sources
-from fairmend.bench.render import show, write
-from fairmend.bench.run import run
-from fairmend.cli.console import bars, show_json
+from fairmend.cli.group import Command
+from fairmend.cli.options import FILE, common_options, json_option, seed_option
 from fairmend.errors import FairmendError
+
+
+@click.command("bench", cls=Command)
+@click.argument("what", type=click.Choice(["table1", "table2", "table3", "table4", "rq4", "timing", "all"]))
+@click.option("--out", type=FILE, default=Path("fairmend-bench"), show_default=True, help="Folder for the results.")
+@click.option("--data-dir", type=FILE, help="Folder with the raw data sets. By default they are downloaded and cached.")
+@click.option("--models-dir", type=FILE, help="Folder with the biased networks (.pth). By default they are trained.")
+@click.option("--splits-dir", type=FILE, help="Folder with the paper's repair and calibration sets. By default drawn.")
+@click.option("--quick", is_flag=True, help="Use fewer samples and steps, for a first impression.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted run in the same folder.")
+@click.option("--workers", type=click.IntRange(min=1), help="Number of parallel jobs. By default one per core.")
+@seed_option
+@json_option
+@common_options
+def command(what: str, out: Path, **options: Any) -> None:
+    """Reproduce the tables of the paper.
+
+    Prints our numbers with those of the paper in parentheses, and writes them to the folder as .csv, .md and .html.
+    Needs the extra "bench": pip install 'fairmend[bench]'.
+    """
+    run_bench(what, out, **options)
 
 
 def run_bench(
@@ -33,38 +50,37 @@ def run_bench(
     seed: int = 0,
     json_output: bool = False,
 ) -> None:
-    """Compute tables, show them, and write them below `out`."""
+    """Compute tables, show them and write them into `out`."""
+    from rich.console import Console
+
+    from fairmend.atomic import check_folder
+    from fairmend.bench.jobs import QUICK, Effort, default_workers
+    from fairmend.bench.protocol import Sources
+    from fairmend.bench.render import show_tables, write_tables
+    from fairmend.bench.run import run
+    from fairmend.cli.console import progress_bars, show_json
+
     for folder in (models_dir, data_dir, splits_dir):
         if folder is not None and not folder.is_dir():
             raise FairmendError(f"{folder}: no such folder")
     check_folder(out, ["run.json"])
-    sources = Sources(models_dir, data_dir, splits_dir, seed)
-    with _stopped_like_ctrl_c(), bars(quiet=json_output) as report:
-        effort = QUICK if quick else Effort()
-        workers = workers or cpu_count()
-        results = run(what, out, sources, effort, workers=workers, resume=resume, progress=report)
-    files = write(out, results.tables, results.figures)
+    sources, effort = Sources(models_dir, data_dir, splits_dir, seed), QUICK if quick else Effort()
+    with _sigterm_as_ctrl_c(), progress_bars(quiet=json_output) as progress:
+        workers = workers or default_workers()
+        results = run(what, out, sources, effort, workers=workers, resume=resume, progress=progress)
+    files = write_tables(out, results.tables, results.figures)
     if json_output:
-        plain = [
-            {
-                "table": table.name,
-                "title": table.title,
-                "columns": list(table.header),
-                "rows": {name: [[e.word or e.ours, e.paper] for e in entries] for name, entries in table.rows.items()},
-            }
-            for table in results.tables
-        ]
-        show_json({"tables": plain, "files": [str(path) for path in files]})
+        show_json({"tables": [table.as_dict() for table in results.tables], "files": [str(path) for path in files]})
         return
     screen = Console(width=max(Console().width, 200), highlight=False)
-    show(screen, results.tables)
+    show_tables(screen, results.tables)
     for path in files:
-        screen.print(f"Saved {path}")
+        click.echo(f"Saved {path}")
 
 
 @contextmanager
-def _stopped_like_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM, which schedulers send, end a run as Ctrl-C does, with words on how to go on."""
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM, which schedulers send, end a run like Ctrl-C, with the message that says how to continue."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,37 +1,72 @@
-"""`fairmend certify`: who is provably treated like everyone similar, who is not, and with which pair to show it."""
+"""`fairmend certify`: decide for each person whether they are treated equally, with a proof or a counterfactual."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import click
 
 from fairmend._version import __version__
-from fairmend.arrays import FloatArray
-from fairmend.cli.console import bars, console, show_json, show_warnings
-from fairmend.cli.inputs import load_model, load_people
+from fairmend.cli.group import Command
+from fairmend.cli.options import (
+    FILE,
+    POSITIVE,
+    activation_option,
+    common_options,
+    insert_formats,
+    json_option,
+    model_argument,
+    seed_option,
+    spec_option,
+)
 from fairmend.errors import FairmendError
-from fairmend.network import Network
-from fairmend.prove.certificate import certificate_of_fair
-from fairmend.prove.certify import certify
-from fairmend.prove.result import CertifyResult, Verdict
-from fairmend.spec import Spec
-from fairmend.spec.sanity import spec_warnings
-from fairmend.text import percent
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fairmend.arrays import FloatArray
+    from fairmend.network import Network
+    from fairmend.prove.result import CertifyResult
+    from fairmend.spec import Spec
 
 ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
 
 _SHOWN = 5
 _MEANING = {
-    Verdict.FAIR: ("green", "proven: everyone similar gets the same answer"),
-    Verdict.UNFAIR: ("red", "someone similar gets another answer"),
-    Verdict.UNKNOWN: ("yellow", "neither could be shown"),
+    "fair": ("green", "proven: every similar person gets the same prediction"),
+    "unfair": ("red", "a similar person gets a different prediction"),
+    "unknown": ("yellow", "neither could be shown"),
 }
+
+
+@click.command("certify", cls=Command)
+@model_argument
+@click.option("--data", type=FILE, required=True, help="People to certify, .csv or .parquet.")
+@spec_option
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "enumerate", "branch", "milp"]),
+    default="auto",
+    show_default=True,
+    help="enumerate tries every counterfactual, branch is branch and bound, milp a mixed-integer solver.",
+)
+@click.option("--rows", type=click.IntRange(min=1), help="Certify only this many rows, drawn at random.")
+@click.option("--time-limit", type=POSITIVE, help="Seconds; undecided inputs are reported as UNKNOWN.")
+@activation_option
+@seed_option
+@click.option("--certificate", type=FILE, help="Write a certificate for the FAIR inputs to this file.")
+@json_option
+@common_options
+@click.pass_context
+@insert_formats
+def command(ctx: click.Context, /, model: Path, data: Path, spec_file: Path, **options: Any) -> None:
+    """Prove for each person whether they are treated equally.
+
+    MODEL is a file: {formats}. The verdict on each person in the data is FAIR (proven), UNFAIR (with a similar person
+    who gets a different prediction) or UNKNOWN. Exits with 0 if all are FAIR, 1 if any is UNFAIR, else 2.
+    """
+    ctx.exit(run_certify(model, data, spec_file, **options))
 
 
 def run_certify(
@@ -47,10 +82,17 @@ def run_certify(
     certificate: Path | None = None,
     json_output: bool = False,
 ) -> int:
-    """Certify rows of the data and show what came of it; return the exit code."""
+    """Certify rows of the data, show the verdicts and return the exit code."""
+    from rich.text import Text
+
+    from fairmend.cli.console import console, progress_bars, show_json, show_warnings
+    from fairmend.cli.inputs import load_model, load_people
+    from fairmend.prove.certify import certify
+    from fairmend.spec.sanity import spec_warnings
+
     spec, net = load_model(model, spec_file, activation)
     chosen, X = load_people(data, spec, net, rows, seed)
-    with bars(quiet=json_output) as report:
+    with progress_bars(quiet=json_output) as progress:
         result = certify(
             net,
             spec,
@@ -58,63 +100,66 @@ def run_certify(
             engine,
             time_limit=time_limit,
             seed=seed,
-            progress=lambda _, done, total: report("Deciding on every person", done, total),
+            progress=lambda _, done, total: progress("certify", done, total),
         )
-    doubts = spec_warnings(net.predict(X))
-    claimed = None if certificate is None else _write_certificate(certificate, model, net, spec, X, result)
+    warnings = spec_warnings(net.predict(X))
+    covered = None if certificate is None else _write_certificate(certificate, model, net, spec, X, result)
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed, "rows": chosen}
-        written = {} if certificate is None else {"certificate": certificate, "certified": claimed}
-        show_json({**names, **result.as_dict(spec), **written, "warnings": doubts})
+        written = {} if certificate is None else {"certificate": certificate, "certified": covered}
+        show_json({**names, **result.as_dict(spec), **written, "warnings": warnings})
     else:
-        _show(console(), result, spec, chosen, f"{model.name} on {data.name}")
-        show_warnings(console(), doubts)
+        screen = console()
+        _show(screen, result, spec, chosen.tolist(), f"{model.name} on {data.name}")
+        show_warnings(screen, warnings)
         if certificate is not None:
-            console().print(f"\nCertificate for {claimed:,} of the {result.counts['fair']:,} FAIR: {certificate}")
+            scope = f"\nCertificate for {covered:,} of the {result.counts['fair']:,} FAIR inputs: "
+            screen.print(Text.assemble(scope, (str(certificate), "bold")), soft_wrap=True)
     counts = result.counts
     return SOME_UNFAIR if counts["unfair"] else UNDECIDED if counts["unknown"] else ALL_FAIR
 
 
 def _write_certificate(path: Path, model: Path, net: Network, spec: Spec, X: FloatArray, result: CertifyResult) -> int:
-    """Write what can be proven in one piece or point by point; how many people that covers."""
+    """Write a certificate for the FAIR inputs and return how many of them it covers."""
+    import numpy as np
+
+    from fairmend.prove.certificate import certificate_of_fair
+    from fairmend.prove.result import Verdict
+
     fair = np.array([verdict is Verdict.FAIR for verdict in result.verdicts])
     if not fair.any():
-        raise FairmendError("nobody is FAIR, so there is nothing to certify; repair the network first")
+        raise FairmendError("no input is FAIR, so there is nothing to certify; repair the network first")
     certificate, covered = certificate_of_fair(net, spec, X[fair])
     if certificate is None:
         raise FairmendError(
-            "the FAIR verdicts needed neighbourhoods to be split, and a certificate holds whole ones only; "
-            "certify without --certificate, or repair the network, which gives margins that need no splitting"
+            "the proofs split neighbourhoods, and a certificate can hold only whole ones; run without --certificate, "
+            "or repair the network, which gives margins that need no splitting"
         )
     certificate.save(path, model)
     return int(covered.sum())
 
 
-def _show(screen: Console, result: CertifyResult, spec: Spec, rows: npt.NDArray[np.int64], title: str) -> None:
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False)
-    for heading in ("verdict", "people", "share", "what it means"):
-        table.add_column(heading, justify="right" if heading in ("people", "share") else "left")
+def _show(screen: Console, result: CertifyResult, spec: Spec, rows: list[int], title: str) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from fairmend.cli.console import figures_table
+    from fairmend.text import percent
+
+    table = figures_table(title, "verdict", "people", "share", "meaning", right=("people", "share"))
     for verdict, (style, meaning) in _MEANING.items():
-        count = result.counts[verdict.value]
-        table.add_row(
-            Text(verdict.name, style=style if count else "dim"), f"{count:,}", percent(count / len(result)), meaning
-        )
+        count = result.counts[verdict]
+        name = Text(verdict.upper(), style=style if count else "dim")
+        table.add_row(name, f"{count:,}", percent(count / len(result)), meaning)
     table.caption = f"{len(result):,} people, engine {result.engine}, {result.seconds:.2f} s"
-    table.caption_justify = "left"
     screen.print(table)
-    _show_witnesses(screen, result, spec, rows)
-    reasons = [reason for reason in dict.fromkeys(result.reasons) if reason]
-    for reason in reasons:
-        screen.print(Text(f"Unknown for {result.reasons.count(reason):,}: {reason}", style="yellow"))
-
-
-def _show_witnesses(screen: Console, result: CertifyResult, spec: Spec, rows: npt.NDArray[np.int64]) -> None:
-    pairs = [(row, pair) for row, pair in zip(rows.tolist(), result.witnesses, strict=True) if pair is not None]
-    if not pairs:
-        return
-    screen.print()
-    screen.print(
-        Text("Treated unequally:" if len(pairs) <= _SHOWN else f"Treated unequally, {_SHOWN} of {len(pairs):,}:")
-    )
-    for row, pair in pairs[:_SHOWN]:
-        screen.print(Text(f"  row {row}: {pair.describe(spec)}"))
+    pairs = [(row, pair) for row, pair in zip(rows, result.witnesses, strict=True) if pair is not None]
+    if pairs:
+        some = "" if len(pairs) <= _SHOWN else f", {_SHOWN} of {len(pairs):,}"
+        screen.print(f"\nTreated unequally{some}:")
+        lines = Table.grid(padding=(0, 1))
+        for row, pair in pairs[:_SHOWN]:
+            lines.add_row(Text(f"  row {row}:"), Text(pair.describe(spec)))
+        screen.print(lines)
+    for reason in dict.fromkeys(reason for reason in result.reasons if reason):
+        screen.print(Text(f"UNKNOWN for {result.reasons.count(reason):,}: {reason}", style="yellow"))

@@ -5,15 +5,37 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+import click
+
+from fairmend.cli.group import Command
+from fairmend.cli.options import FILE, common_options, insert_formats, json_option
 from fairmend.errors import FairmendError
-from fairmend_check.errors import CannotAnswerError
-from fairmend_check.main import INVALID, VALID, check_and_print
 
 _logger = logging.getLogger(__name__)
 
 
+@click.command("check", cls=Command)
+@click.argument("certificate", type=FILE)
+@click.argument("model", type=FILE)
+@click.option("--spec", "spec_file", type=FILE, help="Spec, .toml, that must equal the certificate's own.")
+@json_option
+@common_options
+@click.pass_context
+@insert_formats
+def command(ctx: click.Context, /, certificate: Path, model: Path, spec_file: Path | None, json_output: bool) -> None:
+    """Check a certificate independently.
+
+    CERTIFICATE is the .json file that was written for MODEL ({formats}). The checker verifies every claim again
+    and shares no code with the rest of fairmend. Exits with 0 if the certificate is valid, 1 if it is not.
+    """
+    ctx.exit(run_check(certificate, model, spec_file, json_output=json_output))
+
+
 def run_check(certificate: Path, model: Path, spec_file: Path | None = None, *, json_output: bool = False) -> int:
     """Check the certificate, print the verdict and return the exit code."""
+    from fairmend_check.errors import CannotAnswerError
+    from fairmend_check.main import INVALID, VALID, check_and_print
+
     try:
         result = check_and_print(certificate, model, spec_file, json_output=json_output)
     except CannotAnswerError as error:

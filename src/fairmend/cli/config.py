@@ -4,11 +4,10 @@
     spec = "spec.toml"      # paths are relative to this file
     seed = 7
 
-    [repair]                # for one command; wins over [defaults]
+    [repair]                # for one command; takes precedence over [defaults]
     method = "prof"
 
-A key that means nothing, or a value of the wrong type, is an error: a default that is silently not applied could
-change what is proven.
+An unknown key or a value of the wrong type is an error: a default that is silently ignored could change what is proven.
 """
 
 from __future__ import annotations
@@ -22,27 +21,29 @@ import click
 
 from fairmend.errors import FairmendError
 
-FILE_NAME = "fairmend.toml"
-EVERYWHERE = "defaults"
+__all__ = ["check_config", "command_defaults", "commands_of", "find_config"]
 
-# What a file that came with somebody else's project must not decide: these have to be typed.
+_FILE_NAME = "fairmend.toml"
+_SHARED = "defaults"
+
+# The file may come with someone else's project, which must not decide these: the user has to type them.
 _TYPED_ONLY = {"trust-pickle", "force"}
 _NOT_IN_A_FILE = {"help", "version", "config", "no-config"} | _TYPED_ONLY
 
 
 def find_config(start: Path) -> Path | None:
-    """Return the nearest fairmend.toml, in `start` or a folder above it, up to the home folder or the root."""
+    """Return the nearest fairmend.toml, in `start` or a parent folder, up to the home folder or the root; or None."""
     home = Path(os.path.expanduser("~")).resolve()
     for folder in (start, *start.parents):
-        if (folder / FILE_NAME).is_file():
-            return folder / FILE_NAME
+        if (folder / _FILE_NAME).is_file():
+            return folder / _FILE_NAME
         if folder == home:
             break
     return None
 
 
 def command_defaults(file: Path | None, ctx: click.Context) -> dict[str, Any]:
-    """Return the defaults that the file has for the command of `ctx`, by parameter name; all of it is checked."""
+    """Check the whole file, and return its defaults for the command of `ctx` by parameter name."""
     if file is None:
         return {}
     root = ctx.find_root().command
@@ -57,63 +58,70 @@ def command_defaults(file: Path | None, ctx: click.Context) -> dict[str, Any]:
 
 
 def check_config(file: Path, root: click.Group) -> None:
-    """Refuse a file that some command could not take its defaults from."""
+    """Raise `FairmendError` if the file has an invalid default for any command."""
     tables = _Tables(file, root)
     for path, command in commands_of(root):
         tables.defaults(path, command)
 
 
 def commands_of(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Yield every command with the words that call it, commands of groups among them."""
-    for name, command in group.commands.items():
+    """Yield every command of a group and of its subgroups, with the names that call it."""
+    for name, command in _commands(group).items():
         if isinstance(command, click.Group):
             yield from commands_of(command, (*path, name))
         else:
             yield (*path, name), command
 
 
+def _commands(group: click.Group) -> dict[str, click.Command]:
+    ctx = click.Context(group)
+    found = {name: group.get_command(ctx, name) for name in group.list_commands(ctx)}
+    return {name: command for name, command in found.items() if command is not None}
+
+
 class _Tables:
-    """The tables of a file, of which every key is known; values are checked where they are used."""
+    """The tables of a file. Creating it checks every key; values in [defaults] are checked for each command."""
 
     def __init__(self, file: Path, root: click.Group) -> None:
         self.file = file
         self.commands = dict(commands_of(root))
         data = _read(file)
-        self.everywhere: Mapping[str, Any] = data.pop(EVERYWHERE, {})
+        self.shared: Mapping[str, Any] = data.pop(_SHARED, {})
         self.of_command: dict[tuple[str, ...], Mapping[str, Any]] = {}
         self._take(data, root, ())
-        self._check_keys(self.everywhere, {key for command in self.commands.values() for key in _keys(command)})
+        self._check_keys(self.shared, {key for command in self.commands.values() for key in _keys(command)})
         for path, table in self.of_command.items():
             command = self.commands[path]
             self._check_keys(table, _keys(command), path)
             self._values(table, command, path)
 
     def defaults(self, path: tuple[str, ...], command: click.Command) -> dict[str, Any]:
-        """Return the values for one command by parameter name."""
-        shared = {key: value for key, value in self.everywhere.items() if key in _keys(command)}
+        """Return the defaults of one command by parameter name."""
+        shared = {key: value for key, value in self.shared.items() if key in _keys(command)}
         return {
-            **self._values(shared, command, (EVERYWHERE,)),
+            **self._values(shared, command, (_SHARED,)),
             **self._values(self.of_command.get(path, {}), command, path),
         }
 
     def _take(self, data: Mapping[str, Any], group: click.Group, path: tuple[str, ...]) -> None:
+        commands = _commands(group)
         for name, table in data.items():
-            command = group.commands.get(name)
+            command = commands.get(name)
             if command is None:
-                known = group.commands if path else [EVERYWHERE, *group.commands]
+                known = list(commands) if path else [_SHARED, *commands]
                 where = f" of [{'.'.join(path)}]" if path else ""
                 raise FairmendError(f'{self.file}: there is no command "{name}"{where}{_hint(name, known)}')
             if not isinstance(table, Mapping):
-                raise FairmendError(f"{self.file}: {name} must be a table; write [{name}] and its options below")
+                raise FairmendError(f"{self.file}: {name} must be a table; write [{name}] and put its options below it")
             if isinstance(command, click.Group):
                 self._take(table, command, (*path, name))
             else:
                 self.of_command[(*path, name)] = table
 
-    def _check_keys(self, table: object, known: Iterable[str], path: tuple[str, ...] = (EVERYWHERE,)) -> None:
+    def _check_keys(self, table: object, known: Iterable[str], path: tuple[str, ...] = (_SHARED,)) -> None:
         where = ".".join(path)
         if not isinstance(table, Mapping):
-            raise FairmendError(f"{self.file}: {where} must be a table; write [{where}] and its options below")
+            raise FairmendError(f"{self.file}: {where} must be a table; write [{where}] and put its options below it")
         for key in table:
             if key not in known:
                 raise FairmendError(f'{self.file}: [{where}] has an unknown key "{key}"{_hint(key, known)}')
@@ -126,8 +134,8 @@ class _Tables:
             try:
                 values[str(parameter.name)] = _checked(value, parameter, self.file.parent)
             except (FairmendError, click.BadParameter) as error:
-                words = error.message if isinstance(error, click.BadParameter) else str(error)
-                raise FairmendError(f"{self.file}: [{'.'.join(path)}] {key}: {words.rstrip('.')}") from error
+                message = error.message if isinstance(error, click.BadParameter) else str(error)
+                raise FairmendError(f"{self.file}: [{'.'.join(path)}] {key}: {message.rstrip('.')}") from error
         return values
 
 
@@ -138,7 +146,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _keys(command: click.Command) -> dict[str, click.Parameter]:
-    """What the command's parameters are called in the file: options as on the command line, less the dashes."""
+    """Return the parameters of a command by their key in the file: options as on the command line, without dashes."""
     keys = {}
     for parameter in command.params:
         name = parameter.human_readable_name.lower()
@@ -150,7 +158,7 @@ def _keys(command: click.Command) -> dict[str, click.Parameter]:
 
 
 def _checked(value: object, parameter: click.Parameter, folder: Path) -> Any:
-    """Return a value of the type that the parameter takes; text from a shell would be converted, TOML has types."""
+    """Return the value if its type is that of the parameter; unlike text from a shell, it is not converted."""
     if parameter.multiple or parameter.nargs != 1:
         if not isinstance(value, list):
             raise FairmendError(f"must be a list, got {_shown(value)}")
@@ -184,4 +192,4 @@ def _hint(word: str, known: Iterable[str]) -> str:
     from fairmend.text import suggest
 
     known = list(known)
-    return suggest(word, known) or f"; there are {', '.join(known)}"
+    return suggest(word, known) or f"; choose from {', '.join(known)}"

@@ -1,9 +1,10 @@
-"""What the commands show: progress bars on stderr, tables and words on stdout, or one JSON document."""
+"""What the commands show: progress bars on stderr, and on stdout text and tables or one JSON document."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,57 +15,92 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Table
 from rich.text import Text
 
-from fairmend.evaluate.compare import RepairComparison
-from fairmend.evaluate.groups import GroupMetrics
-from fairmend.spec import Spec
-from fairmend.tables import to_json
+from fairmend.progress import Progress as ProgressCallback
 from fairmend.text import percent
 
 if TYPE_CHECKING:
     from fairmend.audit.result import AuditPair
+    from fairmend.evaluate.compare import RepairComparison
+    from fairmend.evaluate.groups import GroupMetrics
     from fairmend.repair.selection import Candidate
+    from fairmend.spec import Spec
 
-Report = Callable[[str, int, int], None]
+__all__ = [
+    "console",
+    "figures_table",
+    "group_figures",
+    "group_heading",
+    "progress_bars",
+    "show_check",
+    "show_comparison",
+    "show_files",
+    "show_json",
+    "show_pairs",
+    "show_warnings",
+    "stderr_console",
+]
 
-STAGES = {
-    "train": "Training a network",
-    "audit": "Looking for unequal treatment",
-    "audit original": "Looking for unequal treatment",
-    "try": "Trying recipes",
-    "bench": "Filling the tables",
+_STAGES = {
+    "train": "Training the network",
+    "audit": "Auditing",
+    "audit original": "Auditing the original network",
+    "certify": "Certifying",
+    "try": "Running recipes",
+    "bench": "Computing the tables",
     "retrain": "Changing the weights",
     "calibrate": "Step 1: calibrating the features",
     "solve": "Step 2: solving for the head",
     "check": "Proving the repair inputs",
-    "audit repaired": "Looking for what is left",
+    "audit repaired": "Auditing the repaired network",
+    "global": "Searching from each seed",
+    "local": "Searching around each result",
+    "confirm": "Confirming the results",
 }
 
 
 def console() -> Console:
-    """Return a console for words and tables, on stdout."""
+    """Return a console for text and tables, on stdout."""
     return Console(highlight=False)
 
 
+@cache
+def stderr_console() -> Console:
+    """Return the console for progress bars and log lines, on stderr. They share it so that they do not overlap."""
+    return Console(stderr=True, soft_wrap=True)
+
+
 def show_json(document: Mapping[str, object]) -> None:
-    """Print the one document that --json promises."""
+    """Print the document of --json."""
+    from fairmend.tables import to_json
+
     click.echo(to_json(document))
 
 
+def figures_table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
+    """Return an empty table in the style that all commands share; the columns in `right` are aligned to the right."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False)
+    table.caption_justify = "left"
+    table.min_width = min(len(title), 76)  # a title wider than its table would be wrapped
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left")
+    return table
+
+
 class _Seconds(ProgressColumn):
-    """The seconds a stage has taken; most take less than one."""
+    """The seconds that a stage has taken; rich's own column shows whole seconds, and most stages take less than one."""
 
     def render(self, task: Task) -> Text:
         return Text(f"{task.finished_time or task.elapsed or 0:6.1f} s", style="dim")
 
 
 @contextmanager
-def bars(quiet: bool = False) -> Iterator[Report]:
-    """Yield a progress callback that shows one bar per stage; silent where nobody is watching."""
-    screen = Console(stderr=True)
+def progress_bars(quiet: bool = False) -> Iterator[ProgressCallback]:
+    """Yield a progress callback that shows one bar per stage; it shows nothing if stderr is not a terminal."""
+    screen = stderr_console()
     columns = (
         SpinnerColumn(finished_text="[green]✓"),
         TextColumn("{task.description:<33}"),
-        BarColumn(bar_width=36, complete_style="cyan", finished_style="green"),
+        BarColumn(bar_width=24, complete_style="cyan", finished_style="green"),
         TextColumn("{task.percentage:>4.0f} %"),
         _Seconds(),
     )
@@ -74,40 +110,37 @@ def bars(quiet: bool = False) -> Iterator[Report]:
         return
     with Progress(*columns, console=screen) as progress:
 
-        def finish(others_than: str | None = None) -> None:
-            """A stage is over when another one reports: a solver need not count to the end."""
+        def finish_except(current: str | None = None) -> None:
+            """Complete the other stages: a solver need not count to its total."""
             for stage, task in tasks.items():
-                if stage != others_than:
+                if stage != current:
                     total = progress.tasks[task].total or 1
                     progress.update(task, total=total, completed=total)
 
         def report(stage: str, done: int, total: int) -> None:
-            finish(others_than=stage)
+            finish_except(stage)
             if stage not in tasks:
-                tasks[stage] = progress.add_task(STAGES.get(stage, stage), total=total or None)
+                tasks[stage] = progress.add_task(_STAGES.get(stage, stage), total=total or None)
             progress.update(tasks[stage], completed=done, total=total or None)
 
         yield report
-        finish()
+        finish_except()
     screen.print()
 
 
-def comparison_table(comparison: RepairComparison, title: str) -> Table:
-    """Return the closing table: each figure before and after the repair."""
+def _comparison_table(comparison: RepairComparison, title: str) -> Table:
+    """Return a table of each figure before and after the repair."""
     before, after, people = comparison.before, comparison.after, comparison.split
     inputs, rows = comparison.result.regions, len(people.X)
     sampled = "" if before.data.exact and after.data.exact else ", sampled: a lower bound"
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False)
-    table.add_column("")
-    table.add_column("before", justify="right")
-    table.add_column("after", justify="right")
+    table = figures_table(title, "", "before", "after", right=("before", "after"))
     table.add_row(
-        "Unfair repair inputs (CUR)",
+        "Repair inputs treated unequally (CUR)",
         f"{before.repair.count:,} of {inputs:,}",
         Text(f"{after.repair.count:,} of {inputs:,}", style="bold red" if after.repair.count else "bold green"),
     )
     table.add_row(
-        f"Unfair among all {rows:,} data rows (IDI-D{sampled})",
+        f"All {rows:,} rows: treated unequally (IDI-D{sampled})",
         percent(before.data.rate),
         percent(after.data.rate),
     )
@@ -126,18 +159,17 @@ def comparison_table(comparison: RepairComparison, title: str) -> Table:
         table.add_row(f"{group_heading(old)} {mark}", group_figures(old), group_figures(new))
     result = comparison.result
     table.add_section()
-    table.add_row("Predictions changed, of all data rows", "", percent(comparison.changed))
+    table.add_row("Predictions changed, of all rows", "", percent(comparison.changed))
     table.add_row("Weights changed", "", f"{result.changed_weights:,} of {result.total_weights:,}")
-    table.add_row("Change of the last layer (l1)", "", f"{result.objective:.4g}")
+    table.add_row("Change of the head (l1 norm)", "", f"{result.objective:.4g}")
     stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in result.seconds.items() if stage != "total")
     table.add_row(f"Seconds ({stages})", "", f"{result.seconds['total']:.2f}")
     scored = f"on the {len(people.scored):,} rows"
     table.caption = (
         f"* {scored} used neither for repair nor for calibration"
         if people.held_out
-        else f"† {scored} of the data, those used for repair and calibration among them"
+        else f"† {scored} of the data, including those used for repair and calibration"
     )
-    table.caption_justify = "left"
     return table
 
 
@@ -157,20 +189,20 @@ def candidates_table(candidates: Sequence[Candidate]) -> Table:
         table.add_row(
             "→" if candidate.chosen else "",
             candidate.recipe.name,
-            candidate.guarantee if candidate.proven else "nobody",
+            candidate.guarantee if candidate.proven else "no one",
             *(percent(figure) if candidate.proven else "–" for figure in figures),
             style="bold green" if candidate.chosen else "",
         )
     table.caption = (
-        "balanced, changed: on calibration rows that were held back from the recipe; "
-        "unfair: the repaired network, on all calibration rows and uniform samples"
+        "balanced, changed: on calibration rows that were held back from the recipe\n"
+        "unfair: of the repaired network, on all calibration rows and uniform samples"
     )
     table.caption_justify = "left"
     return table
 
 
 def group_heading(group: GroupMetrics) -> str:
-    """Return what the group figures of one feature are called in a table."""
+    """Return the heading of the group figures of one feature."""
     return f"Group gaps, {group.feature}{f' in {len(group.groups)} bins' if group.binned else ''} (parity / odds)"
 
 
@@ -180,38 +212,38 @@ def group_figures(group: GroupMetrics) -> str:
 
 
 def show_warnings(screen: Console, warnings: Sequence[str]) -> None:
-    """Print what should be looked at before an answer is believed."""
+    """Print warnings, one line each."""
     for warning in warnings:
         screen.print(Text(f"Warning: {warning}", style="yellow"))
 
 
 def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditPair], what: str) -> None:
-    """Print pairs of people in the user's own words, a line each; `what` they are numbered as."""
+    """Print pairs in the user's values, one line each; `what` is the name of what their numbers count."""
     lines = Table.grid(padding=(0, 1))
     for pair in pairs:
         first, second = (
-            f"{_answer(spec, outputs, answer)} ({score:+.3g})"
+            f"{_prediction(spec, outputs, answer)} ({score:+.3g})"
             for answer, score in zip(pair.answers, pair.scores, strict=True)
         )
-        words = f"{pair.difference[0].upper()}{pair.difference[1:]}"
-        lines.add_row(Text(f"  {what} {pair.row}: {first}."), Text(f"{words}: {second}."))
+        difference = f"{pair.difference[0].upper()}{pair.difference[1:]}"
+        lines.add_row(Text(f"  {what} {pair.row}: {first}."), Text(f"{difference}: {second}."))
     screen.print(lines)
-    line = "" if outputs > 1 else f", {_answer(spec, outputs, 1)} from 0 on"
-    screen.print(Text(f"  (in brackets the score{line}; {what}s are counted from 0)", style="dim"))
+    threshold = "" if outputs > 1 else f"; at least 0 means {_prediction(spec, outputs, 1)}"
+    screen.print(Text(f"  Scores in parentheses{threshold}. {what.capitalize()}s are numbered from 0.", style="dim"))
 
 
-def _answer(spec: Spec, outputs: int, answer: int) -> str:
+def _prediction(spec: Spec, outputs: int, answer: int) -> str:
     if spec.label is None or outputs > 2:
-        return f"answer {answer}"
+        return f"class {answer}"
     return f'"{spec.label.positive}"' if answer else f'not "{spec.label.positive}"'
 
 
 def show_comparison(screen: Console, comparison: RepairComparison, title: str) -> None:
-    """Print the table, the warnings below it, and what is proven."""
+    """Print the tables, the warnings and what is proven."""
     if comparison.result.candidates:
         screen.print(candidates_table(comparison.result.candidates))
         screen.print()
-    screen.print(comparison_table(comparison, title))
+    screen.print(_comparison_table(comparison, title))
     show_warnings(screen, comparison.warnings)
     screen.print()
     proven, _, rest = comparison.statement.partition(":")
@@ -220,7 +252,7 @@ def show_comparison(screen: Console, comparison: RepairComparison, title: str) -
 
 
 def show_files(screen: Console, out: Path, files: Mapping[str, str]) -> None:
-    """Print where the files are and what each holds."""
+    """Print where the files are and what each contains."""
     screen.print()
     screen.print(Text.assemble("Saved in ", (str(out), "bold"), ":"))
     lines = Table.grid(padding=(0, 2))
@@ -230,14 +262,14 @@ def show_files(screen: Console, out: Path, files: Mapping[str, str]) -> None:
 
 
 def show_check(screen: Console, certificate: Path, model: Path, covers: str = "") -> None:
-    """Check the certificate as anybody can, and say how; `covers` is whom it is about where it leaves somebody out."""
+    """Check the certificate and print how to check it; `covers` names the inputs if it does not cover all of them."""
     from fairmend import check
 
-    report = check(certificate, model)
-    if not report.valid:  # what wrote it and what reads it disagree: neither is to be believed
-        raise RuntimeError(f"the certificate {certificate} is not valid: {report.reasons[0]}")
+    result = check(certificate, model)
+    if not result.valid:  # fairmend and the checker disagree, so neither can be trusted
+        raise RuntimeError(f"the certificate {certificate} is not valid: {result.reasons[0]}")
     screen.print()
-    whom, colour = (f" for {covers} only", "bold yellow") if covers else ("", "bold green")
-    words = (f"The certificate is valid{whom}", colour)
-    screen.print(Text.assemble(words, f", checked in {report.seconds:.2f} s by:"))
+    scope, colour = (f" for {covers} only", "bold yellow") if covers else ("", "bold green")
+    sentence = (f"The certificate is valid{scope}", colour)
+    screen.print(Text.assemble(sentence, f" (checked in {result.seconds:.2f} s). To check it yourself, run:"))
     screen.print(Text(f"  fairmend check {certificate} {model}", style="bold"), soft_wrap=True)

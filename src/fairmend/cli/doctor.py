@@ -1,6 +1,6 @@
-"""`fairmend doctor`: is everything here that fairmend needs, and what of the rest?
+"""`fairmend doctor`: check the installation.
 
-Nothing is imported above that may be what is missing.
+This module imports only the standard library and click at the top: any other package may be the one that is missing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import importlib
 import json
 import os
 import platform
-import re
 import shutil
 import sys
 from dataclasses import asdict, dataclass
@@ -21,22 +20,37 @@ import click
 
 from fairmend._version import __version__
 from fairmend.cli.config import check_config
+from fairmend.cli.group import BareCommand, config_in_use
+from fairmend.cli.options import common_options, json_option
+from fairmend.cli.packages import RequiredPackage, module_of, required_packages
 from fairmend.errors import FairmendError
 
-CAN_WORK, CANNOT_WORK = 0, 2
+READY, NOT_READY = 0, 2
 
-_MODULES = {"scikit-learn": "sklearn", "python-flint": "flint"}
-_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9._-]+)\s*(?:\[[^]]*\])?\s*(?:\(?>=\s*([0-9.]+))?")
-_EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 _SOLVERS = ("highs", "scip", "gurobi")
-_TOOLS = ("dev", "docs")  # extras of those who work on fairmend, not with it
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-_LICENCE_FREE = 2000  # variables that Gurobi solves without a licence of one's own
+_LICENCE_FREE = 2000  # variables that Gurobi solves without a licence
+_FOR_CHECK = ("click", "numpy")  # all that `fairmend check` needs
+
+
+@click.command("doctor", cls=BareCommand)
+@json_option
+@common_options
+@click.pass_context
+def command(ctx: click.Context, /, json_output: bool) -> None:
+    """Check the installation.
+
+    Shows the versions of the required packages, the extras, the solvers and their licences, threads, the GPU and
+    fairmend.toml. Exits with 0 if fairmend is ready to use, 2 if a required package is missing or too old.
+    """
+    root = ctx.find_root().command
+    assert isinstance(root, click.Group)
+    ctx.exit(run_doctor(root, config_in_use(ctx), json_output=json_output))
 
 
 @dataclass(frozen=True)
-class Package:
-    """A dependency: the version that is needed and the one that is there; ``problem`` is empty where it will do."""
+class PackageStatus:
+    """A required package: the version that is needed and the one that is found; `problem` is empty if it works."""
 
     name: str
     needed: str
@@ -46,81 +60,72 @@ class Package:
 
 
 def run_doctor(commands: click.Group, config: Path | None = None, *, json_output: bool = False) -> int:
-    """Look, say what was found, and return the exit code."""
+    """Check the installation, show the result and return the exit code."""
     problems: list[str] = []
-    packages = _packages(problems)
+    packages = _check_packages(problems)
     document: dict[str, Any] = {
         "fairmend": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": {p.name: asdict(p) for p in packages},
-        "solvers": {name: _solver(name) for name in _SOLVERS},
+        "solvers": {name: _check_solver(name) for name in _SOLVERS},
         "threads": _threads(),
         "gpu": _gpu(),
         "extras_missing": {
             extra: f"pip install 'fairmend[{extra}]'"
-            for extra in sorted({p.extra for p in packages if p.extra and p.problem} - set(_TOOLS))
+            for extra in sorted({p.extra for p in packages if p.extra and p.problem})
         },
         "browser": next((found for found in map(shutil.which, _BROWSERS) if found), None),
         "config": None if config is None else str(config),
     }
-    problems += [f"{p.name}: {p.problem}" for p in packages if p.problem and p.extra is None]
-    if document["solvers"]["highs"] != "works":
+    broken = [p for p in packages if p.problem and p.extra is None]
+    problems += [f"{p.name}: {p.problem}" for p in broken]
+    if document["solvers"]["highs"] != "works" and not any(p.name in ("highspy", "numpy") for p in broken):
         problems.append(f"the default solver, highs: {document['solvers']['highs']}")
     if config is not None:
         try:
             check_config(config, commands)
         except FairmendError as error:
             problems.append(str(error))
+        except ModuleNotFoundError as error:
+            problems.append(f"{config}: not checked, because the package {error.name} is missing")
     document |= {"problems": problems, "can_work": not problems}
     if json_output:
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         _show(document, packages)
-    return CANNOT_WORK if problems else CAN_WORK
+        _show_conclusion(broken, problems)
+    return NOT_READY if problems else READY
 
 
-def _packages(problems: list[str]) -> list[Package]:
-    """Every requirement that the installed package states, those of extras among them."""
+def _check_packages(problems: list[str]) -> list[PackageStatus]:
     try:
-        stated = metadata.requires("fairmend") or []
+        return [_check_package(package) for package in required_packages()]
     except metadata.PackageNotFoundError:
-        problems.append("fairmend itself is not installed, only on the path; pip install it")
-        return []
-    packages = {}
-    for line in stated:
-        match, extra = _REQUIREMENT.match(line), _EXTRA.search(line)
-        if match is None or match[1] == "fairmend" or (extra and extra[1] in _TOOLS):
-            continue
-        packages[match[1]] = _package(match[1], match[2] or "0", extra[1] if extra else None)
-    return sorted(packages.values(), key=lambda p: (p.extra or "", p.name))
+        problems.append("fairmend is on the path but not installed; install it with pip")
+    except ModuleNotFoundError as error:
+        problems.append(f"{error.name}: not installed; pip install {error.name}")
+    return []
 
 
-def _package(name: str, needed: str, extra: str | None) -> Package:
-    fix = f"pip install 'fairmend[{extra}]'" if extra else f"pip install '{name}>={needed}'"
+def _check_package(package: RequiredPackage) -> PackageStatus:
+    name, needed, extra = package.name, package.needed, package.extra
     try:
         found = metadata.version(name)
     except metadata.PackageNotFoundError:
-        return Package(name, needed, None, extra, f"not installed; {fix}")
-    if _numbers(found) < _numbers(needed):
-        return Package(name, needed, found, extra, f"{found} is too old, {needed} is needed; {fix}")
+        return PackageStatus(name, needed, None, extra, f"not installed; {package.install_command}")
+    if not package.requirement.specifier.contains(found, prereleases=True):
+        problem = f"{found} is too old, {needed} is needed; {package.install_command}"
+        return PackageStatus(name, needed, found, extra, problem)
     try:
-        importlib.import_module(_MODULES.get(name, name.replace("-", "_")))
-    except Exception as error:  # whatever a broken installation raises
-        return Package(name, needed, found, extra, f"{found} cannot be imported ({error}); reinstall it")
-    return Package(name, needed, found, extra)
+        importlib.import_module(module_of(name))
+    except Exception as error:  # a broken installation can raise anything
+        return PackageStatus(name, needed, found, extra, f"{found} cannot be imported ({error}); reinstall it")
+    return PackageStatus(name, needed, found, extra)
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    """The release as numbers without closing zeros: 2.13.0+cpu is (2, 13)."""
-    numbers = [int(part) for part in re.findall(r"\d+", version.split("+")[0])]
-    while numbers and numbers[-1] == 0:
-        numbers.pop()
-    return tuple(numbers)
-
-
-def _solver(name: str) -> str:
-    """ "works", or why it does not; a limit on sizes is named."""
+def _check_solver(name: str) -> str:
+    """Return "works", or why the solver does not; name a limit on the size."""
     try:
         from fairmend.milp import available_solvers
 
@@ -131,13 +136,13 @@ def _solver(name: str) -> str:
         try:
             return "works" if name != "gurobi" or _solves(name, _LICENCE_FREE + 100) else "gives a wrong answer"
         except FairmendError:
-            return f"works up to {_LICENCE_FREE:,} variables: no licence of one's own"
-    except Exception as error:  # a solver that cannot even start says so in many ways
+            return f"works up to {_LICENCE_FREE:,} variables, without a licence"
+    except Exception as error:  # a solver that cannot start can raise anything
         return f"does not work: {error}"
 
 
 def _solves(name: str, variables: int) -> bool:
-    """Whether it finds the largest whole numbers up to 2.5."""
+    """Return whether the solver finds the largest integers up to 2.5."""
     from fairmend.milp import MilpBuilder, get_solver
 
     builder = MilpBuilder()
@@ -147,12 +152,12 @@ def _solves(name: str, variables: int) -> bool:
 
 
 def _threads() -> dict[str, Any]:
-    set_by_hand = {name: os.environ[name] for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if name in os.environ}
+    set_by_user = {name: os.environ[name] for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if name in os.environ}
     torch = sys.modules.get("torch")
     return {
         "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "torch": None if torch is None else torch.get_num_threads(),
-        "environment": set_by_hand,
+        "environment": set_by_user,
     }
 
 
@@ -161,7 +166,7 @@ def _gpu() -> str | None:
     return torch.cuda.get_device_name(0) if torch is not None and torch.cuda.is_available() else None
 
 
-def _show(document: dict[str, Any], packages: list[Package]) -> None:
+def _show(document: dict[str, Any], packages: list[PackageStatus]) -> None:
     click.echo(f"fairmend {document['fairmend']}, Python {document['python']}, {document['platform']}")
     for package in packages:
         good = not package.problem
@@ -170,13 +175,25 @@ def _show(document: dict[str, Any], packages: list[Package]) -> None:
         needed = f" (at least {package.needed})" if good else ""
         extra = f", for the extra {package.extra}" if package.extra else ""
         click.echo(f"{package.name} {package.problem or package.found}{needed}{extra}")
-    solvers = [f"{name} {words}" for name, words in document["solvers"].items()]
+    solvers = [f"{name} {status}" for name, status in document["solvers"].items()]
     click.echo(f"Solvers: {'; '.join(solvers)}")
     threads = document["threads"]
-    click.echo(f"Processors: {threads['cpus']}; PyTorch uses {threads['torch']} threads")
-    click.echo(f"GPU: {document['gpu'] or 'none'} (fairmend computes on the processor)")
-    click.echo(f"Browser for pictures of a report: {document['browser'] or 'none, and none is needed'}")
-    click.echo(f"fairmend.toml: {document['config'] or 'none in this folder or above'}")
-    for problem in document["problems"]:
+    used = "not loaded" if threads["torch"] is None else f"uses {threads['torch']} threads"
+    click.echo(f"CPUs: {threads['cpus']}; PyTorch: {used}")
+    click.echo(f"GPU: {document['gpu'] or 'none'} (fairmend computes on the CPU)")
+    click.echo(f"Browser for screenshots of a report: {document['browser'] or 'none (optional)'}")
+    click.echo(f"fairmend.toml: {document['config'] or 'none in this folder or a parent folder'}")
+
+
+def _show_conclusion(broken: list[PackageStatus], problems: list[str]) -> None:
+    for problem in problems:
         click.secho(f"Problem: {problem}", fg="red")
-    click.secho("fairmend cannot work here." if document["problems"] else "fairmend can work here.", bold=True)
+    if not problems:
+        click.secho("fairmend is ready to use.", bold=True)
+    elif len(broken) == len(problems) and not any(p.name in _FOR_CHECK for p in broken):
+        missing = ", ".join(p.name for p in broken)
+        click.secho(
+            f"Only fairmend check is ready to use. The other commands need {missing}: pip install fairmend", bold=True
+        )
+    else:
+        click.secho("fairmend is not ready to use: solve the problems above.", bold=True)

@@ -1,16 +1,59 @@
-"""`fairmend export-vnnlib`: the neighbourhoods as problems for other verifiers."""
+"""`fairmend export-vnnlib`: write the fairness of each person as a property that other verifiers read."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from fairmend._version import __version__
-from fairmend.atomic import check_folder, staged_folder
-from fairmend.cli.console import show_json
-from fairmend.cli.inputs import load_model, load_people
-from fairmend.vnnlib import INSTANCES, MANIFEST, MODEL, export_vnnlib
+from fairmend.cli.group import Command
+from fairmend.cli.options import (
+    FILE,
+    activation_option,
+    common_options,
+    insert_formats,
+    json_option,
+    model_argument,
+    seed_option,
+    spec_option,
+)
+
+
+@click.command("export-vnnlib", cls=Command)
+@model_argument
+@spec_option
+@click.option("--data", type=FILE, required=True, help="People, .csv or .parquet.")
+@click.option("--out", type=FILE, required=True, help="Folder for the files; other files in it are kept.")
+@click.option("--rows", type=click.IntRange(min=1), help="Export only this many rows, drawn at random.")
+@click.option(
+    "--timeout",
+    type=click.IntRange(min=1),
+    default=300,
+    show_default=True,
+    help="Seconds for each property, as written to instances.csv.",
+)
+@click.option(
+    "--most-boxes",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Largest number of boxes in a property; above it, features are relaxed to intervals.",
+)
+@seed_option
+@activation_option
+@json_option
+@common_options
+@insert_formats
+def command(model: Path, data: Path, spec_file: Path, out: Path, **options: Any) -> None:
+    """Export fairness properties for other verifiers.
+
+    MODEL is a file: {formats}. The folder gets one property for each person in the data, in the VNN-LIB format of
+    VNN-COMP: it is satisfiable if a similar person gets a different prediction. Writes model.onnx, the .vnnlib files,
+    instances.csv, and manifest.json, which explains what sat and unsat mean.
+    """
+    run_export(model, data, spec_file, out, **options)
 
 
 def run_export(
@@ -26,7 +69,12 @@ def run_export(
     activation: str = "relu",
     json_output: bool = False,
 ) -> None:
-    """Write the problems and say what they mean."""
+    """Write the properties and print what their answers mean."""
+    from fairmend.atomic import check_folder, staged_folder
+    from fairmend.cli.console import show_json
+    from fairmend.cli.inputs import load_model, load_people
+    from fairmend.vnnlib import INSTANCES, MANIFEST, MODEL, export_vnnlib
+
     check_folder(out, [MODEL, INSTANCES, MANIFEST], [model, data, spec_file])
     spec, net = load_model(model, spec_file, activation)
     chosen, X = load_people(data, spec, net, rows, seed)
@@ -37,14 +85,15 @@ def run_export(
         names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed, "out": out}
         show_json({**names, "problems": [problem.as_dict() for problem in problems]})
         return
+    click.echo(f"{len(problems):,} properties in {out}: {INSTANCES} lists them, {MANIFEST} describes each.")
+    click.echo("unsat: every similar person gets the same prediction, proven.")
+    click.echo("sat:   a similar person gets a different prediction, or the point is an exact tie, which VNN-LIB")
+    click.echo("       cannot exclude.")
     relaxed = [problem for problem in problems if problem.relaxed]
-    click.echo(f"{len(problems):,} problems in {out}: {INSTANCES} lists them, {MANIFEST} says what each is about.")
-    click.echo("unsat: everyone similar gets the same answer, proven.")
-    click.echo("sat:   somebody does not, unless the point lies on a tie, which the form cannot exclude.")
     if relaxed:
-        names_of = sorted({name for problem in relaxed for name in problem.relaxed})
+        names_of = ", ".join(sorted({name for problem in relaxed for name in problem.relaxed}))
         click.secho(
-            f"{len(relaxed):,} of them are relaxed ({', '.join(names_of)}): there, a sat need not be a person; "
-            "--most-boxes writes more values out.",
+            f"{len(relaxed):,} properties are relaxed ({names_of}): for these, sat need not be a person. "
+            "A larger --most-boxes relaxes fewer.",
             fg="yellow",
         )

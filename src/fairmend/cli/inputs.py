@@ -1,4 +1,4 @@
-"""What most commands begin with: a spec and a network that fit together, and people who fit both."""
+"""Read the input files of a command: a spec and a network that fit together, and people who fit the spec."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from fairmend.network import Network, load_network
 from fairmend.spec import Spec
 from fairmend.tables import read_table
 
+__all__ = ["load_model", "load_people"]
+
 
 def load_model(model: Path, spec_file: Path, activation: str) -> tuple[Spec, Network]:
-    """Read the two, and refuse a spec that is of another network."""
+    """Read the spec and the network; refuse them if their numbers of columns differ."""
     spec, net = Spec.load(spec_file), load_network(model, activation)
     spec.require_inputs(net.inputs, f"{model}: the network", str(spec_file))
     return spec, net
@@ -24,7 +26,7 @@ def load_model(model: Path, spec_file: Path, activation: str) -> tuple[Spec, Net
 def load_people(
     data: Path, spec: Spec, net: Network, rows: int | None = None, seed: int = 0
 ) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """Read people as the network does: which rows of the file they are, all or so many drawn at random, and inputs."""
+    """Return the row numbers and the inputs of all people in the file, or of `rows` people drawn at random."""
     frame = read_table(data)
     chosen = np.arange(len(frame), dtype=np.int64)
     if rows is not None and rows < len(frame):

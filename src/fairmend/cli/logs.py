@@ -1,33 +1,26 @@
-"""Where log lines go: stderr, above the progress bars, and a file."""
+"""Where log records go: to stderr, above the progress bars, and to a file."""
 
 from __future__ import annotations
 
 import logging
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from fairmend.errors import FairmendError
 
+__all__ = ["start_logging"]
+
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-_A_LOG_LINE = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ")
+_LOG_LINE = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ")
 
 
-class _Stderr(logging.Handler):
-    """Writes to whatever sys.stderr is at the time: progress bars put something there that keeps them below."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        sys.stderr.write(f"{self.format(record)}\n")
-        sys.stderr.flush()
-
-
-def log_to(verbosity: int, file: Path | None) -> Callable[[], None]:
-    """Send what fairmend logs to stderr (1: INFO, 2: DEBUG) and, in full, to a file; return what undoes it."""
+def start_logging(verbosity: int, file: Path | None) -> Callable[[], None]:
+    """Log to stderr (verbosity 1: INFO, 2: DEBUG) and, in full, to a file; return a function that stops it."""
     logger = logging.getLogger("fairmend")
     handlers: list[logging.Handler] = []
     if verbosity:
-        handlers.append(_Stderr(logging.INFO if verbosity == 1 else logging.DEBUG))
+        handlers.append(_stderr_handler(logging.INFO if verbosity == 1 else logging.DEBUG))
     if file is not None:
         handlers.append(_file_handler(file))
     before = logger.level, logger.handlers[:]
@@ -49,14 +42,34 @@ def log_to(verbosity: int, file: Path | None) -> Callable[[], None]:
     return stop
 
 
+def _stderr_handler(level: int) -> logging.Handler:
+    try:
+        from rich.logging import RichHandler
+
+        from fairmend.cli.console import stderr_console
+    except ModuleNotFoundError:  # `fairmend check` works without rich
+        plain = logging.StreamHandler()
+        plain.setLevel(level)
+        return plain
+
+    class Handler(RichHandler):
+        """Prints each record as one line of `_FORMAT`, without rich's columns."""
+
+        def render(self, *, message_renderable: object, **_: object) -> object:  # type: ignore[override]
+            return message_renderable
+
+    # The progress bars use the same console, so they stay below the log lines.
+    return Handler(level, console=stderr_console(), highlighter=None, markup=False)
+
+
 def _file_handler(file: Path) -> logging.Handler:
-    """Append to the file, unless it is something else than a log: a slip must not spoil a model."""
+    """Append to the file, unless it is something other than a log: a typing error must not damage a model."""
     try:
         if file.exists():
             with file.open("rb") as existing:
                 start = existing.read(64)
-            if start and not _A_LOG_LINE.match(start):
-                raise FairmendError(f"{file}: exists and is not a log of fairmend; choose another name")
+            if start and not _LOG_LINE.match(start):
+                raise FairmendError(f"{file}: exists and is not a log file of fairmend; choose another name")
         return logging.FileHandler(file, mode="a", encoding="utf-8")
     except OSError as error:
         raise FairmendError(f"{file}: cannot write the log: {error.strerror or error}") from error

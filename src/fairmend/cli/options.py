@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -8,44 +8,111 @@ from typing import Any, TypeVar
 
 import click
 
-from fairmend.cli.completion import FileType
+from fairmend.cli.group import CONFIG, LOG_FILE, NO_CONFIG, VERBOSE
+from fairmend.errors import FairmendError
+
+__all__ = [
+    "FILE",
+    "POSITIVE",
+    "Decorated",
+    "activation_option",
+    "add_options",
+    "common_options",
+    "insert_formats",
+    "json_option",
+    "model_argument",
+    "seed_option",
+    "spec_option",
+]
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-FILE = FileType(path_type=Path)
-MODEL_FORMATS = ".onnx, .h5, .keras, .nnet, .pth or .safetensors"
+
+FILE = click.Path(path_type=Path)
 POSITIVE = click.FloatRange(min=0, min_open=True)
+MODEL_FORMATS = ".onnx, .h5, .keras, .nnet, .pth or .safetensors"
+
+model_argument = click.argument("model", type=FILE)
+spec_option = click.option("--spec", "spec_file", type=FILE, required=True, help="Spec of the features, .toml.")
+json_option = click.option("--json", "json_output", is_flag=True, help="Print one JSON document and nothing else.")
+seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed.")
+activation_option = click.option(
+    "--activation",
+    default="relu",
+    show_default=True,
+    help="Activation of a model file that holds only weights (.pth, .safetensors): relu, leaky_relu, "
+    "leaky_relu(0.2) for a slope other than 0.01, tanh or sigmoid.",
+)
 
 
-def json_option(command: Decorated) -> Decorated:
-    """Add --json."""
-    return click.option("--json", "json_output", is_flag=True, help="Print one JSON document and nothing else.")(
-        command
-    )
+def add_options(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:
+    """Return a decorator that adds options in the given order."""
+
+    def decorate(command: Decorated) -> Decorated:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
-def activation_option(command: Decorated) -> Decorated:
-    """Add --activation."""
-    return click.option(
-        "--activation",
-        default="relu",
-        show_default=True,
-        help="Activation of a network whose file holds weights only (.pth, .safetensors): relu, leaky_relu, "
-        "leaky_relu(0.2) with another slope than 0.01, tanh or sigmoid.",
-    )(command)
-
-
-def seed_option(command: Decorated) -> Decorated:
-    """Add --seed."""
-    return click.option(
-        "--seed",
-        type=click.IntRange(min=0),
-        default=0,
-        show_default=True,
-        help="Of every random choice.",
-    )(command)
-
-
-def names_formats(command: Decorated) -> Decorated:
-    """Put the model formats into the command's help, in place of {formats}."""
+def insert_formats(command: Decorated) -> Decorated:
+    """Replace {formats} in the help of a command by the suffixes of model files."""
     command.__doc__ = (command.__doc__ or "").replace("{formats}", MODEL_FORMATS)
     return command
+
+
+def _remember(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def callback(ctx: click.Context, _: click.Parameter, value: Any) -> None:
+        if value:
+            ctx.meta[key] = value
+
+    return callback
+
+
+def _start_logging(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """Log as far as the options are known by now; -v and --log-file may stand before and after the command."""
+    if not value or ctx.resilient_parsing:
+        return
+    if parameter.name == "verbose":
+        ctx.meta[VERBOSE] = ctx.meta.get(VERBOSE, 0) + value
+    else:
+        ctx.meta[LOG_FILE] = value
+    from fairmend.cli.logs import start_logging
+
+    try:
+        stop = start_logging(ctx.meta.get(VERBOSE, 0), ctx.meta.get(LOG_FILE))
+    except FairmendError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from error
+    ctx.find_root().call_on_close(stop)
+
+
+common_options = add_options(
+    click.option(
+        "-v",
+        "--verbose",
+        count=True,
+        expose_value=False,
+        callback=_start_logging,
+        help="Log progress to stderr (-vv: in detail), and show the traceback of unexpected errors.",
+    ),
+    click.option(
+        "--log-file", type=FILE, expose_value=False, callback=_start_logging, help="Append a detailed log to this file."
+    ),
+    click.option(
+        "--config",
+        type=FILE,
+        expose_value=False,
+        is_eager=True,
+        callback=_remember(CONFIG),
+        help="File with defaults for options. By default fairmend.toml in this folder or a parent folder.",
+    ),
+    click.option(
+        "--no-config",
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_remember(NO_CONFIG),
+        help="Ignore fairmend.toml.",
+    ),
+)
+"""Add the options that every command has."""

@@ -1,4 +1,4 @@
-"""`fairmend repair`: from the files of a network, a spec and data to a folder with the repaired network."""
+"""`fairmend repair`: repair a network and write the repaired network, its certificate and its report into a folder."""
 
 from __future__ import annotations
 
@@ -6,20 +6,146 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.text import Text
+import click
 
-from fairmend.atomic import check_folder, staged_folder
-from fairmend.cli.console import bars, console, show_check, show_comparison, show_files, show_json
-from fairmend.cli.inputs import load_model
-from fairmend.cli.report import REPORT_FILES, describe_repair, show_report, write_report
-from fairmend.evaluate.compare import RepairComparison, measure, repair_and_compare
-from fairmend.evaluate.split import split_data
-from fairmend.network import Network
-from fairmend.tables import read_table, write_csv, write_json
+from fairmend.cli.group import Command, typed_command
+from fairmend.cli.options import (
+    FILE,
+    POSITIVE,
+    activation_option,
+    common_options,
+    insert_formats,
+    json_option,
+    model_argument,
+    seed_option,
+    spec_option,
+)
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fairmend.evaluate.compare import RepairComparison
+    from fairmend.network import Network
     from fairmend.repair.result import RepairResult
+
+NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
+
+
+@click.command("repair", cls=Command)
+@model_argument
+@click.option("--data", type=FILE, required=True, help="DataSplit with their label, .csv or .parquet.")
+@spec_option
+@click.option("--out", type=FILE, required=True, help="Folder for the results; other files in it are kept.")
+@click.option(
+    "--method",
+    type=click.Choice(["auto", "prof", "prof-concrete", "blind", "flip", "grft", "care"]),
+    default="auto",
+    show_default=True,
+    help="auto selects the proven recipe that keeps most of the model; prof is the method of the paper, prof-concrete "
+    "its naive variant; blind makes the network ignore the protected features; flip, grft and care are baselines "
+    "without a proof.",
+)
+@click.option("--repair-data", type=FILE, help="File with the repair inputs. By default they are drawn from the data.")
+@click.option(
+    "--repair-rows",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Number of repair inputs to draw from the data.",
+)
+@click.option(
+    "--calibration-rows",
+    type=click.IntRange(min=1),
+    default=500,
+    show_default=True,
+    help="Number of other rows that keep the accuracy.",
+)
+@seed_option
+@click.option(
+    "--steps", type=click.IntRange(min=0), help="Training steps. The default depends on the method; 200 for prof."
+)
+@click.option(
+    "--learning-rate", type=POSITIVE, help="Learning rate. The default depends on the method; 0.001 for prof."
+)
+@click.option(
+    "--bounds",
+    type=click.Choice(["linear", "interval"]),
+    show_default="linear",
+    help="Kind of bounds that the calibration tightens.",
+)
+@click.option(
+    "--margin",
+    type=POSITIVE,
+    show_default="1e-06",
+    help="Least distance of each repair input from the decision threshold.",
+)
+@click.option(
+    "--solver",
+    type=click.Choice(["highs", "scip", "gurobi"]),
+    show_default="highs",
+    help="Mixed-integer solver.",
+)
+@click.option(
+    "--time-limit",
+    type=POSITIVE,
+    help="Seconds for the whole repair. The solver then returns its best solution, and auto runs no further recipe.",
+)
+@click.option(
+    "--gap",
+    type=click.FloatRange(0, 1),
+    show_default="0.0",
+    help="Relative gap at which the solver may stop.",
+)
+@activation_option
+@json_option
+@common_options
+@click.pass_context
+@insert_formats
+def command(
+    ctx: click.Context,
+    /,
+    model: Path,
+    data: Path,
+    spec_file: Path,
+    out: Path,
+    repair_data: Path | None,
+    repair_rows: int,
+    calibration_rows: int,
+    seed: int,
+    activation: str,
+    json_output: bool,
+    **options: Any,
+) -> None:
+    """Repair a network and prove the result.
+
+    MODEL is a file: {formats}. The repair changes the network as little as possible so that each repair input provably
+    gets the same prediction for all values of the protected features and for all changes within a tolerance. With
+    blind, and with auto where it can be proven, the protected features change no prediction at all. Exits with 1 if
+    repair inputs are still treated unequally, which only happens with a baseline (flip, grft, care).
+
+    Writes into the folder: the network (model, with the suffix of MODEL), certificate.json (for fairmend check),
+    spec.toml, repair_inputs.csv, result.json (all figures), report.html and report.json.
+    """
+    code = run_repair(
+        model,
+        data,
+        spec_file,
+        out,
+        repair_data=repair_data,
+        repair_rows=repair_rows,
+        calibration_rows=calibration_rows,
+        seed=seed,
+        activation=activation,
+        json_output=json_output,
+        typed=typed_command(ctx),
+        options={name: value for name, value in options.items() if name == "method" or _is_given(ctx, name)},
+    )
+    ctx.exit(code)
+
+
+def _is_given(ctx: click.Context, name: str) -> bool:
+    """Return whether the user set an option: the repair refuses options that its method does not use."""
+    return ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
 
 def run_repair(
@@ -34,24 +160,30 @@ def run_repair(
     seed: int = 0,
     activation: str = "relu",
     json_output: bool = False,
-    command: str | None = None,
+    typed: str | None = None,
     options: Mapping[str, Any],
 ) -> int:
-    """Repair the network in `model`, write the folder `out` and say what came of it.
+    """Repair the network in `model`, write the folder `out`, show the result and return the exit code."""
+    from fairmend.atomic import check_folder
+    from fairmend.cli.console import console, progress_bars, show_check, show_comparison, show_files, show_json
+    from fairmend.cli.inputs import load_model
+    from fairmend.cli.report_files import REPORT_FILES, show_report
+    from fairmend.evaluate.compare import measure, repair_and_compare
+    from fairmend.evaluate.split import split_data
+    from fairmend.tables import read_table
 
-    Returns 1 where repair inputs are still treated unequally, as a baseline may leave them, else 0.
-    """
+    repaired = f"model{model.suffix.lower()}"
     files = {
-        f"model{model.suffix.lower()}": "the repaired network",
-        "certificate.json": "the proof, for fairmend check",
-        "spec.toml": "who counts as similar",
-        "repair_inputs.csv": "the inputs the network was repaired with",
-        "result.json": "every figure, with losses and warnings",
+        repaired: "the repaired network",
+        "certificate.json": "the certificate, for fairmend check",
+        "spec.toml": "the spec",
+        "repair_inputs.csv": "the repair inputs",
+        "result.json": "all figures, losses and warnings",
         **REPORT_FILES,
     }
     inputs = [path for path in (model, data, spec_file, repair_data) if path is not None]
     check_folder(out, list(files), inputs)
-    replaced = (out / "result.json").exists()
+    replaces = (out / "result.json").exists()
     spec, net = load_model(model, spec_file, activation)
     people = split_data(
         spec,
@@ -64,47 +196,48 @@ def run_repair(
         calibration_rows=calibration_rows,
         seed=seed,
     )
-    with bars(quiet=json_output) as report:
-        before = measure(net, people, stage="audit original", seed=seed, progress=report)
-        comparison = repair_and_compare(net, people, before, seed=seed, progress=report, options=options)
+    with progress_bars(quiet=json_output) as progress:
+        before = measure(net, people, stage="audit original", seed=seed, progress=progress)
+        comparison = repair_and_compare(net, people, before, seed=seed, progress=progress, options=options)
     document = {**comparison.as_dict(), "seed": seed, "model": model.name, "data": data.name}
     sources = {"model": model, "data": data, "spec": spec_file}
     sources |= {} if repair_data is None else {"repair data": repair_data}
-    _write(out, net, comparison, document, sources, command, seed)
+    _write(out, net, comparison, document, sources, typed, seed)
     certified = comparison.result.certificate is not None
     covers = _covered(comparison.result)
     if not certified:
         del files["certificate.json"]
     elif covers:
-        files["certificate.json"] = f"a proof for {covers}, for fairmend check"
-    code = 1 if comparison.after.repair.count else 0
+        files["certificate.json"] = f"a certificate for {covers}, for fairmend check"
+    code = SOME_UNEQUAL if comparison.after.repair.count else NONE_UNEQUAL
     if json_output:
         show_json({**document, "files": {name: out / name for name in files}})
         return code
     screen = console()
     show_comparison(screen, comparison, f"{model.name}, repaired with method {comparison.result.method}")
     show_files(screen, out, files)
-    _show_earlier(screen, out, files, replaced)
+    if replaces:
+        _show_replaced(screen, out, files)
     if certified:
-        show_check(screen, out / "certificate.json", out / f"model{model.suffix.lower()}", covers)
+        show_check(screen, out / "certificate.json", out / repaired, covers)
     show_report(screen, out / "report.html")
     return code
 
 
-def _show_earlier(screen: Console, out: Path, files: Mapping[str, str], replaced: bool) -> None:
-    """Say what happened to an earlier repair in the same folder, and what of it still lies there."""
-    if not replaced:
-        return
-    screen.print(Text(f"These replace an earlier repair in {out}.", style="yellow"))
+def _show_replaced(screen: Console, out: Path, files: Mapping[str, str]) -> None:
+    """Say that an earlier repair in the same folder was replaced, and which of its files are still there."""
+    from rich.text import Text
+
+    screen.print(Text(f"These files replace an earlier repair in {out}.", style="yellow"))
     stale = [path for path in sorted(out.glob("model.*")) if path.name not in files]
     stale += [path for path in (out / "certificate.json",) if path.exists() and path.name not in files]
     if stale:
         names = ", ".join(path.name for path in stale)
-        screen.print(Text(f"Still there from before, and not of this repair: {names}.", style="yellow"))
+        screen.print(Text(f"Left over from the earlier repair: {names}.", style="yellow"))
 
 
 def _covered(result: RepairResult) -> str:
-    """Whom the certificate of a baseline is about; empty where it leaves out nobody it should cover."""
+    """Name the inputs that the certificate of a baseline covers; empty if it covers all that it should."""
     if result.proven == result.regions:
         return ""
     some = f"{result.proven:,} of the {result.regions:,} repair inputs"
@@ -117,17 +250,21 @@ def _write(
     comparison: RepairComparison,
     document: Mapping[str, object],
     sources: Mapping[str, Path],
-    command: str | None,
+    typed: str | None,
     seed: int,
 ) -> None:
+    from fairmend.atomic import staged_folder
+    from fairmend.cli.report_files import describe_repair, write_report
+    from fairmend.tables import write_csv, write_json
+
     with staged_folder(out) as stage:
         model = stage / f"model{sources['model'].suffix.lower()}"
         comparison.result.network.save(model)
         if comparison.result.certificate is not None:
             comparison.result.certificate.save(stage / "certificate.json", model)
-        else:  # one that an earlier repair left there is about another network
+        else:  # a certificate of an earlier repair is about another network
             (out / "certificate.json").unlink(missing_ok=True)
         comparison.split.spec.save(stage / "spec.toml")
         write_csv(stage / "repair_inputs.csv", comparison.split.repair_frame)
         write_json(stage / "result.json", document)
-        write_report(stage, describe_repair(original, comparison, out, stage, model.name, sources, command, seed))
+        write_report(stage, describe_repair(original, comparison, out, stage, model.name, sources, typed, seed))

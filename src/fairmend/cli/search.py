@@ -1,33 +1,73 @@
-"""`fairmend search`: a fairness tester looks for people whom a network treats unequally, beyond those in the data."""
+"""`fairmend search`: run a fairness tester that searches for unequal treatment beyond the people in the data."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import click
 
 from fairmend._version import __version__
-from fairmend.audit.result import AuditPair, make_pairs
-from fairmend.cli.console import bars, console, show_json, show_pairs
-from fairmend.cli.inputs import load_model, load_people
-from fairmend.evaluate.pairs_file import PairsFile
-from fairmend.network import Network
-from fairmend.search.result import SearchResult
-from fairmend.search.run import search
-from fairmend.spec import Spec
+from fairmend.cli.group import Command
+from fairmend.cli.options import (
+    FILE,
+    activation_option,
+    common_options,
+    insert_formats,
+    json_option,
+    model_argument,
+    seed_option,
+    spec_option,
+)
 
-NOBODY_FOUND, SOMEBODY_FOUND = 0, 1
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fairmend.audit.result import AuditPair
+    from fairmend.network import Network
+    from fairmend.search.result import SearchResult
+    from fairmend.spec import Spec
+
+NONE_FOUND, SOME_FOUND = 0, 1
 
 _SHOWN = 5
-_STAGES = {
-    "global": "Looking for somebody from each seed",
-    "local": "Looking around those found",
-    "confirm": "Confirming everybody found",
-}
+
+
+@click.command("search", cls=Command)
+@model_argument
+@spec_option
+@click.option("--data", type=FILE, required=True, help="People to start from, .csv or .parquet.")
+@click.option(
+    "--method",
+    type=click.Choice(["adf", "eidig", "neuronfair", "grft"]),
+    default="adf",
+    show_default=True,
+    help="adf follows gradients of the loss, eidig of the output, neuronfair of biased neurons; grft is genetic.",
+)
+@click.option(
+    "--seeds", type=click.IntRange(min=1), default=1000, show_default=True, help="Number of people to start from."
+)
+@click.option(
+    "--local-steps",
+    type=click.IntRange(min=0),
+    default=1000,
+    show_default=True,
+    help="Steps of the local phase around each result of the global phase.",
+)
+@seed_option
+@click.option("--out", type=FILE, help="CSV file for everyone who is found, each with a counterfactual.")
+@activation_option
+@json_option
+@common_options
+@click.pass_context
+@insert_formats
+def command(ctx: click.Context, /, model: Path, spec_file: Path, data: Path, **options: Any) -> None:
+    """Search the input space for unequal treatment.
+
+    MODEL is a file: {formats}. A fairness tester starts from people in the data and searches for inputs that are
+    treated unequally. Exits with 0 if it finds none, 1 if it finds some.
+    """
+    ctx.exit(run_search(model, spec_file, data, **options))
 
 
 def run_search(
@@ -43,54 +83,59 @@ def run_search(
     activation: str = "relu",
     json_output: bool = False,
 ) -> int:
-    """Search from the people in the file and show what came of it; return the exit code."""
+    """Search from the people in the file, show the result and return the exit code."""
+    import numpy as np
+    from rich.text import Text
+
+    from fairmend.cli.console import console, progress_bars, show_json
+    from fairmend.cli.inputs import load_model, load_people
+    from fairmend.evaluate.pairs_file import PairsFile
+    from fairmend.search.run import search
+
     spec, net = load_model(model, spec_file, activation)
     _, X = load_people(data, spec, net)
     with PairsFile(out, spec, net, [model, spec_file, data]) as file:
-        with bars(quiet=json_output) as report:
-            result = search(
-                net,
-                spec,
-                X,
-                method,
-                seed,
-                seeds=seeds,
-                local_steps=local_steps,
-                progress=lambda stage, done, total: report(_STAGES[stage], done, total),
-            )
+        with progress_bars(quiet=json_output) as progress:
+            result = search(net, spec, X, method, seed, seeds=seeds, local_steps=local_steps, progress=progress)
         if out is not None and result.count:
             file.write(np.arange(result.count), result.idis, result.others)
+    pairs = _some_pairs(net, spec, result)
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed}
-        pairs = [pair.as_dict() for pair in _pairs(net, spec, result)]
-        show_json({**names, "local_steps": local_steps, **result.as_dict(), "pairs": pairs, "out": out})
+        listed = [pair.as_dict() for pair in pairs]
+        show_json({**names, "local_steps": local_steps, **result.as_dict(), "pairs": listed, "out": out})
     else:
-        _show(
-            console(), f"{model.name}, searched from {data.name}", result, spec, net.outputs, _pairs(net, spec, result)
-        )
+        screen = console()
+        _show(screen, f"{model.name}, searched from {data.name}", result, spec, net.outputs, pairs)
         if out is not None:
-            console().print(Text.assemble("\nEverybody found is in ", (str(out), "bold")))
-    return SOMEBODY_FOUND if result.count else NOBODY_FOUND
+            screen.print(Text.assemble("\nEveryone found: ", (str(out), "bold")), soft_wrap=True)
+    return SOME_FOUND if result.count else NONE_FOUND
 
 
-def _pairs(net: Network, spec: Spec, result: SearchResult) -> list[AuditPair]:
-    """Return a few of those found, spread over all of them; `row` counts them from 0."""
+def _some_pairs(net: Network, spec: Spec, result: SearchResult) -> list[AuditPair]:
+    """Return a few pairs, spread over the results; `row` is their number, counted from 0."""
+    import numpy as np
+
+    from fairmend.audit.result import make_pairs
+
     rows = np.unique(np.linspace(0, result.count - 1, min(_SHOWN, result.count)).astype(np.int64)).tolist()
     return make_pairs(net, spec, rows, result.idis[rows], result.others[rows]) if rows else []
 
 
 def _show(screen: Console, title: str, result: SearchResult, spec: Spec, outputs: int, pairs: list[AuditPair]) -> None:
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False)
-    table.add_column("")
-    table.add_column("", justify="right")
+    from rich.text import Text
+
+    from fairmend.cli.console import figures_table, show_pairs
+
+    table = figures_table(title, "", " ", right=(" ",))
     table.add_row("Tester", result.method)
     table.add_row("Treated unequally, found", Text(f"{result.count:,}", "bold red" if result.count else "bold green"))
-    table.add_row("Seeds that led to somebody", f"{result.starts:,} of {result.seeds:,}")
+    table.add_row("Seeds with a result", f"{result.starts:,} of {result.seeds:,}")
     table.add_row("Model calls", f"{result.calls:,}")
     table.add_row("Seconds", f"{result.seconds:.2f}")
     screen.print(table)
     if not result.count:
-        screen.print(Text("Nobody was found, which proves nothing: fairmend certify can prove.", style="yellow"))
+        screen.print(Text("The tester found nothing. This is no proof; fairmend certify can prove.", style="yellow"))
         return
-    screen.print(Text("\nSome of them:"))
-    show_pairs(screen, spec, outputs, pairs, "find")
+    screen.print("\nSome of them:")
+    show_pairs(screen, spec, outputs, pairs, "result")

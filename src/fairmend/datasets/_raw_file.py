@@ -15,6 +15,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
@@ -71,9 +72,18 @@ def cache_folder() -> Path:
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
         return Path(chosen)
-    import pooch
+    return Path(_import_pooch().os_cache("fairmend"))
 
-    return Path(pooch.os_cache("fairmend"))
+
+def _import_pooch() -> Any:
+    try:
+        import pooch
+    except ModuleNotFoundError as error:
+        raise FairmendError(
+            "downloading data sets needs the package pooch of the extra bench. Run pip install 'fairmend[bench]', or "
+            f"put the raw files into a folder and name it with --data-dir (data_dir in Python) or {DATA_VARIABLE}"
+        ) from error
+    return pooch
 
 
 def _by_hand(file: RawFile, path: Path) -> str:
@@ -112,8 +122,7 @@ def _download(file: RawFile, path: Path) -> None:
 
 def _retrieve(file: RawFile, folder: Path) -> Path:
     """Download the address into the folder, with a bar where standard error is a terminal."""
-    import pooch
-
+    pooch = _import_pooch()
     with _quiet(pooch.get_logger()), _bar(file.name) as bar:
         downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK)
         # No checksum yet: the one pinned is of the file, not of the archive around it.

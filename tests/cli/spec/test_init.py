@@ -1,23 +1,15 @@
-"""`fairmend spec`: a stranger's data file becomes a spec that can be read, edited and used."""
+"""`fairmend spec init`: a data file gives a spec that you can read, edit and use."""
 
 import json
-import pickle
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
-import tomlkit
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from fairmend.spec import Spec
-from support.cli_case import Case, run
+from support.cli_case import run
 from support.strategies import random_network
 
 ROWS = 120
@@ -55,9 +47,6 @@ def model(inputs, path="model.onnx"):
     return path
 
 
-# init
-
-
 def test_what_init_writes_encodes_the_data_and_says_what_comes_next(folder):
     result = init()
     assert result.exit_code == 0, result.output
@@ -69,7 +58,7 @@ def test_what_init_writes_encodes_the_data_and_says_what_comes_next(folder):
         assert words in result.output
     text = (folder / "spec.toml").read_text()
     for words in (
-        "# range: the lowest and highest value in the data",
+        "# range: what the data holds",
         "# categorical: Asian",
         "# left out",
         "# integer: all values are whole",
@@ -107,9 +96,9 @@ def test_missing_values_are_filled_in_and_said(folder):
 @pytest.mark.parametrize(
     ("inputs", "encodings", "said"),
     [
-        (7, {"ordinal": 2, "one-hot": 1}, "the only common encoding"),
-        (9, {"one-hot": 3}, "the only common encoding"),
-        (5, {"ordinal": 3}, "the only common encoding"),
+        (7, {"ordinal": 2, "one-hot": 1}, "the only one"),
+        (9, {"one-hot": 3}, "the only one"),
+        (5, {"ordinal": 3}, "the only one"),
         (6, {"ordinal": 2, "one-hot": 1}, "without the first"),
     ],
 )
@@ -144,7 +133,7 @@ def test_scales_are_taken_from_the_data(folder, scale):
 
 def test_json_is_one_document(folder):
     document = json.loads(init("--json", "--drop", "income").output)
-    assert document["left_out"]["income"] == "dropped, as requested"
+    assert document["left_out"]["income"] == "dropped as you asked"
     assert document["fits"] is True
     assert Spec.from_dict(document["spec"]) == Spec.load("spec.toml")
 
@@ -160,13 +149,13 @@ def spoilt(**changes):
         (people(), {"protected": "sx"}, ["protected", '"sx"', 'did you mean "sex"']),
         (people(), {"protected": " , "}, ["no protected column"]),
         (people(), {"protected": "approved"}, ["approved", "the label"]),
-        (spoilt(age=np.nan), {}, ['"age"', "has no values", "--drop"]),
+        (spoilt(age=np.nan), {}, ['"age"', "no values at all", "--drop"]),
         (spoilt(sex="f"), {}, ['"sex" is f in every row']),
         (spoilt(approved="yes"), {}, ['"approved" is "yes" in every row']),
-        (spoilt(approved=np.nan), {}, ['"approved" has no values']),
+        (spoilt(approved=np.nan), {}, ['"approved" holds no values']),
         (spoilt(approved=["a", "b", "c"] * 40), {}, ["3 values", "--positive"]),
-        (spoilt(age=["?" if i % 9 == 0 else i for i in range(ROWS)]), {}, ['"age" contains numbers', '"?"']),
-        (spoilt(age=np.inf), {}, ['"age"', "not a finite number"]),
+        (spoilt(age=["?" if i % 9 == 0 else i for i in range(ROWS)]), {}, ['"age" holds numbers', '"?"']),
+        (spoilt(age=np.inf), {}, ['"age"', "not finite"]),
         (people().iloc[:0], {}, ["no rows"]),
     ],
 )
@@ -201,7 +190,7 @@ def test_columns_of_pandas_own_kinds(folder):
     frame.assign(pictures=[[1, 2]] * ROWS).to_parquet("odd.parquet")
     result = init("--force", data="odd.parquet")
     assert result.exit_code == 2
-    assert 'column "pictures" contains a ' in result.output
+    assert 'column "pictures" holds a ' in result.output
 
 
 def test_bad_files_and_values(folder):
@@ -250,190 +239,10 @@ def test_whatever_the_data_holds_the_spec_that_is_written_encodes_it(tmp_path, c
         assert result.exit_code == 2
         assert result.output.startswith("Error: ")
         assert "bug" not in result.output
-        assume(False)  # Hypothesis fails if it refuses almost everything
+        return
     spec = Spec.load(out)
     assert len(spec.encode(frame)) == rows
     assert [f.name for f in spec.features] == [name for name in columns if name in {f.name for f in spec.features}]
-
-
-# from-sklearn
-
-
-def fitted(frame):
-    return ColumnTransformer(
-        [
-            ("numbers", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), ["age", "income"]),
-            ("texts", OneHotEncoder(drop="first"), ["sex", "race"]),
-        ]
-    ).fit(frame)
-
-
-def from_sklearn(file, *more, protected="sex,race"):
-    return run("spec", "from-sklearn", file, "--protected", protected, "--data", "people.csv", *more)
-
-
-def test_a_pipeline_saved_with_skops_gives_its_spec(folder):
-    from skops import io
-
-    transformer = fitted(people())
-    io.dump(transformer, "pipeline.skops")
-    result = from_sklearn("pipeline.skops", "--label", "approved", "--model", model(5))
-    assert result.exit_code == 0, result.output
-    spec = Spec.load("spec.toml")
-    np.testing.assert_array_equal(spec.encode(people()), transformer.transform(people()).astype(np.float32))
-    assert spec.label.positive == "yes"
-    assert "fairmend repair model.onnx" in result.output
-    assert run("spec", "check", "spec.toml", "--data", "people.csv", "--model", "model.onnx").exit_code == 0
-
-
-def test_a_pickle_is_not_opened_unless_it_is_trusted(folder):
-    class Bomb:
-        def __reduce__(self):
-            return (open, (str(folder / "boom"), "w"))
-
-    (folder / "bomb.pkl").write_bytes(pickle.dumps(Bomb()))
-    result = from_sklearn("bomb.pkl")
-    assert result.exit_code == 2
-    assert "--trust-pickle" in result.output
-    assert "skops" in result.output
-    assert not (folder / "boom").exists()
-    joblib.dump(fitted(people()), "good.joblib")
-    assert from_sklearn("good.joblib").exit_code == 2
-    assert from_sklearn("good.joblib", "--trust-pickle").exit_code == 0
-
-
-def a_function_of_mine(X):
-    return X
-
-
-def test_a_skops_file_with_other_types_is_not_loaded(folder):
-    from skops import io
-
-    io.dump(make_pipeline(FunctionTransformer(a_function_of_mine).fit(people())), "own.skops")
-    result = from_sklearn("own.skops")
-    assert result.exit_code == 2
-    assert "a_function_of_mine" in result.output
-    assert "not loaded" in result.output
-
-
-@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x05\x06" + bytes(18)])
-@pytest.mark.parametrize("name", ["bad.skops", "bad.joblib", "bad.pkl"])
-def test_a_damaged_file_is_refused(folder, name, content):
-    (folder / name).write_bytes(content)
-    result = from_sklearn(name, "--trust-pickle")
-    assert result.exit_code == 2
-    assert name in result.output
-    assert "bug" not in result.output
-
-
-def test_files_that_hold_no_pipeline(folder):
-    from skops import io
-
-    io.dump({"a": 1}, "dict.skops")
-    assert "cannot read a spec from dict" in from_sklearn("dict.skops").output
-    io.dump(MLPClassifier(), "mlp.skops")
-    assert from_sklearn("mlp.skops").exit_code == 2
-    assert "no such file" in from_sklearn("absent.skops").output
-    assert ".skops" in from_sklearn("people.csv").output
-    io.dump(fitted(people()), "pipeline.skops")
-    assert 'did you mean "race"' in from_sklearn("pipeline.skops", protected="rac").output
-    assert "which reads 9 columns" in from_sklearn("pipeline.skops", "--model", model(9)).output
-    people().assign(race="Other").to_csv("people.csv", index=False)
-    unknown = from_sklearn("pipeline.skops", "--force")
-    assert unknown.exit_code == 2
-    assert 'people.csv: feature "race", row 0: "Other" is not one of its categories' in unknown.output
-
-
-# check
-
-
-def test_check_explains_a_spec_in_words(tmp_path):
-    case = Case(tmp_path)
-    result = run("spec", "check", case.spec, "--data", case.data, "--model", case.model)
-    assert result.exit_code == 0
-    assert "Two people are similar if they differ only in age and gender." in result.output
-    assert "Each neighbourhood has 116 people." in result.output
-    assert "All 200 rows of people.csv fit the spec." in result.output
-    assert "model.onnx reads 5 columns" in result.output
-
-
-def edited(case, name, **changes):
-    plain = tomlkit.parse(case.spec.read_text()).unwrap()
-    next(table for table in plain["feature"] if table["name"] == name).update(changes)
-    case.spec.write_text(tomlkit.dumps(plain))
-
-
-def test_neighbourhoods_that_differ_are_counted_over_the_data(tmp_path):
-    case = Case(tmp_path)
-    edited(case, "credits", tolerance=1)
-    document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--json").output)
-    assert document["neighbourhood"] == {
-        "finite": True,
-        "words": "Each neighbourhood has up to 348 people, fewer near the ends of a range.",
-        "least": 232,
-        "median": 348,
-        "most": 348,
-    }
-    edited(case, "income", tolerance=0.5)
-    document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--json").output)
-    assert document["neighbourhood"]["finite"] is False
-    assert document["neighbourhood"]["words"].startswith("Neighbourhoods are infinite: income can be any number")
-    assert document["similar"].endswith("differ only in age, gender, income (by up to 0.5) and credits (by up to 1).")
-
-
-def test_data_that_does_not_fit_is_listed_with_rows(tmp_path):
-    case = Case(tmp_path)
-    frame = pd.read_csv(case.data).astype({"income": object, "credits": object})
-    frame.loc[[3, 8], "age"] = 99
-    frame.loc[4, "gender"] = "x"
-    frame.loc[5, "income"] = "lots"
-    frame.loc[6, "income"] = None
-    frame.loc[7, "credits"] = 1.5
-    frame.loc[9, "good"] = None
-    case.write(frame)
-    result = run("spec", "check", case.spec, "--data", case.data)
-    assert result.exit_code == 2
-    for words in (
-        '"age": 2 rows (3, 8), the first: 99 is above the range 18 to 75',
-        '"gender": 1 row (4), the first: "x" is not one of its categories',
-        '"income": 1 row (6), the first: the value is missing',
-        '"income": 1 row (5), the first: "lots" is not a number',
-        '"credits": 1 row (7), the first: 1.5 is not a whole number',
-        '"good": 1 row (9), the first: the label is missing',
-    ):
-        assert words in result.output
-    document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--json").output)
-    assert document["data"]["fits"] is False
-    assert document["data"]["problems"][0] == {
-        "column": "age",
-        "rows": 2,
-        "first_rows": [3, 8],
-        "problem": "99 is above the range 18 to 75. Correct the value, or widen `range` in the spec.",
-    }
-
-
-def test_missing_columns_and_labels(tmp_path):
-    case = Case(tmp_path)
-    frame = pd.read_csv(case.data)
-    case.write(frame.drop(columns=["gender"]).assign(good="no"))
-    result = run("spec", "check", case.spec, "--data", case.data)
-    assert result.exit_code == 2
-    assert 'no column "gender"' in result.output
-    assert 'the label is never "yes"' in result.output
-    case.write(frame.drop(columns=["good"]))
-    assert 'no column "good"' in run("spec", "check", case.spec, "--data", case.data).output
-
-
-def test_a_model_of_another_width_is_explained(tmp_path):
-    case = Case(tmp_path)
-    edited(case, "gender", encoding="ordinal")
-    result = run("spec", "check", case.spec, "--model", case.model)
-    assert result.exit_code == 2
-    assert 'It would fit with "gender" in 2 columns instead of 1.' in result.output.replace("\n", " ")
-    case.spec.write_text("[[feature]]\nname = 'x'\nkind = 'numbr'")
-    result = run("spec", "check", case.spec)
-    assert result.exit_code == 2
-    assert "kind must be one of" in result.output
 
 
 def test_from_data_file_to_a_checked_repair_without_the_source(folder):

@@ -1,6 +1,7 @@
 """Raw files: the user's folder before the cache, the cache before the network, and nothing kept unchecked."""
 
 import io
+import sys
 import zipfile
 from dataclasses import replace
 from hashlib import sha256
@@ -211,3 +212,20 @@ def test_the_real_files_load_from_the_cache(shared, monkeypatch, asked):
     monkeypatch.delenv("FAIRMEND_DATA", raising=False)
     assert len(datasets.load("compas").X_train) == 4937
     assert asked == []
+
+
+def test_a_download_without_pooch_names_the_extra(cache, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    with pytest.raises(
+        FairmendError, match=r"needs the package pooch of the extra bench\. Run pip install 'fairmend\["
+    ):
+        datasets.load("german")
+    monkeypatch.delenv("FAIRMEND_CACHE")
+    with pytest.raises(FairmendError, match="--data-dir"):
+        datasets.load("german", download=False)
+
+
+def test_files_in_a_folder_need_no_pooch(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    (tmp_path / "german.data").write_bytes(GERMAN.encode())
+    assert len(datasets.load("german", tmp_path).X_train) == 1

@@ -1,0 +1,63 @@
+"""The report that audit, repair and demo write into their folder."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fairmend.evaluate.compare import RepairComparison
+    from fairmend.evaluate.document import Document
+    from fairmend.network import Network
+
+__all__ = ["REPORT_FILES", "describe_repair", "show_report", "write_report"]
+
+REPORT_FILES = {
+    "report.html": "the report, for a browser",
+    "report.json": "the data of the report, for fairmend report",
+}
+
+
+def write_report(folder: Path, document: Document) -> None:
+    """Write the page and its data into a folder."""
+    from fairmend.report import Report
+    from fairmend.report.report import DATA_NAME, PAGE_NAME
+
+    report = Report(document)
+    report.save_data(folder / DATA_NAME)
+    report.save(folder / PAGE_NAME)
+
+
+def describe_repair(
+    original: Network,
+    comparison: RepairComparison,
+    folder: Path,
+    stage: Path,
+    repaired: str,
+    sources: Mapping[str, Path],
+    command: str | None,
+    seed: int,
+) -> Document:
+    """Describe a repair whose files are in `stage` and will move to `folder`; `repaired` is the name of its model."""
+    from fairmend.evaluate.provenance import describe_origin
+    from fairmend.evaluate.repair_document import repair_document
+
+    files, check = {**sources, "repaired model": stage / repaired}, None
+    certificate = stage / "certificate.json"
+    if certificate.exists():
+        files["certificate"] = certificate
+        check = shlex.join(["fairmend", "check", str(folder / certificate.name), str(folder / repaired)])
+    where = describe_origin(files, command=command, seed=seed)
+    return repair_document(original, comparison, where, title=sources["model"].name, check=check)
+
+
+def show_report(screen: Console, page: Path) -> None:
+    """Print where the page is."""
+    from rich.text import Text
+
+    screen.print()
+    screen.print(Text.assemble("Report (open it in a browser): ", (str(page), "bold")), soft_wrap=True)

@@ -1,0 +1,170 @@
+"""`fairmend spec check`: explain a spec, and check that data and model fit it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairmend._version import __version__
+from fairmend.cli.group import Command
+from fairmend.cli.options import FILE, activation_option, common_options, json_option
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fairmend.evaluate.spec_check import SpecCheck
+
+FITS, DOES_NOT_FIT = 0, 2
+
+_ROWS_NAMED = 5
+
+
+@click.command("check", cls=Command)
+@click.argument("spec_file", metavar="SPEC", type=FILE)
+@click.option("--data", type=FILE, help="People, .csv or .parquet, to check against the spec.")
+@click.option("--model", type=FILE, help="Model file, to check against the spec.")
+@activation_option
+@json_option
+@common_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    spec_file: Path,
+    data: Path | None,
+    model: Path | None,
+    activation: str,
+    json_output: bool,
+) -> None:
+    """Explain a spec and check that data and model fit it.
+
+    SPEC is a .toml file. Exits with 0 if the data and the model fit, 2 if they do not.
+    """
+    from fairmend.cli.console import console, show_json
+    from fairmend.evaluate.spec_check import check_spec
+    from fairmend.network import load_network
+    from fairmend.spec import Spec
+    from fairmend.tables import read_table
+
+    check = check_spec(
+        Spec.load(spec_file),
+        None if data is None else read_table(data),
+        None if model is None else load_network(model, activation),
+    )
+    if json_output:
+        show_json(_document(check, spec_file, data))
+    else:
+        _show(console(), check, spec_file, data, model)
+    ctx.exit(FITS if check.fits else DOES_NOT_FIT)
+
+
+def _document(check: SpecCheck, spec_file: Path, data: Path | None) -> dict[str, Any]:
+    from fairmend.spec.describe import (
+        describe_encoding,
+        describe_neighbourhood,
+        describe_role,
+        describe_similarity,
+        describe_values,
+    )
+
+    spec, sizes = check.spec, check.sizes
+    features = [
+        {
+            "name": feature.name,
+            "columns": [spec.columns(feature.name).start, spec.columns(feature.name).stop],
+            "values": describe_values(feature),
+            "reads": describe_encoding(feature),
+            "similar_people": describe_role(feature),
+        }
+        for feature in spec.features
+    ]
+    document: dict[str, Any] = {
+        "fairmend": __version__,
+        "spec": spec_file.name,
+        "columns": spec.width,
+        "features": features,
+        "similar": describe_similarity(spec),
+        "neighbourhood": {"finite": spec.finite, "words": describe_neighbourhood(spec)},
+    }
+    if sizes is not None:
+        document["neighbourhood"] |= {"least": sizes.least, "median": sizes.median, "most": sizes.most}
+    if data is not None:
+        problems = [
+            {"column": p.feature, "rows": p.rows.size, "first_rows": p.rows[:_ROWS_NAMED], "problem": p.words}
+            for p in check.problems
+        ]
+        document["data"] = {"file": data.name, "rows": check.rows, "fits": not problems, "problems": problems}
+    if check.inputs is not None:
+        document["model"] = {"inputs": check.inputs, "fits": check.inputs == spec.width}
+    return document
+
+
+def _show(screen: Console, check: SpecCheck, spec_file: Path, data: Path | None, model: Path | None) -> None:
+    from rich.text import Text
+
+    from fairmend.cli.console import show_warnings
+    from fairmend.text import percent
+
+    _show_spec(screen, check, spec_file.name)
+    if data is not None:
+        _show_problems(screen, check, data.name)
+    if model is not None:
+        mismatch = check.width_mismatch
+        message = mismatch or f"The model reads {check.inputs} columns, as the spec describes."
+        screen.print(Text(f"{model.name}: {message}", style="bold red" if mismatch else "green"), soft_wrap=True)
+    if check.utility is not None:
+        figures = f"accuracy {percent(check.utility.accuracy)}, balanced {percent(check.utility.balanced_accuracy)}"
+        figures += "" if check.utility.auc is None else f", AUC {check.utility.auc:.3f}"
+        screen.print(Text(f"With this spec the model has {figures}. Does this match what you know about the model?"))
+    show_warnings(screen, check.warnings)
+
+
+def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
+    from rich.text import Text
+
+    from fairmend.cli.console import figures_table
+    from fairmend.spec.describe import (
+        describe_encoding,
+        describe_neighbourhood,
+        describe_role,
+        describe_similarity,
+        describe_values,
+    )
+
+    spec, sizes = check.spec, check.sizes
+    title = f"{name}: {len(spec.features)} features in {spec.width} input columns"
+    table = figures_table(title, "column", "feature", "values", "the model reads", "similar people")
+    for feature in spec.features:
+        where = spec.columns(feature.name)
+        columns = f"{where.start}" if feature.width == 1 else f"{where.start}-{where.stop - 1}"
+        cells = (columns, feature.name, describe_values(feature), describe_encoding(feature), describe_role(feature))
+        table.add_row(*map(Text, cells), style="bold" if feature.protected else "")
+    screen.print(table)
+    screen.print(Text(f"\n{describe_similarity(spec)}"))
+    screen.print(Text(describe_neighbourhood(spec)))
+    if sizes is not None and sizes.least < sizes.most:
+        screen.print(
+            Text(f"Neighbourhoods in the data: {sizes.least:,} to {sizes.most:,} people, median {sizes.median:,g}.")
+        )
+    if spec.label is not None:
+        screen.print(Text(f'The positive outcome is "{spec.label.positive}" in column "{spec.label.column}".'))
+    else:
+        screen.print(Text("The spec has no label: audit and certify work without one, repair does not."))
+
+
+def _show_problems(screen: Console, check: SpecCheck, name: str) -> None:
+    from rich.text import Text
+
+    if not check.problems:
+        screen.print(Text(f"All {check.rows:,} rows of {name} fit the spec.", style="green"))
+        return
+    screen.print(Text(f"{name} does not fit the spec:", style="bold red"))
+    for problem in check.problems:
+        named = ", ".join(str(row) for row in problem.rows[:_ROWS_NAMED])
+        more = ", …" if problem.rows.size > _ROWS_NAMED else ""
+        count = f"{problem.rows.size:,} row{'s' if problem.rows.size > 1 else ''} ({named}{more}), the first: "
+        screen.print(
+            Text(f'  - "{problem.feature}": {count if problem.rows.size else ""}{problem.words}'), soft_wrap=True
+        )

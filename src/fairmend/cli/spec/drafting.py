@@ -1,0 +1,132 @@
+"""What the two commands that write a spec share: their options, and how they write and show a draft."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairmend._version import __version__
+from fairmend.cli.options import FILE, add_options, common_options, json_option
+from fairmend.errors import FairmendError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fairmend.spec.draft.draft import Draft
+
+__all__ = ["drafting_options", "finish", "refuse_overwriting", "split_names"]
+
+FITS, DOES_NOT_FIT = 0, 1
+
+drafting_options = add_options(
+    click.option("--protected", required=True, help="Protected features, such as sex,race."),
+    click.option("--label", help="Column with the outcome; repair needs it."),
+    click.option("--positive", help="Positive value of the label; guessed if there are two values."),
+    click.option(
+        "--model", type=FILE, help="Model file, to check that the spec describes as many columns as it reads."
+    ),
+    click.option("--out", type=FILE, default=Path("spec.toml"), show_default=True, help="File for the spec."),
+    click.option("--force", is_flag=True, help="Replace the file if it exists."),
+    json_option,
+    common_options,
+)
+
+
+def split_names(text: str) -> list[str]:
+    """Return the names in a list such as "sex, race"."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def refuse_overwriting(out: Path, force: bool, inputs: list[Path | None]) -> None:
+    """Refuse to write over an input file, or over an existing file without --force."""
+    for path in inputs:
+        if path is not None and out.resolve() == path.resolve():
+            raise FairmendError(f"{out}: is one of the inputs; choose another --out")
+    if out.exists() and not force:
+        raise FairmendError(f"{out}: already exists; choose another --out, or replace it with --force")
+
+
+def finish(
+    draft: Draft,
+    frame: pd.DataFrame | None,
+    title: str,
+    out: Path,
+    data: Path | None,
+    model: Path | None,
+    inputs: int | None,
+    *,
+    json_output: bool,
+) -> int:
+    """Write the draft, show it and return the exit code; `inputs` is the number of columns that the model reads."""
+    from fairmend.cli.console import show_json
+    from fairmend.spec import Spec
+    from fairmend.tables import write_text
+
+    spec = draft.spec
+    if frame is not None:  # the spec must fit the data that it was drafted from
+        try:
+            spec.encode(frame)
+        except FairmendError as error:
+            raise FairmendError(f"{data}: {error}") from error
+    fits = inputs is None or inputs == spec.width
+    write_text(out, draft.toml(title))
+    if Spec.load(out) != spec:
+        raise RuntimeError(f"{out}: the file does not give the spec that was drafted")
+    next_steps = _next_steps(out, data, model)
+    if json_output:
+        show_json(_document(draft, out, inputs, fits, next_steps))
+    else:
+        _show(draft, out, model, inputs, next_steps)
+    return FITS if fits else DOES_NOT_FIT
+
+
+def _next_steps(out: Path, data: Path | None, model: Path | None) -> list[str]:
+    people, network = data or "DATA", model or "MODEL"
+    return [
+        f"fairmend spec check {out} --data {people} --model {network}",
+        f"fairmend audit {network} --data {people} --spec {out}",
+        f"fairmend repair {network} --data {people} --spec {out} --out repaired",
+    ]
+
+
+def _document(draft: Draft, out: Path, inputs: int | None, fits: bool, next_steps: list[str]) -> dict[str, Any]:
+    return {
+        "fairmend": __version__,
+        "out": out,
+        "columns": draft.spec.width,
+        "model_inputs": inputs,
+        "fits": fits,
+        "spec": draft.spec.to_dict(),
+        "left_out": dict(draft.left_out),
+        "look_at": draft.to_review,
+        "next": next_steps,
+    }
+
+
+def _show(draft: Draft, out: Path, model: Path | None, inputs: int | None, next_steps: list[str]) -> None:
+    from rich.text import Text
+
+    from fairmend.cli.console import console
+
+    spec, screen = draft.spec, console()
+    size = f" ({len(spec.features)} features in {spec.width} columns)"
+    screen.print(Text.assemble("Spec: ", (str(out), "bold"), size), soft_wrap=True)
+    screen.print(Text("Protected: " + ", ".join(f.name for f in spec.protected)))
+    if spec.label is None:
+        screen.print(Text("Label: none. audit works without a label; repair needs [label] with column and positive."))
+    else:
+        screen.print(Text(f'Label: {spec.label.column}, positive "{spec.label.positive}"'))
+    for name, reason in draft.left_out:
+        screen.print(Text(f'Left out: "{name}": {reason}'), soft_wrap=True)
+    if model is not None and inputs is not None and inputs != spec.width:
+        message = f"The spec does not fit {model.name}, which reads {inputs} columns: see below."
+        screen.print(Text(message, style="bold yellow"), soft_wrap=True)
+    if draft.to_review:
+        screen.print(Text("\nReview these points in the file:", style="bold"))
+        for point in draft.to_review:
+            screen.print(Text(f"  - {point}"), soft_wrap=True)
+    screen.print(Text("\nNext:", style="bold"))
+    for step in next_steps:
+        screen.print(Text(f"  {step}", style="cyan"), soft_wrap=True)

@@ -1,0 +1,127 @@
+"""Whether data and a network fit a spec, and how well the network does with it: the logic of `fairmend spec check`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+import pandas as pd
+
+from fairmend.errors import FairmendError
+from fairmend.evaluate.split import read_classes
+from fairmend.evaluate.utility import Utility, utility
+from fairmend.network import Network
+from fairmend.spec import Spec
+from fairmend.spec.features import Feature
+from fairmend.spec.frames import Problem, find_problems
+from fairmend.spec.sanity import spec_warnings
+
+__all__ = ["NeighbourhoodSizes", "SpecCheck", "check_spec"]
+
+
+@dataclass(frozen=True)
+class NeighbourhoodSizes:
+    """The number of people in a neighbourhood: least, median and most over the rows of the data."""
+
+    least: int
+    median: float
+    most: int
+
+
+@dataclass(frozen=True, eq=False)
+class SpecCheck:
+    """The result of `check_spec`; parts that need data or a network that was not given are None or empty.
+
+    inputs          the number of columns that the network reads
+    width_mismatch  why the network does not fit; empty if it fits
+    utility         accuracy of the network on the data, if both fit and the data has labels
+    warnings        signs that the spec is wrong although everything fits
+    """
+
+    spec: Spec
+    rows: int = 0
+    problems: tuple[Problem, ...] = ()
+    sizes: NeighbourhoodSizes | None = None
+    inputs: int | None = None
+    width_mismatch: str = ""
+    utility: Utility | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether the data and the network fit the spec."""
+        return not self.problems and not self.width_mismatch
+
+
+def check_spec(spec: Spec, frame: pd.DataFrame | None = None, net: Network | None = None) -> SpecCheck:
+    """Check data and a network against a spec."""
+    problems = () if frame is None else tuple(_find_problems(spec, frame))
+    mismatch = "" if net is None or net.inputs == spec.width else _explain_mismatch(spec, net.inputs)
+    known, warnings = None, []
+    if net is not None and frame is not None and not mismatch and not problems:
+        X = spec.as_inputs(frame, net.dtype)
+        if spec.label is not None:
+            known = utility(net, X, read_classes(spec, net, frame, "the data"))
+        warnings = spec_warnings(net.predict(X), None if known is None else known.auc)
+    return SpecCheck(
+        spec,
+        0 if frame is None else len(frame),
+        problems,
+        None if frame is None else _neighbourhood_sizes(spec, frame, problems),
+        None if net is None else net.inputs,
+        mismatch,
+        known,
+        tuple(warnings),
+    )
+
+
+def _find_problems(spec: Spec, frame: pd.DataFrame) -> list[Problem]:
+    found = [problem for feature in spec.features for problem in find_problems(feature, frame)]
+    label = spec.label
+    if label is None:
+        return found
+    no_rows = np.zeros(0, np.int64)
+    try:
+        present = spec.labels(frame[frame[label.column].notna()] if label.column in frame.columns else frame)
+    except FairmendError as error:
+        return [*found, Problem(label.column, no_rows, str(error))]
+    gaps = np.flatnonzero(frame[label.column].isna().to_numpy(bool))
+    if gaps.size:
+        found.append(Problem(label.column, gaps, "the label is missing; fill it in or drop the row"))
+    if not present.any():
+        found.append(Problem(label.column, no_rows, f'the label is never "{label.positive}"; check `positive`'))
+    return found
+
+
+def _neighbourhood_sizes(spec: Spec, frame: pd.DataFrame, problems: tuple[Problem, ...]) -> NeighbourhoodSizes | None:
+    """Return the sizes over the rows that fit; None if neighbourhoods are infinite, or no row fits."""
+    names = {feature.name for feature in spec.features}
+    if not spec.finite or any(problem.feature in names and problem.rows.size == 0 for problem in problems):
+        return None
+    bad = np.zeros(len(frame), dtype=bool)
+    for problem in problems:
+        bad[problem.rows] |= problem.feature in names
+    if bad.all():
+        return None
+    sizes = [int(size) for size in spec.neighbourhood_sizes(frame[~bad])]
+    return NeighbourhoodSizes(min(sizes), median(sizes), max(sizes))
+
+
+def _explain_mismatch(spec: Spec, inputs: int) -> str:
+    options = [
+        f'"{feature.name}" in {other} column{"" if other == 1 else "s"} instead of {feature.width}'
+        for feature in spec.features
+        for other in _other_widths(feature)
+        if spec.width - feature.width + other == inputs
+    ]
+    hint = f" It would fit with {' or '.join(options)}." if options else ""
+    return (
+        f"The model reads {inputs} columns, but the spec describes {spec.width} ({', '.join(spec.column_names)}). List "
+        f"exactly the columns that the model reads, each encoded as in training.{hint}"
+    )
+
+
+def _other_widths(feature: Feature) -> list[int]:
+    count = len(feature.categories or ())
+    return [other for other in {0, 1, count - 1, count} if other not in (feature.width, -1)] if count else [0]

@@ -1,0 +1,122 @@
+"""`fairmend spec check`: explains a spec, and lists what does not fit."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import tomlkit
+
+from support.cli_case import Case, run
+from support.strategies import random_network
+
+ROWS = 120
+
+
+def people(rows=ROWS, seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "customer_id": np.arange(5000, 5000 + rows),
+            "name": [f"person {i}" for i in range(rows)],
+            "age": rng.integers(18, 70, rows),
+            "income": rng.lognormal(10, 1, rows).round(2),
+            "sex": rng.choice(["f", "m"], rows),
+            "race": rng.choice(["Asian", "Black", "White"], rows),
+            "member": rng.random(rows) < 0.5,
+            "approved": rng.choice(["no", "yes"], rows),
+        }
+    )
+
+
+def model(inputs, path="model.onnx"):
+    random_network(np.random.default_rng(0), inputs, [6]).save(path)
+    return path
+
+
+def test_check_explains_a_spec_in_words(tmp_path):
+    case = Case(tmp_path)
+    result = run("spec", "check", case.spec, "--data", case.data, "--model", case.model)
+    assert result.exit_code == 0
+    assert "Two people count as similar if they differ in nothing but age and gender." in result.output
+    assert "Every neighbourhood holds 116 people" in result.output
+    assert "All 200 rows of people.csv fit the spec." in result.output
+    assert "model.onnx: The model reads 5 columns, as the spec describes." in result.output
+
+
+def edited(case, name, **changes):
+    plain = tomlkit.parse(case.spec.read_text()).unwrap()
+    next(table for table in plain["feature"] if table["name"] == name).update(changes)
+    case.spec.write_text(tomlkit.dumps(plain))
+
+
+def test_neighbourhoods_that_differ_are_counted_over_the_data(tmp_path):
+    case = Case(tmp_path)
+    edited(case, "credits", tolerance=1)
+    document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--json").output)
+    assert document["neighbourhood"] == {
+        "finite": True,
+        "words": "A neighbourhood holds up to 348 people, oneself among them; near the ends of a range, fewer.",
+        "least": 232,
+        "median": 348,
+        "most": 348,
+    }
+    edited(case, "income", tolerance=0.5)
+    document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--json").output)
+    assert document["neighbourhood"]["finite"] is False
+    assert "box" in document["neighbourhood"]["words"]
+    assert document["similar"].endswith("and in income by at most 0.5 and credits by at most 1.")
+
+
+def test_data_that_does_not_fit_is_listed_with_rows(tmp_path):
+    case = Case(tmp_path)
+    frame = pd.read_csv(case.data).astype({"income": object, "credits": object})
+    frame.loc[[3, 8], "age"] = 99
+    frame.loc[4, "gender"] = "x"
+    frame.loc[5, "income"] = "lots"
+    frame.loc[6, "income"] = None
+    frame.loc[7, "credits"] = 1.5
+    frame.loc[9, "good"] = None
+    case.write(frame)
+    result = run("spec", "check", case.spec, "--data", case.data)
+    assert result.exit_code == 2
+    for words in (
+        '"age": 2 rows (3, 8), the first: 99 is outside its range',
+        '"gender": 1 row (4), the first: "x" is not one of its categories',
+        '"income": 1 row (6), the first: the value is missing',
+        '"income": 1 row (5), the first: "lots" is not a number',
+        '"credits": 1 row (7), the first: 1.5 is not a whole number',
+        '"good": 1 row (9), the first: the label is missing',
+    ):
+        assert words in result.output
+    document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--json").output)
+    assert document["data"]["fits"] is False
+    assert document["data"]["problems"][0] == {
+        "column": "age",
+        "rows": 2,
+        "first_rows": [3, 8],
+        "problem": "99 is outside its range 18 to 75; correct it or widen `range`",
+    }
+
+
+def test_missing_columns_and_labels(tmp_path):
+    case = Case(tmp_path)
+    frame = pd.read_csv(case.data)
+    case.write(frame.drop(columns=["gender"]).assign(good="no"))
+    result = run("spec", "check", case.spec, "--data", case.data)
+    assert result.exit_code == 2
+    assert 'no column "gender"' in result.output
+    assert 'the label is never "yes"' in result.output
+    case.write(frame.drop(columns=["good"]))
+    assert 'no column "good"' in run("spec", "check", case.spec, "--data", case.data).output
+
+
+def test_a_model_of_another_width_is_explained(tmp_path):
+    case = Case(tmp_path)
+    edited(case, "gender", encoding="ordinal")
+    result = run("spec", "check", case.spec, "--model", case.model)
+    assert result.exit_code == 2
+    assert 'It would fit with "gender" in 2 columns instead of 1.' in result.output.replace("\n", " ")
+    case.spec.write_text("[[feature]]\nname = 'x'\nkind = 'numbr'")
+    result = run("spec", "check", case.spec)
+    assert result.exit_code == 2
+    assert "kind must be one of" in result.output

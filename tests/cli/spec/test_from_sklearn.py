@@ -1,0 +1,132 @@
+"""`fairmend spec from-sklearn`: a fitted pipeline gives its spec, and unsafe files are refused."""
+
+import pickle
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+from fairmend.spec import Spec
+from support.cli_case import run
+from support.strategies import random_network
+
+ROWS = 120
+
+
+def people(rows=ROWS, seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "customer_id": np.arange(5000, 5000 + rows),
+            "name": [f"person {i}" for i in range(rows)],
+            "age": rng.integers(18, 70, rows),
+            "income": rng.lognormal(10, 1, rows).round(2),
+            "sex": rng.choice(["f", "m"], rows),
+            "race": rng.choice(["Asian", "Black", "White"], rows),
+            "member": rng.random(rows) < 0.5,
+            "approved": rng.choice(["no", "yes"], rows),
+        }
+    )
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people().to_csv("people.csv", index=False)
+    return tmp_path
+
+
+def model(inputs, path="model.onnx"):
+    random_network(np.random.default_rng(0), inputs, [6]).save(path)
+    return path
+
+
+def fitted(frame):
+    return ColumnTransformer(
+        [
+            ("numbers", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), ["age", "income"]),
+            ("texts", OneHotEncoder(drop="first"), ["sex", "race"]),
+        ]
+    ).fit(frame)
+
+
+def from_sklearn(file, *more, protected="sex,race"):
+    return run("spec", "from-sklearn", file, "--protected", protected, "--data", "people.csv", *more)
+
+
+def test_a_pipeline_saved_with_skops_gives_its_spec(folder):
+    from skops import io
+
+    transformer = fitted(people())
+    io.dump(transformer, "pipeline.skops")
+    result = from_sklearn("pipeline.skops", "--label", "approved", "--model", model(5))
+    assert result.exit_code == 0, result.output
+    spec = Spec.load("spec.toml")
+    np.testing.assert_array_equal(spec.encode(people()), transformer.transform(people()).astype(np.float32))
+    assert spec.label.positive == "yes"
+    assert "fairmend repair model.onnx" in result.output
+    assert run("spec", "check", "spec.toml", "--data", "people.csv", "--model", "model.onnx").exit_code == 0
+
+
+def test_a_pickle_is_not_opened_unless_it_is_trusted(folder):
+    class Bomb:
+        def __reduce__(self):
+            return (open, (str(folder / "boom"), "w"))
+
+    (folder / "bomb.pkl").write_bytes(pickle.dumps(Bomb()))
+    result = from_sklearn("bomb.pkl")
+    assert result.exit_code == 2
+    assert "--trust-pickle" in result.output
+    assert "skops" in result.output
+    assert not (folder / "boom").exists()
+    joblib.dump(fitted(people()), "good.joblib")
+    assert from_sklearn("good.joblib").exit_code == 2
+    assert from_sklearn("good.joblib", "--trust-pickle").exit_code == 0
+
+
+def a_function_of_mine(X):
+    return X
+
+
+def test_a_skops_file_with_other_types_is_not_loaded(folder):
+    from skops import io
+
+    io.dump(make_pipeline(FunctionTransformer(a_function_of_mine).fit(people())), "own.skops")
+    result = from_sklearn("own.skops")
+    assert result.exit_code == 2
+    assert "a_function_of_mine" in result.output
+    assert "not loaded" in result.output
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x05\x06" + bytes(18)])
+@pytest.mark.parametrize("name", ["bad.skops", "bad.joblib", "bad.pkl"])
+def test_a_damaged_file_is_refused(folder, name, content):
+    (folder / name).write_bytes(content)
+    result = from_sklearn(name, "--trust-pickle")
+    assert result.exit_code == 2
+    assert name in result.output
+    assert "bug" not in result.output
+
+
+def test_files_that_hold_no_pipeline(folder):
+    from skops import io
+
+    io.dump({"a": 1}, "dict.skops")
+    assert "cannot read a spec from dict" in from_sklearn("dict.skops").output
+    io.dump(MLPClassifier(), "mlp.skops")
+    assert from_sklearn("mlp.skops").exit_code == 2
+    assert "no such file" in from_sklearn("absent.skops").output
+    assert ".skops" in from_sklearn("people.csv").output
+    io.dump(fitted(people()), "pipeline.skops")
+    assert 'did you mean "race"' in from_sklearn("pipeline.skops", protected="rac").output
+    assert "which reads 9 columns" in from_sklearn("pipeline.skops", "--model", model(9)).output
+    people().assign(race="Other").to_csv("people.csv", index=False)
+    unknown = from_sklearn("pipeline.skops", "--force")
+    assert unknown.exit_code == 2
+    assert 'people.csv: feature "race", row 0: "Other" is not one of its categories' in unknown.output

@@ -1,0 +1,39 @@
+"""`fairmend bench`: what it refuses, how it ends, and which extra it needs."""
+
+import os
+import signal
+
+import pytest
+
+from fairmend import FairmendError
+from fairmend.cli.bench import run_bench
+
+
+def test_a_missing_folder_is_refused_on_the_command_line(tmp_path):
+    from click.testing import CliRunner
+
+    from fairmend.cli.main import main
+
+    result = CliRunner().invoke(main, ["bench", "table1", "--out", str(tmp_path / "out"), "--models-dir", "nowhere"])
+    assert result.exit_code == 2
+    assert "nowhere: no such folder" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_out_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(FairmendError, match=r"out: is a file; give a folder \(--out\)"):
+        run_bench("table1", tmp_path / "out")
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals differ")
+def test_sigterm_ends_a_run_like_ctrl_c(tmp_path, monkeypatch):
+    def terminated(*_, **__):
+        signal.raise_signal(signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("fairmend.bench.run.run", terminated)
+    with pytest.raises(KeyboardInterrupt):
+        run_bench("table1", tmp_path / "out", json_output=True)
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -1,0 +1,87 @@
+"""Text, tables and progress bars in the terminal."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from fairmend.cli import console
+from fairmend.evaluate.utility import Utility
+from support.cli_case import Case, run
+
+
+def printed(renderable, width=100):
+    screen = Console(file=io.StringIO(), width=width, highlight=False)
+    screen.print(renderable)
+    return screen.file.getvalue()
+
+
+def test_progress_is_silent_if_stderr_is_not_a_terminal(capfd):
+    with console.progress_bars() as progress:
+        progress("calibrate", 1, 2)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_each_stage_has_a_bar_that_is_complete_in_the_end(monkeypatch):
+    screen = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)
+    monkeypatch.setattr(console, "stderr_console", lambda: screen)
+    with console.progress_bars() as progress:
+        progress("calibrate", 1, 2)
+        progress("something new", 0, 0)
+    last = screen.file.getvalue().rsplit("Step 1: calibrating the features", 1)[1]
+    assert "100 %" in last
+    assert "something new" in last
+
+
+def test_json_is_printed_as_one_document(capsys):
+    console.show_json({"a": 1.5, "b": None})
+    assert json.loads(capsys.readouterr().out) == {"a": 1.5, "b": None}
+
+
+def test_columns_named_in_right_are_aligned_to_the_right():
+    table = console.figures_table("A title", "name", "figure", right=("figure",))
+    table.add_row("x", "1")
+    assert [column.justify for column in table.columns] == ["left", "right"]
+    assert "A title" in printed(table)
+
+
+def test_warnings_with_brackets_are_not_markup():
+    screen = Console(file=io.StringIO(), width=100)
+    console.show_warnings(screen, ["[red] is a name"])
+    assert screen.file.getvalue() == "Warning: [red] is a name\n"
+
+
+@pytest.mark.parametrize(("rate", "shown"), [(0.0004, "< 0.1"), (0.9996, "> 99.9"), (0.0, "0"), (1.0, "100")])
+def test_a_small_share_is_never_shown_as_zero(tmp_path, monkeypatch, rate, shown):
+    """The terminal once showed 0.04 % as 0.0 %."""
+    case = Case(tmp_path)
+    original = Utility.__init__
+    monkeypatch.chdir(tmp_path)
+
+    def measured(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        object.__setattr__(self, "accuracy", rate)
+
+    monkeypatch.setattr(Utility, "__init__", measured)
+    result = run("audit", case.model, "--spec", case.spec, "--data", case.data, "--no-report")
+    [line] = [line for line in result.stdout.splitlines() if line.strip().startswith("Accuracy")]
+    assert line.split("*")[1].strip().replace("\xa0", " ") == f"{shown} %"
+
+
+def test_files_are_listed_with_what_they_contain(tmp_path):
+    screen = Console(file=io.StringIO(), width=60)
+    console.show_files(screen, tmp_path, {"model.onnx": "the repaired network"})
+    assert "model.onnx  the repaired network" in screen.file.getvalue()
+
+
+def test_a_certificate_that_the_checker_refuses_is_an_error(tmp_path):
+    case = Case(tmp_path)
+    assert case.repair(method="blind", steps=1).exit_code == 0
+    with pytest.raises(RuntimeError, match="is not valid"):
+        console.show_check(Console(file=io.StringIO()), case.out / "certificate.json", case.model)
+
+
+def test_a_table_of_a_repair_counts_repair_inputs(tmp_path):
+    shown = Case(tmp_path).repair(method="blind", steps=1).stdout
+    assert "Repair inputs treated unequally (CUR)" in shown

@@ -1,0 +1,38 @@
+"""Options that several commands share."""
+
+import click
+from click.testing import CliRunner
+
+from fairmend.cli import options
+from fairmend.cli.config import commands_of
+from fairmend.cli.main import main
+from fairmend.network.formats import READERS
+
+
+def test_the_help_names_every_format_that_can_be_read():
+    named = set(options.MODEL_FORMATS.replace(" or ", ", ").split(", "))
+    assert named <= set(READERS)
+    described = options.insert_formats(lambda: None)
+    described.__doc__ = "MODEL is a file: {formats}."
+    assert options.insert_formats(described).__doc__ == f"MODEL is a file: {options.MODEL_FORMATS}."
+
+
+def test_no_help_has_an_unfilled_placeholder():
+    for path, command in commands_of(main):
+        assert "{formats}" not in command.get_help(click.Context(command)), path
+
+
+def test_options_are_added_in_the_order_given():
+    @click.command()
+    @options.add_options(click.option("--first"), click.option("--second"))
+    def command(first, second):
+        click.echo(f"{first} {second}")
+
+    assert [parameter.name for parameter in command.params] == ["first", "second"]
+    assert CliRunner().invoke(command, ["--second", "b", "--first", "a"]).output == "a b\n"
+
+
+def test_every_command_has_the_common_options():
+    for path, command in commands_of(main):
+        names = {option for parameter in command.params for option in parameter.opts}
+        assert {"--verbose", "--log-file", "--config", "--no-config"} <= names, path

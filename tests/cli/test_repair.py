@@ -1,0 +1,288 @@
+"""`fairmend repair`: what it writes is proven, and what it says is true."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from fairmend.audit.unequal import find_unequal
+
+from fairmend.network import load_network
+from fairmend.spec import Spec
+from fairmend.tables import read_table
+from support.cli_case import Case, run, small_network, small_people, small_spec
+
+COMMAND = [sys.executable, "-c", "from fairmend.cli.main import main; main(prog_name='fairmend')"]
+
+
+FILES = [
+    "certificate.json",
+    "model.onnx",
+    "repair_inputs.csv",
+    "report.html",
+    "report.json",
+    "result.json",
+    "spec.toml",
+]
+
+
+@pytest.fixture
+def case(tmp_path):
+    return Case(tmp_path)
+
+
+def test_repair_writes_a_network_that_is_fair_to_every_repair_input(case):
+    original = load_network(case.model)
+    result = case.repair()
+    assert result.exit_code == 0, result.stderr
+    assert sorted(path.name for path in case.out.iterdir()) == FILES
+    net, spec = load_network(case.out / "model.onnx"), Spec.load(case.out / "spec.toml")
+    assert spec == small_spec()
+    repaired = read_table(case.out / "repair_inputs.csv")
+    assert len(repaired) == 20
+    assert find_unequal(original, spec, repaired).count > 0  # else there was nothing to repair
+    assert find_unequal(net, spec, repaired).count == 0
+    assert load_network(case.model) == original
+
+
+def test_repair_says_before_and_after_and_what_is_proven(case):
+    shown = case.repair().stdout
+    for words in ("before", "after", "CUR", "IDI-D", "Accuracy", "Balanced accuracy", "Positive rate"):
+        assert words in shown
+    assert "0 of 20" in shown
+    assert "120 rows used neither for repair nor for calibration" in shown
+    words = " ".join(shown.split())
+    assert "Proven: each of the 20 repair inputs gets the same answer whatever its age and gender" in words
+    for name in FILES:
+        assert name in shown
+
+
+def test_only_options_that_the_user_sets_reach_the_repair(case, monkeypatch):
+    seen = []
+    monkeypatch.setattr("fairmend.cli.repair.run_repair", lambda *_, options, **__: seen.append(options) or 0)
+    assert case.repair("--gap", "0", steps=7).exit_code == 0
+    assert seen == [{"method": "prof", "steps": 7, "gap": 0.0}]
+
+
+def test_result_json_holds_the_figures_and_they_are_true(case):
+    assert case.repair().exit_code == 0
+    result = json.loads((case.out / "result.json").read_text())
+    before, after = load_network(case.model), load_network(case.out / "model.onnx")
+    spec, frame = small_spec(), small_people()
+    X, y = spec.encode(frame), spec.labels(frame)
+    used = set(result["repair_rows"]) | set(result["calibration_rows"])
+    assert len(used) == 80  # apart from each other
+    scored = [row for row in range(len(X)) if row not in used]
+    for name, net in (("before", before), ("after", after)):
+        figures = result[name]
+        assert figures["unfair_data_rows"] == find_unequal(net, spec, X).count
+        assert figures["accuracy"] == pytest.approx((net.predict(X[scored]) == y[scored]).mean())
+        assert figures["positive_rate"] == pytest.approx(net.predict(X[scored]).mean())
+    assert result["before"]["unfair_repair_inputs"] == find_unequal(before, spec, X[result["repair_rows"]]).count
+    assert result["after"]["unfair_repair_inputs"] == 0
+    assert result["changed_predictions"] == pytest.approx((before.predict(X) != after.predict(X)).mean())
+    assert result["proven"] is True
+    assert len(result["history"]["fair"]) == 10
+    assert frame.iloc[result["repair_rows"]]["age"].tolist() == result_ages(case)
+
+
+def result_ages(case):
+    return read_table(case.out / "repair_inputs.csv")["age"].tolist()
+
+
+def test_json_is_one_document_and_nothing_else(case):
+    result = case.repair("--json")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    document = json.loads(result.stdout)
+    files = document.pop("files")
+    assert sorted(files) == FILES
+    assert all(os.path.isfile(path) for path in files.values())
+    assert document == json.loads((case.out / "result.json").read_text())
+
+
+def test_the_same_seed_gives_the_same_network_and_another_does_not(case):
+    for out, seed in (("a", 1), ("b", 1), ("c", 2)):
+        assert case.repair(out=case.folder / out, seed=seed).exit_code == 0
+    a, b, c = ((case.folder / out / "model.onnx").read_bytes() for out in "abc")
+    assert a == b
+    assert a != c
+
+
+def test_repair_inputs_may_come_from_a_file(case):
+    chosen = small_people().iloc[5:12].drop(columns="good")
+    chosen.to_parquet(case.folder / "chosen.parquet")
+    result = case.repair("--json", repair_data=case.folder / "chosen.parquet")
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert (document["repair_inputs"], document["repair_rows"]) == (7, None)
+    assert result_ages(case) == chosen["age"].tolist()
+
+
+@pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
+def test_a_network_keeps_its_format(case, suffix):
+    model = case.folder / f"net{suffix}"
+    small_network(activation="tanh").save(model)
+    result = case.repair("--activation", "tanh", model=model)
+    assert result.exit_code == 0, result.stderr
+    repaired = load_network(case.out / f"model{suffix}", "tanh")
+    assert [a.name for a in repaired.activations] == ["tanh", "tanh"]
+
+
+@pytest.mark.parametrize("method", ["prof", "prof-concrete"])
+def test_each_method_is_run(case, method):
+    result = case.repair("--json", method=method)
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["method"] == method
+
+
+def test_an_existing_folder_keeps_its_other_files_and_gets_new_ones(case):
+    case.out.mkdir()
+    (case.out / "notes.txt").write_text("mine")
+    (case.out / "result.json").write_text("old")
+    assert case.repair().exit_code == 0
+    assert sorted(path.name for path in case.out.iterdir()) == sorted([*FILES, "notes.txt"])
+    assert (case.out / "notes.txt").read_text() == "mine"
+    assert json.loads((case.out / "result.json").read_text())["proven"]
+
+
+def test_folders_on_the_way_are_made(case):
+    assert case.repair(out=case.folder / "a" / "b" / "c").exit_code == 0
+    assert (case.folder / "a" / "b" / "c" / "model.onnx").is_file()
+
+
+def test_a_continuous_protected_feature_is_sampled_and_labelled_so(case):
+    small_spec(kind="continuous").save(case.spec)
+    result = case.repair()
+    assert result.exit_code == 0, result.stderr
+    assert "sampled" in result.stdout
+    assert "at least" in result.stdout
+    assert json.loads((case.out / "result.json").read_text())["unfair_data_is_exact"] is False
+
+
+def test_few_rows_are_scored_on_all_and_that_is_said(case):
+    case.write(small_people(100))
+    result = case.repair()
+    assert result.exit_code == 0
+    assert "100 rows of the data, including those used for repair" in result.stdout
+
+
+def test_more_rows_asked_for_than_there_are_is_a_warning(case):
+    case.write(small_people(30))
+    result = case.repair("--json", repair_rows=50)
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["repair_inputs"] == 30
+    warnings = " ".join(document["warnings"])
+    assert "30 rows, fewer than the 50 asked" in warnings
+    assert "too few rows to calibrate" in warnings
+
+
+@pytest.mark.parametrize("outputs", [2, 3])
+def test_several_outputs(case, outputs):
+    small_network(outputs).save(case.model)
+    frame = small_people()
+    case.write(frame.assign(good=np.arange(len(frame)) % outputs) if outputs > 2 else frame)
+    result = case.repair("--json", repair_rows=10)
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["after"]["unfair_repair_inputs"] == 0
+    assert (document["after"]["positive_rate"] is None) == (outputs > 2)
+
+
+def test_a_single_class_to_calibrate_with_is_a_warning_and_a_result(case):
+    case.write(small_people().assign(good="yes"))
+    result = case.repair()
+    assert result.exit_code == 0, result.stderr
+    assert "Warning: every calibration row has the label 1" in result.stdout
+    assert (case.out / "model.onnx").is_file()
+
+
+def test_rows_all_equal_are_a_warning_and_a_result(case):
+    case.write(pd.concat([small_people(1)] * 100))
+    result = case.repair("--json")
+    assert result.exit_code == 0, result.stderr
+    assert any("calibration rows are equal" in warning for warning in json.loads(result.stdout)["warnings"])
+    assert (case.out / "model.onnx").is_file()
+
+
+def test_a_positive_label_that_never_occurs_is_a_warning(case):
+    case.write(small_people().replace({"good": {"yes": "Yes"}}))
+    result = case.repair("--json")
+    assert result.exit_code == 0, result.stderr
+    warnings = json.loads(result.stdout)["warnings"]
+    assert any('never "yes"' in warning and '"Yes"' in warning for warning in warnings)
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal to pretend")
+def test_ctrl_c_in_the_middle_exits_130_and_leaves_nothing(case):
+    before = case.listing()
+    terminal, its_end = os.openpty()
+    arguments = case.arguments(steps=100_000_000)
+    process = subprocess.Popen([*COMMAND, *arguments], stderr=its_end, stdout=subprocess.PIPE)
+    os.close(its_end)
+    try:
+        seen = read_until(terminal, b"Step 1")  # the bars of a terminal say where it is
+        process.send_signal(signal.SIGINT)
+        seen += read_until(terminal, b"nothing was written")
+        assert process.wait(60) == 130
+        assert process.stdout.read() == b""
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        os.close(terminal)
+    assert b"Traceback" not in seen
+    assert case.listing() == before
+
+
+def read_until(terminal, words, seconds=120):
+    seen, deadline = b"", time.monotonic() + seconds
+    with contextlib.suppress(OSError):  # the other end may be closed already
+        while words not in seen and time.monotonic() < deadline:
+            seen += os.read(terminal, 65536)
+    assert words in seen, seen
+    return seen
+
+
+def test_auto_shows_what_it_tried_and_its_certificate_is_valid(case):
+    result = case.repair(method="auto")
+    assert result.exit_code == 0, result.output
+    assert "What auto tried" in result.output
+    assert "→ blind" in " ".join(result.output.split())
+    assert "The certificate is valid" in result.output
+    checked = run("check", str(case.out / "certificate.json"), str(case.out / "model.onnx"))
+    assert checked.exit_code == 0, checked.output
+
+
+def test_the_certificate_of_the_papers_method_is_valid_too(case):
+    assert case.repair(method="prof").exit_code == 0
+    checked = run("check", str(case.out / "certificate.json"), str(case.out / "model.onnx"), "--json")
+    assert checked.exit_code == 0, checked.output
+    assert json.loads(checked.stdout)["valid"] is True
+
+
+def test_a_baselines_certificate_says_whom_it_is_about(case):
+    result = case.repair(method="flip", steps=1)
+    assert result.exit_code == 1, result.output
+    saved = json.loads((case.out / "result.json").read_text())
+    some = f"{saved['proven_repair_inputs']} of the {saved['repair_inputs']} repair inputs"
+    words = " ".join(result.output.split())
+    assert 0 < saved["proven_repair_inputs"] < saved["repair_inputs"]
+    assert f"certificate.json a certificate for {some}" in words
+    assert f"The certificate is valid for {some} only" in words
+
+
+def test_an_earlier_repair_in_the_folder_is_not_replaced_in_silence(case):
+    first = case.repair()
+    assert "earlier repair" not in first.stdout
+    (case.out / "model.h5").write_bytes(b"of another repair")
+    words = " ".join(case.repair().stdout.split())
+    assert "These files replace an earlier repair" in words
+    assert "Left over from the earlier repair: model.h5." in words

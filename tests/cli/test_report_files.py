@@ -1,0 +1,47 @@
+"""The report that commands write into their folder."""
+
+import io
+import json
+from pathlib import Path
+
+from fairmend.report.api import DATA_NAME, PAGE_NAME
+from rich.console import Console
+
+from fairmend.cli.report_files import REPORT_FILES, show_report
+from support.cli_case import Case, run, small_network, small_people, small_spec
+
+
+def test_the_files_are_those_that_fairmend_report_reads():
+    assert list(REPORT_FILES) == [PAGE_NAME, DATA_NAME]
+
+
+def test_a_repair_describes_its_files_and_how_to_check_them(tmp_path):
+    case = Case(tmp_path)
+    assert case.repair(method="blind", steps=1).exit_code == 0
+    document = json.loads((case.out / DATA_NAME).read_text())
+    roles = {file["role"] for file in document["origin"]["files"]}
+    assert {"model", "data", "spec", "repaired model", "certificate"} <= roles
+    assert f"fairmend check {case.out / 'certificate.json'} {case.out / 'model.onnx'}" in json.dumps(document)
+
+
+def test_the_report_of_an_audit_shows_that_the_spec_may_be_wrong(tmp_path):
+    """The page was once written before the spec was checked against the model."""
+    case = Case(tmp_path)
+    case.write(inverted_labels())
+    arguments = ["--spec", case.spec, "--data", case.data, "--report", tmp_path / "audit", "--json"]
+    shown = json.loads(run("audit", case.model, *arguments).stdout)
+    assert shown["warnings"]
+    assert json.loads((tmp_path / "audit" / DATA_NAME).read_text())["warnings"] == shown["warnings"]
+
+
+def inverted_labels():
+    """Return people whose label is the opposite of the prediction."""
+    people, spec = small_people(), small_spec()
+    wrong = small_network().predict(spec.encode(people)) == 0
+    return people.assign(good=["yes" if row else "no" for row in wrong])
+
+
+def test_show_report_names_the_page_on_one_line():
+    screen = Console(file=io.StringIO(), width=40)
+    show_report(screen, Path("a/very/long/folder/name/that/is/wider/than/the/screen/report.html"))
+    assert screen.file.getvalue().strip().count("\n") == 0
