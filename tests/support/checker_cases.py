@@ -1,4 +1,4 @@
-"""Repaired networks with their certificates, small and quick, and an independent word on what they claim."""
+"""Small repaired networks with their certificates, and an independent test of what these claim."""
 
 import hashlib
 import json
@@ -43,7 +43,7 @@ SPECS = {
 
 @dataclass(frozen=True)
 class Case:
-    """A network, its spec, and the certificate as the repair made it."""
+    """A network, its spec, and the certificate from the repair."""
 
     network: Network
     spec: Spec
@@ -51,7 +51,7 @@ class Case:
 
     @property
     def content(self) -> dict:
-        """A copy that may be changed."""
+        """Return a copy that a test may change."""
         return json.loads(json.dumps(self.certificate.content))
 
     def save(self, folder: Path, suffix: str = "onnx", bind: bool = False) -> tuple[Path, Path]:
@@ -79,20 +79,20 @@ def write(folder: Path, content: object, name: str = "certificate.json") -> Path
 
 
 def sign_spec(content: dict) -> dict:
-    """What somebody who forges a spec would do: make its sha256 fit."""
+    """Do what a forger of a spec would do: make the sha256 fit."""
     spec = Spec.from_dict(content["spec"]["content"])
     content["spec"]["sha256"] = hashlib.sha256(toml_bytes(spec.to_dict())).hexdigest()
     return content
 
 
 def sign_network(content: dict, network: Network) -> dict:
-    """The same for a network."""
+    """Do the same for a network."""
     content["model"]["weights_sha256"] = weights_digest(network)
     return content
 
 
 def outputs_of(network: Network, points: np.ndarray) -> np.ndarray:
-    """A forward pass in double precision that is nobody else's."""
+    """Return the outputs in double precision, from a forward pass that no other code shares."""
     shapes = {
         "relu": lambda z, a: np.maximum(z, 0),
         "leaky_relu": lambda z, a: np.where(z > 0, z, a * z),
@@ -110,7 +110,7 @@ def outputs_of(network: Network, points: np.ndarray) -> np.ndarray:
 
 
 def margin_of(network: Network, points: np.ndarray, label: int) -> float:
-    """The least margin of a class over points."""
+    """Return the least margin of a class over points."""
     found = outputs_of(network, points)
     if network.outputs == 1:
         return float((found if label == 1 else -found).min())
@@ -119,7 +119,7 @@ def margin_of(network: Network, points: np.ndarray, label: int) -> float:
 
 
 def neighbours(spec: Spec, x: np.ndarray, dtype: str, rng: np.random.Generator, count: int = 400) -> np.ndarray:
-    """Points of the neighbourhood of x, its corners and ends among them."""
+    """Return points of the neighbourhood of x, with its corners and ends."""
     regions = spec.regions(np.asarray([x], dtype=dtype), dtype)
     share = rng.random((count, len(x)))
     share = np.where(rng.random(share.shape) < 0.4, share.round(), share)
@@ -132,7 +132,7 @@ def neighbours(spec: Spec, x: np.ndarray, dtype: str, rng: np.random.Generator, 
 
 
 def is_true(content: dict, network: Network, rng: np.random.Generator) -> bool:
-    """Whether nothing speaks against what a certificate claims, by trying many neighbours of each input."""
+    """Return whether no counterexample to a certificate is found among many neighbours of each input."""
     spec = Spec.from_dict(content["spec"]["content"])
     for region in content["regions"]:
         points = neighbours(spec, np.array(region["input"]), network.dtype.name, rng)
