@@ -64,7 +64,7 @@ def run_demo(
     repair_rows: int = 100,
     calibration_rows: int = 500,
     method: str = "auto",
-    steps: int = 200,
+    steps: int | None = None,
 ) -> None:
     """Train a network on biased decisions, show who it treats unequally, repair it, and write the folder `out`."""
     from rich.console import Console
@@ -74,7 +74,7 @@ def run_demo(
     from fairmend.cli.report_files import describe_repair, show_report, write_report
     from fairmend.datasets.demo import loan_applicants, loan_spec, train_network
     from fairmend.evaluate.compare import measure, repair_and_compare
-    from fairmend.evaluate.example_pairs import pairs_table
+    from fairmend.evaluate.example_pairs import tabulate_unequal_rows
     from fairmend.evaluate.split import split_data
     from fairmend.tables import write_csv, write_json
 
@@ -93,7 +93,7 @@ def run_demo(
 
     _headline(screen, "The repair")
     with progress_bars(quiet=json_output) as progress:
-        options = {"method": method, "steps": steps}
+        options: dict[str, Any] = {"method": method, "steps": steps}
         comparison = repair_and_compare(net, people, before, seed=seed, progress=progress, options=options)
     repaired = comparison.result.network
     show_comparison(screen, comparison, "The network before and after the repair")
@@ -104,7 +104,7 @@ def run_demo(
         write_csv(stage / "applicants.csv", frame)
         spec.save(stage / "spec.toml")
         net.save(stage / "model.onnx")
-        write_csv(stage / "unfair_pairs.csv", pairs_table(spec, frame, X, before.data, net, repaired))
+        write_csv(stage / "unfair_pairs.csv", tabulate_unequal_rows(spec, frame, X, before.data, net, repaired))
         repaired.save(stage / "repaired-model.onnx")
         assert comparison.result.certificate is not None
         comparison.result.certificate.save(stage / "certificate.json", stage / "repaired-model.onnx")

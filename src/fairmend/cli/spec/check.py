@@ -92,7 +92,7 @@ def _document(check: SpecCheck, spec_file: Path, data: Path | None) -> dict[str,
         document["neighbourhood"] |= {"least": sizes.least, "median": sizes.median, "most": sizes.most}
     if data is not None:
         problems = [
-            {"column": p.feature, "rows": p.rows.size, "first_rows": p.rows[:_ROWS_NAMED], "problem": p.words}
+            {"column": p.feature, "rows": p.rows.size, "first_rows": p.rows[:_ROWS_NAMED], "problem": p.message}
             for p in check.problems
         ]
         document["data"] = {"file": data.name, "rows": check.rows, "fits": not problems, "problems": problems}
@@ -166,5 +166,5 @@ def _show_problems(screen: Console, check: SpecCheck, name: str) -> None:
         more = ", …" if problem.rows.size > _ROWS_NAMED else ""
         count = f"{problem.rows.size:,} row{'s' if problem.rows.size > 1 else ''} ({named}{more}), the first: "
         screen.print(
-            Text(f'  - "{problem.feature}": {count if problem.rows.size else ""}{problem.words}'), soft_wrap=True
+            Text(f'  - "{problem.feature}": {count if problem.rows.size else ""}{problem.message}'), soft_wrap=True
         )
