@@ -1,5 +1,7 @@
 """The report on an audit: its figures are those of the result and of brute force."""
 
+import sys
+
 import pytest
 
 import fairmend
@@ -40,8 +42,7 @@ def test_the_worst_pairs_name_the_classes_and_the_scores():
 def test_the_verdicts_are_those_of_the_audit_and_nothing_is_scanned_again(monkeypatch):
     spec, frame, net = small_spec(), people(), small_network()
     result = fairmend.audit(net, spec, frame)
-    for name in ("find_unequal", "sample_unequal", "ExhaustiveScan.scan", "RandomScan.scan"):
-        monkeypatch.delattr(f"fairmend.audit.neighbours.{name}")
+    monkeypatch.delattr(sys.modules["fairmend.audit.neighbours"], "_compare")  # every scan ends there
     document = fairmend.report.audit_report(result, net, spec, frame).document
     assert document.audit.looked_at == len(result.examined.X) == 600
     assert [entry.state == "two" for entry in document.ranges.before].count(True) > 0
