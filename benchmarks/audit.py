@@ -1,10 +1,10 @@
-"""Forward evaluations a second of `fairmend.audit` for AC1, beside the network run over the same points.
+"""Measure forward evaluations per second of `fairmend.audit` on AC1, compared with the network on the same points.
 
     python benchmarks/audit.py
 
-One run, one process; both ways count the same people, or it stops. The whole call is timed: checks, scores, doubtful
-people once more, worst pairs. Then the peak memory of a process that audits a stream of two million rows. Exits with 1
-below 10 million evaluations a second, or above 500 MB.
+Both ways must count the same people, or the script stops. The time is that of the whole call: checks, scores,
+undecided people again, worst pairs. The script then measures the peak memory of a process that audits a stream of two
+million rows. It exits with 1 below 10 million evaluations per second, or above 500 MB.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def stream() -> Iterator[np.ndarray]:
 def main() -> int:
     if "--stream" in sys.argv:
         s = settings.setting(NAMES[0])
-        report = fairmend.audit(s.network, s.spec, stream())
-        print(report.total, report.seconds, settings.peak_megabytes())
+        result = fairmend.audit(s.network, s.spec, stream())
+        print(result.total, result.seconds, settings.peak_megabytes())
         return 0
     console = Console(width=max(Console().width, 110))
     least = speed(console)

@@ -13,7 +13,7 @@ from support.audit_cases import SPEC, network, people, without_time
 
 @pytest.mark.parametrize("size", [1, 7, 100, 64, 1000])
 @pytest.mark.parametrize("as_frame", [False, True])
-def test_chunks_of_any_size_give_the_same_report(monkeypatch, size, as_frame):
+def test_chunks_of_any_size_give_the_same_result(monkeypatch, size, as_frame):
     monkeypatch.setattr(input_blocks, "_ROWS", 128)
     net, X = network(), people(500)
     whole = fairmend.audit(net, SPEC, X)

@@ -150,7 +150,7 @@ def test_progress_counts_inputs_up_to_all():
     spec = Spec([AGE, GENDER])
     X = spec.sample_inputs(20, np.random.default_rng(0))
     seen = []
-    find_unequal(linear(1.0, 0.0, 0.0, bias=-30.0), spec, X, batch=500, progress=lambda *report: seen.append(report))
+    find_unequal(linear(1.0, 0.0, 0.0, bias=-30.0), spec, X, batch=500, progress=lambda *step: seen.append(step))
     done = [d for _, d, _ in seen]
     assert done == sorted(done)
     assert seen[-1] == ("enumerate", 20, 20)

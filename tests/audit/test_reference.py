@@ -71,8 +71,8 @@ affines = [
     for a, b in zip(widths, widths[1:])
 ]
 net = Network(affines, [fairmend.network.Activation("relu")] * 2)
-report = fairmend.audit(net, spec, (spec.sample_inputs(50_000, rng) for _ in range(20)))
-assert report.total == 1_000_000 and 0 < report.count < 1_000_000
+result = fairmend.audit(net, spec, (spec.sample_inputs(50_000, rng) for _ in range(20)))
+assert result.total == 1_000_000 and 0 < result.count < 1_000_000
 print(peak_megabytes())
 """
 

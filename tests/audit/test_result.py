@@ -27,13 +27,13 @@ def test_the_interval_is_wilsons(count, total, low, high):
 
 
 def test_the_result_is_plain_data_and_text():
-    report = fairmend.audit(network(), SPEC, people(50), pairs=2)
-    plain = json.loads(to_json(report.as_dict()))
-    assert plain["count"] == report.count
+    result = fairmend.audit(network(), SPEC, people(50), pairs=2)
+    plain = json.loads(to_json(result.as_dict()))
+    assert plain["count"] == result.count
     assert set(plain["pairs"][0]["values"]) == {"age", "gender", "hours", "income"}
-    assert repr(report).startswith(f"AuditResult({report.count} of 50 inputs")
-    assert report.describe().count("\n") == 2
-    assert report.evaluations >= SPEC.neighbourhood_sizes(people(50)).sum()
+    assert repr(result).startswith(f"AuditResult({result.count} of 50 inputs")
+    assert result.describe().count("\n") == 2
+    assert result.evaluations >= SPEC.neighbourhood_sizes(people(50)).sum()
 
 
 def test_values_are_the_users_own_with_as_many_digits_as_the_input_has():

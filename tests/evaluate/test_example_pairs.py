@@ -6,7 +6,7 @@ import numpy as np
 
 from fairmend.audit.neighbours import find_unequal
 from fairmend.datasets.demo import loan_applicants, loan_spec, train_network
-from fairmend.evaluate.example_pairs import choose_example_pairs, tabulate_pairs
+from fairmend.evaluate.example_pairs import choose_example_pairs, tabulate_unequal_rows
 from support.cli_case import small_network, small_people, small_spec
 
 
@@ -43,7 +43,7 @@ def test_the_table_has_a_row_for_each_unequal_input_and_the_predictions_of_both_
     frame = small_people()
     X = spec.encode(frame)
     unequal = find_unequal(before, spec, X)
-    table = tabulate_pairs(spec, frame, X, unequal, before, after)
+    table = tabulate_unequal_rows(spec, frame, X, unequal, before, after)
     assert len(table) == unequal.count > 0
     assert table["remark"].tolist() == frame["remark"][unequal.rows].tolist()
     assert (table["answer_before"] != table["other_answer_before"]).all()
@@ -57,4 +57,4 @@ def test_the_table_of_a_fair_network_is_empty():
     spec, net, frame = small_spec(), small_network(), small_people()
     affines = [a.__class__(a.weight * 0, a.bias) for a in net.affines]
     fair, X = net.with_affines(affines), spec.encode(frame)
-    assert len(tabulate_pairs(spec, frame, X, find_unequal(fair, spec, X), fair, net)) == 0
+    assert len(tabulate_unequal_rows(spec, frame, X, find_unequal(fair, spec, X), fair, net)) == 0

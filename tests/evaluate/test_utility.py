@@ -1,5 +1,8 @@
 """The figures mean what their names say."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -130,3 +133,20 @@ def test_changed_compares_with_the_original():
     assert utility(before, X, y).changed is None
     assert utility(before, X, y, before).changed == 0
     assert utility(after, X, y, before).changed == pytest.approx((before.predict(X) != after.predict(X)).mean())
+
+
+def test_figures_load_neither_scikit_learn_nor_fairlearn_nor_torch():
+    code = (
+        "import sys, numpy as np\n"
+        "from fairmend.evaluate.groups import group_metrics_of\n"
+        "from fairmend.evaluate.labelled import LabelledRows\n"
+        "from fairmend.evaluate.utility import utility_of\n"
+        "from fairmend.spec import Feature, Spec\n"
+        "y, predicted = np.array([0, 1, 0, 1]), np.array([0, 1, 1, 1])\n"
+        "assert utility_of(np.array([-1.0, 1.0, 2.0, 3.0]), y).auc == 0.75\n"
+        "spec = Spec([Feature('sex', 'categorical', categories=('f', 'm'), protected=True)])\n"
+        "(found,) = group_metrics_of(spec, {'sex': np.array(['f', 'f', 'm', 'm'])}, predicted, y)\n"
+        "assert found.equalized_odds_difference == 1\n"
+        "assert not {'sklearn', 'scipy', 'fairlearn', 'torch'} & set(sys.modules), sorted(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,6 +1,11 @@
-"""Audits: how many people are treated unequally (`run`), by looking at their neighbours (`look`, `scores`).
+"""Audits: count the inputs that are treated unequally, by comparing them with their neighbours.
 
-Light to import: `fairmend.audit` is also the public function, and what it needs comes once it runs.
+- `run`: `fairmend.audit`, the public function, and `result`, what it returns
+- `input_blocks`: inputs of any origin, in blocks
+- `neighbours`: inputs compared with all of their neighbours, or with random ones (`random_neighbours`)
+- `fast_scores`: the lowest and highest score in a finite neighbourhood
+
+Importing this package loads none of them: `fairmend.audit` is both this package and the public function.
 """
 
 from typing import Any

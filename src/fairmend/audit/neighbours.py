@@ -258,11 +258,13 @@ def _compare(
             hits = hits[~unequal[rows[hits]]]
         # The same input may get other last bits in another batch; that is rounding, not unequal treatment.
         hits = hits[(points[hits] != X[rows[hits]]).any(axis=1)]
+        if first_only:
+            hits = hits[np.unique(rows[hits], return_index=True)[1]]
         owner = rows[hits]
         size = class_lead(logits[owner], own[owner], classes[hits]) - class_lead(
             theirs[hits], own[owner], classes[hits]
         )
-        order = np.arange(len(hits)) if first_only else np.lexsort((-size, owner))
+        order = np.lexsort((-size, owner))
         owner, first = np.unique(owner[order], return_index=True)
         best = order[first]
         better = ~unequal[owner] | (size[best] > gap[owner])

@@ -51,7 +51,7 @@ class AuditPair:
 
     def describe(self) -> str:
         """Return the pair as a line of text."""
-        first, second = (f"answer {a}, score {s:.4g}" for a, s in zip(self.answers, self.scores, strict=True))
+        first, second = (f"prediction {a}, score {s:.4g}" for a, s in zip(self.answers, self.scores, strict=True))
         return f"row {self.row}: {first}; {self.difference}: {second}"
 
     def as_dict(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from fairmend.cli.console import bars, console, show_check, show_comparison, sho
 from fairmend.cli.report import REPORT_FILES, describe_repair, show_report, write_report
 from fairmend.datasets.demo import loan_applicants, loan_spec, train_network
 from fairmend.evaluate.compare import Measurement, RepairComparison, measure, repair_and_compare
-from fairmend.evaluate.example_pairs import ExamplePair, choose_example_pairs, tabulate_pairs
+from fairmend.evaluate.example_pairs import ExamplePair, choose_example_pairs, tabulate_unequal_rows
 from fairmend.evaluate.split import DataSplit, split_data
 from fairmend.network import Network
 from fairmend.tables import write_csv, write_json
@@ -79,7 +79,7 @@ def run_demo(
         write_csv(stage / "applicants.csv", frame)
         spec.save(stage / "spec.toml")
         net.save(stage / "model.onnx")
-        write_csv(stage / "unfair_pairs.csv", tabulate_pairs(spec, frame, X, before.data, net, repaired))
+        write_csv(stage / "unfair_pairs.csv", tabulate_unequal_rows(spec, frame, X, before.data, net, repaired))
         repaired.save(stage / "repaired-model.onnx")
         assert comparison.result.certificate is not None
         comparison.result.certificate.save(stage / "certificate.json", stage / "repaired-model.onnx")

@@ -13,7 +13,7 @@ from fairmend.audit.neighbours import UnequalInputs
 from fairmend.network import Network
 from fairmend.spec import Spec
 
-__all__ = ["ExamplePair", "choose_example_pairs", "tabulate_pairs"]
+__all__ = ["ExamplePair", "choose_example_pairs", "tabulate_unequal_rows"]
 
 # This many rows are enough to find pairs of every kind, and take no time to enumerate.
 _MOST_ROWS = 300
@@ -70,7 +70,7 @@ def _by_difference(spec: Spec, x: FloatArray, others: FloatArray) -> dict[tuple[
     return groups
 
 
-def tabulate_pairs(
+def tabulate_unequal_rows(
     spec: Spec, frame: pd.DataFrame, X: FloatArray, unequal: UnequalInputs, before: Network, after: Network
 ) -> pd.DataFrame:
     """Return one row for each unequal row of the data: the row, a neighbour, and the predictions of both networks."""
