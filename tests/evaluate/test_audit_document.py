@@ -1,5 +1,7 @@
 """The report on an audit: its figures are those of the result and of brute force."""
 
+import sys
+
 import pytest
 
 import fairmend
@@ -22,6 +24,34 @@ def test_an_audit_says_what_was_found():
         assert group.rows == members.sum()
         assert group.unfair_rate == pytest.approx(unequal.rows[members].mean())
         assert group.positive_before == pytest.approx(net.predict(spec.encode(frame))[members].mean())
-    verdict = summarize(document).headline
-    assert verdict.startswith(f"{found.count} of 600 people (")
-    assert verdict.endswith("would get a different prediction if only their age or gender were different.")
+    headline = summarize(document).headline
+    assert headline.startswith(f"{found.count} of 600 people (")
+    assert headline.endswith("would get a different prediction if only their age or gender were different.")
+
+
+def test_the_worst_pairs_name_the_classes_and_the_scores():
+    spec, frame, net = small_spec(), people(), small_network()
+    pair = fairmend.audit(net, spec, frame).pairs[0]
+    first = audit_of().document.audit.worst[0]
+    names = ["no", "yes"]
+    assert first.startswith(f"Row {pair.row}: “{names[pair.answers[0]]}” (score ")
+    assert f". The same person, {pair.difference.removeprefix('the same person, ')}: " in first
+    assert f"“{names[pair.answers[1]]}” (score " in first
+
+
+def test_the_verdicts_are_those_of_the_audit_and_nothing_is_scanned_again(monkeypatch):
+    spec, frame, net = small_spec(), people(), small_network()
+    result = fairmend.audit(net, spec, frame)
+    monkeypatch.delattr(sys.modules["fairmend.audit.neighbours"], "_compare")  # every scan ends there
+    document = fairmend.report.audit_report(result, net, spec, frame).document
+    assert document.audit.looked_at == len(result.examined.X) == 600
+    assert [entry.state == "two" for entry in document.ranges.before].count(True) > 0
+    assert document.flips.looked_at == result.examined.unequal.sum()
+
+
+def test_samples_are_not_drawn_again():
+    spec, net = small_spec(), small_network()
+    result = fairmend.audit(net, spec, samples=300, seed=11)
+    document = fairmend.report.audit_report(result, net, spec).document
+    shown = {pair.row for pair in document.pairs.rows}
+    assert shown == set(result.examined.unequal.nonzero()[0].tolist())

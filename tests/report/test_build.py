@@ -23,7 +23,7 @@ def test_arrays_do_as_well_as_frames():
     assert {file.role for file in ours.origin.files} == {"data", "repair inputs"}
 
 
-def test_bad_arguments_are_refused_in_words():
+def test_bad_arguments_of_a_repair_report_are_refused():
     result, spec, net, frame, y = repaired("prof")
     X = spec.encode(frame)
     with pytest.raises(FairmendError, match="X_repair has 29 rows, but the result is for 30"):
@@ -43,3 +43,20 @@ def test_an_audit_from_python_warns_that_the_spec_does_not_fit_the_network():
     assert "gives all 600 people one answer" in Page(report.html).text
     samples = fairmend.audit(constant, spec, samples=100)
     assert audit_report(samples, constant, spec).document.warnings == []
+
+
+def test_bad_arguments_of_an_audit_report_are_refused():
+    spec, frame, net = small_spec(), people(), repaired("prof")[2]
+    with pytest.raises(FairmendError, match="the data has 599 rows, but the audit was of 600"):
+        audit_report(fairmend.audit(net, spec, frame), net, spec, frame[1:])
+    with pytest.raises(FairmendError, match="Leave out data and y"):
+        audit_report(fairmend.audit(net, spec, samples=10), net, spec, frame)
+
+
+def test_an_audit_without_its_data_is_reported_without_accuracy():
+    spec, frame, net = small_spec(), people(), repaired("prof")[2]
+    result = fairmend.audit(net, spec, frame)
+    bare, full = audit_report(result, net, spec).document, audit_report(result, net, spec, frame).document
+    assert (bare.audit.accuracy, full.audit.labelled_rows) == (None, 600)
+    assert bare.pairs == full.pairs
+    assert bare.origin.files == []

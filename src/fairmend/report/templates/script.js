@@ -8,7 +8,7 @@
     return cell.dataset.v ?? cell.textContent.trim();
   }
 
-  function sorter(rows, column, sign) {
+  function comparator(rows, column, sign) {
     const numeric = rows.every((row) => value(row, column) !== "" && Number.isFinite(Number(value(row, column))));
     const order = numeric
       ? (a, b) => Number(value(a, column)) - Number(value(b, column))
@@ -16,10 +16,10 @@
     return (a, b) => sign * order(a, b);
   }
 
-  function live(table) {
+  function makeInteractive(table) {
     const body = table.tBodies[0];
     const rows = [...body.rows];
-    const words = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
+    const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
     const section = table.closest("section");
     const form = section.querySelector(".controls");
     const more = section.querySelector(".more");
@@ -34,7 +34,7 @@
     function matches(row) {
       const wanted = query.value.trim().toLowerCase().split(/\s+/);
       return (
-        wanted.every((word) => words.get(row).includes(word)) &&
+        wanted.every((word) => texts.get(row).includes(word)) &&
         (!attribute.value || differs(row, attribute.value)) &&
         (!state || !state.value || row.dataset.now === state.value)
       );
@@ -64,7 +64,7 @@
         const descending = head.getAttribute("aria-sort") === "ascending";
         heads.forEach((other) => other.setAttribute("aria-sort", "none"));
         head.setAttribute("aria-sort", descending ? "descending" : "ascending");
-        body.append(...rows.sort(sorter(rows, column, descending ? -1 : 1)));
+        body.append(...rows.sort(comparator(rows, column, descending ? -1 : 1)));
         update();
       });
     });
@@ -79,5 +79,5 @@
     update();
   }
 
-  document.querySelectorAll("table.sortable").forEach(live);
+  document.querySelectorAll("table.sortable").forEach(makeInteractive);
 })();
