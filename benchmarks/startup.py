@@ -1,4 +1,4 @@
-"""How long `import fairmend` and `fairmend --help` take, each in fresh processes; medians.
+"""Measure `import fairmend` and `fairmend --help`: the median over fresh processes.
 
 python benchmarks/startup.py [--runs 9]
 """
@@ -14,12 +14,13 @@ from statistics import median
 from rich.console import Console
 
 HELP = "import sys; sys.argv = ['fairmend', '--help']; from fairmend.cli.main import main; main(prog_name='fairmend')"
-# What is run, and the seconds it may take beyond Python's own start.
+# The code of each case, and the limit in seconds.
 CASES = {
-    "python itself": ("pass", None),
+    "python alone": ("pass", None),
     "import fairmend": ("import fairmend", 2.0),
     "fairmend --help": (HELP, 0.5),
-    "import fairmend, and PyTorch with it": ("import fairmend; fairmend.RepairResult", None),
+    "fairmend repair --help": (HELP.replace("'--help'", "'repair', '--help'"), 0.5),
+    "import fairmend and PyTorch": ("import fairmend; fairmend.RepairResult", None),
 }
 
 

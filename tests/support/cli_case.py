@@ -1,4 +1,4 @@
-"""A small case for the command line: a network, a spec and people in a folder, and a runner."""
+"""A small case for tests of the command line: a network, a spec and people in a folder, and a runner."""
 
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def small_people(rows: int = ROWS) -> pd.DataFrame:
 
 
 def small_network(outputs: int = 1, activation: str = "relu", seed: int = 3) -> Network:
-    """An untrained network, which is unfair to some of the people."""
+    """Return an untrained network, which treats some of the people unequally."""
     return random_network(np.random.default_rng(seed), small_spec().width, [8, 6], outputs, activation)
 
 
@@ -68,7 +68,7 @@ class Case:
         frame.to_csv(self.data, index=False)
 
     def arguments(self, *more: object, **replaced: object) -> list[str]:
-        """The command's arguments, few and quick by default."""
+        """Return the arguments of `fairmend repair`; the defaults make it fast."""
         options = {
             "--data": self.data,
             "--spec": self.spec,
@@ -87,7 +87,7 @@ class Case:
         return run(*self.arguments(*more, **replaced))
 
     def listing(self) -> dict[str, bytes | None]:
-        """Everything below the folder, with its content."""
+        """Return every path in the folder with its content."""
         return {
             str(path.relative_to(self.folder)): path.read_bytes() if path.is_file() else None
             for path in sorted(self.folder.rglob("*"))
@@ -95,7 +95,7 @@ class Case:
 
 
 def run(*arguments: object) -> Result:
-    """Run the command line in this process; what it does not catch, the test sees."""
+    """Run the command line in this process; errors that it does not catch reach the test."""
     return CliRunner(catch_exceptions=False).invoke(
         main, [str(argument) for argument in arguments], prog_name="fairmend"
     )

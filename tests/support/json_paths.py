@@ -1,4 +1,4 @@
-"""The keys of JSON documents, as they are and as a page documents them."""
+"""Compare the keys of JSON documents with those that a page documents."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _ALL_OF: Key = ("…",)
 
 
 def paths(value: object, prefix: Key = ()) -> Iterator[Key]:
-    """Every path to a key, those of inner documents among them; [] stands for the entries of a list."""
+    """Yield the path of every key, including keys of inner documents; [] stands for the entries of a list."""
     if isinstance(value, dict):
         for key, entry in value.items():
             yield (*prefix, key)
@@ -24,8 +24,10 @@ def paths(value: object, prefix: Key = ()) -> Iterator[Key]:
 
 
 def documented(page: Path) -> dict[str, set[Key]]:
-    """Section by section the keys in its table; ``*`` stands for any key, a link to a section for its keys,
-    and … for all of them at this level."""
+    """Return the keys in the table of each section.
+
+    ``*`` stands for any key, a link to a section for the keys of that section, and … for all of them at this level.
+    """
     tables: dict[str, list[tuple[Key, str | None]]] = {}
     here = ""
     for line in page.read_text().splitlines():
@@ -48,7 +50,7 @@ def documented(page: Path) -> dict[str, set[Key]]:
 
 
 def fits(pattern: Key, path: Key) -> bool:
-    """Whether a documented key is the real one."""
+    """Return whether a documented key describes a real one."""
     if pattern[-1] == "**":
         return len(path) >= len(pattern) and fits(pattern[:-1], path[: len(pattern) - 1])
     return len(pattern) == len(path) and all(p in ("*", q) for p, q in zip(pattern, path, strict=True))

@@ -1,4 +1,4 @@
-"""Small raw files, made up by hand, for every dataset."""
+"""Small invented raw files for every data set."""
 
 from fairmend.datasets import bank
 

@@ -1,4 +1,4 @@
-"""The four datasets of the paper: raw files to the encoded arrays that its networks read, and such networks."""
+"""The four data sets of the paper, encoded as its networks read them, and networks trained on them."""
 
 import os
 
@@ -14,10 +14,11 @@ NAMES = tuple(_LOADERS)
 
 
 def load(name: str, data_dir: str | os.PathLike[str] | None = None, download: bool = True) -> Dataset:
-    """Load a dataset by name from the folder that holds its raw files, by default that of FAIRMEND_DATA.
+    """Load a data set by name from the folder with its raw files, `data_dir` or the environment variable FAIRMEND_DATA.
 
-    Where no folder is named, the files come from the cache (the system's, or FAIRMEND_CACHE), and what is not there is
-    downloaded into it, unless ``download`` is False. Files in the cache must have their published checksums.
+    Without a folder, the files come from the cache (FAIRMEND_CACHE, or the system's folder for caches). Missing files
+    are downloaded into the cache, unless `download` is False; this needs the extra "bench". Files in the cache must
+    have their published checksums.
     """
     if name not in _LOADERS:
         raise FairmendError(f"unknown dataset {name!r}; there are {', '.join(NAMES)}")

@@ -1,4 +1,4 @@
-"""What the datasets share: reading a raw file, coding its columns, splitting its rows."""
+"""What the data sets share: read a raw file, encode its columns, split its rows."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Column = NDArray[np.float32]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Dataset:
-    """Encoded data, as the networks of the paper read it, and what each column may hold.
+    """Encoded data, as the networks of the paper read it, with the range of each column.
 
     X_train, X_test  (rows, features) float32, whole numbers
-    y_train, y_test  (rows,) int8, 1 is the favourable or, in compas, the high-risk outcome
+    y_train, y_test  (rows,) int8; 1 is the favourable outcome, or in compas the high risk
     columns          the features' names, in order
-    bounds           (features, 2) float32, lowest and highest value: the published space to sample from
-    ranges           (features, 2) float32, the same, widened where the data exceeds it
+    bounds           (features, 2) float32, lowest and highest value of the published input space
+    ranges           (features, 2) float32, the bounds, widened where the data exceeds them
     """
 
     name: str
@@ -41,17 +41,17 @@ class Dataset:
     ranges: NDArray[np.float32]
 
     def __repr__(self) -> str:
-        """Show the sizes, not the arrays."""
+        """Show the sizes."""
         return (
             f"Dataset({self.name}: {len(self.X_train)} rows to train, {len(self.X_test)} to test, "
             f"{len(self.columns)} features)"
         )
 
     def spec(self, protected: Sequence[str], tolerance: Mapping[str, float] | None = None) -> Spec:
-        """Return the spec of this data: every feature an integer within its range.
+        """Return the spec of this data; every feature is an integer within its range.
 
-        protected  names of the sensitive features
-        tolerance  for some of the others, how far similar people may differ in it
+        protected  names of the protected features
+        tolerance  tolerances of other features by name
         """
         from fairmend.spec import Feature, Spec
 
@@ -75,12 +75,12 @@ class Dataset:
 
 
 def read_table(path: Path, names: Sequence[str], **options: Any) -> pd.DataFrame:
-    """Return the raw file as a frame of text, its columns named and no cell empty."""
+    """Return the raw file as a frame of text with these columns."""
     try:
         frame: pd.DataFrame = pd.read_csv(path, dtype=str, keep_default_na=False, **options)
     except (OSError, ValueError) as error:  # pandas' parser errors are ValueErrors
         raise FairmendError(f"{path}: cannot be read as a table: {error}") from error
-    if "header" in options:  # None: the file has no header, so the names are ours
+    if "header" in options:  # None: the file has no header
         if len(frame.columns) == len(names):
             frame.columns = pd.Index(names)
         else:
@@ -94,19 +94,19 @@ def read_table(path: Path, names: Sequence[str], **options: Any) -> pd.DataFrame
 
 
 def whole_numbers(frame: pd.DataFrame, column: str, path: Path) -> Column:
-    """Return the column's numbers, (rows,)."""
+    """Return the numbers of a column (rows,)."""
     numbers = pd.to_numeric(frame[column], errors="coerce").to_numpy(np.float64)
     return _checked(numbers, numbers == np.round(numbers), frame, column, path, "a whole number")
 
 
 def codes(frame: pd.DataFrame, column: str, categories: Sequence[str], path: Path) -> Column:
-    """Return for each row the place of its value among the categories, (rows,)."""
+    """Return the index of each value among the categories (rows,)."""
     place = pd.Index(categories).get_indexer(pd.Index(frame[column])).astype(np.float64)
     return _checked(place, place >= 0, frame, column, path, f"one of {', '.join(categories)}")
 
 
 def grouped(frame: pd.DataFrame, column: str, groups: Mapping[str, str], path: Path) -> Column:
-    """Return for each row the place of its value's group among the sorted groups, (rows,)."""
+    """Return the index of each value's group among the sorted groups (rows,)."""
     places = {group: place for place, group in enumerate(sorted(set(groups.values())))}
     known = frame[column].isin(list(groups)).to_numpy(bool)
     place = np.array([places.get(groups.get(value, ""), -1) for value in frame[column]], dtype=np.float64)
@@ -114,7 +114,7 @@ def grouped(frame: pd.DataFrame, column: str, groups: Mapping[str, str], path: P
 
 
 def bins(values: Column, edges: Sequence[float] | NDArray[np.float64]) -> Column:
-    """Return how many edges lie below each value, (rows,); a value on an edge is in the bin it ends."""
+    """Return the number of edges below each value (rows,); a bin includes its upper edge."""
     below = np.searchsorted(np.asarray(edges, np.float64), values.astype(np.float64), side="left")
     return below.astype(np.float32)
 
@@ -129,9 +129,9 @@ def assemble(
     test_size: float,
     seed: int,
 ) -> Dataset:
-    """Put the encoded columns into the order of the bounds and split the rows as scikit-learn does.
+    """Order the encoded columns as the bounds, and split the rows like scikit-learn's `train_test_split`.
 
-    The first ceil(rows · test_size) rows of a permutation are the test set: its `train_test_split`.
+    The first ceil(rows · test_size) rows of a permutation are the test set.
     """
     X = np.stack([encoded[column] for column in bounds], axis=1)
     ranges = _pairs({**bounds, **(wider or {})}.values())

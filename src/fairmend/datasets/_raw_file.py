@@ -1,7 +1,7 @@
-"""Where a raw file comes from: a folder of the user's, the cache, or the address that published it.
+"""Find a raw file of a data set: in a folder of the user, in the cache, or at the URL where it is published.
 
-A file in a folder that the user names is taken as it is. One in the cache must have its pinned checksum, so that what
-was downloaded, today or by an older version, is what the paper's networks were trained on.
+A file in the user's folder is used as it is. A file in the cache must have its pinned checksum, so that a download is
+the data on which the networks of the paper were trained.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True)
 class RawFile:
-    """A file of a dataset, as published.
+    """A file of a data set, as published.
 
-    name    what it is called, in a user's folder as in the cache
-    url     the address of it, or of the zip archive that holds it under that name
-    sha256  its checksum; several where copies with other line endings are about
-    source  in words, where a person finds it
-    zipped  whether the address is that of an archive
+    name    its name in the user's folder and in the cache
+    url     its URL, or that of the zip archive that contains it
+    sha256  its checksums; several if there are copies with other line endings
+    source  a description of where to find it
+    zipped  whether the URL is that of an archive
     """
 
     name: str
@@ -47,9 +47,9 @@ class RawFile:
 
 
 def find_file(file: RawFile, data_dir: str | os.PathLike[str] | None = None, download: bool = True) -> Path:
-    """Return the path of a raw file: in data_dir or, without one, in FAIRMEND_DATA; without both, in the cache.
+    """Return the path of a raw file in `data_dir` or in FAIRMEND_DATA; without both, in the cache.
 
-    A folder that was named is the only place looked at. A file missing from the cache is downloaded into it.
+    A file that is missing from the cache is downloaded; one that is missing from a folder is an error.
     """
     folder = data_dir if data_dir is not None else os.environ.get(DATA_VARIABLE) or None
     if folder is not None:
@@ -68,7 +68,7 @@ def find_file(file: RawFile, data_dir: str | os.PathLike[str] | None = None, dow
 
 
 def cache_folder() -> Path:
-    """Return where downloads are kept: FAIRMEND_CACHE, else the system's folder for caches."""
+    """Return the folder for downloads: FAIRMEND_CACHE, or the system's folder for caches."""
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
         return Path(chosen)
@@ -100,7 +100,7 @@ def _check(file: RawFile, content: bytes, complaint: str, remedy: str) -> None:
 
 
 def _download(file: RawFile, path: Path) -> None:
-    """Put the file into its place in the cache, whole and checked or not at all."""
+    """Download the file into the cache, complete and checked or not at all."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
@@ -121,7 +121,7 @@ def _download(file: RawFile, path: Path) -> None:
 
 
 def _retrieve(file: RawFile, folder: Path) -> Path:
-    """Download the address into the folder, with a bar where standard error is a terminal."""
+    """Download the URL into the folder, with a progress bar if standard error is a terminal."""
     pooch = _import_pooch()
     with _quiet(pooch.get_logger()), _bar(file.name) as bar:
         downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK)
@@ -131,7 +131,7 @@ def _retrieve(file: RawFile, folder: Path) -> Path:
 
 @contextmanager
 def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """Keep pooch from announcing each download on standard error."""
+    """Suppress the messages of pooch about each download."""
     before = logger.level
     logger.setLevel(logging.WARNING)
     try:
@@ -141,7 +141,7 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
 
 
 class _Bar:
-    """A task of rich's, in the words that pooch has for a progress bar (those of tqdm)."""
+    """A progress bar of rich with the interface of tqdm, which pooch uses."""
 
     def __init__(self, progress: Progress, title: str) -> None:
         self._progress, self._task = progress, progress.add_task(title, total=None)
@@ -169,6 +169,6 @@ def _bar(title: str) -> Iterator[_Bar]:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    # Not entered where nobody is watching: some releases of rich end even a disabled one with an empty line.
+    # Not entered without a terminal: some releases of rich print an empty line even for a disabled progress.
     with progress if console.is_terminal else nullcontext():
         yield _Bar(progress, title)

@@ -1,4 +1,4 @@
-"""Train the networks that the paper repairs: its sizes, its data, and nothing said about fairness."""
+"""Train networks like those that the paper repairs: the same sizes and data, without regard to fairness."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def train_biased(
 ) -> Network:
     """Return a ReLU network with one logit, trained on the dataset's training rows with Adam.
 
-    It learns from standardised inputs; the standardisation is then folded into its first layer, so that it reads the
-    encoded rows as they are. The step size falls linearly to 0, and the same seed gives the same network.
+    It is trained on standardised inputs; the standardisation is then folded into the first layer, so that the network
+    reads the encoded rows. The learning rate falls linearly to 0, and the same seed gives the same network.
 
-    hidden    widths of the hidden layers; by default those of the paper for this dataset
-    progress  called with "train", the epochs done and the epochs in all
+    hidden    widths of the hidden layers; by default those of the paper for this data set
+    progress  called with "train", the epochs done and the number of epochs
     """
     import torch
     from torch.nn.functional import binary_cross_entropy_with_logits, linear
@@ -86,7 +86,7 @@ def train_biased(
 
 
 def _widths(dataset: Dataset, hidden: Sequence[int] | None, epochs: int) -> list[int]:
-    """Return the sizes from the inputs to the logit, having refused what cannot be trained."""
+    """Return the widths from the inputs to the logit; raise `FairmendError` if they cannot be trained."""
     if hidden is None:
         if dataset.name not in HIDDEN:
             raise FairmendError(

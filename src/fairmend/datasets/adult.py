@@ -1,4 +1,4 @@
-"""Adult: census incomes of 1994 (UCI). The label is an income above 50,000 dollars."""
+"""Adult: census data of 1994 (UCI). The label is an income above 50,000 dollars."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
 
 
 def load(data_dir: str | os.PathLike[str] | None = None, download: bool = True) -> Dataset:
-    """Read and encode the raw files; 38,438 rows to train and 6,784 to test."""
+    """Read and encode the raw files; 38,438 training rows and 6,784 test rows."""
     paths = [find_file(file, data_dir, download) for file in FILES]
     # The test file opens with a line that starts with `|`, and its labels end in a full stop.
     tables = [read_table(path, RAW.split(), header=None, comment="|", skipinitialspace=True) for path in paths]

@@ -1,4 +1,4 @@
-"""Bank: calls of a Portuguese bank's marketing (UCI). The label is a term deposit subscribed."""
+"""Bank: marketing calls of a Portuguese bank (UCI). The label is a subscribed term deposit."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
 
 
 def load(data_dir: str | os.PathLike[str] | None = None, download: bool = True) -> Dataset:
-    """Read and encode the raw file; 36,168 rows to train and 9,043 to test."""
+    """Read and encode the raw file; 36,168 training rows and 9,043 test rows."""
     path = find_file(FILE, data_dir, download)
     table = read_table(path, [*BOUNDS, "y"], sep=";")
     for column, mode in MODES.items():

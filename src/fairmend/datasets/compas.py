@@ -39,7 +39,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
 
 
 def load(data_dir: str | os.PathLike[str] | None = None, download: bool = True) -> Dataset:
-    """Read and encode the raw file; 4,937 rows to train and 1,235 to test."""
+    """Read and encode the raw file; 4,937 training rows and 1,235 test rows."""
     path = find_file(FILE, data_dir, download)
     flags = ("Two_yr_Recidivism", "score_factor", "Age_Below_TwentyFive", *RACES, "Female", "Misdemeanor")
     table = read_table(path, ["Number_of_Priors", *flags])

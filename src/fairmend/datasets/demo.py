@@ -1,4 +1,4 @@
-"""The demo's material: loan applicants, approved with a known bias, and a network that learns it."""
+"""The data of the demo: loan applicants with biased decisions, and a network that learns the bias."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GENDERS = ("female", "male")
 HOUSING = ("own", "rent", "with family")
 PURPOSES = ("car", "home", "education", "business", "other")
 
-# The bias, in log-odds: what being a woman costs, and what the years between youngest and oldest cost.
+# The bias in log-odds: the penalty for women, and for the oldest compared with the youngest.
 GENDER_BIAS = 0.5
 AGE_BIAS = 1.0
 
@@ -25,7 +25,7 @@ AMOUNT = (1_000.0, 80_000.0)
 
 
 def loan_spec() -> Spec:
-    """Return what the applicants' columns mean; age and gender are protected."""
+    """Return the spec of the applicants; age and gender are protected."""
     return Spec(
         [
             Feature(
@@ -49,7 +49,7 @@ def loan_spec() -> Spec:
 
 
 def loan_applicants(rows: int = 5_000, seed: int = 0) -> pd.DataFrame:
-    """Return a population in the user's values: a number, the features of `loan_spec`, and "approved"."""
+    """Return applicants with a number, the features of `loan_spec`, and the decision in "approved"."""
     rng = np.random.default_rng(seed)
     age = np.clip(rng.normal(42, 14, rows).round(), YOUNGEST, OLDEST)
     female = rng.random(rows) < 0.48

@@ -1,4 +1,4 @@
-"""German: credit applicants of a German bank (UCI). The label is good credit."""
+"""German: credit applicants of a German bank (UCI). The label is a good credit risk."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ WIDER: dict[str, tuple[float, float]] = {"property": (0, 3)}
 
 
 def load(data_dir: str | os.PathLike[str] | None = None, download: bool = True) -> Dataset:
-    """Read and encode the raw file; 700 rows to train and 300 to test."""
+    """Read and encode the raw file; 700 training rows and 300 test rows."""
     path = find_file(FILE, data_dir, download)
     table = read_table(path, RAW.split(), header=None, sep=" ")
     encoded = {"sex": grouped(table, "personal_status", SEX, path)}
