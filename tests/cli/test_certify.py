@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from fairmend.audit.unequal import find_unequal
 
+from fairmend.audit.neighbours import find_unequal
 from fairmend.network import Affine, Network
 from fairmend.spec import Feature, Spec
 from support.cli_case import Case, run, small_network, small_people, small_spec

@@ -7,12 +7,12 @@ import sys
 
 import numpy as np
 import pytest
-from fairmend.audit.unequal import find_unequal
-from fairmend.evaluate.telling_pairs import telling_pairs
 
+from fairmend.audit.neighbours import find_unequal
 from fairmend.cli.demo import FILES, run_demo
 from fairmend.datasets.demo import loan_applicants, loan_spec, train_network
 from fairmend.errors import FairmendError
+from fairmend.evaluate.example_pairs import choose_example_pairs
 from fairmend.network import load_network
 from fairmend.spec import Spec
 from fairmend.tables import read_table
@@ -26,7 +26,7 @@ def test_pairs_differ_only_in_what_is_protected_and_in_the_answer():
     X = spec.encode(frame)
     net = train_network(X, spec.labels(frame), epochs=8)
     rows = np.flatnonzero(find_unequal(net, spec, X).rows)
-    pairs = telling_pairs(net, spec, X, rows, 5)
+    pairs = choose_example_pairs(net, spec, X, rows, 5)
     assert len(pairs) == 5
     fixed = [i for f in spec.features if not f.protected for i in range(spec.width)[spec.columns(f.name)]]
     for pair in pairs:
@@ -34,7 +34,7 @@ def test_pairs_differ_only_in_what_is_protected_and_in_the_answer():
         assert np.array_equal(pair.x, X[pair.row])
         assert np.array_equal(pair.x[fixed], pair.other[fixed])
         assert set(pair.differs_in) <= {"age", "gender"}
-    assert telling_pairs(net, spec, X, rows[:0], 5) == []
+    assert choose_example_pairs(net, spec, X, rows[:0], 5) == []
 
 
 def test_the_folder_holds_everything_and_it_fits_together(tmp_path, capsys):

@@ -6,12 +6,12 @@ from click.testing import CliRunner
 from fairmend.cli import options
 from fairmend.cli.config import commands_of
 from fairmend.cli.main import main
-from fairmend.network.formats import READERS
+from fairmend.network.formats.suffixes import MODULES
 
 
 def test_the_help_names_every_format_that_can_be_read():
     named = set(options.MODEL_FORMATS.replace(" or ", ", ").split(", "))
-    assert named <= set(READERS)
+    assert named <= set(MODULES)
     described = options.insert_formats(lambda: None)
     described.__doc__ = "MODEL is a file: {formats}."
     assert options.insert_formats(described).__doc__ == f"MODEL is a file: {options.MODEL_FORMATS}."

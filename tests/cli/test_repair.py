@@ -11,8 +11,8 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from fairmend.audit.unequal import find_unequal
 
+from fairmend.audit.neighbours import find_unequal
 from fairmend.network import load_network
 from fairmend.spec import Spec
 from fairmend.tables import read_table

@@ -4,10 +4,10 @@ import io
 import json
 from pathlib import Path
 
-from fairmend.report.api import DATA_NAME, PAGE_NAME
 from rich.console import Console
 
 from fairmend.cli.report_files import REPORT_FILES, show_report
+from fairmend.report.report import DATA_NAME, PAGE_NAME
 from support.cli_case import Case, run, small_network, small_people, small_spec
 
 
