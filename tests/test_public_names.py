@@ -70,7 +70,7 @@ OTHERS = {
 DEFAULTS = {
     "fairmend.audit": {"X": None, "samples": 100_000, "seed": 0},
     "fairmend.certify": {"engine": "auto"},
-    "fairmend.repair": {"method": "auto", "seed": 0, "margin": 1e-6, "solver": "highs"},
+    "fairmend.repair": {"method": "auto", "seed": 0},
     "fairmend.search": {"method": "adf", "seed": 0, "seeds": 1000, "local_steps": 1000},
     "fairmend.load_network": {"activation": "relu"},
     "fairmend.Feature": {"protected": False, "tolerance": 0.0, "encoding": "ordinal"},

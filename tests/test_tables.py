@@ -70,7 +70,7 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
     with pytest.raises(FairmendError, match="no such file"):
         read_table(tmp_path / "none.csv")
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(FairmendError, match="is a directory"):
+    with pytest.raises(FairmendError, match="is a folder"):
         read_table(tmp_path / "folder.csv")
 
 

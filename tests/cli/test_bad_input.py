@@ -68,7 +68,7 @@ def test_what_is_no_model(case, untouched, name, content):
 
 def test_a_folder_as_model(case, untouched):
     (case.folder / "m.onnx").mkdir()
-    untouched("m.onnx: is a directory", model=case.folder / "m.onnx")
+    untouched("m.onnx: is a folder", model=case.folder / "m.onnx")
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.99])

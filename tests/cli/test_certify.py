@@ -61,7 +61,7 @@ def test_undecided_exits_2_and_says_why(case):
     net.save(case.model)
     result = certify(case, "--rows", 3)
     assert result.exit_code == 2
-    assert "UNKNOWN for 3: no neighbour is answered differently, but rounding" in " ".join(result.stdout.split())
+    assert "UNKNOWN for 3: no witness was found, but the margin is within rounding" in " ".join(result.stdout.split())
 
 
 @pytest.mark.parametrize("engine", ["auto", "enumerate", "branch", "milp"])

@@ -18,7 +18,7 @@ from fairmend.spec import Spec
 from fairmend.tables import read_table
 from fairmend.text import percent
 
-SMALL = {"rows": 600, "epochs": 8, "repair_rows": 20, "calibration_rows": 100, "steps": 20}
+SMALL = {"rows": 600, "epochs": 8, "repair_rows": 20, "calibration_rows": 100}
 
 
 def test_pairs_differ_only_in_what_is_protected_and_in_the_answer():

@@ -58,7 +58,7 @@ def test_repair_says_before_and_after_and_what_is_proven(case):
     assert "0 of 20" in shown
     assert "120 rows used neither for repair nor for calibration" in shown
     words = " ".join(shown.split())
-    assert "Proven: each of the 20 repair inputs gets the same answer whatever its age and gender" in words
+    assert "Proven: each of the 20 repair inputs gets the same prediction whatever its age and gender" in words
     for name in FILES:
         assert name in shown
 
@@ -180,7 +180,7 @@ def test_more_rows_asked_for_than_there_are_is_a_warning(case):
     document = json.loads(result.stdout)
     assert document["repair_inputs"] == 30
     warnings = " ".join(document["warnings"])
-    assert "30 rows, fewer than the 50 asked" in warnings
+    assert "has only 30 rows, fewer than the 50" in warnings
     assert "too few rows to calibrate" in warnings
 
 
@@ -254,7 +254,7 @@ def read_until(terminal, words, seconds=120):
 def test_auto_shows_what_it_tried_and_its_certificate_is_valid(case):
     result = case.repair(method="auto")
     assert result.exit_code == 0, result.output
-    assert "What auto tried" in result.output
+    assert "Recipes that auto tried" in result.output
     assert "→ blind" in " ".join(result.output.split())
     assert "The certificate is valid" in result.output
     checked = run("check", str(case.out / "certificate.json"), str(case.out / "model.onnx"))

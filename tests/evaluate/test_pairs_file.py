@@ -68,7 +68,7 @@ def test_paths_that_cannot_be_written_are_refused(tmp_path):
     (tmp_path / "link.csv").symlink_to(data)
     for path, message in (
         (tmp_path / "pairs.txt", r"ends in \.csv"),
-        (tmp_path / "folder.csv", "is a directory"),
+        (tmp_path / "folder.csv", "is a folder"),
         (data, "would overwrite an input file"),
         (tmp_path / "link.csv", "would overwrite an input file"),
     ):

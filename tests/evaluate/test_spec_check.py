@@ -43,6 +43,6 @@ def test_a_network_of_another_width_is_explained_with_what_would_fit():
 
 def test_a_label_that_never_occurs_or_is_missing_is_a_problem():
     never = check_spec(small_spec(), small_people().assign(good="no"))
-    assert 'never "yes"' in never.problems[0].words
+    assert 'never "yes"' in never.problems[0].message
     gaps = check_spec(small_spec(), small_people().assign(good=lambda f: f["good"].where(f.index != 4)))
     assert gaps.problems[0].rows.tolist() == [4]

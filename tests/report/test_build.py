@@ -39,8 +39,8 @@ def test_an_audit_from_python_warns_that_the_spec_does_not_fit_the_network():
     constant = Network([Affine(np.zeros((1, spec.width), np.float32), np.ones(1, np.float32))], [])
     result = fairmend.audit(constant, spec, frame)
     report = audit_report(result, constant, spec, frame)
-    assert "gives all 600 people one answer" in report.document.warnings[0]
-    assert "gives all 600 people one answer" in Page(report.html).text
+    assert "gives all 600 people the same prediction" in report.document.warnings[0]
+    assert "gives all 600 people the same prediction" in Page(report.html).text
     samples = fairmend.audit(constant, spec, samples=100)
     assert audit_report(samples, constant, spec).document.warnings == []
 

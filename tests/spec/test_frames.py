@@ -13,7 +13,7 @@ from support.spec_cases import AGE, RACE, refused
     ("column", "values", "words"),
     [
         ("age", [61, 34, None], ['"age"', "row 2", "missing"]),
-        ("age", [61, 130, 16], ['"age"', "row 1", "130", "17 to 90", "2 rows have this problem"]),
+        ("age", [61, 130, 16], ['"age"', "row 1", "130", "17 to 90", "2 of the 3 rows checked have this problem"]),
         ("age", [61.5, 34, 17], ['"age"', "row 0", "61.5", "whole number"]),
         ("age", ["61", "thirty", "17"], ['"age"', "row 1", '"thirty"', "not a number"]),
         ("age", ["61", "inf", "17"], ['"age"', "row 1", "above"]),

@@ -25,7 +25,7 @@ def demo(tmp_path_factory):
     from fairmend.cli.demo import run_demo
 
     folder = tmp_path_factory.mktemp("warnings") / "demo"
-    run_demo(folder, json_output=True, rows=600, epochs=4, method="blind", steps=5)
+    run_demo(folder, json_output=True, rows=600, epochs=4, method="blind")
     text = (folder / "spec.toml").read_text()
     lines = [line for line in text.splitlines() if not line.startswith("scale")]
     (folder / "unscaled.toml").write_text("\n".join(lines) + "\n")
@@ -49,7 +49,7 @@ def test_spec_check_says_how_well_the_network_does(demo):
     shown = CliRunner().invoke(main, ["spec", "check", files[0], "--data", files[1], "--model", files[2]])
     assert shown.exit_code == 0
     words = " ".join(shown.stdout.split())
-    assert "the network is right for" in words
+    assert "the model has accuracy" in words
     assert "Warning" not in words
     wrong = CliRunner().invoke(main, ["spec", "check", str(demo / "unscaled.toml"), "--data", files[1], "--model", files[2]])  # noqa: E501  # fmt: skip
     assert "Warning: The network gives all 600 people the same prediction" in " ".join(wrong.stdout.split())

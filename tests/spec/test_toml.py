@@ -70,7 +70,7 @@ def test_files_that_cannot_be_read_or_written_are_refused(spec, tmp_path):
     with refused("latin.toml", "UTF-8"):
         Spec.load(tmp_path / "latin.toml")
     (tmp_path / "folder").mkdir()
-    with refused("folder", "is a directory"):
+    with refused("folder", "is a folder"):
         spec.save(tmp_path / "folder")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["folder", "latin.toml"]
 

@@ -64,7 +64,6 @@ def run_demo(
     repair_rows: int = 100,
     calibration_rows: int = 500,
     method: str = "auto",
-    steps: int | None = None,
 ) -> None:
     """Train a network on biased decisions, show who it treats unequally, repair it, and write the folder `out`."""
     from rich.console import Console
@@ -93,7 +92,7 @@ def run_demo(
 
     _headline(screen, "The repair")
     with progress_bars(quiet=json_output) as progress:
-        options: dict[str, Any] = {"method": method, "steps": steps}
+        options = {"method": method}
         comparison = repair_and_compare(net, people, before, seed=seed, progress=progress, options=options)
     repaired = comparison.result.network
     show_comparison(screen, comparison, "The network before and after the repair")

@@ -37,8 +37,8 @@ def test_check_explains_a_spec_in_words(tmp_path):
     case = Case(tmp_path)
     result = run("spec", "check", case.spec, "--data", case.data, "--model", case.model)
     assert result.exit_code == 0
-    assert "Two people count as similar if they differ in nothing but age and gender." in result.output
-    assert "Every neighbourhood holds 116 people" in result.output
+    assert "Two people are similar if they differ only in age and gender." in result.output
+    assert "Each neighbourhood has 116 people." in result.output
     assert "All 200 rows of people.csv fit the spec." in result.output
     assert "model.onnx: The model reads 5 columns, as the spec describes." in result.output
 
@@ -55,7 +55,7 @@ def test_neighbourhoods_that_differ_are_counted_over_the_data(tmp_path):
     document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--json").output)
     assert document["neighbourhood"] == {
         "finite": True,
-        "words": "A neighbourhood holds up to 348 people, oneself among them; near the ends of a range, fewer.",
+        "words": "Each neighbourhood has up to 348 people, fewer near the ends of a range.",
         "least": 232,
         "median": 348,
         "most": 348,
@@ -63,8 +63,8 @@ def test_neighbourhoods_that_differ_are_counted_over_the_data(tmp_path):
     edited(case, "income", tolerance=0.5)
     document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--json").output)
     assert document["neighbourhood"]["finite"] is False
-    assert "box" in document["neighbourhood"]["words"]
-    assert document["similar"].endswith("and in income by at most 0.5 and credits by at most 1.")
+    assert document["neighbourhood"]["words"].startswith("Neighbourhoods are infinite: income can be any number")
+    assert document["similar"].endswith("differ only in age, gender, income (by up to 0.5) and credits (by up to 1).")
 
 
 def test_data_that_does_not_fit_is_listed_with_rows(tmp_path):
@@ -80,7 +80,7 @@ def test_data_that_does_not_fit_is_listed_with_rows(tmp_path):
     result = run("spec", "check", case.spec, "--data", case.data)
     assert result.exit_code == 2
     for words in (
-        '"age": 2 rows (3, 8), the first: 99 is outside its range',
+        '"age": 2 rows (3, 8), the first: 99 is above the range 18 to 75',
         '"gender": 1 row (4), the first: "x" is not one of its categories',
         '"income": 1 row (6), the first: the value is missing',
         '"income": 1 row (5), the first: "lots" is not a number',
@@ -94,7 +94,7 @@ def test_data_that_does_not_fit_is_listed_with_rows(tmp_path):
         "column": "age",
         "rows": 2,
         "first_rows": [3, 8],
-        "problem": "99 is outside its range 18 to 75; correct it or widen `range`",
+        "problem": "99 is above the range 18 to 75. Correct the value, or widen `range` in the spec.",
     }
 
 

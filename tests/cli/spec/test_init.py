@@ -58,7 +58,7 @@ def test_what_init_writes_encodes_the_data_and_says_what_comes_next(folder):
         assert words in result.output
     text = (folder / "spec.toml").read_text()
     for words in (
-        "# range: what the data holds",
+        "# range: the lowest and highest value in the data",
         "# categorical: Asian",
         "# left out",
         "# integer: all values are whole",
@@ -96,9 +96,9 @@ def test_missing_values_are_filled_in_and_said(folder):
 @pytest.mark.parametrize(
     ("inputs", "encodings", "said"),
     [
-        (7, {"ordinal": 2, "one-hot": 1}, "the only one"),
-        (9, {"one-hot": 3}, "the only one"),
-        (5, {"ordinal": 3}, "the only one"),
+        (7, {"ordinal": 2, "one-hot": 1}, "the only common encoding"),
+        (9, {"one-hot": 3}, "the only common encoding"),
+        (5, {"ordinal": 3}, "the only common encoding"),
         (6, {"ordinal": 2, "one-hot": 1}, "without the first"),
     ],
 )
@@ -133,7 +133,7 @@ def test_scales_are_taken_from_the_data(folder, scale):
 
 def test_json_is_one_document(folder):
     document = json.loads(init("--json", "--drop", "income").output)
-    assert document["left_out"]["income"] == "dropped as you asked"
+    assert document["left_out"]["income"] == "dropped, as requested"
     assert document["fits"] is True
     assert Spec.from_dict(document["spec"]) == Spec.load("spec.toml")
 
@@ -149,13 +149,13 @@ def spoilt(**changes):
         (people(), {"protected": "sx"}, ["protected", '"sx"', 'did you mean "sex"']),
         (people(), {"protected": " , "}, ["no protected column"]),
         (people(), {"protected": "approved"}, ["approved", "the label"]),
-        (spoilt(age=np.nan), {}, ['"age"', "no values at all", "--drop"]),
+        (spoilt(age=np.nan), {}, ['"age"', "has no values", "--drop"]),
         (spoilt(sex="f"), {}, ['"sex" is f in every row']),
         (spoilt(approved="yes"), {}, ['"approved" is "yes" in every row']),
-        (spoilt(approved=np.nan), {}, ['"approved" holds no values']),
+        (spoilt(approved=np.nan), {}, ['"approved" has no values']),
         (spoilt(approved=["a", "b", "c"] * 40), {}, ["3 values", "--positive"]),
-        (spoilt(age=["?" if i % 9 == 0 else i for i in range(ROWS)]), {}, ['"age" holds numbers', '"?"']),
-        (spoilt(age=np.inf), {}, ['"age"', "not finite"]),
+        (spoilt(age=["?" if i % 9 == 0 else i for i in range(ROWS)]), {}, ['"age" contains numbers', '"?"']),
+        (spoilt(age=np.inf), {}, ['"age"', "not a finite number"]),
         (people().iloc[:0], {}, ["no rows"]),
     ],
 )
@@ -190,7 +190,7 @@ def test_columns_of_pandas_own_kinds(folder):
     frame.assign(pictures=[[1, 2]] * ROWS).to_parquet("odd.parquet")
     result = init("--force", data="odd.parquet")
     assert result.exit_code == 2
-    assert 'column "pictures" holds a ' in result.output
+    assert 'column "pictures" contains a ' in result.output
 
 
 def test_bad_files_and_values(folder):

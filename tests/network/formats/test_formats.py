@@ -53,7 +53,7 @@ def test_bad_files_are_refused_with_the_reason(suffix, tmp_path):
     with pytest.raises(FairmendError, match="no such file"):
         load_network(path)
     path.mkdir()
-    with pytest.raises(FairmendError, match="is a directory"):
+    with pytest.raises(FairmendError, match="is a folder"):
         load_network(path)
     path.rmdir()
     path.write_bytes(b"")
@@ -111,7 +111,7 @@ def test_saving_where_nothing_can_be_saved_is_refused(tmp_path):
     with pytest.raises(FairmendError, match="cannot write: No such file"):
         network.save(tmp_path / "nowhere" / "m.onnx")
     (tmp_path / "d.onnx").mkdir()
-    with pytest.raises(FairmendError, match="is a directory"):
+    with pytest.raises(FairmendError, match="is a folder"):
         network.save(tmp_path / "d.onnx")
 
 

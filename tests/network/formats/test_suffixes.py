@@ -64,7 +64,7 @@ def test_an_mlflow_folder_is_named_with_the_way_for_its_flavor(flavor, words, tm
 
 
 def test_the_model_in_another_folder_is_named(tmp_path):
-    with pytest.raises(FairmendError, match=r"is a directory; give the model file in it$"):
+    with pytest.raises(FairmendError, match=r"is a folder; give the model file in it$"):
         load_network(tmp_path)
     (tmp_path / "best.onnx").touch()
     with pytest.raises(FairmendError, match=r"give the model file in it, for example best\.onnx$"):

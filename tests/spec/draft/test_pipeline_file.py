@@ -50,7 +50,7 @@ def test_other_files_are_refused(tmp_path):
     with refused("absent.skops: no such file"):
         read_pipeline(tmp_path / "absent.skops")
     (tmp_path / "folder.skops").mkdir()
-    with refused("is a directory"):
+    with refused("is a folder"):
         read_pipeline(tmp_path / "folder.skops")
     (tmp_path / "bad.skops").write_bytes(b"no archive")
     with refused("bad.skops: not a readable .skops file", "Save it again"):

@@ -27,7 +27,7 @@ def read_pipeline(path: Path, trust_pickle: bool = False) -> tuple[Any, list[str
     if suffix not in (".skops", *_PICKLES):
         raise FairmendError(f"{path}: not a pipeline file. Pass a {', '.join(('.skops', *_PICKLES))} file.")
     if path.is_dir():
-        raise FairmendError(f"{path}: is a directory. Pass the pipeline file in it.")
+        raise FairmendError(f"{path}: is a folder. Pass the pipeline file in it.")
     if not path.exists():
         raise FairmendError(f"{path}: no such file")
     if suffix in _PICKLES and not trust_pickle:
