@@ -10,6 +10,8 @@ from fairmend.network import Network
 from fairmend.prove.proof import Proof
 from fairmend.text import percent
 
+__all__ = ["calibration_warnings", "outcome_warnings"]
+
 COLLAPSED = "the repaired network predicts class {label} for every calibration row: it has collapsed to a constant"
 FELL = (
     "balanced accuracy on the calibration rows fell by {points:.1f} points, from {before} to {after}: "
