@@ -62,7 +62,7 @@ def stream() -> Iterator[np.ndarray]:
 
 
 def main() -> int:
-    if "--stream" in sys.argv:
+    if settings.parse_arguments(__doc__, "stream", positional=None).stream:  # the process whose memory is measured
         s = settings.setting(NAMES[0])
         result = fairmend.audit(s.network, s.spec, stream())
         print(result.total, result.seconds, settings.peak_megabytes())

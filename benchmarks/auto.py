@@ -1,11 +1,11 @@
-"""`auto` beside the paper's method, on the paper's 22 settings with the same sets and networks.
+"""Compare `auto` with the paper's method, on the paper's 22 settings with the same sets and networks.
 
     python benchmarks/auto.py [SETTING ...]
 
-Prints for each setting what the original network does, what the paper's method made of it (the run in
-reference/original_results.csv, which is the paper's "Ours") and what `auto` makes of it: accuracy, balanced accuracy,
-IDI-D on the whole data set, IDI-S on 100,000 uniform samples, and whether `fairmend check` finds the certificate valid.
-Exits with 1 where a limit is exceeded.
+Prints for each setting the figures of the original network, of the paper's method (the run in
+reference/original_results.csv, which is the paper's "Ours") and of `auto`: accuracy, balanced accuracy, IDI-D on the
+whole data set, IDI-S on 100,000 uniform samples, and whether `fairmend check` finds the certificate valid. Exits with 1
+if a limit is exceeded.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def kind(name: str) -> str:
 
 
 def published_samples(s: settings.Setting) -> np.ndarray:
-    """Uniform samples of the published input space; fewer where neighbourhoods are large."""
+    """Return uniform samples of the published input space; fewer if neighbourhoods are large."""
     rng = np.random.default_rng(2025)
     size = int(s.spec.neighbourhood_sizes(s.X_repair[:1])[0])
     low, high = s.dataset.bounds[:, 0].astype(int), s.dataset.bounds[:, 1].astype(int)
@@ -57,15 +57,15 @@ def figures(name: str, folder: Path) -> dict[str, float | str]:
     result.network.save(model)
     result.certificate.save(certificate, model)
     check = fairmend.check(certificate, model)
-    answers, before = result.network.predict(s.dataset.X_test), s.network.predict(s.dataset.X_test)
+    predictions, before = result.network.predict(s.dataset.X_test), s.network.predict(s.dataset.X_test)
     y = s.dataset.y_test
     return {
         "recipe": next(candidate.recipe.name for candidate in result.candidates if candidate.chosen),
         "CUR": 100 * find_unequal(result.network, s.spec, s.X_repair).rate,
-        "accuracy": 100 * float(np.mean(answers == y)),
-        "accuracy loss": 100 * float(np.mean(before == y) - np.mean(answers == y)),
-        "balanced": 100 * balanced_accuracy(y, answers),
-        "fall": 100 * (balanced_accuracy(y, before) - balanced_accuracy(y, answers)),
+        "accuracy": 100 * float(np.mean(predictions == y)),
+        "accuracy loss": 100 * float(np.mean(before == y) - np.mean(predictions == y)),
+        "balanced": 100 * balanced_accuracy(y, predictions),
+        "fall": 100 * (balanced_accuracy(y, before) - balanced_accuracy(y, predictions)),
         "IDI-D": 100 * find_unequal(result.network, s.spec, s.everyone).rate,
         "IDI-S": 100 * find_unequal(result.network, s.spec, published_samples(s)).rate,
         "certificate": "valid" if check.valid else f"INVALID: {check.reasons[0]}",
@@ -76,7 +76,7 @@ def figures(name: str, folder: Path) -> dict[str, float | str]:
 
 
 def main() -> int:
-    chosen = sys.argv[1:] or settings.names()
+    chosen = settings.parse_arguments(__doc__).names or settings.names()
     console = Console(width=max(Console().width, 170))
     table = Table(title="original network / the paper's method / auto (percent)")
     for heading in (
@@ -85,12 +85,12 @@ def main() -> int:
         "balanced",
         "IDI-D",
         "IDI-S",
-        "recipe that auto took",
+        "recipe that auto selected",
         "proven for",
         "check",
         "s",
     ):
-        table.add_column(heading, justify="left" if heading in ("setting", "recipe that auto took") else "right")
+        table.add_column(heading, justify="left" if heading in ("setting", "recipe that auto selected") else "right")
     rows: dict[str, dict[str, float | str]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in track(chosen, "settings", console=Console(stderr=True)):
@@ -111,7 +111,7 @@ def main() -> int:
 
 
 def judge(rows: dict[str, dict[str, float | str]], console: Console) -> bool:
-    """Print means and the worst cases beside their limits; whether all are kept."""
+    """Print means and worst cases with their limits; return whether all are within them."""
     lines: list[tuple[str, float, float]] = [("CUR, largest", max(r["CUR"] for r in rows.values()), 0.0)]
     for which in KINDS:
         group = [r for name, r in rows.items() if kind(name) == which]
@@ -133,7 +133,7 @@ def judge(rows: dict[str, dict[str, float | str]], console: Console) -> bool:
         lines.append(("balanced accuracy, largest fall (compas with age excepted)", max(kept), LARGEST_FALL))
     invalid = [name for name, r in rows.items() if r["certificate"] != "valid"]
     narrow = [name for name, r in rows.items() if kind(name) != "relaxed" and r["global"] != "everyone"]
-    lines += [("certificates not valid", len(invalid), 0), ("strict settings without a global claim", len(narrow), 0)]
+    lines += [("certificates not valid", len(invalid), 0), ("strict settings not proven for everyone", len(narrow), 0)]
     for what, value, limit in lines:
         console.print(f"{what}: {value:.3f}, limit {limit:g}: {'ok' if value <= limit else 'EXCEEDED'}")
     return all(value <= limit for _, value, limit in lines)

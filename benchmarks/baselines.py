@@ -1,10 +1,10 @@
-"""Which choice decides where the baselines land: each one's unpublished configuration, varied one choice at a time.
+"""Vary the unpublished configuration of each baseline, one choice at a time.
 
     python benchmarks/baselines.py [flip|grft|care ...]
 
 On the paper's 9 settings with one protected attribute: the mean relative drop of IDI-D (one minus the mean after over
 the mean before, as in the paper's Table 1) and the mean change of accuracy. The first line of each method is its
-default. Exits with 1 where a default is more than 20 points from the paper's drop. `fairmend bench table1` shows every
+default. Exits with 1 if a default is more than 20 points from the paper's drop. `fairmend bench table1` shows every
 setting.
 """
 
@@ -42,7 +42,7 @@ VARIANTS: dict[str, list[dict[str, float]]] = {
 def drop_and_loss(
     tasks: list[tuple[settings.Setting, Any]], method: str, options: dict[str, Any]
 ) -> tuple[float, float]:
-    """The mean relative drop of IDI-D in percent, and the mean change of accuracy in points."""
+    """Return the mean relative drop of IDI-D in percent, and the mean change of accuracy in points."""
     seed = options.pop("seed", 0)
     before, after, change = [], [], []
     for s, task in tasks:
@@ -51,7 +51,7 @@ def drop_and_loss(
         after.append(100 * find_unequal(network, s.spec, s.everyone).rate)
         X, y = s.dataset.X_test, s.dataset.y_test
         change.append(100 * float(np.mean(network.predict(X) == y) - np.mean(s.network.predict(X) == y)))
-    return [100 * float(1 - np.mean(after) / np.mean(before)), float(np.mean(change))]
+    return 100 * float(1 - np.mean(after) / np.mean(before)), float(np.mean(change))
 
 
 def paper_drop(method: str) -> float:
@@ -63,10 +63,10 @@ def paper_drop(method: str) -> float:
 
 
 def main() -> int:
-    chosen = sys.argv[1:] or list(VARIANTS)
+    chosen = settings.parse_arguments(__doc__, positional="baseline").names or list(VARIANTS)
     unknown = set(chosen) - set(VARIANTS)
     if unknown:
-        sys.exit(f"no baseline: {', '.join(sorted(unknown))}; there are {', '.join(VARIANTS)}")
+        sys.exit(f"unknown baseline: {', '.join(sorted(unknown))}; use {', '.join(VARIANTS)}")
     all_settings = [settings.setting(name) for name in setting_names("single")]
     tasks = [(s, prepare_task(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal, HeadOptions(), 0)) for s in all_settings]
     table = Table(title="mean over the 9 settings with one protected attribute")

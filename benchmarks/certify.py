@@ -1,19 +1,17 @@
-"""Seconds that `certify` takes for the 100 repair inputs of each setting: branch and bound beside the MILP.
+"""Measure how long `certify` takes for the 100 repair inputs of each setting, with branch and bound and with the MILP.
 
-    python benchmarks/certify.py [--quick]
+    python benchmarks/certify.py [--quick] [SETTING ...]
 
-For the original network and for the one that `prof` makes of it. Every figure is the best of three calls,
-all in this one run. "bounds only" is branch without looking at small boxes point by point, as it
-would have to do were every column continuous. Verdicts must be the same with every engine, CUR that of
-reference/original_results.csv before the repair and 0 after it; exits with 1 where one is not, or where branch is not
-20 times faster than the MILP in the median.
+Measures the original network and the one that `prof` repaired. Every figure is the best of three calls, all in this
+run. "bounds only" is branch without enumerating the points of small boxes, as if every column were continuous. All
+engines must return the same verdicts; CUR must be that of reference/original_results.csv before the repair, and 0 after
+it. Exits with 1 if not, or if branch is not 20 times faster than the MILP in the median.
 """
 
 from __future__ import annotations
 
 import statistics
 import sys
-import time
 
 from rich.console import Console
 from rich.progress import track
@@ -30,19 +28,16 @@ LEAF = branch._LEAF
 
 
 def timed(s: settings.Setting, network: fairmend.Network, engine: str, leaf: int = LEAF) -> tuple[CertifyResult, float]:
-    """The report, and the least seconds a call took: these machines are shared, and noise only adds."""
     branch._LEAF = leaf
-    best = float("inf")
-    for _ in range(3):
-        started = time.perf_counter()
-        report = fairmend.certify(network, s.spec, s.X_repair, engine)
-        best = min(best, time.perf_counter() - started)
-    branch._LEAF = LEAF
-    return report, best
+    try:
+        return settings.timed(lambda: fairmend.certify(network, s.spec, s.X_repair, engine))
+    finally:
+        branch._LEAF = LEAF
 
 
 def main() -> int:
-    chosen = QUICK if "--quick" in sys.argv else settings.names()
+    arguments = settings.parse_arguments(__doc__, "quick")
+    chosen = arguments.names or (QUICK if arguments.quick else settings.names())
     console = Console(width=max(Console().width, 130))
     table = Table(title="certify the 100 repair inputs (milliseconds; FAIR / UNFAIR / UNKNOWN)")
     for heading in (
@@ -76,7 +71,7 @@ def main() -> int:
             )
     console.print(table)
     for what, values in ratios.items():
-        console.print(f"{what}: branch is {statistics.median(values):.0f} times faster than milp in the median, least {min(values):.0f}")  # fmt: skip  # noqa: E501
+        console.print(f"{what}: branch is {statistics.median(values):.0f} times faster than milp in the median, at least {min(values):.0f} times")  # fmt: skip  # noqa: E501
     for line in wrong:
         console.print(f"WRONG: {line}")
     slow = min(statistics.median(values) for values in ratios.values()) < AIM

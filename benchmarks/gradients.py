@@ -127,7 +127,7 @@ def main() -> None:
     console = Console(width=max(Console().width, 120))
     table = Table("setting", "tester", "NumPy s", "autograd s", "IDIs NumPy", "IDIs autograd", "the same")
     totals = np.zeros(2)
-    for name in sys.argv[1:] or SETTINGS:
+    for name in settings.parse_arguments(__doc__).names or SETTINGS:
         s = settings.setting(name)
         for method in ("adf", "eidig", "neuronfair"):
             timed(s, method)  # warm up

@@ -1,4 +1,4 @@
-"""Peak memory of `fairmend.repair` for each of the paper's settings, each in a process of its own.
+"""Measure the peak memory of `fairmend.repair` for each of the paper's settings, each in a process of its own.
 
 python benchmarks/memory.py
 """
@@ -17,16 +17,17 @@ LIMIT = 1024.0
 
 
 def peak(name: str) -> float:
-    """Megabytes that a fresh process needs at the most for this setting."""
+    """Return the peak memory, in megabytes, of a new process that repairs this setting."""
     done = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, check=True)
     return float(done.stdout)
 
 
 def main() -> int:
-    if len(sys.argv) > 1:
+    names = settings.parse_arguments(__doc__).names
+    if names:  # the process that is measured
         import fairmend
 
-        s = settings.setting(sys.argv[1])
+        s = settings.setting(names[0])
         fairmend.repair(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal, method="prof")
         print(settings.peak_megabytes())
         return 0

@@ -1,8 +1,8 @@
-"""Our `prof` beside a run of the original method, on the paper's 22 settings with the same sets and networks.
+"""Compare `prof` with a run of the original method, on the paper's 22 settings with the same sets and networks.
 
     python benchmarks/parity.py [SETTING ...]
 
-Prints a table and the worst distances, and exits with 1 where a limit is exceeded. The original's numbers are those of
+Prints a table and the largest distances; exits with 1 if a limit is exceeded. The figures of the original are those in
 reference/original_results.csv. Objectives are compared on the same calibrated network, with the original's margin
 (1e-6) and limit on each parameter (3); the repaired network is the default one, whose margins also cover float32
 inference.
@@ -30,11 +30,11 @@ ORIGINAL = {"margin": 1e-6, "delta_limit": 3.0}
 
 
 def compare(name: str) -> dict[str, float]:
-    """All figures of one setting, ours and the original's."""
+    """Return all figures of one setting, of `prof` and of the original."""
     s = settings.setting(name)
     result = fairmend.repair(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal, method="prof")
-    answers = result.network.predict(s.dataset.X_test)
-    recall = [100 * float(np.mean(answers[s.dataset.y_test == label] == label)) for label in (0, 1)]
+    predictions = result.network.predict(s.dataset.X_test)
+    recall = [100 * float(np.mean(predictions[s.dataset.y_test == label] == label)) for label in (0, 1)]
     regions = s.spec.regions(s.X_repair)
     network = calibrate(s.network, regions, s.X_cal, s.y_cal).network
     weight, bias = network.head.weight, network.head.bias
@@ -45,8 +45,8 @@ def compare(name: str) -> dict[str, float]:
         "CUR": 100 * find_unequal(result.network, s.spec, s.X_repair).rate,
         "L_fair": result.history.fair[-1],
         "L_fair original": s.original["L_fair_200"],
-        "accuracy": 100 * float(np.mean(answers == s.dataset.y_test)),
-        "accuracy original": _whole_rows(s.original["rep_acc"], len(answers)),
+        "accuracy": 100 * float(np.mean(predictions == s.dataset.y_test)),
+        "accuracy original": _whole_rows(s.original["rep_acc"], len(predictions)),
         "balanced": sum(recall) / 2,
         "IDI-D": 100 * find_unequal(result.network, s.spec, s.everyone).rate,
         "IDI-D original": s.original["rep_idi_d"],
@@ -60,12 +60,12 @@ def compare(name: str) -> dict[str, float]:
 
 
 def _whole_rows(percent: float, rows: int) -> float:
-    """The file rounds to two digits; a share of so many rows is known exactly from that."""
+    """Return the exact share: the file rounds it to two digits, which determines the number of rows."""
     return 100 * round(percent * rows / 100) / rows
 
 
 def main() -> int:
-    chosen = sys.argv[1:] or settings.names()
+    chosen = settings.parse_arguments(__doc__).names or settings.names()
     console = Console(width=max(Console().width, 150))
     table = Table(title="prof: ours / the original (reference/original_results.csv)")
     for heading in (

@@ -1,9 +1,9 @@
-"""How much of a repair is decided by rounding: adult-age with weights changed by a relative 1e-7.
+"""Measure how much rounding changes a repair: adult-age, with weights changed by a relative 1e-7.
 
     python benchmarks/rounding.py [SETTING] [--runs 10]
 
-Step 1 trains through bounds with kinks, and its weights swing around them. Prints accuracy on the test set and IDI-D of
-the paper's method for the network as it is and for copies that differ by less than float32 shows.
+Step 1 trains through bounds with kinks, and its weights oscillate around them. Prints accuracy on the test set and
+IDI-D of the paper's method, for the network as it is and for copies that differ by about the precision of float32.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fairmend.audit.neighbours import find_unequal
 from fairmend.network import Affine, Network
 
 
-def nudged(network: Network, rng: np.random.Generator) -> Network:
+def perturbed(network: Network, rng: np.random.Generator) -> Network:
     def close(weight: np.ndarray) -> np.ndarray:
         return (weight * (1 + 1e-7 * rng.standard_normal(weight.shape))).astype(weight.dtype)
 
@@ -34,15 +34,15 @@ def main() -> None:
     console = Console()
     s = settings.setting(options.setting)
     for run in range(options.runs):
-        network = s.network if run == 0 else nudged(s.network, np.random.default_rng(run))
-        for margin, cover in (("as the paper's", False), ("covering float32", True)):
+        network = s.network if run == 0 else perturbed(s.network, np.random.default_rng(run))
+        for margin, cover in (("as in the paper", False), ("covering float32", True)):
             result = fairmend.repair(
                 network, s.spec, s.X_repair, s.X_cal, s.y_cal, method="prof", cover_inference=cover
             )
             accuracy = 100 * float(np.mean(result.network.predict(s.dataset.X_test) == s.dataset.y_test))
             unfair = 100 * find_unequal(result.network, s.spec, s.everyone).rate
             console.print(
-                f"{'as it is' if run == 0 else f'nudged {run}':10s} margins {margin:16s} "
+                f"{'as it is' if run == 0 else f'perturbed {run}':12s} margins {margin:16s} "
                 f"L_fair {result.history.fair[-1]:.6f}  accuracy {accuracy:.2f}  IDI-D {unfair:.2f}"
             )
 

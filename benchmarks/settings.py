@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import os
 import sys
@@ -25,13 +26,13 @@ class Setting(protocol.Setting):
 
 
 def peak_megabytes() -> float:
-    """The most memory this process has had. (getrusage would count its parent's, from before exec.)"""
+    """Return the peak memory of this process. (getrusage would include that of its parent, from before exec.)"""
     with Path("/proc/self/status").open() as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
 
 
 def timed(run: Callable[[], T], repeat: int = 3) -> tuple[T, float]:
-    """What it gives, and the least seconds it took: these machines are shared, and noise only adds."""
+    """Return the result and the fewest seconds that a call took: other programs on the machine only add time."""
     best = float("inf")
     for _ in range(repeat):
         started = time.perf_counter()
@@ -40,9 +41,19 @@ def timed(run: Callable[[], T], repeat: int = 3) -> tuple[T, float]:
     return result, best
 
 
+def parse_arguments(description: str | None, *flags: str, positional: str | None = "setting") -> argparse.Namespace:
+    """Read the names (into `names`) and the flags of the command line; --help prints the description."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if positional is not None:
+        parser.add_argument("names", nargs="*", metavar=positional.upper(), help=f"default: every {positional}")
+    for flag in flags:
+        parser.add_argument(f"--{flag}", action="store_true")
+    return parser.parse_args()
+
+
 def require_shared() -> None:
     if not (SHARED / "reference").is_dir():
-        sys.exit(f"no reference data at {SHARED}; point FAIRMEND_SHARED at it")
+        sys.exit(f"no reference data in {SHARED}; set FAIRMEND_SHARED to its folder")
 
 
 def names() -> list[str]:

@@ -1,11 +1,11 @@
-"""A campaign against our own claims: random networks and specs, and everything that should agree.
+"""Attack what fairmend claims, with random networks and specs: everything that should agree is compared.
 
     python benchmarks/soundness.py [--regions 10000] [--mutations 1000] [--marabou 200] [--scip 50] [--seed 0]
 
 Networks of 1 to 4 hidden layers with every activation, specs of every kind. For each region: no sampled point outside
 the rigorous bounds, verdicts of the three engines equal each other and brute force, the certificate of a repair valid
 and true. Then mutated certificates that claim something false, Marabou on regions of ReLU networks, and heads repaired
-by SCIP as well. Prints what was tried and every disagreement; exits with 1 where there is one.
+by SCIP as well. Prints what was tried and every disagreement; exits with 1 if there is one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ACTIVATIONS = [
 
 
 class Campaign:
-    """Counts what was tried, and keeps every disagreement with what is needed to see it again."""
+    """Counts what was tried, and keeps every disagreement with what is needed to reproduce it."""
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.rng = np.random.default_rng(seed)
@@ -115,7 +115,7 @@ class Campaign:
                     self.fail(f"{engine} says {verdict.value}, brute force says {'un' * unequal}fair")
 
     def certificate(self, network: Network, spec: Spec, X: np.ndarray) -> dict[str, Path]:
-        """Repair, save, check, and look at every point; the files, for mutation."""
+        """Repair, save and check, and compare every point; return the files, for mutation."""
         method, features = str(self.rng.choice(["prof", "prof", "blind"])), str(self.rng.choice(["linear", "points"]))
         X_cal = spec.sample_inputs(12, self.rng)
         labels = network.predict(X_cal)
@@ -222,7 +222,7 @@ class Campaign:
         if answer == "sat" and verdict is Verdict.FAIR:
             point = np.array([[values[v] for v in np.array(query.inputVars[0]).ravel()]])
             if bool(network.astype(np.float64).predict(point)[0]) != positive:
-                self.fail(f"Marabou finds another answer at {point} in a box that branch calls fair")
+                self.fail(f"Marabou finds another prediction at {point} in a box that branch calls fair")
         if answer == "unsat" and verdict is Verdict.UNFAIR:
             score = float(
                 network.astype(np.float64).logits(fairmend.certify(network, spec, X).witnesses[0].other[None])[0]

@@ -1,16 +1,15 @@
-"""Seconds of step 1 and step 2, ours beside the paper's MILP written out (`Dual`) and the original's own times.
+"""Measure step 1 and step 2, compared with the paper's MILP written out (`Dual`) and with the times of the original.
 
     python benchmarks/speed.py [--large]
 
-All of ours is measured in this one run, one setting after the other, the best of three calls; the original's seconds
-are those of reference/original_results.csv, from another run on two shared cores. `--large` adds 1,000 to 5,000
-regions.
+All times of fairmend are measured in this run, one setting after the other, the best of three calls. The times of the
+original are those in reference/original_results.csv, from another run on two shared cores. `--large` adds problems of
+1,000 to 5,000 regions.
 """
 
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 
 import numpy as np
@@ -48,7 +47,7 @@ def paper_settings(console: Console) -> None:
         s = settings.setting(name)
         regions = s.spec.regions(s.X_repair)
         calibrated, step1 = settings.timed(lambda s=s, regions=regions: calibrate(s.network, regions, s.X_cal, s.y_cal))
-        head, head_options = settings.timed(lambda network=calibrated.network, regions=regions: ours(network, regions))
+        head, step2 = settings.timed(lambda network=calibrated.network, regions=regions: ours(network, regions))
         weight, bias = calibrated.network.head.weight, calibrated.network.head.bias
         dual, dual_seconds = settings.timed(
             lambda network=calibrated.network, regions=regions, weight=weight, bias=bias: Dual.from_network(
@@ -64,9 +63,9 @@ def paper_settings(console: Console) -> None:
         theirs = s.original["seconds_step1"], s.original["seconds_step2_dual"]
         ratios.append(sum(theirs) / total)
         step1_ratios.append(theirs[0] / step1)
-        dual_ratios.append(dual_seconds / head_options)
+        dual_ratios.append(dual_seconds / step2)
         table.add_row(
-            name, f"{step1:.3f}", f"{theirs[0]:.2f}", f"{head_options:.4f}", f"{dual_seconds:.3f}", f"{theirs[1]:.2f}",
+            name, f"{step1:.3f}", f"{theirs[0]:.2f}", f"{step2:.4f}", f"{dual_seconds:.3f}", f"{theirs[1]:.2f}",
             f"{total:.3f}", f"{sum(theirs):.2f}", f"{ratios[-1]:.1f}",
         )  # fmt: skip
     console.print(table)
@@ -75,11 +74,11 @@ def paper_settings(console: Console) -> None:
         ("step 1, against the original's", step1_ratios),
         ("step 2, against Dual in this run", dual_ratios),
     ):
-        console.print(f"{what}: median {statistics.median(values):.1f} times faster, least {min(values):.1f}")
+        console.print(f"{what}: median {statistics.median(values):.1f} times faster, at least {min(values):.1f} times")
 
 
 def ours(network: fairmend.Network, regions: object) -> HeadSolution:
-    """Bounds and search together: all of step 2."""
+    """Run all of step 2: bounds and search."""
     return repair_head(network.head.weight, network.head.bias, Linear.from_network(network, regions), **ORIGINAL)
 
 
@@ -94,7 +93,7 @@ def large(console: Console) -> None:
         calibrated, step1 = settings.timed(
             lambda s=s, regions=regions: calibrate(s.network, regions, s.X_cal, s.y_cal), 1
         )
-        head, head_options = settings.timed(lambda network=calibrated.network, regions=regions: ours(network, regions))
+        head, step2 = settings.timed(lambda network=calibrated.network, regions=regions: ours(network, regions))
         dual_text, ratio = "not tried", ""
         if name != "adult-race":
             weight, bias = calibrated.network.head.weight, calibrated.network.head.bias
@@ -105,16 +104,17 @@ def large(console: Console) -> None:
             seconds = time.perf_counter() - started
             agrees = dual.objective is not None and abs(dual.objective - head.objective) < 1e-6
             dual_text = f"{seconds:.2f} ({'same optimum' if agrees else dual.status.value})"
-            ratio = f"{seconds / head_options:.0f}"
+            ratio = f"{seconds / step2:.0f}"
         table.add_row(
             name, f"{count}", f"{step1:.2f}", f"{head.objective:.6f}", f"{head.gap:.2g}", f"{head.solves}",
-            f"{head_options:.3f}", dual_text, ratio,
+            f"{step2:.3f}", dual_text, ratio,
         )  # fmt: skip
     console.print(table)
 
 
 if __name__ == "__main__":
+    arguments = settings.parse_arguments(__doc__, "large", positional=None)
     out = Console(width=max(Console().width, 120))
     paper_settings(out)
-    if "--large" in sys.argv:
+    if arguments.large:
         large(out)

@@ -4,7 +4,7 @@
 
 For each of the 16 strict settings and each tester: how many IDIs it finds on the original network and on the one that
 `prof` repaired, and how many different ones uniform sampling of the input space finds on the original with as many
-model calls. Counts depend on the sets that are searched from: here all rows of the data.
+model calls. Counts depend on the rows from which the search starts: here all rows of the data.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BLOCK = 200_000
 
 
 def sampled_idis(s: settings.Setting, calls: int, seed: int = 0) -> int:
-    """How many different IDIs uniform samples hold, if every neighbour of each sample costs one of the calls."""
+    """Return how many different IDIs uniform sampling finds, if every neighbour of each sample costs one call."""
     rng = np.random.default_rng(seed)
     samples = calls // int(s.spec.neighbourhood_sizes(s.X_repair[:1])[0])
     protected = np.concatenate([np.arange(s.spec.width)[s.spec.columns(f.name)] for f in s.spec.protected])
@@ -67,9 +67,9 @@ def row(name: str, sizes: dict[str, int]) -> dict[str, dict[str, float]]:
 
 
 def main() -> int:
-    quick = "--quick" in sys.argv
-    named = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
-    chosen = named or (QUICK if quick else [name for name in settings.names() if name.count("-") == 1])
+    arguments = settings.parse_arguments(__doc__, "quick")
+    quick = arguments.quick
+    chosen = arguments.names or (QUICK if quick else [name for name in settings.names() if name.count("-") == 1])
     sizes = {"seeds": 200, "local_steps": 200} if quick else {}
     console = Console(width=max(Console().width, 150))
     table = Table(title="IDIs found: original / repaired = ratio (uniform sampling with as many calls), seconds")
@@ -90,7 +90,7 @@ def main() -> int:
 
 
 def judge(rows: dict[str, dict[str, dict[str, float]]], console: Console) -> bool:
-    """Print mean ratios beside the paper's, and how often a tester beats sampling; whether all is as it should be."""
+    """Print mean ratios with those of the paper, and how often a tester beats sampling; return whether all is well."""
     good = True
     for method, paper in PAPER.items():
         cells = [row[method] for row in rows.values()]
@@ -100,7 +100,7 @@ def judge(rows: dict[str, dict[str, dict[str, float]]], console: Console) -> boo
         kept = abs(mean - paper) <= WITHIN and 2 * better > len(cells) and unconfirmed == 0
         console.print(
             f"{method}: mean ratio {mean:.3f}, paper {paper:.2f}; at least as many IDIs as sampling in {better} of "
-            f"{len(cells)} settings; {unconfirmed:.0f} not confirmed: {'ok' if kept else 'NOT AS IT SHOULD BE'}"
+            f"{len(cells)} settings; {unconfirmed:.0f} not confirmed: {'ok' if kept else 'NOT AS EXPECTED'}"
         )
         good &= kept
     return good
