@@ -186,9 +186,9 @@ def test_version_looks_like_one():
 
 def test_every_error_is_one_class():
     assert issubclass(fairmend.FairmendError, Exception)
-    with pytest.raises(fairmend.FairmendError):
+    with pytest.raises(fairmend.FairmendError, match="the spec has no features"):
         fairmend.Spec([])
-    with pytest.raises(fairmend.FairmendError):
+    with pytest.raises(fairmend.FairmendError, match="no such file"):
         fairmend.load_network("there-is-no-such-file.onnx")
 
 

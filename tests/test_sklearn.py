@@ -1,6 +1,7 @@
 """FairRepairClassifier: scikit-learn's own checks, its tools around it, and that what it predicts is what is proven."""
 
 import pickle
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -258,12 +259,11 @@ def test_bad_input_is_a_value_error_and_a_fairmend_error():
         (FairRepairClassifier(protected="sex", spec=Spec.from_data(frame, "sex")), "not both"),
         (FairRepairClassifier(make_pipeline(PCA(1), NETWORK), protected="age"), "PCA"),
     ]
-    for model, words in cases:
-        X = frame[["age", "income"]] if words == "PCA" else frame
-        with pytest.raises(ValueError, match=r".") as caught:
+    for model, reason in cases:
+        X = frame[["age", "income"]] if reason == "PCA" else frame
+        with pytest.raises(ValueError, match=re.escape(reason)) as caught:
             model.fit(X, y)
         assert isinstance(caught.value, FairmendError)
-        assert words in str(caught.value)
     model = FairRepairClassifier(NETWORK, protected="sex", **QUICK).fit(frame, y)
     with pytest.raises(ValueError, match='"x" is not one of its categories'):
         model.predict(frame.assign(race="x"))

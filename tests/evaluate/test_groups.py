@@ -107,11 +107,14 @@ def test_bins_are_at_most_four_and_hold_everybody(ages):
 def test_unknown_labels_and_several_classes_are_reasons():
     rng = np.random.default_rng(0)
     X = SPEC.sample_inputs(100, rng)
-    for found in group_metrics(random_network(rng, SPEC.width, [4]), SPEC, SPEC.decode(X)):
+    unknown = group_metrics(random_network(rng, SPEC.width, [4]), SPEC, SPEC.decode(X))
+    several = group_metrics(random_network(rng, SPEC.width, [4], 3), SPEC, X, rng.integers(0, 3, 100))
+    assert len(unknown) == len(several) == len(SPEC.protected)
+    for found in unknown:
         assert found.demographic_parity_difference is not None
         assert found.equalized_odds_difference is None
         assert "not known" in found.reason
-    for found in group_metrics(random_network(rng, SPEC.width, [4], 3), SPEC, X, rng.integers(0, 3, 100)):
+    for found in several:
         assert found.demographic_parity_difference is None
         assert "two classes" in found.reason
 

@@ -73,7 +73,7 @@ def test_graphs_that_are_no_chain_of_layers(reason, tmp_path):
 
 def test_a_circle_is_no_chain(tmp_path):
     nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Relu", ["a"], ["x"])]
-    with pytest.raises(CheckError):
+    with pytest.raises(CheckError, match="the graph is not a plain chain of layers"):
         read_model(onnx_file(tmp_path / "m.onnx", nodes, {}))
 
 

@@ -12,6 +12,6 @@ def test_the_version_is_that_of_fairmend():
 
 
 def test_it_is_printed(capsys):
-    with pytest.raises(SystemExit, match="0"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         main(["--version"])
     assert capsys.readouterr().out == f"fairmend-check {fairmend.__version__}\n"

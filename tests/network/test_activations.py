@@ -37,5 +37,5 @@ def test_activations_are_read_as_they_are_shown():
         assert parse_activation(act) is act
     assert parse_activation("leaky_relu") == Activation("leaky_relu", 0.01)
     for bad in ("elu", "leaky_relu(x)", "leaky_relu(2)", "relu(1)", ""):
-        with pytest.raises(FairmendError):
+        with pytest.raises(FairmendError, match=r"unknown activation|no number in its brackets|has slope 2\.0"):
             parse_activation(bad)

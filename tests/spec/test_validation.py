@@ -101,7 +101,7 @@ def test_what_makes_no_sense_is_refused(change, words):
         Feature("race", **(plain | change))
     entry = {key: value for key, value in (plain | change).items() if value is not None}
     entry |= {"name": "race", "categories": list(entry["categories"])}
-    with pytest.raises(CheckError):
+    with pytest.raises(CheckError, match='feature "race"'):
         read_spec({"feature": [entry, {"name": "s", "kind": "integer", "range": [0, 1], "protected": True}]}, "spec")
 
 
@@ -110,7 +110,7 @@ def test_a_missing_number_must_be_a_possible_one(missing):
     with refused('"age"', "missing"):
         Feature("age", "integer", range=(18, 60), missing=missing)
     entry = {"name": "age", "kind": "integer", "range": [18, 60], "missing": missing, "protected": True}
-    with pytest.raises(CheckError):
+    with pytest.raises(CheckError, match=r'feature "age".*missing'):
         read_spec({"feature": [entry]}, "spec")
 
 

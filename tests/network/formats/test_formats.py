@@ -47,6 +47,9 @@ def test_a_single_layer_without_a_name_round_trips(suffix, tmp_path):
     assert load_network(tmp_path / f"m{suffix}") == network
 
 
+NOT_A_MODEL = r"is not a readable|holds a pickled object|ends in the middle of a line|instead of 4|is not a \.nnet file"
+
+
 @pytest.mark.parametrize("suffix", MODULES)
 def test_bad_files_are_refused_with_the_reason(suffix, tmp_path):
     path = tmp_path / f"model{suffix}"
@@ -67,7 +70,7 @@ def test_bad_files_are_refused_with_the_reason(suffix, tmp_path):
         b"\x08",
     ):
         path.write_bytes(content)
-        with pytest.raises(FairmendError, match="model"):
+        with pytest.raises(FairmendError, match=NOT_A_MODEL):
             load_network(path)
 
 
