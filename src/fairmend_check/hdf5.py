@@ -19,7 +19,6 @@ from fairmend_check.errors import CheckError
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
-_UNDEFINED = 2**64 - 1
 _MOST = 100_000  # links, messages and heap objects in one file
 _DATASPACE, _DATATYPE, _LAYOUT, _ATTRIBUTE, _CONTINUATION, _SYMBOL_TABLE = 0x01, 0x03, 0x08, 0x0C, 0x10, 0x11
 _REFUSED = {

@@ -18,7 +18,7 @@ from fairmend.bench.tables import Table
 from fairmend.errors import FairmendError
 from fairmend.progress import Progress
 
-__all__ = ["WHAT", "Results", "jobs_of", "run"]
+__all__ = ["WHAT", "Results", "run"]
 
 WHAT = ("table1", "table2", "table3", "table4", "rq4", "timing")
 _SETTINGS = {"table1": ("single",), "table2": ("all",), "table3": ("multi", "relaxed"), "timing": ("all",)}
@@ -51,14 +51,14 @@ def run(
     """Compute one of `WHAT`, or "all"; cells that are finished in `out` are not computed again."""
     wanted = WHAT if what == "all" else (what,)
     store = _open(out, sources, effort, resume=resume)
-    jobs = jobs_of(wanted, effort)
+    jobs = _jobs_of(wanted, effort)
     for done, _ in enumerate(run_jobs(jobs, store, sources, effort, workers), start=1):
         if progress is not None:
             progress("bench", done, len(jobs))
     return _build_results(wanted, store, effort)
 
 
-def jobs_of(wanted: tuple[str, ...], effort: Effort) -> list[Job]:
+def _jobs_of(wanted: tuple[str, ...], effort: Effort) -> list[Job]:
     """Return the jobs that these tables need, longest first, so that no core waits long for the last one."""
     kinds = {kind for table in wanted for kind in _SETTINGS.get(table, ())}
     measured = {(setting, method) for kind in kinds for setting in setting_names(kind) for method in tables.METHODS}

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-__all__ = ["DEVELOPMENT_EXTRAS", "RequiredPackage", "how_to_install", "module_of", "required_packages"]
+__all__ = ["RequiredPackage", "how_to_install", "module_of", "required_packages"]
 
-DEVELOPMENT_EXTRAS = ("dev", "docs")
+_DEVELOPMENT_EXTRAS = ("dev", "docs")
 
 _MODULES = {"scikit-learn": "sklearn", "python-flint": "flint"}
 
@@ -59,7 +59,7 @@ def required_packages() -> list[RequiredPackage]:
         if marker is None or marker.evaluate({"extra": ""}):
             found[requirement.name] = RequiredPackage(requirement, None)
             continue
-        extra = next((e for e in extras if e not in DEVELOPMENT_EXTRAS and marker.evaluate({"extra": e})), None)
+        extra = next((e for e in extras if e not in _DEVELOPMENT_EXTRAS and marker.evaluate({"extra": e})), None)
         if extra is not None:
             found.setdefault(requirement.name, RequiredPackage(requirement, extra))
     return sorted(found.values(), key=lambda package: (package.extra or "", package.name))

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from fairmend.evaluate.compare import RepairComparison
     from fairmend.network import Network
-    from fairmend.repair.result import RepairResult
 
 __all__ = ["command"]
 
@@ -206,7 +205,7 @@ def run_repair(
     sources |= {} if repair_data is None else {"repair data": repair_data}
     _write(out, net, comparison, document, sources, typed, seed)
     certified = comparison.result.certificate is not None
-    covers = _covered(comparison.result)
+    covers = comparison.guarantee.partial_coverage()
     if not certified:
         del files["certificate.json"]
     elif covers:
@@ -236,14 +235,6 @@ def _show_replaced(screen: Console, out: Path, files: Mapping[str, str]) -> None
     if stale:
         names = ", ".join(path.name for path in stale)
         screen.print(Text(f"Left over from the earlier repair: {names}.", style="yellow"))
-
-
-def _covered(result: RepairResult) -> str:
-    """Name the inputs that the certificate of a baseline covers; empty if it covers all that it should."""
-    if result.proven == result.regions:
-        return ""
-    some = f"{result.proven:,} of the {result.regions:,} repair inputs"
-    return f"everyone's protected features, and {some} with their tolerance" if result.blind else some
 
 
 def _write(

@@ -23,11 +23,11 @@ from fairmend.text import suggest
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ENGINES", "certify"]
+__all__ = ["certify"]
 
 _logger = logging.getLogger(__name__)
 
-ENGINES = ("auto", "enumerate", "branch", "milp")
+_ENGINES = ("auto", "enumerate", "branch", "milp")
 
 # The largest neighbourhood, in points, for which enumeration is the fastest proof.
 _SMALL = 50_000
@@ -62,8 +62,8 @@ def certify(
     progress : called with "certify", the number of inputs done and the number of inputs
     """
     network = load_network(net)
-    if engine not in ENGINES:
-        raise FairmendError(f"unknown engine {engine!r}{suggest(str(engine), ENGINES)}; use {', '.join(ENGINES)}")
+    if engine not in _ENGINES:
+        raise FairmendError(f"unknown engine {engine!r}{suggest(str(engine), _ENGINES)}; use {', '.join(_ENGINES)}")
     if time_limit is not None and not time_limit > 0:
         raise FairmendError(f"time_limit is {time_limit}; give seconds above 0, or None for no limit")
     spec.require_inputs(network.inputs)

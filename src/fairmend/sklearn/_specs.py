@@ -22,7 +22,6 @@ __all__ = [
     "as_frame",
     "encode_any_value",
     "guess_spec",
-    "protected_names",
     "spec_of_pipeline",
     "transform",
 ]
@@ -38,7 +37,7 @@ def as_frame(X: Any) -> pd.DataFrame:
     return pd.DataFrame(values, columns=[f"x{i}" for i in range(values.shape[1])])
 
 
-def protected_names(protected: ProtectedColumns, columns: Sequence[str]) -> list[str]:
+def _protected_names(protected: ProtectedColumns, columns: Sequence[str]) -> list[str]:
     """Return the names of the protected columns, given by name or position."""
     listed = [protected] if isinstance(protected, str | int | np.integer) else list(protected)
     for entry in listed:
@@ -53,7 +52,7 @@ def guess_spec(frame: pd.DataFrame, protected: ProtectedColumns, frozen: bool) -
     texts = [str(name) for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name].dtype)]
     if frozen and texts:
         raise InputError(f'it is unknown how the frozen network reads "{texts[0]}". Pass its spec or its pipeline.')
-    names = protected_names(protected, [str(name) for name in frame.columns])
+    names = _protected_names(protected, [str(name) for name in frame.columns])
     return draft_from_data(frame, names, scale="none" if frozen else "standard", leave_out=False).spec
 
 
@@ -68,7 +67,7 @@ def spec_of_pipeline(preprocessing: Any, X: Any, given: Spec | None, protected: 
         names = [feature.name for feature in given.protected]
     else:
         assert protected is not None
-        names = protected_names(protected, [str(name) for name in frame.columns])
+        names = _protected_names(protected, [str(name) for name in frame.columns])
     read = Spec.from_sklearn(preprocessing, names, data=frame)
     spec = read if given is None else given
     if {f.name: f.missing for f in read.features} != {f.name: f.missing for f in spec.features}:

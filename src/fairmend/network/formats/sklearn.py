@@ -16,7 +16,6 @@ from fairmend.network import Activation, Network
 from fairmend.network.formats.chain import Linear, Nonlinear, Softmax, Step, build_network, unsupported
 
 _ACTIVATIONS = {"relu": "relu", "tanh": "tanh", "logistic": "sigmoid", "identity": "identity"}
-_CLOSINGS = {"logistic": "sigmoid", "softmax": "softmax"}
 
 
 def read_estimator(estimator: Any) -> Network:
