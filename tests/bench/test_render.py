@@ -3,16 +3,7 @@
 from fairmend.bench import tables
 from fairmend.bench.render import show_tables, write_tables
 from fairmend.bench.tables import Entry, Table
-
-
-def fake_cell(setting, method):
-    value = float(len(setting) + len(method)) / 4
-    keys = ("CUR", "IDI-D", "IDI-S", "accuracy", "balanced", "AUC", "positive", "seconds")
-    return {
-        **dict.fromkeys(keys, value),
-        "certificate": "everyone" if method == "auto" else "97 of 100",
-        "objective": value,
-    }
+from support.bench_cases import fake_cell
 
 
 def test_names_are_escaped_on_the_page(tmp_path):

@@ -7,16 +7,7 @@ from fairmend.bench import tables
 from fairmend.bench.protocol import paper_numbers
 from fairmend.bench.render import write_tables
 from fairmend.bench.tables import Entry
-
-
-def fake_cell(setting, method):
-    value = float(len(setting) + len(method)) / 4
-    keys = ("CUR", "IDI-D", "IDI-S", "accuracy", "balanced", "AUC", "positive", "seconds")
-    return {
-        **dict.fromkeys(keys, value),
-        "certificate": "everyone" if method == "auto" else "97 of 100",
-        "objective": value,
-    }
+from support.bench_cases import fake_cell
 
 
 def test_tables_hold_ours_and_the_papers(tmp_path):

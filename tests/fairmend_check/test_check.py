@@ -8,23 +8,11 @@ import numpy as np
 import pytest
 
 import fairmend
-from fairmend.network import Activation, Affine, Network
+from fairmend.network import Activation, Network
 from fairmend.prove import certificate as writer
 from fairmend.prove.certificate import certificate_of_fair
-from fairmend.spec import Feature, Spec
-from support.checker_cases import SPECS, case, is_true, sign_network, write
+from support.checker_cases import SPECS, TWO_FEATURES, affine, case, is_true, sign_network, write
 from support.strategies import random_network
-
-SPEC = Spec(
-    features=[
-        Feature(name="g", kind="integer", range=(1, 2), protected=True),
-        Feature(name="v", kind="continuous", range=(-1, 1)),
-    ]
-)
-
-
-def affine(weight, bias):
-    return Affine(np.array(weight, np.float32), np.array(bias, np.float32))
 
 
 def test_weights_alone_hold_only_with_the_activation_they_were_proven_with(tmp_path):
@@ -33,7 +21,7 @@ def test_weights_alone_hold_only_with_the_activation_they_were_proven_with(tmp_p
     network = Network([affine([[1, 0]], [0]), affine([[1]], [-0.1])], [Activation("tanh")])
     path = tmp_path / "m.pth"
     torch.save({f"{i}.{k}": torch.from_numpy(np.array(getattr(a, k))) for i, a in enumerate(network.affines) for k in ("weight", "bias")}, path)  # noqa: E501  # fmt: skip
-    certificate, _ = certificate_of_fair(network, SPEC, np.array([[1, 0]], np.float32))
+    certificate, _ = certificate_of_fair(network, TWO_FEATURES, np.array([[1, 0]], np.float32))
     certificate.save(tmp_path / "c.json", path)
     report = fairmend.check(tmp_path / "c.json", path)
     assert report.valid

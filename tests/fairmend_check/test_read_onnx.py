@@ -6,12 +6,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import fairmend
-from fairmend.network import Activation, Affine, Network
+from fairmend.network import Activation, Network
 from fairmend.prove.certificate import certificate_of_blindness
-from fairmend.spec import Feature, Spec
 from fairmend_check.errors import CheckError
 from fairmend_check.read_model import read_model
-from support.checker_cases import outputs_of
+from support.checker_cases import TWO_FEATURES, affine, outputs_of
 
 
 def onnx_file(path, nodes, tensors, inputs=("x",), outputs=("y",)):
@@ -91,18 +90,6 @@ def test_the_oracle_of_these_tests_agrees_with_onnx_runtime(tmp_path):
         assert np.allclose(found, outputs_of(made.network, X), atol=1e-5)
 
 
-SPEC = Spec(
-    features=[
-        Feature(name="g", kind="integer", range=(1, 2), protected=True),
-        Feature(name="v", kind="continuous", range=(-1, 1)),
-    ]
-)
-
-
-def affine(weight, bias):
-    return Affine(np.array(weight, np.float32), np.array(bias, np.float32))
-
-
 def test_runtimes_take_any_trans_b_but_0_for_1(tmp_path):
     stored, path = np.array([[0, 0], [1, 1]], np.float32), tmp_path / "m.onnx"
     network = Network([affine(stored.T, [0, 0]), affine([[1, 1]], [-0.5])], [Activation("relu")])
@@ -115,5 +102,5 @@ def test_runtimes_take_any_trans_b_but_0_for_1(tmp_path):
         if attribute.name == "transB":
             attribute.i = 2
     onnx.save(model, path)
-    certificate_of_blindness(network, SPEC, [0], method="blind").save(tmp_path / "c.json", path)
+    certificate_of_blindness(network, TWO_FEATURES, [0], method="blind").save(tmp_path / "c.json", path)
     assert not fairmend.check(tmp_path / "c.json", path).valid

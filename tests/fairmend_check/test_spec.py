@@ -5,26 +5,15 @@ import json
 import numpy as np
 
 import fairmend
-from fairmend.network import Activation, Affine, Network
+from fairmend.network import Activation, Network
 from fairmend.prove.certificate import certificate_of_fair
-from fairmend.spec import Feature, Spec
-
-SPEC = Spec(
-    features=[
-        Feature(name="g", kind="integer", range=(1, 2), protected=True),
-        Feature(name="v", kind="continuous", range=(-1, 1)),
-    ]
-)
-
-
-def affine(weight, bias):
-    return Affine(np.array(weight, np.float32), np.array(bias, np.float32))
+from support.checker_cases import TWO_FEATURES, affine
 
 
 def test_a_protected_feature_with_one_value_claims_nothing(tmp_path):
     network, path = Network([affine([[1, 0]], [0]), affine([[1]], [-0.5])], [Activation("relu")]), tmp_path / "m.onnx"
     network.save(path)
-    certificate, _ = certificate_of_fair(network, SPEC, np.array([[1, 0]], np.float32))
+    certificate, _ = certificate_of_fair(network, TWO_FEATURES, np.array([[1, 0]], np.float32))
     certificate.save(tmp_path / "c.json", path)
     assert "for these values: g 1 to 2." in fairmend.check(tmp_path / "c.json", path).claim
     forged = json.loads((tmp_path / "c.json").read_text())

@@ -2,12 +2,15 @@
 
 import numpy as np
 import onnxruntime
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairmend.bounds.inference import inference_error
 from fairmend.network import Activation, Affine, Network
 from fairmend.prove.result import Verdict
 from fairmend.spec import Feature, Spec
 from support.strategies import ACTIVATIONS, random_network
+from support.strategies_spec import specs_and_inputs
 
 RELU = Activation("relu")
 
@@ -117,3 +120,11 @@ def settled(net, spec, x):
     margin = np.abs(logits[:, 0]) if net.outputs == 1 else logits[:, -1] - logits[:, -2]
     error = inference_error(net, points, points).max(axis=1) * (1 if net.outputs == 1 else 2)
     return bool((margin > error).all())
+
+
+finite_cases = given(
+    case=specs_and_inputs(finite=True),
+    seed=st.integers(0, 2**32 - 1),
+    outputs=st.integers(1, 3),
+    data=st.data(),
+)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import fairmend
-from fairmend.network import Network
+from fairmend.network import Affine, Network
 from fairmend.prove.certificate import Certificate, weights_digest
 from fairmend.spec import Feature, Spec
 from fairmend.spec.toml import toml_bytes
@@ -139,3 +139,15 @@ def is_true(content: dict, network: Network, rng: np.random.Generator) -> bool:
         if margin_of(network, points, region["class"]) < region["margin"] - 1e-12:
             return False
     return True
+
+
+TWO_FEATURES = Spec(
+    features=[
+        Feature(name="g", kind="integer", range=(1, 2), protected=True),
+        Feature(name="v", kind="continuous", range=(-1, 1)),
+    ]
+)
+
+
+def affine(weight, bias):
+    return Affine(np.array(weight, np.float32), np.array(bias, np.float32))

@@ -3,6 +3,8 @@
 import numpy as np
 
 from fairmend.network import Activation, Affine, Network
+from fairmend.search.discovered import DiscoveredInstances
+from fairmend.search.oracle import Oracle
 from fairmend.spec import Feature, Spec
 
 METHODS = ("adf", "eidig", "neuronfair", "grft")
@@ -66,3 +68,17 @@ SPECS = {
     "several": spec(protected=("sex", "job")),
     "tolerance": spec(protected=("age",), tolerance=2),
 }
+
+
+def check_starts(find_starts):
+    """Check that more steps of a global phase reach more IDIs, and that every start is one."""
+    case = spec(one_hot=False)
+    reached = []
+    for steps in (0, 10):
+        rng = np.random.default_rng(0)
+        oracle = Oracle(biased(case, bias=0.05), case, rng)
+        seeds = oracle.space.values(people(case))
+        starts, partners = find_starts(oracle, seeds, steps, DiscoveredInstances(oracle), rng, None)
+        assert (oracle.predict(starts) != oracle.predict(oracle.neighbours(starts, partners))).all()
+        reached.append(len(starts))
+    assert reached[0] < reached[1]

@@ -4,7 +4,6 @@ import pickle
 
 import joblib
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
@@ -14,32 +13,8 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 from fairmend.spec import Spec
 from support.cli_case import run
+from support.drafting_cases import people
 from support.strategies import random_network
-
-ROWS = 120
-
-
-def people(rows=ROWS, seed=0):
-    rng = np.random.default_rng(seed)
-    return pd.DataFrame(
-        {
-            "customer_id": np.arange(5000, 5000 + rows),
-            "name": [f"person {i}" for i in range(rows)],
-            "age": rng.integers(18, 70, rows),
-            "income": rng.lognormal(10, 1, rows).round(2),
-            "sex": rng.choice(["f", "m"], rows),
-            "race": rng.choice(["Asian", "Black", "White"], rows),
-            "member": rng.random(rows) < 0.5,
-            "approved": rng.choice(["no", "yes"], rows),
-        }
-    )
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    people().to_csv("people.csv", index=False)
-    return tmp_path
 
 
 def model(inputs, path="model.onnx"):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from fairmend.network import Network
@@ -15,20 +15,13 @@ from support.certify_cases import (
     balanced_network,
     check_agreement,
     check_witnesses,
+    finite_cases,
 )
 from support.strategies import ACTIVATIONS, random_network
-from support.strategies_spec import specs_and_inputs
-
-cases = given(
-    case=specs_and_inputs(finite=True),
-    seed=st.integers(0, 2**32 - 1),
-    outputs=st.integers(1, 3),
-    data=st.data(),
-)
 
 
 @settings(deadline=None)
-@cases
+@finite_cases
 def test_branch_and_bound_agrees_with_brute_force_for_every_activation(case, seed, outputs, data):
     spec, X = case
     net = balanced_network(seed, spec, data.draw(st.sampled_from(ACTIVATIONS)), outputs, X.dtype)

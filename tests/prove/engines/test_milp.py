@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from fairmend.milp import Status
@@ -20,10 +20,10 @@ from support.certify_cases import (
     balanced_network,
     brute_force,
     check_witnesses,
+    finite_cases,
     linear,
     sliver,
 )
-from support.strategies_spec import specs_and_inputs
 
 AGE = Spec([Feature("age", "integer", range=(0, 10), protected=True)])
 X = np.array([[4.0]], np.float32)
@@ -78,16 +78,8 @@ def test_tiny_coefficients_do_not_lead_to_a_wrong_verdict():
 UNKNOWN = Verdict.UNKNOWN
 
 
-cases = given(
-    case=specs_and_inputs(finite=True),
-    seed=st.integers(0, 2**32 - 1),
-    outputs=st.integers(1, 3),
-    data=st.data(),
-)
-
-
 @settings(deadline=None, max_examples=40)
-@cases
+@finite_cases
 def test_milp_agrees_with_brute_force(case, seed, outputs, data):
     spec, X = case
     net = balanced_network(seed, spec, data.draw(st.sampled_from(KINKED)), outputs, X.dtype)

@@ -74,20 +74,6 @@ def test_keras_is_not_imported(tmp_path):
     assert result.stdout.strip() == "[]"
 
 
-def functional(**changed) -> dict:
-    """A functional model as Keras 2 describes it."""
-    layers = [
-        {"class_name": "InputLayer", "config": {"name": "in", "batch_input_shape": [None, 4]}, "inbound_nodes": []},
-        dense("a", 3, "relu") | {"inbound_nodes": [[["in", 0, 0, {}]]]},
-        dense("aside", 7) | {"inbound_nodes": [[["in", 0, 0, {}]]]},
-        dense("b", 1) | {"inbound_nodes": changed.pop("b", [[["a", 0, 0, {}]]])},
-    ]
-    for layer in layers:
-        layer["name"] = layer["config"]["name"]
-    content = {"name": "m", "layers": layers, "input_layers": [["in", 0, 0]], "output_layers": [["b", 0, 0]]}
-    return {"class_name": "Model", "config": content | changed}
-
-
 A = dense("a", 3)
 LAYERS = {
     "an unknown layer": ({"class_name": "Conv1D", "config": {"name": "c"}}, r"layer 'c' \(Conv1D\) is not supported"),

@@ -1,0 +1,12 @@
+"""A folder with a data file, which is the working directory."""
+
+import pytest
+
+from support.drafting_cases import people
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people().to_csv("people.csv", index=False)
+    return tmp_path
