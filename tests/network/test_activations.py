@@ -39,3 +39,32 @@ def test_activations_are_read_as_they_are_shown():
     for bad in ("elu", "leaky_relu(x)", "leaky_relu(2)", "relu(1)", ""):
         with pytest.raises(FairmendError, match=r"unknown activation|no number in its brackets|has slope 2\.0"):
             parse_activation(bad)
+
+
+def test_an_activation_without_bounds_is_refused_everywhere_and_never_taken_for_another(monkeypatch):
+    """Whoever adds an activation meets every place that needs it; none treats it as the identity."""
+    import torch
+
+    from fairmend.bounds.enclosure import enclose_value
+    from fairmend.bounds.inference import inference_error
+    from fairmend.bounds.relaxation import apply_activation, relax
+    from fairmend.network import Affine, Network, activations
+    from fairmend.prove.rational import exact_classes, is_piecewise_linear
+    from fairmend.search.gradients import _derivative
+
+    monkeypatch.setitem(activations._FUNCTIONS, "square", lambda values, slope: np.square(values, out=values))
+    monkeypatch.setattr(activations, "ACTIVATIONS", tuple(activations._FUNCTIONS))
+    square = activations.Activation("square")
+    one = Affine(np.ones((1, 1), np.float32), np.zeros(1, np.float32))
+    net, point, ends = Network([one, one], [square]), np.ones((1, 1), np.float32), torch.ones(1, 1)
+    assert not is_piecewise_linear(net)
+    for place in (
+        lambda: exact_classes(net, point),
+        lambda: inference_error(net, point, point),
+        lambda: enclose_value(square, point.astype(np.float64)),
+        lambda: apply_activation(square, ends),
+        lambda: relax(square, ends, ends),
+        lambda: _derivative(square, point.astype(np.float64)),
+    ):
+        with pytest.raises((NotImplementedError, KeyError), match="square"):
+            place()

@@ -55,7 +55,9 @@ def _through(activation: Activation, low: Floats, high: Floats, error: Floats, u
     if activation.name in ("tanh", "sigmoid"):
         # Both are bounded, but after an overflow the value may be NaN.
         return np.asarray(np.where(np.isfinite(error), np.minimum(error, 2.0), np.inf) + 8 * unit)
-    return error
+    if activation.name in ("relu", "identity"):
+        return error
+    raise NotImplementedError(f"the rounding error of {activation.name}")
 
 
 def _image(activation: Activation, low: Floats, high: Floats) -> tuple[Floats, Floats]:

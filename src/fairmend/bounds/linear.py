@@ -118,7 +118,7 @@ def propagate(parameters: Parameters, activations: Sequence[Activation], boxes: 
                 interval = (apply_activation(before, interval[0]), apply_activation(before, interval[1]))
                 interval = _interval_affine(*parameters[layer], *interval)
                 stable = ((interval[0] >= 0) | (interval[1] <= 0)).all(dim=0)
-            if activation.name not in ("tanh", "sigmoid") and stable.any():
+            if activation.piecewise_linear and stable.any():
                 lower, upper = torch.where(stable, interval[0], lower), torch.where(stable, interval[1], upper)
         relaxations.append(relax(activation, lower, upper))
     return Propagation(forms, relaxations)

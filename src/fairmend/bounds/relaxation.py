@@ -39,7 +39,9 @@ def apply_activation(activation: Activation, z: Tensor) -> Tensor:
         return torch.tanh(z)
     if activation.name == "sigmoid":
         return torch.sigmoid(z)
-    return z
+    if activation.name == "identity":
+        return z
+    raise NotImplementedError(f"the function {activation.name} in PyTorch")
 
 
 def relax(activation: Activation, lower: Tensor, upper: Tensor) -> Lines:
@@ -50,6 +52,8 @@ def relax(activation: Activation, lower: Tensor, upper: Tensor) -> Lines:
         return _leaky_relu(lower, upper, activation.slope)
     if activation.name in ("tanh", "sigmoid"):
         return _s_shaped(activation, lower, upper)
+    if activation.name != "identity":
+        raise NotImplementedError(f"the relaxation of {activation.name}")
     one, zero = torch.ones_like(lower), torch.zeros_like(lower)
     return Lines(one, zero, one, zero)
 

@@ -78,6 +78,11 @@ class Activation:
         """Return the form that `parse_activation` reads: relu, leaky_relu(0.01)."""
         return f"{self.name}({self.slope:g})" if self.name == "leaky_relu" else self.name
 
+    @property
+    def piecewise_linear(self) -> bool:
+        """Whether the function is linear on either side of 0; each place that bounds functions names those it knows."""
+        return self.name in ("relu", "leaky_relu", "identity")
+
     def apply(self, values: FloatArray) -> None:
         """Replace `values`, of any shape, by their activation, in place."""
         _FUNCTIONS[self.name](values, self.slope)

@@ -21,7 +21,7 @@ _Exact = tuple[npt.NDArray[np.object_], int]
 
 def is_piecewise_linear(net: Network) -> bool:
     """Return whether every activation is ReLU, leaky ReLU or the identity."""
-    return all(activation.name not in ("tanh", "sigmoid") for activation in net.activations)
+    return all(activation.piecewise_linear for activation in net.activations)
 
 
 def exact_classes(net: Network, points: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.int64]:
@@ -56,4 +56,6 @@ def _activate(activation: Activation, z: _Exact) -> _Exact:
         slope, exponent = _exact(np.array([activation.slope]))
         factor, one = slope[0], 1 << max(0, -exponent)
         return np.where(z[0] >= 0, z[0] * one, z[0] * (factor << max(0, exponent))), z[1] - max(0, -exponent)
-    return z
+    if activation.name == "identity":
+        return z
+    raise NotImplementedError(f"exact arithmetic of {activation.name}")

@@ -89,4 +89,6 @@ def _derivative(activation: Activation, after: Floats) -> Floats:
         return np.asarray(1 - after * after)
     if activation.name == "sigmoid":
         return np.asarray(after * (1 - after))
-    return np.ones_like(after)
+    if activation.name == "identity":
+        return np.ones_like(after)
+    raise NotImplementedError(f"the derivative of {activation.name}")
