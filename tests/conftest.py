@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# The same examples each time where a failure would only puzzle; new ones at every run where somebody can look.
-# No deadlines: how long an example takes says something about the machine only.
+# In CI the same examples each time, so that a failure comes from the change; elsewhere new ones in every run.
+# No deadlines: the time that an example takes depends on the machine.
 settings.register_profile("fairmend", deadline=None)
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "fairmend")

@@ -113,7 +113,7 @@ def test_there_are_many():
     assert len(DATA) + len(SPECS) >= 30
 
 
-def test_the_attack_works_on_whoever_unpickles_it(tmp_path):
+def test_the_attack_works_when_it_is_unpickled(tmp_path):
     pickle.loads(pickled(tmp_path))
     assert (tmp_path / MARKER).exists()
 

@@ -1,4 +1,4 @@
-"""Every module has its tests where you look for them: src/fairmend/a/b.py in tests/a/test_b.py."""
+"""Every module has its tests in the mirrored place: src/fairmend/a/b.py in tests/a/test_b.py."""
 
 from pathlib import Path
 

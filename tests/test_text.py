@@ -42,7 +42,7 @@ def test_a_share_has_the_digits_asked_for(digits, text):
 
 
 @given(st.floats(0, 1, exclude_min=True, exclude_max=True), st.integers(0, 3))
-def test_only_nobody_is_0_percent_and_only_everybody_is_100_percent(rate, digits):
+def test_only_none_is_0_percent_and_only_all_is_100_percent(rate, digits):
     value = plain(percent(rate, digits)).removesuffix(" %")
     assert value[0] in "<>" or 0 < float(value) < 100
 

@@ -8,4 +8,4 @@ class CheckError(Exception):
 
 
 class CannotAnswerError(Exception):
-    """The check cannot be made here at all, for example because a file does not exist. There is no verdict."""
+    """The check cannot run here, for example because a file does not exist. There is no verdict."""

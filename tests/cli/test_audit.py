@@ -56,7 +56,7 @@ def test_help():
     assert "Usage: fairmend audit" in result.stdout
 
 
-def test_somebody_unequal_is_exit_1_with_count_share_and_pairs_in_words(case):
+def test_unequal_people_are_exit_1_with_count_share_and_described_pairs(case):
     result = audit(case, "--pairs", "3")
     net, spec, people = small_network(), small_spec(), small_people()
     unequal = find_unequal(net, spec, people)
@@ -69,7 +69,7 @@ def test_somebody_unequal_is_exit_1_with_count_share_and_pairs_in_words(case):
     assert "interval" not in result.stdout
 
 
-def test_nobody_unequal_is_exit_0(case):
+def test_no_one_unequal_is_exit_0(case):
     indifferent().save(case.model)
     result = audit(case)
     assert result.exit_code == 0, result.stderr
@@ -123,7 +123,7 @@ def test_parquet_gives_the_same_as_csv(case):
     assert before == after
 
 
-def test_everybody_unequal_is_written_with_a_neighbour(case):
+def test_every_unequal_row_is_written_with_a_neighbour(case):
     out = case.folder / "unequal.csv"
     out.write_text("old")
     result = audit(case, "--out", out)

@@ -165,7 +165,7 @@ def test_out_is_a_file(case, untouched):
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a folder in which not even root may write")
-def test_out_where_nobody_may_write(untouched):
+def test_out_without_permission_to_write(untouched):
     untouched("cannot write there", out="/proc/fairmend/out")
 
 

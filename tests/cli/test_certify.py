@@ -21,7 +21,7 @@ def certify(case, *more):
 
 
 def make_fair(case):
-    """A network that looks at income only."""
+    """A network that reads income only."""
     weight = np.zeros((1, small_spec().width), np.float32)
     weight[0, small_spec().columns("income")] = 1
     Network([Affine(weight, np.array([0.1], np.float32))], []).save(case.model)
@@ -137,7 +137,7 @@ def test_the_certificate_of_those_found_fair_is_valid(tmp_path):
         "certify", str(tmp_path / "model.onnx"), "--data", str(tmp_path / "people.csv"),
         "--spec", str(tmp_path / "spec.toml"), "--certificate", str(certificate), "--json",
     )  # fmt: skip
-    assert result.exit_code == 1, result.output  # somebody is unfair; the others are certified
+    assert result.exit_code == 1, result.output  # one input is unfair; the others are certified
     answer = json.loads(result.stdout)
     assert answer["counts"]["fair"] == answer["certified"] > 30
     report = fairmend.check(certificate, tmp_path / "model.onnx", tmp_path / "spec.toml")

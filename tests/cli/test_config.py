@@ -116,7 +116,7 @@ def test_what_is_wrong_is_named_and_exits_2(case, text, words):
 
 @pytest.mark.parametrize("key", ["trust-pickle", "force"])
 def test_what_endangers_must_be_typed(case, key):
-    """A file of somebody else's project must not make us run what is in its pickles, or overwrite files."""
+    """The file of another project must not unpickle files or overwrite them."""
     for table in ("spec.from-sklearn", "defaults"):
         write(case, f"[{table}]\n{key} = true\n")
         result = run("spec", "from-sklearn", "x.pkl", "--protected", "age")

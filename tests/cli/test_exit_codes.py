@@ -21,7 +21,7 @@ def case(tmp_path, monkeypatch):
 
 
 def make_fair(case):
-    """A network that looks at income only."""
+    """A network that reads income only."""
     weight = np.zeros((1, small_spec().width), np.float32)
     weight[0, small_spec().columns("income")] = 1
     Network([Affine(weight, np.array([0.1], np.float32))], []).save(case.model)

@@ -1,4 +1,4 @@
-"""Ctrl-C: exit 130, a clean state, and words on how to go on."""
+"""Ctrl-C: exit 130, a clean state, and a message that says how to continue."""
 
 import os
 import signal

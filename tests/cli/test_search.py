@@ -27,7 +27,7 @@ def test_help():
 
 
 @pytest.mark.parametrize("method", ["adf", "eidig", "neuronfair", "grft"])
-def test_somebody_found_is_exit_1_with_figures_in_json(case, method):
+def test_a_finding_is_exit_1_with_figures_in_json(case, method):
     result = search(case, "--method", method, "--seed", "2", "--json")
     assert result.exit_code == 1, result.stderr
     assert result.stderr == ""
@@ -45,7 +45,7 @@ def test_words(case):
         assert words in result.stdout
 
 
-def test_nobody_found_is_exit_0_and_no_proof(case):
+def test_no_finding_is_exit_0_and_no_proof(case):
     weight = np.zeros((1, small_spec().width), np.float32)
     weight[0, 3] = 1
     Network([Affine(weight, np.zeros(1, np.float32))], []).save(case.model)
@@ -54,7 +54,7 @@ def test_nobody_found_is_exit_0_and_no_proof(case):
     assert "The tester found nothing. This is no proof" in result.stdout
 
 
-def test_everybody_found_is_written_with_a_neighbour(case):
+def test_every_idi_is_written_with_a_neighbour(case):
     out = case.folder / "found.csv"
     result = search(case, "--out", out, "--json")
     assert result.exit_code == 1, result.stderr

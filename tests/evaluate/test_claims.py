@@ -25,7 +25,7 @@ def test_the_verdict_claims_what_is_proven_and_no_more():
     assert none.headline.startswith(f"{left} of the 30" if left else "The method flip gives no guarantee")
 
 
-def test_nobody_unequal_and_nobody_found_are_two_things():
+def test_none_unequal_and_none_found_are_two_things():
     spec, frame = small_spec(), people()
     blind = repaired("auto")[0].network
     fair = fairmend.report.audit_report(fairmend.audit(blind, spec, frame), blind, spec, frame).document

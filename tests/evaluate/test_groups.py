@@ -95,7 +95,7 @@ def test_many_numbers_are_binned_into_quarters_and_that_is_said():
 
 @unhurried
 @given(st.lists(st.integers(18, 75), min_size=1, max_size=60))
-def test_bins_are_at_most_four_and_hold_everybody(ages):
+def test_bins_are_at_most_four_and_hold_every_row(ages):
     spec = Spec([AGE])
     (found,) = group_metrics_of(spec, {"age": np.array(ages)}, np.array([0, 1] * len(ages))[: len(ages)])
     assert 1 <= len(found.groups) <= 4

@@ -118,7 +118,7 @@ def test_ranking_figures_of_many_rows_are_those_of_scikit_learn(classes, digits)
 
 def test_auc_of_several_classes_is_the_mean_of_each_against_the_rest():
     rng = np.random.default_rng(0)
-    logits, y = rng.normal(size=(200, 4)).astype(np.float32), rng.integers(0, 3, 200)  # nobody is of class 3
+    logits, y = rng.normal(size=(200, 4)).astype(np.float32), rng.integers(0, 3, 200)  # no row is of class 3
     shares = np.exp(logits.astype(float)) / np.exp(logits.astype(float)).sum(axis=1, keepdims=True)
     by_hand = np.mean([auc_by_counting((y == k).astype(int), shares[:, k]) for k in range(3)])
     assert utility_of(logits, y).auc == pytest.approx(by_hand)

@@ -34,7 +34,7 @@ def edited(model, edit):
     content = onnx.load(model, load_external_data=False)
     for tensor in content.graph.initializer:
         edit(tensor)
-    model.write_bytes(content.SerializeToString())  # onnx.save would write the other file anew
+    model.write_bytes(content.SerializeToString())  # onnx.save would write the other file again
     return model
 
 

@@ -7,7 +7,7 @@ from fairmend.errors import FairmendError
 from fairmend.milp import LinearProgram, MilpBuilder, Status, get_solver
 
 
-def solve_anew(cost, lower, upper, rows):
+def solve_from_scratch(cost, lower, upper, rows):
     builder = MilpBuilder()
     x = builder.add_variables(len(cost), lower, upper, cost)
     for values, low, high in rows:
@@ -31,7 +31,7 @@ def test_every_solve_has_the_optimum_of_a_new_solve(seed):
             rows.append((values, low, low + 1.5))
             program.add_rows(np.arange(5), *rows[-1])
         assert program.rows == 2 * len(rows)
-        solution, reference = program.solve(), solve_anew(cost, lower, upper, rows)
+        solution, reference = program.solve(), solve_from_scratch(cost, lower, upper, rows)
         statuses.add(solution.status)
         assert solution.status is reference.status
         if solution.status is Status.OPTIMAL:

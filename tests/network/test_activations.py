@@ -42,7 +42,7 @@ def test_activations_are_read_as_they_are_shown():
 
 
 def test_an_activation_without_bounds_is_refused_everywhere_and_never_taken_for_another(monkeypatch):
-    """Whoever adds an activation meets every place that needs it; none treats it as the identity."""
+    """Adding an activation fails in every place that must handle it; none treats it as the identity."""
     import torch
 
     from fairmend.bounds.enclosure import enclose_value

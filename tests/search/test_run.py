@@ -125,7 +125,7 @@ def test_a_network_without_hidden_layers_and_one_that_never_moves(method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_spec_with_nothing_to_change(method):
-    """Only protected features: nobody differs from anybody in what is not protected, so there is one IDI at most."""
+    """Only protected features: no one differs in what is not protected, so there is one IDI at most."""
     case = fairmend.Spec([fairmend.Feature("sex", "categorical", categories=("f", "m"), protected=True)])
     net = Network([Affine(np.ones((1, 1), np.float32), np.full(1, -0.5, np.float32))], [])
     report = fairmend.search(net, case, np.array([[0.0], [1.0], [1.0]]), method, local_steps=5)

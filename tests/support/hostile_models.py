@@ -1,4 +1,4 @@
-"""Model files that are damaged, lie, or attack whoever reads them: name, suffix, and how to make one."""
+"""Model files that are damaged, lie, or attack the program that reads them: name, suffix, and how to make one."""
 
 import io
 import json
@@ -21,7 +21,7 @@ MARKER = "executed"
 
 
 class Attack:
-    """What a pickle would do if somebody loaded it."""
+    """What a pickle does when it is loaded."""
 
     def __init__(self, folder: Path) -> None:
         self.marker = folder / MARKER
@@ -168,7 +168,7 @@ LAMBDA = {
 
 
 def text_without_end(folder: Path) -> bytes:
-    """Every object of the heap in which the config lies claims to have no size at all."""
+    """Every object of the heap that holds the config claims to have size 0."""
     content = bytearray(saved(folder, ".h5"))
     heap = content.index(b"GCOL")
     content[heap + 24 : heap + 32] = struct.pack("<Q", 0)

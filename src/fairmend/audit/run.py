@@ -67,12 +67,12 @@ def audit(
         stream, expected = stream_blocks(spec, X, network.dtype), known_length(X)
     _logger.info("audit compares %s", "every neighbour" if scanner.exact else f"{per_row} random neighbours per input")
     # Twice as many as asked for: their order is only known up to rounding so far.
-    leaders, examined = _Leaders(2 * pairs), _FirstInputs(spec)
+    largest, examined = _LargestGaps(2 * pairs), _FirstInputs(spec)
     count = total = evaluations = 0
     for block in stream:
         found = scanner.scan(block)
         rows = np.flatnonzero(found.unequal)
-        leaders.add(total + rows, block[rows], found.gap[rows])
+        largest.add(total + rows, block[rows], found.gap[rows])
         examined.add(block, found)
         if witnesses is not None and len(rows):
             worst = scanner.worst(block[rows])
@@ -87,7 +87,7 @@ def audit(
     return AuditResult(
         count=count,
         total=total,
-        pairs=_worst_pairs(network, spec, scanner, leaders, pairs),
+        pairs=_worst_pairs(network, spec, scanner, largest, pairs),
         exact=scanner.exact,
         sampled=X is None,
         interval=wilson_interval(count, total) if X is None else None,
@@ -123,7 +123,7 @@ class _FirstInputs:
         return ExaminedInputs(np.concatenate(self._inputs), np.concatenate(self._unequal), others)
 
 
-class _Leaders:
+class _LargestGaps:
     """The inputs with the largest gaps so far, equal inputs once."""
 
     def __init__(self, most: int) -> None:
@@ -151,10 +151,10 @@ class _Leaders:
 
 
 def _worst_pairs(
-    net: Network, spec: Spec, scanner: ExhaustiveScan | RandomScan, leaders: _Leaders, most: int
+    net: Network, spec: Spec, scanner: ExhaustiveScan | RandomScan, largest: _LargestGaps, most: int
 ) -> tuple[AuditPair, ...]:
-    """Find the worst neighbours of the leaders with the network itself, and return the worst pairs."""
-    rows, inputs = leaders.kept()
+    """Return the worst pairs of the inputs kept; the network itself evaluates their neighbours."""
+    rows, inputs = largest.kept()
     if not rows:
         return ()
     X = np.stack(inputs)

@@ -70,7 +70,7 @@ def _remember(key: str) -> Callable[[click.Context, click.Parameter, Any], None]
 
 
 def _start_logging(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """Log as far as the options are known by now; -v and --log-file may stand before and after the command."""
+    """Log as far as the options are known by now; -v and --log-file may come before or after the command."""
     if not value or ctx.resilient_parsing:
         return
     if parameter.name == "verbose":

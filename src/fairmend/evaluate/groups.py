@@ -91,9 +91,9 @@ def _of_feature(feature: Feature, values: Values, predicted: Ints, true: Values 
     if true is None:
         return GroupMetrics(feature.name, sizes, binned, parity, None, "the true classes are not known")
     for code, name in enumerate(names):
-        seen = np.unique(true[codes == code])
-        if len(seen) < 2:  # one of the two rates would be a rate of no rows
-            reason = f"every row with {feature.name} {name} has the label {seen[0]}"
+        labels = np.unique(true[codes == code])
+        if len(labels) < 2:  # one of the two rates would be a rate of no rows
+            reason = f"every row with {feature.name} {name} has the label {labels[0]}"
             return GroupMetrics(feature.name, sizes, binned, parity, None, reason)
     odds = max(_spread(_selection_rates(codes[true == label], predicted[true == label])) for label in (0, 1))
     return GroupMetrics(feature.name, sizes, binned, parity, odds)

@@ -91,8 +91,8 @@ def _solve(gurobipy: Any, model: Any, milp: Milp, settings: Settings) -> Answer:
         x.Start = settings.start
     model.optimize()
 
-    words = {getattr(gurobipy.GRB.Status, word): word for word in dir(gurobipy.GRB.Status) if word.isupper()}
-    word = words.get(model.Status, str(model.Status))
+    names = {getattr(gurobipy.GRB.Status, name): name for name in dir(gurobipy.GRB.Status) if name.isupper()}
+    word = names.get(model.Status, str(model.Status))
     if word == "INTERRUPTED":  # Gurobi catches Ctrl-C itself, in whichever thread it runs
         raise KeyboardInterrupt
     integer = bool(milp.integer.any())

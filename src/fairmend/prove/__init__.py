@@ -5,7 +5,7 @@
 - `claims`: every sentence about what is proven
 - `certificate`: the proof as a file that `fairmend check` verifies
 
-Other parts also use `witness.keep_ignored_features`. The modules `margin` and `rational` serve the engines.
+Other parts also use `witness.keep_ignored_features`. The modules `margin` and `rational` are for the engines.
 
 This package is light to import: it loads `certify` only when it is used.
 """

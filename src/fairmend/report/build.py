@@ -68,11 +68,10 @@ def repair_report(
     classes = np.asarray(y)
     if classes.shape != (len(X),):
         raise FairmendError(f"y has shape {classes.shape}. Pass one class for each row of the data: ({len(X)},)")
-    nobody = np.zeros(0, dtype=np.int64)
     frame = data if is_frame(data) else spec.decode(X)
     inputs = X_repair if is_frame(X_repair) else spec.decode(X_inputs)
-    everybody = np.arange(len(X), dtype=np.int64)
-    people = DataSplit(spec, frame, X, classes, inputs, X_inputs, None, nobody, everybody, held_out, ())
+    no_rows, all_rows = np.zeros(0, dtype=np.int64), np.arange(len(X), dtype=np.int64)
+    people = DataSplit(spec, frame, X, classes, inputs, X_inputs, None, no_rows, all_rows, held_out, ())
     before, after = (measure(net, people, stage="") for net in (original, result.network))
     changed = changed_rate(original.predict(X), result.network.predict(X))
     comparison = RepairComparison(people, result, before, after, changed, result.warnings)

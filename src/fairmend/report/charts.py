@@ -37,10 +37,10 @@ def range_chart(ranges: Sequence[ScoreRange], score: str, label: str, scale: tup
     place, marks, decision = _score_axis(score, scale)
     parts = [
         part
-        for value, words in marks
+        for value, caption in marks
         for part in (
             line(_LEFT, place(value), _WIDTH - _RIGHT, place(value), "grid"),
-            text(_LEFT - 8, place(value) + 4, words, anchor="end", class_="tick"),
+            text(_LEFT - 8, place(value) + 4, caption, anchor="end", class_="tick"),
         )
     ]
     step = (_WIDTH - _LEFT - _RIGHT) / max(1, len(ranges))

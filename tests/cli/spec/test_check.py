@@ -15,7 +15,7 @@ def model(inputs, path="model.onnx"):
     return path
 
 
-def test_check_explains_a_spec_in_words(tmp_path):
+def test_check_explains_a_spec_in_sentences(tmp_path):
     case = Case(tmp_path)
     result = run("spec", "check", case.spec, "--data", case.data, "--model", case.model)
     assert result.exit_code == 0

@@ -52,7 +52,7 @@ def test_the_closing_is_kept_aside():
     ("steps", "words"),
     [
         ([relu()], "m: holds no affine layer"),
-        ([relu(), linear()], "relu stands before the first affine layer"),
+        ([relu(), linear()], "relu comes before the first affine layer"),
         ([linear(), relu(), relu(), linear(V, None)], "relu directly follows another activation"),
         ([linear(), Scale("s", np.ones(3), np.zeros(3))], "s is 3 wide, and the affine layer beside it 2"),
         ([linear(), Softmax("s"), linear(V, None)], "s is supported only after the last affine layer"),

@@ -145,7 +145,7 @@ FILES = {
 
 
 def repaired(source, saved, certificate, rows=X):
-    """Repair, save, certify anew and check; the saved file gives the same answers, bit by bit."""
+    """Repair, save, certify again and check; the saved file gives the same predictions, bit by bit."""
     result = fairmend.repair(source, SPEC, rows[:12], rows[12:], Y[12:], method="prof", steps=5)
     result.network.save(saved)
     result.certificate.save(certificate, saved)

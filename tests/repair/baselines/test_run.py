@@ -62,7 +62,7 @@ def test_only_what_is_proven_is_claimed_and_the_checker_agrees(method, which, fe
 
 
 def test_a_network_of_which_nothing_is_proven_has_no_certificate():
-    """The answer is the gender, and no step is taken: everybody is treated unequally."""
+    """The prediction is the gender, and no step is taken: everyone is treated unequally."""
     weight = np.array([[8.0, 0.01, 0.0], [0.0, 0.01, 0.0]], np.float32)
     first = Affine(weight, np.zeros(2, np.float32))
     head = Affine(np.array([[1.0, 0.0]], np.float32), np.array([-4.0], np.float32))

@@ -140,7 +140,7 @@ def _body(steps: Sequence[Step], source: str) -> tuple[list[Affine], list[Activa
             if waiting:
                 raise unsupported(source, waiting[-1].where, "is followed by an activation, not by an affine layer")
             if not affines:
-                raise unsupported(source, step.where, "stands before the first affine layer")
+                raise unsupported(source, step.where, "comes before the first affine layer")
             if len(activations) == len(affines):
                 raise unsupported(source, step.where, "directly follows another activation")
             activations.append(step.activation)

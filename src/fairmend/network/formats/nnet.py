@@ -78,7 +78,7 @@ def to_bytes(network: Network) -> bytes:
         _line([1.0] * (network.inputs + 1)),
     ]
     for affine in network.affines:
-        # Each number as the double it is: whoever reads it as one and rounds it to float32 gets the same float32.
+        # Each number as a double: a program that reads it as one and rounds it to float32 gets the same float32.
         lines += [_line(row) for row in affine.weight.astype(np.float64).tolist()]
         lines += [_line([value]) for value in affine.bias.astype(np.float64).tolist()]
     return ("\n".join(lines) + "\n").encode("ascii")
