@@ -17,7 +17,7 @@ SRC = Path(__file__).parents[1] / "src"
 FLOORS = (
     ("errors", "arrays", "_version"),
     ("text", "progress", "atomic", "threads", "metrics"),
-    ("tables",),
+    ("tables", "json_files"),
     ("network", "spec"),
     ("bounds", "milp"),
     ("prove",),

@@ -33,5 +33,5 @@ def missing() -> list[str]:
     ]
 
 
-def test_every_module_has_a_test_file_where_you_look_for_it():
+def test_every_module_has_a_test_file_in_the_mirrored_place():
     assert missing() == []

@@ -1,6 +1,5 @@
 """Tables are read back as they were written, and a file that is no table is refused with its path."""
 
-import json
 import math
 
 import numpy as np
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.errors import FairmendError
-from fairmend.tables import read_table, stream_table, to_json, write_csv, write_json, write_text
+from fairmend.tables import read_table, stream_table, write_csv
 
 
 @given(st.lists(st.tuples(st.floats(allow_nan=False), st.integers(-(2**53), 2**53)), min_size=1))
@@ -72,40 +71,6 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(FairmendError, match="is a folder"):
         read_table(tmp_path / "folder.csv")
-
-
-def test_json_holds_numpy_and_has_no_nan(tmp_path):
-    document = {
-        "a": np.float32(0.5),
-        "b": np.arange(2),
-        "c": math.nan,
-        "d": (1, math.inf),
-        "e": tmp_path,
-        "é": None,
-        "f": True,
-    }
-    write_json(tmp_path / "d.json", document)
-    back = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))
-    assert back == {
-        "a": 0.5,
-        "b": [0, 1],
-        "c": None,
-        "d": [1, None],
-        "e": str(tmp_path),
-        "é": None,
-        "f": True,
-    }
-    assert "é" in to_json(document)
-
-
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
-    write_text(tmp_path / "a.txt", "old")
-    with pytest.raises(FairmendError, match="cannot write"):
-        write_text(tmp_path / "a.txt" / "b.txt", "new")
-    with pytest.raises(TypeError, match="not JSON serializable"):
-        write_json(tmp_path / "a.txt", {"x": object()})
-    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
-    assert (tmp_path / "a.txt").read_text() == "old"
 
 
 def joined(path, rows):

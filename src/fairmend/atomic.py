@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fairmend.errors import FairmendError
 
-__all__ = ["check_folder", "staged_folder", "write_atomically"]
+__all__ = ["check_folder", "staged_folder", "write_atomically", "write_text"]
 
 _logger = logging.getLogger(__name__)
 
@@ -37,6 +37,11 @@ def write_atomically(path: Path, content: bytes) -> None:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise FairmendError(f"{path}: cannot write: {error.strerror or error}") from error
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write UTF-8 text; the file is replaced completely or not at all."""
+    write_atomically(Path(path), text.encode("utf-8"))
 
 
 def check_folder(out: Path, names: Sequence[str], inputs: Iterable[Path] = (), option: str = "--out") -> None:

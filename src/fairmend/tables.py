@@ -1,25 +1,22 @@
-"""Read tables of people from CSV or Parquet files; write CSV, JSON and text files, whole or not at all."""
+"""Read tables of people from CSV or Parquet files, and write CSV files."""
 
 from __future__ import annotations
 
-import json
 import logging
-import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from fairmend.atomic import write_atomically
+from fairmend.atomic import write_text
 from fairmend.errors import FairmendError
 from fairmend.text import first_line
 
-__all__ = ["TableStream", "read_table", "stream_table", "to_json", "write_csv", "write_json", "write_text"]
+__all__ = ["TableStream", "read_table", "stream_table", "write_csv"]
 
 PIECE = 32_768
 """How many rows a `TableStream` reads at a time."""
@@ -206,33 +203,6 @@ def _decoding(path: Path) -> Iterator[None]:
         raise FairmendError(f"{path}: not a readable Parquet table ({reason}); save it again") from error
 
 
-def write_text(path: _StrPath, text: str) -> None:
-    """Write UTF-8 text; the file is replaced whole or not at all."""
-    write_atomically(Path(path), text.encode("utf-8"))
-
-
 def write_csv(path: _StrPath, frame: pd.DataFrame) -> None:
     """Write a data frame without its index, so that `read_table` returns the same numbers."""
     write_text(path, frame.to_csv(index=False, lineterminator="\n"))
-
-
-def write_json(path: _StrPath, document: object) -> None:
-    """Write plain data as JSON; see `to_json`."""
-    write_text(path, to_json(document) + "\n")
-
-
-def to_json(document: object) -> str:
-    """Return plain data as JSON; NumPy numbers and arrays are allowed, and numbers that are not finite become null."""
-    return json.dumps(_plain(document), indent=2, allow_nan=False, ensure_ascii=False)
-
-
-def _plain(value: object) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return str(value) if isinstance(value, os.PathLike) else value

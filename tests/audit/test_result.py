@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import fairmend
 from fairmend.audit.result import make_pairs, user_values, wilson_interval
-from fairmend.tables import to_json
+from fairmend.json_files import to_json
 from support.audit_cases import SPEC, network, people
 
 

@@ -43,7 +43,7 @@ def demoed(case, patch):
     shown = []
     patch.setattr("fairmend.cli.console.show_json", shown.append)
     run_demo(case.out, json_output=True, rows=1000, epochs=8, repair_rows=20, calibration_rows=80)
-    from fairmend.tables import to_json
+    from fairmend.json_files import to_json
 
     return json.loads(to_json(shown[0]))
 

@@ -13,7 +13,7 @@ from fairmend.evaluate.compare import measure, repair_and_compare
 from fairmend.evaluate.groups import group_metrics
 from fairmend.evaluate.split import split_data
 from fairmend.evaluate.utility import utility
-from fairmend.tables import to_json
+from fairmend.json_files import to_json
 from support.cli_case import small_network, small_people, small_spec
 
 SPEC, NET = small_spec(), small_network()

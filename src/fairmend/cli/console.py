@@ -71,7 +71,7 @@ def stderr_console() -> Console:
 
 def show_json(document: Mapping[str, object]) -> None:
     """Print the document of --json."""
-    from fairmend.tables import to_json
+    from fairmend.json_files import to_json
 
     click.echo(to_json(document))
 

@@ -75,7 +75,8 @@ def run_demo(
     from fairmend.evaluate.compare import measure, repair_and_compare
     from fairmend.evaluate.example_pairs import tabulate_unequal_rows
     from fairmend.evaluate.split import split_data
-    from fairmend.tables import write_csv, write_json
+    from fairmend.json_files import write_json
+    from fairmend.tables import write_csv
 
     check_folder(out, list(FILES))
     screen = Console(quiet=True) if json_output else console()

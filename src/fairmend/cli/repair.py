@@ -248,7 +248,8 @@ def _write(
 ) -> None:
     from fairmend.atomic import staged_folder
     from fairmend.cli.report_files import describe_repair, write_report
-    from fairmend.tables import write_csv, write_json
+    from fairmend.json_files import write_json
+    from fairmend.tables import write_csv
 
     with staged_folder(out) as stage:
         model = stage / f"model{sources['model'].suffix.lower()}"

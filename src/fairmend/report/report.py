@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from os import PathLike
 
+from fairmend.atomic import write_text
 from fairmend.evaluate.document import Document
-from fairmend.tables import write_json, write_text
+from fairmend.json_files import write_json
 
 __all__ = ["DATA_NAME", "PAGE_NAME", "Report"]
 

@@ -60,9 +60,9 @@ def finish(
     json_output: bool,
 ) -> int:
     """Write the draft, show it and return the exit code; `inputs` is the number of columns that the model reads."""
+    from fairmend.atomic import write_text
     from fairmend.cli.console import show_json
     from fairmend.spec import Spec
-    from fairmend.tables import write_text
 
     spec = draft.spec
     if frame is not None:  # the spec must fit the data that it was drafted from
