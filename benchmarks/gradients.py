@@ -23,7 +23,7 @@ from rich.table import Table
 
 import fairmend
 import settings
-from fairmend.network import Network
+from fairmend.network import Network, predicted_classes
 from fairmend.search import adf, eidig, neuronfair
 from fairmend.search.oracle import Oracle
 
@@ -56,20 +56,24 @@ def gradient(function: torch.Tensor, X: torch.Tensor) -> np.ndarray:
     return torch.autograd.grad(function, X)[0].numpy()
 
 
+def predictions(logits: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(predicted_classes(logits.detach().numpy()))
+
+
 def loss_gradient(oracle: Oracle, V: np.ndarray) -> np.ndarray:
     X = inputs(oracle, V)
     logits = torch_layers(oracle.net, X)[-1]
     if logits.shape[1] == 1:
-        chosen = (logits.detach() >= 0).to(logits.dtype)
-        return gradient(torch.nn.functional.binary_cross_entropy_with_logits(logits, chosen, reduction="sum"), X)
-    return gradient(torch.nn.functional.cross_entropy(logits, logits.argmax(1), reduction="sum"), X)
+        labels = predictions(logits)[:, None].to(logits.dtype)
+        return gradient(torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="sum"), X)
+    return gradient(torch.nn.functional.cross_entropy(logits, predictions(logits), reduction="sum"), X)
 
 
 def output_gradient(oracle: Oracle, V: np.ndarray) -> np.ndarray:
     X = inputs(oracle, V)
     logits = torch_layers(oracle.net, X)[-1]
     if logits.shape[1] == 1:
-        sign = torch.where(logits.detach() >= 0, 1.0, -1.0)
+        sign = 2 * predictions(logits)[:, None] - 1
         return gradient((torch.sigmoid(logits) * sign).sum(), X)
     return gradient(torch.softmax(logits, 1).max(1).values.sum(), X)
 

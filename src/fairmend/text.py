@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 __all__ = [
+    "MOST_NAMES",
     "as_text",
     "count",
     "first_line",
@@ -72,13 +73,16 @@ def first_line(error: BaseException) -> str:
 # Lists
 
 
-def listed(names: Sequence[str], joint: str = "and") -> str:
-    """Return "a, b and c"; of more than `MOST_NAMES` names, the first ones and the number of the others."""
+def listed(names: Sequence[str], joint: str = "and", most: int | None = MOST_NAMES) -> str:
+    """Return "a, b and c"; of more than `most` names, the first ones and the number of the others.
+
+    Long names are cut as by `short`. With `most=None`, every name is written in full.
+    """
     if not names:
         return ""
-    parts = [short(name) for name in names[:MOST_NAMES]]
-    if len(names) > MOST_NAMES:
-        parts.append(f"{len(names) - MOST_NAMES} others")
+    parts = list(names) if most is None else [short(name) for name in names[:most]]
+    if most is not None and len(names) > most:
+        parts.append(f"{len(names) - most} others")
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {joint} {parts[-1]}"
 
 

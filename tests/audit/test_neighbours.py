@@ -159,7 +159,10 @@ def test_progress_counts_inputs_up_to_all():
 def test_repr_says_whether_it_is_exact():
     spec = Spec([AGE])
     X = np.array([[20], [70]], np.float32)
-    assert repr(find_unequal(linear(1.0, bias=-30.0), spec, X)) == "UnequalInputs(2 of 2 inputs, 100.00%, exact)"
+    assert (
+        repr(find_unequal(linear(1.0, bias=-30.0), spec, X))
+        == "UnequalInputs(2 of 2 inputs, 100\N{NO-BREAK SPACE}%, exact)"
+    )
     assert "lower bound" in repr(sample_unequal(linear(1.0, bias=-30.0), spec, X))
 
 

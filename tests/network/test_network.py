@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fairmend.network
 from fairmend.errors import FairmendError
-from fairmend.network import Activation, Affine, Network, load_network
+from fairmend.network import Activation, Affine, Network, load_network, predicted_classes
 from support.strategies import networks, random_network
 
 FORMULAS = {
@@ -71,6 +71,14 @@ def test_a_logit_of_zero_is_positive_and_ties_go_to_the_lowest_class():
     three = Network([Affine(np.array([[1.0], [2.0], [2.0]]), np.zeros(3))], [])
     assert three.predict([[1], [0], [-1]]).tolist() == [1, 0, 0]
     assert three.predict([[1]]).dtype == np.int64
+
+
+@pytest.mark.parametrize("dtype", [np.float32, object])
+def test_one_rule_decides_logits_of_any_shape(dtype):
+    one, two = np.array([-1, 0, 2], dtype), np.array([[0, 0], [0, 1]], dtype)
+    assert predicted_classes(one).tolist() == predicted_classes(one[:, None]).tolist() == [0, 1, 1]
+    assert predicted_classes(one[:, None, None]).tolist() == [[0], [1], [1]]
+    assert predicted_classes(two).tolist() == predicted_classes(two[None]).tolist()[0] == [0, 1]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -24,6 +24,8 @@ from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 
+__all__ = ["FastScores"]
+
 # Multiplications in one layer for one block, and numbers in one buffer: small enough for the cache, and below the size
 # at which BLAS starts threads.
 _PRODUCTS, _NUMBERS = 500_000, 65_536

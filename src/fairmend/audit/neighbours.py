@@ -22,6 +22,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network, predicted_classes
 from fairmend.progress import Progress
 from fairmend.spec import Spec
+from fairmend.text import percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,7 +91,7 @@ class UnequalInputs:
     def __repr__(self) -> str:
         """Return the count, the share, and whether they are exact."""
         how = "exact" if self.exact else "sampled: a lower bound"
-        return f"UnequalInputs({self.count} of {len(self.rows)} inputs, {self.rate:.2%}, {how})"
+        return f"UnequalInputs({self.count} of {len(self.rows)} inputs, {percent(self.rate, 2)}, {how})"
 
     @property
     def count(self) -> int:

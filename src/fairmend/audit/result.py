@@ -15,6 +15,7 @@ from fairmend.network import Network
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.spec.encoding import decode_columns
+from fairmend.text import percent
 
 __all__ = ["AuditPair", "AuditResult", "ExaminedInputs", "make_pairs", "user_values", "wilson_interval"]
 
@@ -124,16 +125,20 @@ class AuditResult:
         """Return the count, the share, the interval, and whether they are exact."""
         what = "sampled inputs" if self.sampled else "inputs"
         how = "exact" if self.exact else "neighbours sampled: a lower bound"
-        between = f", 95 % interval {self.interval[0]:.2%} to {self.interval[1]:.2%}" if self.interval else ""
-        return f"AuditResult({self.count:,} of {self.total:,} {what}, {self.idi_rate:.2%}{between}, {how})"
+        between = (
+            f", 95 % interval {percent(self.interval[0], 2)} to {percent(self.interval[1], 2)}" if self.interval else ""
+        )
+        return f"AuditResult({self.count:,} of {self.total:,} {what}, {percent(self.idi_rate, 2)}{between}, {how})"
 
     def describe(self) -> str:
         """Return the result as text, with the worst pairs."""
         least = "" if self.exact else "at least "
         what = "samples of the input space" if self.sampled else "inputs"
-        lines = [f"{least}{self.count:,} of {self.total:,} {what} ({self.idi_rate:.2%}) are treated unequally"]
+        lines = [f"{least}{self.count:,} of {self.total:,} {what} ({percent(self.idi_rate, 2)}) are treated unequally"]
         if self.interval:
-            lines[0] += f"; with 95 % confidence {self.interval[0]:.2%} to {self.interval[1]:.2%} of all are"
+            lines[0] += (
+                f"; with 95 % confidence {percent(self.interval[0], 2)} to {percent(self.interval[1], 2)} of all are"
+            )
         return "\n".join([*lines, *(pair.describe() for pair in self.pairs)])
 
     def as_dict(self) -> dict[str, Any]:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from fairmend.spec import Spec
     from fairmend.tables import TableStream
 
+__all__ = ["command"]
+
 NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from fairmend.prove.result import CertifyResult
     from fairmend.spec import Spec
 
+__all__ = ["command"]
+
 ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
 
 _SHOWN = 5

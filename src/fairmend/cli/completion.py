@@ -8,6 +8,8 @@ from click.shell_completion import get_completion_class
 from fairmend.cli.group import BareCommand
 from fairmend.cli.options import common_options
 
+__all__ = ["command"]
+
 _SHELLS = ("bash", "zsh", "fish")
 
 

@@ -20,6 +20,8 @@ from fairmend.cli.options import (
     spec_option,
 )
 
+__all__ = ["command"]
+
 
 @click.command("export-vnnlib", cls=Command)
 @model_argument

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from fairmend.network import Network
     from fairmend.repair.result import RepairResult
 
+__all__ = ["command"]
+
 NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
 
 

@@ -10,6 +10,8 @@ from fairmend.cli.group import Command
 from fairmend.cli.options import FILE, common_options, json_option
 from fairmend.errors import FairmendError
 
+__all__ = ["command"]
+
 
 @click.command("report", cls=Command)
 @click.argument("folder", type=FILE)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from fairmend.search.result import SearchResult
     from fairmend.spec import Spec
 
+__all__ = ["command"]
+
 NONE_FOUND, SOME_FOUND = 0, 1
 
 _SHOWN = 5

@@ -215,13 +215,15 @@ class Network:
         return out
 
 
-def predicted_classes(logits: FloatArray) -> Ints:
-    """Return the predicted class of each row, int64 (rows,).
+def predicted_classes(logits: FloatArray | npt.NDArray[np.object_]) -> Ints:
+    """Return the predicted classes, int64 (rows,) for logits (rows,), and (...) for logits (..., outputs).
 
     This is the one decision rule: of one logit, class 1 if it is at least 0; of N logits, the class of the largest, and
     among equal ones the lowest.
     """
-    return (logits >= 0).astype(np.int64) if logits.ndim == 1 else logits.argmax(axis=1).astype(np.int64)
+    if logits.ndim > 1 and logits.shape[-1] > 1:
+        return np.asarray(logits.argmax(axis=-1), dtype=np.int64)
+    return np.asarray((logits if logits.ndim == 1 else logits[..., 0]) >= 0, dtype=np.int64)
 
 
 def load_network(source: NetworkSource, activation: str | Activation = "relu") -> Network:

@@ -6,16 +6,16 @@ because it shares no code with fairmend; they read the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
+from fairmend.text import MOST_NAMES, listed
 
 __all__ = ["Guarantee", "UnequalCount"]
 
 _MOST_CATEGORIES = 12
-_MOST_NAMES = 8  # a certificate lists them all
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Guarantee:
             covered = f", for these values: {values}" if values else ""
             claims.append(
                 f"For {who} listed here, the prediction of this model stays the same whatever its "
-                f"{_join(self.protected, most=None)}{self._even_if('you also change', most=None)}."
+                f"{listed(self.protected, most=None)}{self._even_if('you also change', most=None)}."
             )
             claims.append(f"This holds in {self._arithmetic('real')}{covered}.")
         return " ".join(claims)
@@ -100,7 +100,7 @@ class Guarantee:
 
         ``method`` is the repair method, ``unequal`` how many repair inputs are still treated unequally.
         """
-        names = _join(self.protected)
+        names = listed(self.protected)
         if self.everyone:
             claim = self._claim_for_everyone("the network")
             return f"Proven: {claim[0].lower()}{claim[1:]}"
@@ -152,7 +152,7 @@ class Guarantee:
 
         ``method`` is the repair method, ``unequal`` how many repair inputs are still treated unequally.
         """
-        names, inputs = _join(self.protected), f"{self.inputs:,} repair inputs"
+        names, inputs = listed(self.protected), f"{self.inputs:,} repair inputs"
         if self.everyone:
             claim = self._claim_for_everyone("this model")
             if self.covers_everyone:
@@ -165,11 +165,11 @@ class Guarantee:
             return f"The method {method} gives no guarantee, but no repair input was found to be treated unequally."
         get, differs = ("gets", "it differs") if unequal.count == 1 else ("get", "they differ")
         still = f"{unequal} of the {inputs} still {get} a different prediction with a different"
-        return _capitalize(f"{still} {_join(self.protected, 'or')}{self._or(f'if {differs} in')}.")
+        return _capitalize(f"{still} {listed(self.protected, 'or')}{self._or(f'if {differs} in')}.")
 
     def explanation(self) -> tuple[str, ...]:
         """Return what is proven, in sentences for the report."""
-        names = _join(self.protected)
+        names = listed(self.protected)
         sentences = []
         if self.everyone:
             sentences.append(f"Change {names} in any way: the score stays the same, bit for bit.")
@@ -194,25 +194,25 @@ class Guarantee:
         """Return for whom it is proven, in sentences for the report."""
         if self.covers_everyone:
             return ("Everyone: every input, not only the people in the data.",)
-        only = f"{_join(self.protected, 'or')}{self._or('in')}"
+        only = f"{listed(self.protected, 'or')}{self._or('in')}"
         some = f"The {self.inputs:,} repair inputs" if self.complete else f"{self.proven:,} repair inputs"
-        listed = f"{some}, and everyone who differs from one of them only in {only}."
+        covered = f"{some}, and everyone who differs from one of them only in {only}."
         if self.proven == 1:
-            listed = f"One repair input, and everyone who differs from it only in {only}."
+            covered = f"One repair input, and everyone who differs from it only in {only}."
         if not self.proven:
-            listed = "No repair input."
+            covered = "No repair input."
         if self.everyone:
             return (
                 "For the protected features alone: every input.",
-                f"With tolerance: {listed[0].lower()}{listed[1:]}",
+                f"With tolerance: {covered[0].lower()}{covered[1:]}",
             )
-        return (listed,)
+        return (covered,)
 
     def _each_input(self) -> str:
         return "the repair input" if self.inputs == 1 else f"each of the {self.inputs:,} repair inputs"
 
-    def _claim_for_everyone(self, model: str, most: int | None = _MOST_NAMES) -> str:
-        return f"For every input, the output of {model} does not depend on {_join(self.protected, 'or', most)}."
+    def _claim_for_everyone(self, model: str, most: int | None = MOST_NAMES) -> str:
+        return f"For every input, the output of {model} does not depend on {listed(self.protected, 'or', most)}."
 
     def _arithmetic(self, exact: str) -> str:
         inference = "" if self.arithmetic == "real" else f" and in {self.arithmetic} inference"
@@ -221,8 +221,8 @@ class Guarantee:
     def _amounts(self) -> list[str]:
         return [f"{name} by up to {amount:g}" for name, amount in self.tolerances.items()]
 
-    def _even_if(self, condition: str, most: int | None = _MOST_NAMES) -> str:
-        return f", even if {condition} {_join(self._amounts(), most=most)}" if self.tolerances else ""
+    def _even_if(self, condition: str, most: int | None = MOST_NAMES) -> str:
+        return f", even if {condition} {listed(self._amounts(), most=most)}" if self.tolerances else ""
 
     def _kept_with_differences(self) -> str:
         of = f"of the {self.inputs:,} repair inputs"
@@ -235,10 +235,10 @@ class Guarantee:
         else:
             kept = f"None {of} provably keeps its prediction"
         differs = "they differ" if self.proven > 1 and not self.complete else "it differs"
-        return f"{kept} if {differs} in {_join(self._amounts())}"
+        return f"{kept} if {differs} in {listed(self._amounts())}"
 
     def _or(self, condition: str) -> str:
-        return f", or {condition} {_join(self._amounts(), 'or')}" if self.tolerances else ""
+        return f", or {condition} {listed(self._amounts(), 'or')}" if self.tolerances else ""
 
 
 def _describe_values(feature: Feature) -> str:
@@ -255,10 +255,3 @@ def _be(count: int) -> str:
 
 def _capitalize(sentence: str) -> str:
     return f"{sentence[0].upper()}{sentence[1:]}"
-
-
-def _join(names: Sequence[str], joint: str = "and", most: int | None = _MOST_NAMES) -> str:
-    """Return "a, b and c"; of more than ``most`` names, the first ones and the number of the others."""
-    if most is not None and len(names) > most:
-        names = [*names[:most], f"{len(names) - most} others"]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {joint} {names[-1]}"

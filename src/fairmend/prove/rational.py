@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.network import Activation, Network
+from fairmend.network import Activation, Network, predicted_classes
 
 __all__ = ["exact_classes", "is_piecewise_linear"]
 
@@ -32,11 +32,7 @@ def exact_classes(net: Network, points: npt.NDArray[np.floating[Any]]) -> npt.ND
         h = _add((h[0] @ weight[0].T, h[1] + weight[1]), bias)
         if layer < len(net.activations):
             h = _activate(net.activations[layer], h)
-    logits = h[0]
-    if net.outputs == 1:
-        return np.array([int(z >= 0) for z in logits[:, 0]], dtype=np.int64)
-    # max takes the first of equals, as the network does.
-    return np.array([max(range(net.outputs), key=row.__getitem__) for row in logits], dtype=np.int64)
+    return predicted_classes(h[0])
 
 
 def _exact(values: npt.NDArray[np.floating[Any]]) -> _Exact:

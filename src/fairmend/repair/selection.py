@@ -21,6 +21,7 @@ from fairmend.network import Network
 from fairmend.progress import Progress
 from fairmend.repair.recipe import Recipe, RepairAttempt, run_recipe
 from fairmend.repair.task import RepairTask
+from fairmend.text import percent
 
 __all__ = ["Candidate", "select_repair"]
 
@@ -187,13 +188,15 @@ def _select(candidates: list[Candidate], task: RepairTask) -> tuple[int, list[st
             if round(candidate.unfair_rate, 6) > round(chosen.unfair_rate, 6):
                 reasons[number] = "leaves more people treated unequally"
             elif candidate.changed > chosen.changed:
-                reasons[number] = f"changes more predictions: {candidate.changed:.1%}, against {chosen.changed:.1%}"
+                reasons[number] = (
+                    f"changes more predictions: {percent(candidate.changed)}, against {percent(chosen.changed)}"
+                )
             else:
                 reasons[number] = "equals the chosen recipe, which was tried first"
         elif candidate.balanced_accuracy < least_accuracy:
-            reasons[number] = f"balanced accuracy is below {least_accuracy:.1%}"
+            reasons[number] = f"balanced accuracy is below {percent(least_accuracy)}"
         elif candidate.agreement < least_agreement:
-            reasons[number] = f"agrees with less than {least_agreement:.1%} of the original predictions"
+            reasons[number] = f"agrees with less than {percent(least_agreement)} of the original predictions"
         else:
             reasons[number] = "agrees less with the original predictions"
     return winner, reasons

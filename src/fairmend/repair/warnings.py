@@ -8,15 +8,18 @@ from fairmend.arrays import FloatArray
 from fairmend.metrics import balanced_accuracy
 from fairmend.network import Network
 from fairmend.prove.proof import Proof
+from fairmend.text import percent
+
+__all__ = ["calibration_warnings", "outcome_warnings"]
 
 COLLAPSED = "the repaired network predicts class {label} for every calibration row: it has collapsed to a constant"
 FELL = (
-    "balanced accuracy on the calibration rows fell by {points:.1f} points, from {before:.1%} to {after:.1%}: "
+    "balanced accuracy on the calibration rows fell by {points:.1f} points, from {before} to {after}: "
     "the repair costs more than accuracy alone shows"
 )
 ONE_CLASS = "every calibration row has the label {label}: the calibration set cannot keep the accuracy of the network"
 EQUAL_ROWS = "all {rows} calibration rows are equal: the calibration set cannot keep the accuracy of the network"
-GAP = "step 2 stopped before it proved its optimum: the smallest change may be up to {gap:.1%} smaller than this one"
+GAP = "step 2 stopped before it proved its optimum: the smallest change may be up to {gap} smaller than this one"
 NOT_INFERENCE = (
     "{count} neighbourhoods are proven in real arithmetic only: their margin is below the rounding error of inference"
 )
@@ -46,9 +49,9 @@ def outcome_warnings(
         warnings.append(COLLAPSED.format(label=int(predictions[0])))
     old, new = balanced_accuracy(y, before.predict(X)), balanced_accuracy(y, predictions)
     if old - new > LARGEST_FALL:
-        warnings.append(FELL.format(points=100 * (old - new), before=old, after=new))
+        warnings.append(FELL.format(points=100 * (old - new), before=percent(old), after=percent(new)))
     if gap > 0:
-        warnings.append(GAP.format(gap=gap))
+        warnings.append(GAP.format(gap=percent(gap)))
     if not proof.holds.all():
         warnings.append(NOT_PROVEN.format(count=int((~proof.holds).sum()), inputs=len(proof.holds)))
     only_real = proof.holds & ~proof.covers_inference

@@ -11,6 +11,17 @@ from fairmend.evaluate.document import RecipeSummary, ScoreRange, WeightChange
 from fairmend.report.svg import drawing, element, line, path, strip, text
 from fairmend.text import number, percent
 
+__all__ = [
+    "GUARANTEES",
+    "before_after",
+    "loss_chart",
+    "range_chart",
+    "recipe_chart",
+    "score_scale",
+    "share_bar",
+    "value_ends",
+]
+
 Place = Callable[[float], float]
 
 _WIDTH, _HEIGHT = 520, 300

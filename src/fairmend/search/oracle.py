@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import FloatArray
-from fairmend.network import Network
+from fairmend.network import Network, predicted_classes
 from fairmend.search.value_space import Choices, Values, ValueSpace
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
+
+__all__ = ["Mask", "Oracle", "Partners"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -65,7 +67,7 @@ class Oracle:
 
     def predict(self, V: Values) -> Choices:
         """Return the class of each row (rows,)."""
-        return classes(self.logits(V))
+        return predicted_classes(self.logits(V))
 
     def logits(self, V: Values) -> FloatArray:
         """Return the logits (rows, outputs)."""
@@ -96,10 +98,10 @@ class Oracle:
             rows = slice(start, start + step)
             theirs = self._neighbour_logits(V[rows])
             own = theirs[np.arange(len(theirs)), self._own_numbers(V[rows])] if self._complete else self.logits(V[rows])
-            predictions[rows] = classes(own)
+            predictions[rows] = predicted_classes(own)
             mine[rows] = lead(own[:, None, :], predictions[rows])[:, 0]
             leads = lead(theirs, predictions[rows])
-            differ = classes(theirs) != predictions[rows, None]
+            differ = predicted_classes(theirs) != predictions[rows, None]
             # Neighbours with another prediction come first; among them, the one where the row's class trails most.
             distance = np.abs(leads - mine[rows, None])
             chosen = np.where(differ.any(axis=1), leads.argmin(axis=1), distance.argmax(axis=1))
@@ -140,13 +142,6 @@ class Oracle:
         X = self.space.encode(V)
         columns = [c for _, f in self._varying for c in range(self.spec.width)[self.spec.columns(f.name)]]
         return np.asarray(X[:, columns] @ self.net.affines[0].weight[:, columns].T)
-
-
-def classes(logits: FloatArray) -> Choices:
-    """Return the classes (...) of logits (..., outputs), by the rule of `Network.predict`."""
-    if logits.shape[-1] == 1:
-        return np.asarray(logits[..., 0] >= 0, dtype=np.int64)
-    return np.asarray(logits.argmax(axis=-1), dtype=np.int64)
 
 
 def lead(logits: FloatArray, predictions: Choices) -> npt.NDArray[np.float64]:

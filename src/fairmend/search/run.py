@@ -27,6 +27,8 @@ from fairmend.text import suggest
 if TYPE_CHECKING:
     import pandas as pd
 
+__all__ = ["METHODS", "search"]
+
 _logger = logging.getLogger(__name__)
 
 

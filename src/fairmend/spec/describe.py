@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from fairmend.spec.features import Feature
+from fairmend.text import listed
 
 if TYPE_CHECKING:
     from fairmend.spec.spec import Spec
@@ -61,7 +62,7 @@ def describe_similarity(spec: Spec) -> str:
     """Return a sentence that says which people are similar."""
     protected = [feature.name for feature in spec.protected]
     tolerant = [f"{f.name} (by up to {f.reach:.10g})" for f in spec.features if f.varies and not f.protected]
-    return f"Two people are similar if they differ only in {_listed(protected + tolerant)}."
+    return f"Two people are similar if they differ only in {listed(protected + tolerant, most=None)}."
 
 
 def describe_neighbourhood(spec: Spec) -> str:
@@ -78,7 +79,7 @@ def describe_neighbourhood(spec: Spec) -> str:
         exact &= feature.protected
     if continuous:
         boxes = f", for each of {count:,} combinations of the other values" if count > 1 else ""
-        return f"Neighbourhoods are infinite: {_listed(continuous)} can be any number in an interval{boxes}."
+        return f"Neighbourhoods are infinite: {listed(continuous, most=None)} can be any number in an interval{boxes}."
     if exact:
         return f"Each neighbourhood has {count:,} people."
     return f"Each neighbourhood has up to {count:,} people, fewer near the ends of a range."
@@ -103,7 +104,3 @@ def _distinguishable(value: object, other: object) -> str:
 
 def _in_full(number: float) -> str:
     return repr(float(number)).removesuffix(".0")
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from fairmend.evaluate.spec_check import SpecCheck
 
+__all__ = ["command"]
+
 FITS, DOES_NOT_FIT = 0, 2
 
 _ROWS_NAMED = 5

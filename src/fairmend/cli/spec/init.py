@@ -11,6 +11,8 @@ from fairmend.cli.options import FILE
 from fairmend.cli.spec.drafting import drafting_options, finish, refuse_overwriting, split_names
 from fairmend.errors import FairmendError
 
+__all__ = ["command"]
+
 
 @click.command("init", cls=Command)
 @click.argument("data", type=FILE)

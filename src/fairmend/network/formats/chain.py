@@ -16,6 +16,19 @@ import numpy.typing as npt
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 
+__all__ = [
+    "SUPPORTED",
+    "BatchNorm",
+    "Collapse",
+    "Linear",
+    "Nonlinear",
+    "Scale",
+    "Softmax",
+    "Step",
+    "build_network",
+    "unsupported",
+]
+
 SUPPORTED = (
     "fairmend supports chains of affine layers with relu, leaky_relu, tanh or sigmoid between them, batch "
     "normalisation and scaling next to an affine layer, dropout, and a closing sigmoid (1 output) or softmax (several)"

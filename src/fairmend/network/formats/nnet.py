@@ -26,6 +26,8 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.chain import Linear, Nonlinear, Scale, Step, build_network
 
+__all__ = ["read", "to_bytes"]
+
 _TITLE = "// Neural Network File Format by Kyle Julian, Stanford 2016"
 _NOTE = "// fairmend "
 _MOST = 2**26  # numbers in one file

@@ -23,6 +23,8 @@ from fairmend.prove.margin import proven_at_points
 from fairmend.prove.rational import is_piecewise_linear
 from fairmend.spec import Spec
 
+__all__ = ["certify_by_milp"]
+
 TOLERANCE = 1e-6
 """The least margin that counts as proven: the solver keeps its constraints to 1e-9, and layers add up."""
 

@@ -17,6 +17,8 @@ from fairmend.bounds.linear import Boxes, propagate
 from fairmend.milp import MilpBuilder
 from fairmend.network import Network
 
+__all__ = ["Intervals", "encode_network", "unit_intervals"]
+
 Intervals = list[tuple[Floats, Floats]]
 """The lowest and highest value of every unit before its activation, layer by layer, each (boxes, units)."""
 

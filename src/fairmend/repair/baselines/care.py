@@ -19,7 +19,7 @@ from torch import Tensor
 from fairmend.arrays import Ints
 from fairmend.bounds import apply_activation
 from fairmend.errors import FairmendError
-from fairmend.network import Affine, Network
+from fairmend.network import Affine, Network, predicted_classes
 from fairmend.progress import Progress
 from fairmend.repair.baselines.finetune import torch_dtype
 from fairmend.repair.baselines.neighbours import find_different_pairs
@@ -27,6 +27,8 @@ from fairmend.repair.calibrate import History
 from fairmend.repair.options import check_values
 from fairmend.repair.task import RepairTask
 from fairmend.threads import few_threads
+
+__all__ = ["care"]
 
 ITERATIONS = 100
 PARTICLES = 20
@@ -126,9 +128,8 @@ class _CareModel:
 
     def wrong(self, scores: Tensor) -> Tensor:
         """Return the share of wrong predictions on the calibration rows, ``(variants,)``."""
-        mine = scores[:, 2 * self.pairs :]
-        answers = (mine[..., 0] >= 0).long() if mine.shape[-1] == 1 else mine.argmax(-1)
-        return (answers != self.y).to(self.dtype).mean(-1)
+        predictions = torch.from_numpy(predicted_classes(scores[:, 2 * self.pairs :].numpy()))
+        return (predictions != self.y).to(self.dtype).mean(-1)
 
     def find_responsible(self) -> Neurons:
         """Return the neurons with the largest average causal effect on the unfairness."""
@@ -189,9 +190,9 @@ def _run_swarm(
     position[0] = 0
     cost, unfair, wrong = objective(position)
     own_best, own_cost = position.clone(), cost
-    leader = int(cost.argmin())
-    best, best_cost = position[leader].clone(), float(cost[leader])
-    shown = (float(unfair[leader]), float(wrong[leader]))
+    best_particle = int(cost.argmin())
+    best, best_cost = position[best_particle].clone(), float(cost[best_particle])
+    shown = (float(unfair[best_particle]), float(wrong[best_particle]))
     fair_history, wrong_history = [shown[0]], [shown[1]]
     waited = 0
     for step in range(steps):
@@ -204,11 +205,11 @@ def _run_swarm(
         cost, unfair, wrong = objective(position)
         better = cost < own_cost
         own_best, own_cost = torch.where(better[:, None], position, own_best), torch.where(better, cost, own_cost)
-        leader = int(cost.argmin())
+        best_particle = int(cost.argmin())
         waited += 1
-        if float(cost[leader]) < best_cost:
-            best, best_cost, waited = position[leader].clone(), float(cost[leader]), 0
-            shown = (float(unfair[leader]), float(wrong[leader]))
+        if float(cost[best_particle]) < best_cost:
+            best, best_cost, waited = position[best_particle].clone(), float(cost[best_particle]), 0
+            shown = (float(unfair[best_particle]), float(wrong[best_particle]))
         fair_history.append(shown[0])
         wrong_history.append(shown[1])
         if progress is not None:

@@ -17,6 +17,8 @@ from fairmend.repair.baselines.neighbours import flip_protected
 from fairmend.repair.calibrate import History
 from fairmend.repair.task import RepairTask
 
+__all__ = ["flip"]
+
 COPIES = 2
 STEPS = 200
 LEARNING_RATE = 0.001

@@ -14,6 +14,8 @@ from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 
+__all__ = ["draw_neighbours", "find_different_pairs", "flip_protected"]
+
 MOST_POINTS = 200_000
 """Neighbourhoods that hold more points than this together are sampled, not enumerated."""
 

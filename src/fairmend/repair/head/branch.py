@@ -24,6 +24,8 @@ from fairmend.progress import Progress
 from fairmend.repair.head.milp_search import NO_TIME, NOTHING_WITHIN
 from fairmend.repair.head.problem import HeadChange, HeadProblem, HeadSearchResult, SearchLimits
 
+__all__ = ["BranchSearch"]
+
 Decisions = tuple[tuple[int, int], ...]
 """A node: the regions decided on the path to it, each with its class, in order."""
 

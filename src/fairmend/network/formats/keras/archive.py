@@ -21,6 +21,8 @@ from fairmend.network.formats.keras.hdf5 import Hdf5File, read_hdf5
 from fairmend.network.formats.keras.layers import convert_layer, select_weights
 from fairmend.network.formats.keras.write import Style, sequential_config
 
+__all__ = ["read", "to_bytes"]
+
 _CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
 _KERAS_VERSION = "3.0.0"
 _ROOTS = ("layers", "_layer_checkpoint_dependencies")  # Keras 3, and TensorFlow 2.12's first .keras files

@@ -13,6 +13,8 @@ from typing import Any
 from fairmend.errors import FairmendError
 from fairmend.network.formats.chain import unsupported
 
+__all__ = ["Layer", "parse_config"]
+
 _FUNCTIONAL = ("Functional", "Model")
 _BUILT_IN = ("keras", "tf_keras", "tensorflow")
 _ONE_INPUT = (

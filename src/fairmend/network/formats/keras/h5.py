@@ -18,6 +18,8 @@ from fairmend.network.formats.keras.hdf5 import Hdf5File, read_hdf5
 from fairmend.network.formats.keras.layers import convert_layer, select_weights
 from fairmend.network.formats.keras.write import Style, layer_names, sequential_config
 
+__all__ = ["read", "to_bytes"]
+
 # The config is written as Keras 2 wrote it, which every later release reads as well.
 _KERAS_VERSION = "2.15.0"
 _ATTRIBUTES = ("model_config", "layer_names", "weight_names")

@@ -16,6 +16,8 @@ from fairmend.network import Activation
 from fairmend.network.formats.chain import BatchNorm, Linear, Nonlinear, Scale, Softmax, Step, unsupported
 from fairmend.network.formats.keras.config import Layer
 
+__all__ = ["convert_layer", "select_weights"]
+
 Weights = Sequence[npt.NDArray[Any]]
 
 _PASSED = (

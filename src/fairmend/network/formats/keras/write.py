@@ -8,6 +8,8 @@ from typing import Any
 
 from fairmend.network import Activation, Network
 
+__all__ = ["Style", "layer_names", "sequential_config"]
+
 Config = dict[str, Any]
 
 

@@ -18,6 +18,8 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.torch.state_dict import NOTE, from_tensors, to_note, to_tensors
 
+__all__ = ["read", "to_bytes", "to_numpy"]
+
 _NESTED = ("state_dict", "model_state_dict")
 _INSTEAD = "save the weights alone, torch.save(model.state_dict(), path), or export the model to ONNX"
 

@@ -14,6 +14,8 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.torch.state_dict import NOTE, from_tensors, to_note, to_tensors
 
+__all__ = ["read", "to_bytes"]
+
 _HALF = {"F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8", "F8_E5M2": "float8"}
 
 

@@ -17,6 +17,8 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.formats.chain import BatchNorm, Linear, Nonlinear, Step, build_network, unsupported
 
+__all__ = ["NOTE", "from_tensors", "tensor_key", "to_note", "to_tensors"]
+
 NOTE = "fairmend"  # the key of the note in either format's metadata
 _EPSILON = 1e-5  # torch.nn.BatchNorm1d's default; a state dict does not hold it
 _NORM_PARTS = {"running_mean", "running_var", "weight", "bias", "num_batches_tracked"}
