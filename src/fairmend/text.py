@@ -127,8 +127,8 @@ def number(value: float | None) -> str:
 
 
 def score(value: float) -> str:
-    """Return a score with its sign and three digits."""
-    return f"{value:+.3g}".replace("-", _MINUS)
+    """Return a score with its sign and three digits, zeros at the end included."""
+    return f"{value:+#.3g}".rstrip(".").replace("-", _MINUS)
 
 
 def count(value: int) -> str:

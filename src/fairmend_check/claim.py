@@ -10,10 +10,10 @@ _MAX_CATEGORIES = 12
 
 def describe_claim(certificate: Certificate) -> str:
     """Return what the data of a certificate claims."""
-    protected = _join([feature.name for feature in certificate.spec.features if feature.protected])
+    protected = [feature.name for feature in certificate.spec.features if feature.protected]
     sentences = []
     if certificate.blind is not None:
-        sentences.append(f"For every input, the output of this model does not depend on {protected}.")
+        sentences.append(f"For every input, the output of this model does not depend on {_join(protected, 'or')}.")
     if certificate.regions:
         near = [f"{f.name} by up to {f.tolerance:g}" for f in certificate.spec.features if f.tolerance > 0 and f.varies]
         count = len(certificate.regions)
@@ -21,7 +21,8 @@ def describe_claim(certificate: Certificate) -> str:
         also = f", even if you also change {_join(near)}" if near else ""
         where = "" if certificate.arithmetic == "real" else f" and in {certificate.arithmetic} inference"
         sentences += [
-            f"For {who} listed here, the prediction of this model stays the same whatever its {protected}{also}.",
+            f"For {who} listed here, the prediction of this model stays the same whatever its "
+            f"{_join(protected)}{also}.",
             f"This holds in real arithmetic{where}, for these values: {_values(certificate.spec)}.",
         ]
     return " ".join(sentences)
@@ -39,5 +40,5 @@ def _values_of(feature: Feature) -> str:
     return ", ".join(feature.categories[:_MAX_CATEGORIES]) + more
 
 
-def _join(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def _join(names: list[str], joint: str = "and") -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {joint} {names[-1]}"

@@ -46,11 +46,11 @@ def with_tolerance(document, **changes):
 def test_a_tolerance_is_part_of_the_headline():
     some = summarize(with_tolerance(repair_of("prof").document, strict=False))
     assert some.headline == (
-        "Each of the 30 repair inputs gets the same prediction whatever its age and gender, even if it also differs in "
+        "Each of the 30 repair inputs keeps its prediction whatever its age and gender, even if it also differs in "
         "credits by up to 1."
     )
     audit = summarize(with_tolerance(audit_of().document))
-    assert audit.headline.endswith("if only their age or gender, or credits by up to 1, were different.")
+    assert audit.headline.endswith("if only their age or gender were different, or their credits by up to 1.")
 
 
 def test_a_tolerance_that_is_not_proven_is_neither_good_nor_bad():
@@ -81,3 +81,12 @@ def test_a_gap_has_widened_by_half_a_point_or_more():
     assert not gap_widened(0.10, 0.104)
     assert not gap_widened(None, 0.5)
     assert not gap_widened(0.5, None)
+
+
+def test_one_row_that_is_left_is_singular_and_a_lower_bound_is_not_less_than_something():
+    document = with_tolerance(repair_of("auto").document, strict=False)
+    after = replace(document.repair.after, unfair_rows=1, unfair_rate=1 / 5000, unfair_rate_exact=False)
+    summary = summarize(replace(document, repair=replace(document.repair, after=after, data_rows=5000)))
+    assert summary.sections[2].paragraphs[0] == (
+        "Other people: of the 5,000 rows of the data, at least 1 (0.02\N{NO-BREAK SPACE}%) is still treated unequally."
+    )

@@ -44,9 +44,9 @@ def test_a_global_claim_comes_first(claim):
     content = case().content
     content["global"] = {"columns": [0, 1]}
     both = claim(content)
-    assert both.startswith("For every input, the output of this model does not depend on sex and age. For each of the")
+    assert both.startswith("For every input, the output of this model does not depend on sex or age. For each of the")
     content["regions"] = []
-    assert claim(content) == "For every input, the output of this model does not depend on sex and age."
+    assert claim(content) == "For every input, the output of this model does not depend on sex or age."
 
 
 def test_only_a_dozen_categories_are_listed(claim):

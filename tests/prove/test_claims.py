@@ -57,7 +57,7 @@ def test_the_claim_of_a_certificate_says_for_whom_in_which_values_and_in_which_a
 
 
 def test_a_claim_for_everyone_is_one_sentence_without_inputs_and_more_with_them():
-    everyone = "For every input, the output of this model does not depend on age and gender."
+    everyone = "For every input, the output of this model does not depend on age or gender."
     assert of_spec(everyone=True, proven=0, inputs=0).certificate_claim() == everyone
     assert of_spec(everyone=True).certificate_claim().startswith(f"{everyone} For each of the 30 inputs listed here, ")
 
@@ -77,12 +77,15 @@ def test_values_of_a_long_list_of_categories_are_cut():
 
 def test_all_repair_inputs_proven():
     assert STRICT.summary("prof", NONE) == (
-        "Proven: each of the 30 repair inputs gets the same prediction whatever its age and gender."
+        "Proven: each of the 30 repair inputs keeps its prediction whatever its age and gender."
     )
     assert STRICT.beyond(UnequalCount(12, 600), "2.0 %") == (
         "The proof does not cover other people: of the 600 rows of the data, 12 (2.0 %) are still treated unequally."
     )
-    assert STRICT.headline("prof", NONE) == "Each of the 30 repair inputs gets the same prediction whatever its age and gender."  # noqa: E501  # fmt: skip
+    assert (
+        STRICT.headline("prof", NONE)
+        == "Each of the 30 repair inputs keeps its prediction whatever its age and gender."
+    )
     assert STRICT.tag() == "Proven for 30 repair inputs"
     assert STRICT.partial_coverage() == ""
     assert "in exact arithmetic and in float32 inference" in STRICT.explanation()[-1]
@@ -93,10 +96,10 @@ def test_everyone_without_tolerances_leaves_nothing_open():
     everyone = replace(STRICT, everyone=True)
     assert everyone.covers_everyone
     assert everyone.summary("blind", NONE) == (
-        "Proven: for every input, the output of the network does not depend on age and gender."
+        "Proven: for every input, the output of the network does not depend on age or gender."
     )
     assert everyone.headline("blind", NONE) == (
-        "For every input, the output of this model does not depend on age and gender."
+        "For every input, the output of this model does not depend on age or gender."
     )
     assert everyone.beyond(UnequalCount(0, 600), "0 %") == ""
     assert everyone.tag() == "Proven for everyone"
@@ -108,7 +111,7 @@ def test_everyone_with_tolerances_is_two_claims():
     assert not both.covers_everyone
     assert both.complete
     assert both.tag() == "Proven for everyone; with tolerance, for 30 repair inputs"
-    second = "Each of the 30 repair inputs also keeps its prediction with differences in hours by up to 2"
+    second = "Each of the 30 repair inputs also keeps its prediction if it differs in hours by up to 2"
     assert both.headline("blind", NONE).endswith(f" {second}.")
     assert both.beyond(UnequalCount(12, 600, exact=False), "2.0 %") == (
         f"{second}. Of the 600 rows of the data, at least 12 (2.0 %) are still treated unequally."
@@ -124,30 +127,32 @@ def test_everyone_with_tolerances_is_two_claims():
 def test_what_is_not_proven_is_not_claimed():
     some = of_spec(proven=20)
     assert some.summary("flip", UnequalCount(3, 30)) == (
-        "Not proven: flip gives no guarantee. 20 of the 30 repair inputs are proven to get the same prediction "
-        "whatever their age and gender, even if they also differ in hours by up to 2; 3 are still treated unequally."
+        "Not proven: flip gives no guarantee. 20 of the 30 repair inputs are proven to keep their prediction "
+        "whatever the age and gender, even if they also differ in hours by up to 2; 3 are still treated unequally."
     )
     assert some.tag() == "Not proven"
     assert some.partial_coverage() == "20 of the 30 repair inputs"
     assert some.beyond(UnequalCount(12, 600), "2.0 %").startswith("Of the 600 rows of the data, 12 (2.0 %) are")
     assert some.headline("flip", UnequalCount(3, 30, exact=False)) == (
-        "At least 3 of the 30 repair inputs still get a different prediction with a different age or gender, or with "
-        "differences in hours by up to 2."
+        "At least 3 of the 30 repair inputs still get a different prediction with a different age or gender, or if "
+        "they differ in hours by up to 2."
     )
     assert some.headline("flip", NONE).startswith("The method flip gives no guarantee")
     nothing = of_spec(proven=0)
     assert nothing.certificate_claim() == ""
-    assert nothing.explanation() == ("Nothing is proven about how age and gender affect the predictions.",)
+    assert nothing.explanation() == ("Nothing is proven about how the predictions depend on age and gender.",)
     assert nothing.coverage() == ("No repair input.",)
 
 
 def test_one_input_is_singular():
     one = replace(STRICT, proven=1, inputs=1)
-    assert one.summary("prof", NONE) == "Proven: the repair input gets the same prediction whatever its age and gender."
-    assert one.coverage() == ("One repair input, and everyone who differs from it only in age and gender.",)
+    assert one.summary("prof", NONE) == "Proven: the repair input keeps its prediction whatever its age and gender."
+    assert one.coverage() == ("One repair input, and everyone who differs from it only in age or gender.",)
     assert "1 (0.2 %) is still treated unequally" in one.beyond(UnequalCount(1, 600), "0.2 %")
     few = replace(STRICT, proven=1)
-    assert "1 of the 30 repair inputs is proven" in few.summary("flip", UnequalCount(1, 30))
+    assert "1 of the 30 repair inputs is proven to keep its prediction whatever" in few.summary(
+        "flip", UnequalCount(1, 30)
+    )
     assert few.summary("flip", UnequalCount(1, 30)).endswith("1 is still treated unequally.")
     assert few.headline("flip", UnequalCount(1, 30)).startswith("1 of the 30 repair inputs still gets")
     assert few.explanation()[0].startswith("1 of the 30 repair inputs keeps its prediction")

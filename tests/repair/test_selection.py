@@ -1,4 +1,4 @@
-"""auto selects the proven network that keeps most of the model, and reports every recipe that it tried."""
+"""auto selects the proven network that keeps the most of the model, and reports every recipe that it tried."""
 
 import numpy as np
 import pytest

@@ -119,3 +119,10 @@ def test_the_page_shrinks_until_it_fits_whatever_a_row_costs(monkeypatch):
 def test_a_pair_needs_no_answer_after():
     pair = Pair(0, [], [], [], [0, 1], [0.0, 1.0])
     assert pair.answers_after is None
+
+
+def test_the_two_units_of_a_score_are_told_apart():
+    text = " ".join(Page(repair_of().html).text.split())
+    assert "The axis shows the score as the probability of “yes”" in text
+    assert "Scores are logits" in text
+    assert "The score is the probability" not in text

@@ -74,16 +74,17 @@ def _limits_of_repair(document: Document, repair: Repair, guarantee: Guarantee) 
     limits = []
     if not guarantee.covers_everyone:
         unequal = UnequalCount(repair.after.unfair_rows, repair.data_rows, repair.after.unfair_rate_exact)
+        share = percent(repair.after.unfair_rate, 1 if repair.after.unfair_rate >= 0.001 else 2)
         limits.append(
             f"Other people: of the {count(repair.data_rows)} rows of the data, {unequal} "
-            f"({percent(repair.after.unfair_rate)}) are still treated unequally."
+            f"({share}) {'is' if unequal.count == 1 else 'are'} still treated unequally."
         )
     grown = [
         f.feature
         for f in document.groups
         if gap_widened(f.parity_before, f.parity_after) or gap_widened(f.odds_before, f.odds_after)
     ]
-    gaps = f"gaps between groups of {listed(grown)} have grown" if grown else "the gaps are shown below"
+    gaps = f"the gaps for {listed(grown)} have grown" if grown else "the gaps are shown below"
     return (
         *limits,
         _proxies(document),
@@ -119,7 +120,7 @@ def _summarize_audit(document: Document, audit: Audit) -> Summary:
 def _audit_headline(document: Document, audit: Audit) -> tuple[str, str, str]:
     """Return the status, the tag and the headline."""
     near = listed(_amounts(document), "or")
-    different = f"{listed(document.similar.protected, 'or')}{f', or {near},' if near else ''} were different"
+    different = f"{listed(document.similar.protected, 'or')} were different{f', or their {near}' if near else ''}"
     people = "samples of the input space" if audit.sampled else "people"
     if audit.count:
         least = "" if audit.exact else "at least "

@@ -106,13 +106,14 @@ class Guarantee:
             return f"Proven: {claim[0].lower()}{claim[1:]}"
         if self.complete:
             return (
-                f"Proven: {self._each_input()} gets the same prediction whatever its {names}"
+                f"Proven: {self._each_input()} keeps its prediction whatever its {names}"
                 f"{self._even_if('it also differs in')}."
             )
+        its, differs = ("its", "it also differs in") if self.proven == 1 else ("their", "they also differ in")
         return (
             f"Not proven: {method} gives no guarantee. {self.proven:,} of the {self.inputs:,} repair inputs "
-            f"{_be(self.proven)} proven to get the same prediction whatever their {names}"
-            f"{self._even_if('they also differ in')}; {unequal} {_be(unequal.count)} still treated unequally."
+            f"{_be(self.proven)} proven to keep {its} prediction whatever the {names}"
+            f"{self._even_if(differs)}; {unequal} {_be(unequal.count)} still treated unequally."
         )
 
     def beyond(self, data: UnequalCount, share: str) -> str:
@@ -159,12 +160,12 @@ class Guarantee:
             return f"{claim} {self._kept_with_differences()}."
         if self.complete:
             each = _capitalize(self._each_input())
-            return f"{each} gets the same prediction whatever its {names}{self._even_if('it also differs in')}."
+            return f"{each} keeps its prediction whatever its {names}{self._even_if('it also differs in')}."
         if not unequal.count:
             return f"The method {method} gives no guarantee, but no repair input was found to be treated unequally."
-        get = "gets" if unequal.count == 1 else "get"
+        get, differs = ("gets", "it differs") if unequal.count == 1 else ("get", "they differ")
         still = f"{unequal} of the {inputs} still {get} a different prediction with a different"
-        return _capitalize(f"{still} {listed(self.protected, 'or')}{self._or_with_differences()}.")
+        return _capitalize(f"{still} {listed(self.protected, 'or')}{self._or(f'if {differs} in')}.")
 
     def explanation(self) -> tuple[str, ...]:
         """Return what is proven, in sentences for the report."""
@@ -187,13 +188,13 @@ class Guarantee:
                 sentences.append(f"{this} {holds} It does not cover rounding in inference.")
             else:
                 sentences.append(f"This {holds}")
-        return tuple(sentences) or (f"Nothing is proven about how {names} affect the predictions.",)
+        return tuple(sentences) or (f"Nothing is proven about how the predictions depend on {names}.",)
 
     def coverage(self) -> tuple[str, ...]:
         """Return for whom it is proven, in sentences for the report."""
         if self.covers_everyone:
             return ("Everyone: every input, not only the people in the data.",)
-        only = listed([*self.protected, *self._amounts()])
+        only = f"{listed(self.protected, 'or')}{self._or('in')}"
         some = f"The {self.inputs:,} repair inputs" if self.complete else f"{self.proven:,} repair inputs"
         covered = f"{some}, and everyone who differs from one of them only in {only}."
         if self.proven == 1:
@@ -211,7 +212,7 @@ class Guarantee:
         return "the repair input" if self.inputs == 1 else f"each of the {self.inputs:,} repair inputs"
 
     def _claim_for_everyone(self, model: str, most: int | None = MOST_NAMES) -> str:
-        return f"For every input, the output of {model} does not depend on {listed(self.protected, most=most)}."
+        return f"For every input, the output of {model} does not depend on {listed(self.protected, 'or', most)}."
 
     def _arithmetic(self, exact: str) -> str:
         inference = "" if self.arithmetic == "real" else f" and in {self.arithmetic} inference"
@@ -223,9 +224,6 @@ class Guarantee:
     def _even_if(self, condition: str, most: int | None = MOST_NAMES) -> str:
         return f", even if {condition} {listed(self._amounts(), most=most)}" if self.tolerances else ""
 
-    def _differences(self) -> str:
-        return f"differences in {listed(self._amounts())}"
-
     def _kept_with_differences(self) -> str:
         of = f"of the {self.inputs:,} repair inputs"
         if self.complete:
@@ -236,10 +234,11 @@ class Guarantee:
             kept = f"Only 1 {of} provably keeps its prediction"
         else:
             kept = f"None {of} provably keeps its prediction"
-        return f"{kept} with {self._differences()}"
+        differs = "they differ" if self.proven > 1 and not self.complete else "it differs"
+        return f"{kept} if {differs} in {listed(self._amounts())}"
 
-    def _or_with_differences(self) -> str:
-        return f", or with {self._differences()}" if self.tolerances else ""
+    def _or(self, condition: str) -> str:
+        return f", or {condition} {listed(self._amounts(), 'or')}" if self.tolerances else ""
 
 
 def _describe_values(feature: Feature) -> str:

@@ -62,7 +62,7 @@ _HEAD = tuple(field.name for field in fields(HeadOptions))
 _TRAINING = ("steps", "learning_rate", "fairness_weight", "label_weight", "bounds", "batch_size", "patience")
 
 METHODS: dict[str, Method] = {
-    "auto": Method("run several recipes and select the proven one that keeps most of the model", _HEAD),
+    "auto": Method("run several recipes and select the proven one that keeps the most of the model", _HEAD),
     "prof": Method(
         "the paper's method: calibrate the features, bound them symbolically, change the head as little as possible",
         (*_TRAINING, *_HEAD),

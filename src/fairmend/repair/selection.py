@@ -1,4 +1,4 @@
-"""The method `auto`: run several recipes, and select the proven network that keeps most of the model.
+"""The method `auto`: run several recipes, and select the proven network that keeps the most of the model.
 
 The paper's recipe is one of them. No single recipe fits all networks: a weight on the fairness loss that one network
 needs turns another into a constant. Each recipe runs once on all calibration rows. That gives the network, its proof,
@@ -180,7 +180,7 @@ def _select(candidates: list[Candidate], task: RepairTask) -> tuple[int, list[st
     for number in proven:
         candidate = candidates[number]
         if number == winner:
-            reasons[number] = "keeps most of the model among those with the strongest guarantee"
+            reasons[number] = "keeps the most of the model among those with the strongest guarantee"
         elif number not in pool:
             reasons[number] = "others are proven for everyone"
         elif number in keepers:

@@ -26,6 +26,7 @@ Place = Callable[[float], float]
 
 _WIDTH, _HEIGHT = 520, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 12, 26
+_FLOOR = _HEIGHT - _BOTTOM
 _THINNEST = 5.0  # the height of a bar whose scores are all equal, so that it is visible
 
 
@@ -79,20 +80,24 @@ def _score_axis(score: str, scale: tuple[float, float]) -> tuple[Place, list[tup
 
     A logit is drawn as a probability: all logits fit on a scale that people know.
     """
-    floor, height = _HEIGHT - _BOTTOM, _HEIGHT - _BOTTOM - _TOP
+    height = _FLOOR - _TOP
     if score == "logit":
         marks = [(_logit(share), percent(share, 0)) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
-        return lambda value: floor - height * _probability(value), marks, 0.0
+        return lambda value: _FLOOR - height * _probability(value), marks, 0.0
     low, high = scale
     marks = [(value, number(value)) for value in (low, 0.0, high) if value == 0 or abs(value) > 0.08 * (high - low)]
-    return lambda value: floor - height * (min(max(value, low), high) - low) / (high - low), marks, 0.0
+    return lambda value: _FLOOR - height * (min(max(value, low), high) - low) / (high - low), marks, 0.0
 
 
 def _bar(x: float, low: float, high: float, place: Place, decision: float) -> str:
-    """Return a bar; a very short one is extended away from the decision line, never across it."""
+    """Return a bar; a very short one is extended, but never across the decision line or out of the chart."""
     top, bottom = place(high), place(low)
     if bottom - top < _THINNEST:
         top, bottom = (bottom - _THINNEST, bottom) if low >= decision else (top, top + _THINNEST)
+        if top < _TOP and place(decision) >= _TOP + _THINNEST:
+            top, bottom = _TOP, _TOP + _THINNEST
+        elif bottom > _FLOOR and place(decision) <= _FLOOR - _THINNEST:
+            top, bottom = _FLOOR - _THINNEST, _FLOOR
     return f"M{x:.1f} {top:.1f}V{bottom:.1f}"
 
 
@@ -180,14 +185,14 @@ def recipe_chart(candidates: Sequence[RecipeSummary]) -> Markup:
     values = [c.balanced_accuracy for c in proven]
     low, high = min(values, default=0.0), max(values, default=1.0)
     low, high = max(0.0, math.floor(25 * low - 0.1) / 25), min(1.0, math.ceil(25 * high + 0.1) / 25)
-    width, left, right, row = 520, 26, 26, 104
+    width, left, right, row = 520, 26, 26, 112
     floor = 4 + row * max(1, len(levels))
 
     def place(value: float) -> float:
         return left + (width - left - right) * (value - low) / ((high - low) or 1.0)
 
     def middle(level: int) -> float:
-        return 4 + row * level + 60
+        return 4 + row * level + 68
 
     parts = []
     for i in range(5):
@@ -197,7 +202,7 @@ def recipe_chart(candidates: Sequence[RecipeSummary]) -> Markup:
         parts += [text(place(value), floor + 18, percent(value, 0), anchor="middle", class_="tick")]
     for i, name in enumerate(levels):
         parts += [line(left, middle(i), width - right, middle(i), "grid")]
-        parts += [text(left, middle(i) - 40, f"proven for {name}", class_="level")]
+        parts += [text(left, middle(i) - 48, name, class_="level")]
     crowd: list[tuple[float, float]] = []
     # The selected recipe is drawn last, on top of the others.
     for candidate in sorted(proven, key=lambda c: c.chosen):
