@@ -128,5 +128,5 @@ def test_a_name_that_is_not_text_is_refused(split, text):
 
 def test_an_offset_after_the_end_is_refused(split):
     change(split, offset=999_999, length=None)
-    with pytest.raises(FairmendError, match="'w' needs 48 bytes and names 0 of 'e.data'"):
+    with pytest.raises(FairmendError, match=r"'w' needs 48 bytes and names 0 of 'e\.data'"):
         load_network(split)
