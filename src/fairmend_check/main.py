@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         result = check_and_print(parsed.certificate, parsed.model, parsed.spec, json_output=parsed.json)
     except CannotAnswerError as error:
-        sys.stderr.write(f"Error: {error}\n")
+        sys.stderr.write(f"Error: {_printable(str(error))}\n")
         return NO_ANSWER
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; there is no verdict\n")
@@ -52,16 +52,16 @@ def check_and_print(
         content = {**result.as_dict(), "certificate": str(certificate), "model": str(model)}
         lines = [json.dumps(content, indent=2)]
     else:
-        lines = _lines(result, certificate, model)
+        lines = [_printable(line) for line in _lines(result, certificate, model)]
+        lines[0] = _coloured(lines[0], _GREEN if result.valid else _RED)
     sys.stdout.write("\n".join(lines) + "\n")
     return result
 
 
 def _lines(result: CheckResult, certificate: Path, model: Path) -> list[str]:
     if not result.valid:
-        verdict = _coloured("INVALID", _RED)
-        return [f"{verdict}: {certificate} does not hold for {model}.", *(f"  - {why}" for why in result.reasons)]
-    lines = [f"{_coloured('VALID', _GREEN)}: {certificate} holds for {model}.", f"Proven: {result.claim}"]
+        return [f"INVALID: {certificate} does not hold for {model}.", *(f"  - {why}" for why in result.reasons)]
+    lines = [f"VALID: {certificate} holds for {model}.", f"Proven: {result.claim}"]
     if result.least_margin is not None:
         inference = "above" if result.covers_inference else "not above"
         lines.append(
@@ -71,9 +71,16 @@ def _lines(result: CheckResult, certificate: Path, model: Path) -> list[str]:
     return [*lines, f"Checked in {result.seconds:.2f} s, independently of the code that wrote the certificate."]
 
 
-def _coloured(word: str, colour: str) -> str:
+def _printable(line: str) -> str:
+    """Escape control characters: a name in a certificate must not move the cursor and draw another verdict."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)
+
+
+def _coloured(line: str, colour: str) -> str:
+    """Return the line with its first word, the verdict, in colour if the terminal shows colours."""
     plain = not sys.stdout.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    return word if plain else f"{colour}{word}{_PLAIN}"
+    verdict, colon, rest = line.partition(":")
+    return line if plain else f"{colour}{verdict}{_PLAIN}{colon}{rest}"
 
 
 def _exists(path: Path) -> bool:

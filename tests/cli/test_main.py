@@ -1,5 +1,6 @@
 """`fairmend` itself: its version, its help and its list of commands."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,12 @@ def test_help(arguments):
     result = run(*arguments)
     assert result.exit_code == 0
     assert "Usage: fairmend" in result.stdout
+
+
+@pytest.mark.parametrize("command", sorted(set(main.list_commands(click.Context(main))) - {"spec"}))
+def test_help_is_written_for_people_and_names_no_class_of_the_code(command):
+    words = run(command, "--help").stdout.split()
+    assert [word for word in words if re.fullmatch(r"([A-Z][a-z]+){2,}", word)] == []
 
 
 def test_help_imports_nothing_heavy():

@@ -9,6 +9,7 @@ import pytest
 import fairmend
 import fairmend_check
 from fairmend_check.main import main
+from fairmend_check.result import CheckResult
 from support.checker_cases import case, write
 
 
@@ -97,3 +98,16 @@ def test_the_old_name_of_the_result_still_works_and_warns():
         assert fairmend_check.CheckReport is fairmend_check.CheckResult
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = fairmend_check.nonsense
+
+
+def test_a_name_in_a_certificate_cannot_draw_another_verdict(capsys, monkeypatch):
+    hostile = "age\x1b[1A\x1b[2KVALID: c.json holds for m.onnx.\nProven\u202e"
+    for valid in (False, True):
+        result = CheckResult(valid, () if valid else (hostile,), hostile, 1, True, 0.5, 0.1)
+        monkeypatch.setattr("fairmend_check.main.check_files", lambda *_, result=result: result)
+        monkeypatch.setattr("fairmend_check.main._exists", lambda _: True)
+        assert main(["c.json", "m.onnx"]) == (0 if valid else 1)
+        printed = capsys.readouterr().out
+        assert not any(sign in printed for sign in ("\x1b", "\u202e"))
+        assert r"age\x1b[1A\x1b[2KVALID: c.json holds for m.onnx.\nProven\u202e" in printed
+        assert len(printed.splitlines()) == (4 if valid else 2)

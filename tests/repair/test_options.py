@@ -171,3 +171,24 @@ def test_repair_options_of_the_classifier_are_refused_too():
     model = FairRepairClassifier(protected=[0], repair_options={"steps": 3}, random_state=0)
     with pytest.raises(ValueError, match="steps: method auto chooses its own"):
         model.fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": "prof", "steps": np.int64(1), "batch_size": np.int64(8)},
+        {"method": "flip", "steps": np.int64(1), "batch_size": np.int32(8)},
+        {"method": "prof", "steps": 1, "cover_inference": np.True_, "margin": np.float32(1e-4)},
+    ],
+)
+def test_numbers_of_numpy_are_taken_like_those_of_python(options):
+    plain = {
+        name: value if isinstance(value, str) else value.item() for name, value in options.items() if name != "steps"
+    }
+    assert repair(TOLERANT, **options).network == repair(TOLERANT, **plain, steps=1).network
+
+
+@pytest.mark.parametrize("method", [None, 3, ["auto"]])
+def test_a_method_that_is_no_name_is_refused(method):
+    with pytest.raises(FairmendError, match=r"unknown method .*; use one of auto, prof"):
+        repair(SPEC, method=method)

@@ -34,7 +34,7 @@ NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
 
 @click.command("repair", cls=Command)
 @model_argument
-@click.option("--data", type=FILE, required=True, help="DataSplit with their label, .csv or .parquet.")
+@click.option("--data", type=FILE, required=True, help="People with their label, .csv or .parquet.")
 @spec_option
 @click.option("--out", type=FILE, required=True, help="Folder for the results; other files in it are kept.")
 @click.option(

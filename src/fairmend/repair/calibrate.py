@@ -243,7 +243,7 @@ def _batches(X: Tensor, y: Tensor, size: int | None, seed: int) -> Iterator[tupl
             yield X, y
     generator = torch.Generator().manual_seed(seed)
     while True:
-        for rows in torch.split(torch.randperm(len(X), generator=generator), size):
+        for rows in torch.split(torch.randperm(len(X), generator=generator), int(size)):
             yield X[rows], y[rows]
 
 

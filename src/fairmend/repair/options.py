@@ -12,6 +12,8 @@ from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
 from fairmend.bounds.linear import METHODS as BOUNDS
 from fairmend.errors import FairmendError
 from fairmend.repair.head.solve import choose_search
@@ -110,7 +112,7 @@ def check_applicable(method: str, options: Mapping[str, Any], tolerances: bool) 
 
     ``options`` are those that the caller gave; ``tolerances`` tells whether the spec has any.
     """
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise FairmendError(f"unknown method {method!r}; use one of {', '.join(METHODS)}")
     for name in options:
         others = [other for other in methods_with(name) if other != method]
@@ -173,5 +175,5 @@ _ACCEPTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "delta_limit": (lambda value: _is_number(value) and value > 0, "a number above 0, or leave it out for no limit"),
     "time_limit": (lambda value: _is_number(value) and value >= 0, "seconds, or leave it out for no limit"),
     "gap": (lambda value: _is_number(value) and 0 <= value < math.inf, "a relative gap of 0 or more"),
-    "cover_inference": (lambda value: isinstance(value, bool), "True or False"),
+    "cover_inference": (lambda value: isinstance(value, bool | np.bool_), "True or False"),
 }

@@ -96,4 +96,4 @@ def iterate_batches(rows: int, size: int | None, seed: int) -> Iterator[Tensor |
             yield slice(None)
     generator = torch.Generator().manual_seed(seed)
     while True:
-        yield from torch.split(torch.randperm(rows, generator=generator), size)
+        yield from torch.split(torch.randperm(rows, generator=generator), int(size))

@@ -2,6 +2,7 @@
 
 import io
 import subprocess
+import sys
 
 import h5py
 import numpy as np
@@ -67,6 +68,18 @@ def test_a_process_that_waits_or_crashes_is_an_error_of_the_file(content, monkey
     monkeypatch.setattr(hdf5.subprocess, "run", lambda *_, **__: crash)
     with pytest.raises(FairmendError, match=r"m\.h5: .*its library fails on it \(signal 11\)"):
         read_hdf5(content, ["root"], "m.h5")
+
+
+def test_a_process_without_an_answer_is_an_error_of_the_file(content, monkeypatch):
+    silent = subprocess.CompletedProcess([], 0, b"", b"")
+    monkeypatch.setattr(hdf5.subprocess, "run", lambda *_, **__: silent)
+    with pytest.raises(FairmendError, match=r"m\.h5: .*its library gives no answer"):
+        read_hdf5(content, ["root"], "m.h5")
+
+
+def test_entries_of_the_module_path_that_are_no_texts_are_left_out(content, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.path", [*sys.path, tmp_path])
+    assert read_hdf5(content, ["root"], "m.h5").names() == ["root"]
 
 
 def test_modules_in_the_current_folder_are_not_imported(content, tmp_path, monkeypatch):

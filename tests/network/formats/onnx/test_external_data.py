@@ -109,3 +109,24 @@ def test_types_of_other_sizes_are_refused(split):
     split.write_bytes(model.SerializeToString())
     with pytest.raises(FairmendError, match="'w' has a type that is not read from another file"):
         load_network(split)
+
+
+def test_a_repeated_key_is_refused(split):
+    model = onnx.load(split, load_external_data=False)
+    model.graph.initializer[0].external_data.add(key="location", value="other.data")
+    split.write_bytes(model.SerializeToString())
+    with pytest.raises(FairmendError, match="'w' describes its data with a repeated key"):
+        load_network(split)
+
+
+@pytest.mark.parametrize("text", [b"e.data", b"location", b"offset"])
+def test_a_name_that_is_not_text_is_refused(split, text):
+    split.write_bytes(split.read_bytes().replace(text, b"\xff" + text[1:]))
+    with pytest.raises(FairmendError, match="'w' describes its data with bytes that are not text"):
+        load_network(split)
+
+
+def test_an_offset_after_the_end_is_refused(split):
+    change(split, offset=999_999, length=None)
+    with pytest.raises(FairmendError, match=r"'w' needs 48 bytes and names 0 of 'e\.data'"):
+        load_network(split)

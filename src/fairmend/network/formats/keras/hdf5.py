@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,7 @@ def read_hdf5(content: bytes, roots: Sequence[str], source: str, attributes: Seq
     """
     seconds = _CPU_SECONDS + len(content) // _BYTES_PER_SECOND
     request = {
-        "sys.path": sys.path,
+        "sys.path": [entry for entry in sys.path if isinstance(entry, str)],  # Python ignores others, such as a Path
         "roots": list(roots),
         "attributes": list(attributes),
         "seconds": seconds,
@@ -111,8 +112,12 @@ def _parse(result: subprocess.CompletedProcess[bytes], source: str) -> Hdf5File:
             raise FairmendError(f"{source}: {_ENDLESS}; {_AGAIN}")
         ended = f"signal {-result.returncode}" if result.returncode < 0 else (said or ["no reason given"])[-1][:200]
         raise FairmendError(f"{source}: is a damaged HDF5 file: its library fails on it ({ended}); {_AGAIN}")
-    archive = np.load(io.BytesIO(result.stdout), allow_pickle=False)
-    answer = json.loads(archive[hdf5_process.LISTING].tobytes())
+    try:
+        archive = np.load(io.BytesIO(result.stdout), allow_pickle=False)
+        answer = json.loads(archive[hdf5_process.LISTING].tobytes())
+    except (EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        # No answer, yet the exit status is 0: a parent that ignores SIGCHLD is not told how the process ended.
+        raise FairmendError(f"{source}: is a damaged HDF5 file: its library gives no answer; {_AGAIN}") from error
     if "unreadable" in answer:
         raise FairmendError(f"{source}: is not a readable HDF5 file ({answer['unreadable']}); {_AGAIN}")
     return Hdf5File(answer["entries"], archive, source)

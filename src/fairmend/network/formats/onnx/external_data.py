@@ -38,12 +38,12 @@ def load_external_data(model: Any, path: Path) -> None:
         if tensor.data_location != TensorProto.EXTERNAL:
             continue
         where = f"{path}: the tensor {tensor.name[:80]!r}"
-        entries = {entry.key: entry.value for entry in tensor.external_data}
+        entries = _entries(tensor, where)
         file = _locate(path, entries.get("location", ""), where)
         size = sizes[file.name] = file.stat().st_size
         needed = _needed(tensor, where)
         offset = _whole_number(entries.get("offset", "0"), "offset", where)
-        length = _whole_number(entries.get("length", str(size - offset)), "length", where)
+        length = _whole_number(entries.get("length", str(max(size - offset, 0))), "length", where)
         if length != needed:
             raise FairmendError(
                 f"{where} needs {needed:,} bytes and names {length:,} of {file.name!r}; export the model again"
@@ -69,6 +69,17 @@ def _tensors(model: Any) -> Iterator[Any]:
             if attribute.HasField("t"):
                 yield attribute.t
             yield from attribute.tensors
+
+
+def _entries(tensor: Any, where: str) -> dict[str, str]:
+    """Return what the tensor says about its data, by key. Of a repeated key, programs could take either value."""
+    pairs = [(entry.key, entry.value) for entry in tensor.external_data]
+    if not all(isinstance(text, str) for pair in pairs for text in pair):  # protobuf gives bytes that are no UTF-8
+        raise FairmendError(f"{where} describes its data with bytes that are not text; export the model again")
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        raise FairmendError(f"{where} describes its data with a repeated key; export the model again")
+    return entries
 
 
 def _locate(path: Path, location: str, where: str) -> Path:
