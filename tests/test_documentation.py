@@ -87,3 +87,16 @@ def test_the_size_of_the_checker_is_what_the_page_says(page):
     stated = int(re.search(r"about\s+([\d,]+)\s+lines of Python", text)[1].replace(",", ""))
     lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in ROOT.glob("src/fairmend_check/*.py"))
     assert abs(lines - stated) <= 100
+
+
+def test_every_path_in_the_map_for_contributors_exists():
+    """A short name in a row is a file below the folder, or in one of the parts, that the row or the table names."""
+    missing = []
+    for line in (ROOT / "CONTRIBUTING.md").read_text().splitlines():
+        if not line.startswith("| ") or line.startswith("| you want"):
+            continue
+        named = re.findall(r"`([\w./-]+(?:\.py|\.md|\.json|\.toml|/))`", line.partition(" | ")[2])
+        folders = [ROOT, ROOT / "src", ROOT / "src" / "fairmend"]
+        folders += [(ROOT / name).parent if "." in Path(name).name else ROOT / name for name in named]
+        missing += [name for name in named if not any((folder / name).exists() for folder in folders)]
+    assert missing == []

@@ -1,6 +1,9 @@
 """Options that several commands share."""
 
+import importlib
+
 import click
+import pytest
 from click.testing import CliRunner
 
 from fairmend.cli import options
@@ -36,3 +39,26 @@ def test_every_command_has_the_common_options():
     for path, command in commands_of(main):
         names = {option for parameter in command.params for option in parameter.opts}
         assert {"--verbose", "--log-file", "--config", "--no-config"} <= names, path
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "known"),
+    [
+        ("repair", "method", lambda: importlib.import_module("fairmend.repair.options").METHODS),
+        ("repair", "solver", lambda: importlib.import_module("fairmend.milp")._SOLVERS),
+        ("certify", "engine", lambda: importlib.import_module("fairmend.prove.certify")._ENGINES),
+        ("search", "method", lambda: importlib.import_module("fairmend.search.run").METHODS),
+    ],
+)
+def test_the_choices_of_an_option_are_those_of_the_library(command, option, known):
+    """The command line lists them itself, so that --help loads nothing heavy."""
+    declared = importlib.import_module(f"fairmend.cli.{command}").command
+    choices = next(parameter.type.choices for parameter in declared.params if parameter.name == option)
+    assert set(choices) == set(known())
+
+
+def test_doctor_looks_for_every_solver():
+    from fairmend.cli import doctor
+    from fairmend.milp import _SOLVERS
+
+    assert set(doctor._SOLVERS) == set(_SOLVERS)

@@ -6,7 +6,7 @@ import pytest
 
 import fairmend
 from fairmend.audit.neighbours import find_unequal
-from fairmend.evaluate.claims import summarize
+from fairmend.evaluate.summary import summarize
 from support.cli_case import small_network, small_spec
 from support.report_cases import audit_of, people
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
 from fairmend.spec import Spec
-from fairmend.spec.frames import is_frame
+from fairmend.spec.read_values import is_frame
 
 if TYPE_CHECKING:
     import pandas as pd

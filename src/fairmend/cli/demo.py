@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from fairmend.evaluate.compare import Measurement, RepairComparison
-    from fairmend.evaluate.example_pairs import ExamplePair
+    from fairmend.evaluate.demo_pairs import ExamplePair
     from fairmend.evaluate.split import DataSplit
     from fairmend.network import Network
 
@@ -73,7 +73,7 @@ def run_demo(
     from fairmend.cli.report_files import describe_repair, show_report, write_report
     from fairmend.datasets.demo import loan_applicants, loan_spec, train_network
     from fairmend.evaluate.compare import measure, repair_and_compare
-    from fairmend.evaluate.example_pairs import tabulate_unequal_rows
+    from fairmend.evaluate.demo_pairs import tabulate_unequal_rows
     from fairmend.evaluate.split import split_data
     from fairmend.json_files import write_json
     from fairmend.tables import write_csv
@@ -125,7 +125,7 @@ def _choose_pairs(net: Network, people: DataSplit, before: Measurement) -> list[
     """Choose pairs among the repair inputs and among the others: the proof may cover only the former."""
     import numpy as np
 
-    from fairmend.evaluate.example_pairs import choose_example_pairs
+    from fairmend.evaluate.demo_pairs import choose_example_pairs
 
     assert people.repair is not None
     covered = people.repair[before.data.rows[people.repair]]

@@ -13,7 +13,7 @@ from fairmend.evaluate.document import AUDIT, FORMAT, VERSION, Audit, Document, 
 from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import GroupMetrics, protected_values
 from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
-from fairmend.evaluate.pair_table import tabulate_pairs
+from fairmend.evaluate.report_pairs import tabulate_pairs
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.evaluate.spec_summary import class_names, describe_similarity
 from fairmend.evaluate.utility import Utility

@@ -14,7 +14,7 @@ from fairmend.evaluate.utility import Utility, utility
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
-from fairmend.spec.frames import Problem, find_problems
+from fairmend.spec.read_values import Problem, find_problems
 from fairmend.spec.sanity import spec_warnings
 
 __all__ = ["NeighbourhoodSizes", "SpecCheck", "check_spec"]

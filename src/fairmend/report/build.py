@@ -14,7 +14,7 @@ from fairmend.evaluate.provenance import describe_origin
 from fairmend.network import Network
 from fairmend.report.report import Report
 from fairmend.spec import Spec
-from fairmend.spec.frames import is_frame
+from fairmend.spec.read_values import is_frame
 
 if TYPE_CHECKING:
     from fairmend.repair.result import RepairResult

@@ -12,8 +12,8 @@ import jinja2
 from markupsafe import Markup, escape
 
 from fairmend import text
-from fairmend.evaluate.claims import gap_widened, summarize
 from fairmend.evaluate.document import Document, Pair, PairTable
+from fairmend.evaluate.summary import gap_widened, summarize
 from fairmend.report import charts
 
 __all__ = ["render"]

@@ -28,7 +28,7 @@ from fairmend.sklearn._specs import (
     transform,
 )
 from fairmend.spec import Spec
-from fairmend.spec.frames import is_frame
+from fairmend.spec.read_values import is_frame
 
 if TYPE_CHECKING:
     from fairmend.report import Report

@@ -15,7 +15,7 @@ from fairmend.sklearn._errors import InputError
 from fairmend.spec import Feature, Spec
 from fairmend.spec.draft.draft import require_columns
 from fairmend.spec.draft.from_data import draft_from_data
-from fairmend.spec.frames import is_frame
+from fairmend.spec.read_values import is_frame
 
 __all__ = [
     "ProtectedColumns",

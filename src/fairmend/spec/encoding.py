@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
 from fairmend.spec.features import Feature
-from fairmend.spec.frames import raise_for_rows
+from fairmend.spec.read_values import raise_for_rows
 
 __all__ = ["check_encoded", "decode_columns", "encode_values", "require_float_type"]
 

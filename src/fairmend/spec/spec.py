@@ -19,8 +19,8 @@ from fairmend.errors import FairmendError
 from fairmend.spec.describe import describe_difference
 from fairmend.spec.encoding import check_encoded, decode_columns, encode_values, require_float_type
 from fairmend.spec.features import Feature, Label
-from fairmend.spec.frames import is_frame, raise_for_rows, read_labels, read_values
 from fairmend.spec.neighbourhoods import Regions, build_regions, count_points, stream_points
+from fairmend.spec.read_values import is_frame, raise_for_rows, read_labels, read_values
 from fairmend.spec.toml import feature_table, from_table, name_feature, read_toml, require_known_keys, write_toml
 from fairmend.spec.validation import validate_features_together
 from fairmend.text import suggest

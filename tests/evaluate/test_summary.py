@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import fairmend
-from fairmend.evaluate.claims import gap_widened, summarize
+from fairmend.evaluate.summary import gap_widened, summarize
 from fairmend.report.page import render
 from fairmend.text import percent
 from support.cli_case import small_spec

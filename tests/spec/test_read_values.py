@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fairmend.spec import Feature, Label, Spec
-from fairmend.spec.frames import find_problems, is_frame
+from fairmend.spec.read_values import find_problems, is_frame
 from support.spec_cases import AGE, RACE, refused
 
 
