@@ -106,12 +106,12 @@ class Guarantee:
             return f"Proven: {claim[0].lower()}{claim[1:]}"
         if self.complete:
             return (
-                f"Proven: {self._each_input()} gets the same prediction whatever its {names}"
+                f"Proven: {self._each_input()} gets the same prediction{self._limit()} whatever its {names}"
                 f"{self._even_if('it also differs in')}."
             )
         return (
             f"Not proven: {method} gives no guarantee. {self.proven:,} of the {self.inputs:,} repair inputs "
-            f"{_be(self.proven)} proven to get the same prediction whatever their {names}"
+            f"{_be(self.proven)} proven to get the same prediction{self._limit()} whatever their {names}"
             f"{self._even_if('they also differ in')}; {unequal} {_be(unequal.count)} still treated unequally."
         )
 
@@ -159,7 +159,8 @@ class Guarantee:
             return f"{claim} {self._kept_with_differences()}."
         if self.complete:
             each = _capitalize(self._each_input())
-            return f"{each} gets the same prediction whatever its {names}{self._even_if('it also differs in')}."
+            even_if = self._even_if("it also differs in")
+            return f"{each} gets the same prediction{self._limit()} whatever its {names}{even_if}."
         if not unequal.count:
             return f"The method {method} gives no guarantee, but no repair input was found to be treated unequally."
         get = "gets" if unequal.count == 1 else "get"
@@ -217,6 +218,10 @@ class Guarantee:
         inference = "" if self.arithmetic == "real" else f" and in {self.arithmetic} inference"
         return f"{exact} arithmetic{inference}"
 
+    def _limit(self) -> str:
+        """Return where a proof that does not cover inference holds: rounding could still change a prediction."""
+        return " in exact arithmetic" if self.arithmetic == "real" and self.proven else ""
+
     def _amounts(self) -> list[str]:
         return [f"{name} by up to {amount:g}" for name, amount in self.tolerances.items()]
 
@@ -236,7 +241,7 @@ class Guarantee:
             kept = f"Only 1 {of} provably keeps its prediction"
         else:
             kept = f"None {of} provably keeps its prediction"
-        return f"{kept} with {self._differences()}"
+        return f"{kept}{self._limit()} with {self._differences()}"
 
     def _or_with_differences(self) -> str:
         return f", or with {self._differences()}" if self.tolerances else ""
