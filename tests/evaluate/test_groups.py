@@ -123,3 +123,10 @@ def test_labels_of_another_length_are_refused():
     rng = np.random.default_rng(0)
     with pytest.raises(FairmendError, match="99 true classes for 100 predictions"):
         group_metrics(random_network(rng, SPEC.width, [4]), SPEC, SPEC.sample_inputs(100, rng), np.zeros(99))
+
+
+@pytest.mark.parametrize("y", [[1, 2, 1, 2], [0, 2, 0, 2], ["0", "1", "0", "1"]])
+def test_labels_that_are_not_0_and_1_are_refused(y):
+    gender, predicted = np.array(["f", "f", "m", "m"], dtype=object), np.array([0, 1, 0, 1])
+    with pytest.raises(FairmendError, match="give the true classes as 0 and 1"):
+        group_metrics_of(ONE, {"gender": gender}, predicted, y)

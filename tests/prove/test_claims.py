@@ -172,3 +172,21 @@ def test_every_sentence_starts_with_a_capital_and_ends_with_a_full_stop(everyone
         assert text.endswith("."), text
         assert "  " not in text
         assert ".." not in text
+
+
+@pytest.mark.parametrize("everyone", [False, True])
+@pytest.mark.parametrize("proven", [0, 3, 30])
+def test_a_proof_in_real_arithmetic_alone_says_so_wherever_it_is_stated(everyone, proven):
+    real = Guarantee(everyone, ("age",), {"hours": 2.0}, proven, 30, "real")
+    covered = replace(real, arithmetic="float32")
+    unequal = UnequalCount(0, 30)
+    stated = real.beyond(unequal, "0 %") if everyone else real.summary("flip", unequal)
+    assert ("in exact arithmetic" in stated) == (proven > 0)
+    if everyone or proven == 30:
+        assert ("in exact arithmetic" in real.headline("flip", unequal)) == (proven > 0)
+    for sentence in (
+        covered.summary("flip", unequal),
+        covered.headline("flip", unequal),
+        covered.beyond(unequal, "0 %"),
+    ):
+        assert "exact arithmetic" not in sentence

@@ -51,7 +51,8 @@ def audit(
     samples : how many samples to draw if X is None.
     seed : random seed.
     per_row : how many random neighbours to compare if a neighbourhood is not finite or has more than ten million
-        points; smaller neighbourhoods are always compared in full.
+        points; up to 64 corners of the neighbourhood are compared as well. Smaller neighbourhoods are always compared
+        in full.
     pairs : how many of the worst pairs to return.
     progress : called with the stage, the number of inputs done and the number of all inputs.
     witnesses : called, block by block, with every unequal input and its worst neighbour.

@@ -77,6 +77,8 @@ def group_metrics_of(
     true = None if y is None else np.asarray(y)
     if true is not None and true.shape != predicted.shape:
         raise FairmendError(f"y has {len(true)} true classes for {len(predicted)} predictions; give one per row")
+    if true is not None and classes <= 2 and not np.isin(true, (0, 1)).all():
+        raise FairmendError(f"y holds {np.unique(true)[:5].tolist()}; give the true classes as 0 and 1")
     return tuple(_of_feature(f, values[f.name], predicted, true, classes) for f in spec.protected)
 
 

@@ -106,13 +106,13 @@ class Guarantee:
             return f"Proven: {claim[0].lower()}{claim[1:]}"
         if self.complete:
             return (
-                f"Proven: {self._each_input()} keeps its prediction whatever its {names}"
+                f"Proven: {self._each_input()} keeps its prediction{self._limit()} whatever its {names}"
                 f"{self._even_if('it also differs in')}."
             )
         its, differs = ("its", "it also differs in") if self.proven == 1 else ("their", "they also differ in")
         return (
             f"Not proven: {method} gives no guarantee. {self.proven:,} of the {self.inputs:,} repair inputs "
-            f"{_be(self.proven)} proven to keep {its} prediction whatever the {names}"
+            f"{_be(self.proven)} proven to keep {its} prediction{self._limit()} whatever the {names}"
             f"{self._even_if(differs)}; {unequal} {_be(unequal.count)} still treated unequally."
         )
 
@@ -160,7 +160,8 @@ class Guarantee:
             return f"{claim} {self._kept_with_differences()}."
         if self.complete:
             each = _capitalize(self._each_input())
-            return f"{each} keeps its prediction whatever its {names}{self._even_if('it also differs in')}."
+            even_if = self._even_if("it also differs in")
+            return f"{each} keeps its prediction{self._limit()} whatever its {names}{even_if}."
         if not unequal.count:
             return f"The method {method} gives no guarantee, but no repair input was found to be treated unequally."
         get, differs = ("gets", "it differs") if unequal.count == 1 else ("get", "they differ")
@@ -218,6 +219,10 @@ class Guarantee:
         inference = "" if self.arithmetic == "real" else f" and in {self.arithmetic} inference"
         return f"{exact} arithmetic{inference}"
 
+    def _limit(self) -> str:
+        """Return where a proof that does not cover inference holds: rounding could still change a prediction."""
+        return " in exact arithmetic" if self.arithmetic == "real" and self.proven else ""
+
     def _amounts(self) -> list[str]:
         return [f"{name} by up to {amount:g}" for name, amount in self.tolerances.items()]
 
@@ -235,7 +240,7 @@ class Guarantee:
         else:
             kept = f"None {of} provably keeps its prediction"
         differs = "they differ" if self.proven > 1 and not self.complete else "it differs"
-        return f"{kept} if {differs} in {listed(self._amounts())}"
+        return f"{kept}{self._limit()} if {differs} in {listed(self._amounts())}"
 
     def _or(self, condition: str) -> str:
         return f", or {condition} {listed(self._amounts(), 'or')}" if self.tolerances else ""
