@@ -10,7 +10,7 @@ _MAX_CATEGORIES = 12
 
 def describe_claim(certificate: Certificate) -> str:
     """Return what the data of a certificate claims."""
-    protected = _join([feature.name for feature in certificate.spec.features if feature.protected])
+    protected = _join([feature.name for feature in certificate.spec.features if feature.protected], "or")
     sentences = []
     if certificate.blind is not None:
         sentences.append(f"For every input, the output of this model does not depend on {protected}.")
@@ -21,7 +21,8 @@ def describe_claim(certificate: Certificate) -> str:
         also = f", even if you also change {_join(near)}" if near else ""
         where = "" if certificate.arithmetic == "real" else f" and in {certificate.arithmetic} inference"
         sentences += [
-            f"For {who} listed here, the prediction of this model stays the same whatever its {protected}{also}.",
+            f"For {who} listed in this certificate, the prediction of this model stays the same whatever its "
+            f"{protected}{also}.",
             f"This holds in real arithmetic{where}, for these values: {_values(certificate.spec)}.",
         ]
     return " ".join(sentences)
@@ -39,5 +40,5 @@ def _values_of(feature: Feature) -> str:
     return ", ".join(feature.categories[:_MAX_CATEGORIES]) + more
 
 
-def _join(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def _join(names: list[str], joint: str = "and") -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {joint} {names[-1]}"

@@ -77,7 +77,7 @@ def test_a_proof_for_the_repair_inputs_says_what_is_left(prof):
 
 def test_a_proof_for_everyone_leaves_nothing_to_say(blind):
     assert blind.guarantee.covers_everyone
-    assert blind.claim == "Proven: for every input, the output of the network does not depend on age and gender."
+    assert blind.claim == "Proven: for every input, the output of the network does not depend on age or gender."
     assert blind.beyond == ""
     assert blind.statement == blind.claim
 

@@ -180,7 +180,7 @@ def test_a_global_claim_is_valid_where_the_first_layer_is_blind(tmp_path):
     net.save(tmp_path / "blind.onnx")
     report = fairmend.check(write(tmp_path, content), tmp_path / "blind.onnx")
     assert report.valid
-    assert report.claim == "For every input, the output of this model does not depend on race and sex."
+    assert report.claim == "For every input, the output of this model does not depend on race or sex."
     assert (report.least_margin, report.covers_inference, report.regions) == (None, True, 0)
 
 

@@ -87,8 +87,8 @@ class Guarantee:
             values = "; ".join(f"{name} {values}" for name, values in self.values.items())
             covered = f", for these values: {values}" if values else ""
             claims.append(
-                f"For {who} listed here, the prediction of this model stays the same whatever its "
-                f"{_join(self.protected, most=None)}{self._even_if('you also change', most=None)}."
+                f"For {who} listed in this certificate, the prediction of this model stays the same whatever its "
+                f"{_join(self.protected, 'or', most=None)}{self._even_if('you also change', most=None)}."
             )
             claims.append(f"This holds in {self._arithmetic('real')}{covered}.")
         return " ".join(claims)
@@ -100,7 +100,7 @@ class Guarantee:
 
         ``method`` is the repair method, ``unequal`` how many repair inputs are still treated unequally.
         """
-        names = _join(self.protected)
+        names = _join(self.protected, "or")
         if self.everyone:
             claim = self._claim_for_everyone("the network")
             return f"Proven: {claim[0].lower()}{claim[1:]}"
@@ -151,7 +151,7 @@ class Guarantee:
 
         ``method`` is the repair method, ``unequal`` how many repair inputs are still treated unequally.
         """
-        names, inputs = _join(self.protected), f"{self.inputs:,} repair inputs"
+        names, inputs = _join(self.protected, "or"), f"{self.inputs:,} repair inputs"
         if self.everyone:
             claim = self._claim_for_everyone("this model")
             if self.covers_everyone:
@@ -164,11 +164,11 @@ class Guarantee:
             return f"The method {method} gives no guarantee, but no repair input was found to be treated unequally."
         get = "gets" if unequal.count == 1 else "get"
         still = f"{unequal} of the {inputs} still {get} a different prediction with a different"
-        return _capitalize(f"{still} {_join(self.protected, 'or')}{self._or_with_differences()}.")
+        return _capitalize(f"{still} {names}{self._or_with_differences()}.")
 
     def explanation(self) -> tuple[str, ...]:
         """Return what is proven, in sentences for the report."""
-        names = _join(self.protected)
+        names = _join(self.protected, "or")
         sentences = []
         if self.everyone:
             sentences.append(f"Change {names} in any way: the score stays the same, bit for bit.")
@@ -187,13 +187,13 @@ class Guarantee:
                 sentences.append(f"{this} {holds} It does not cover rounding in inference.")
             else:
                 sentences.append(f"This {holds}")
-        return tuple(sentences) or (f"Nothing is proven about how {names} affect the predictions.",)
+        return tuple(sentences) or (f"Nothing is proven about how {_join(self.protected)} affect the predictions.",)
 
     def coverage(self) -> tuple[str, ...]:
         """Return for whom it is proven, in sentences for the report."""
         if self.covers_everyone:
             return ("Everyone: every input, not only the people in the data.",)
-        only = _join([*self.protected, *self._amounts()])
+        only = _join([*self.protected, *self._amounts()], "or")
         some = f"The {self.inputs:,} repair inputs" if self.complete else f"{self.proven:,} repair inputs"
         listed = f"{some}, and everyone who differs from one of them only in {only}."
         if self.proven == 1:
@@ -211,7 +211,7 @@ class Guarantee:
         return "the repair input" if self.inputs == 1 else f"each of the {self.inputs:,} repair inputs"
 
     def _claim_for_everyone(self, model: str, most: int | None = _MOST_NAMES) -> str:
-        return f"For every input, the output of {model} does not depend on {_join(self.protected, most=most)}."
+        return f"For every input, the output of {model} does not depend on {_join(self.protected, 'or', most)}."
 
     def _arithmetic(self, exact: str) -> str:
         inference = "" if self.arithmetic == "real" else f" and in {self.arithmetic} inference"

@@ -9,6 +9,7 @@ from typing import Any
 
 from fairmend.prove.witness import Witness
 from fairmend.spec import Spec
+from fairmend.text import percent
 
 __all__ = ["CertifyResult", "Verdict", "Witness"]
 
@@ -46,9 +47,9 @@ class CertifyResult:
 
     def __repr__(self) -> str:
         """Return the number of each verdict, the engine and the time."""
-        counts = ", ".join(f"{self.counts[verdict.value]} {verdict.name}" for verdict in Verdict)
+        counts = ", ".join(f"{self.counts[verdict.value]:,} {verdict.name}" for verdict in Verdict)
         return (
-            f"CertifyResult({len(self)} inputs: {counts}; unfair rate {self.unfair_rate:.2%}, "
+            f"CertifyResult({len(self):,} inputs: {counts}; unfair rate {percent(self.unfair_rate, 2)}, "
             f"engine {self.engine}, {self.seconds:.2f} s)"
         )
 

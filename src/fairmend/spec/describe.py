@@ -61,7 +61,7 @@ def describe_similarity(spec: Spec) -> str:
     """Return a sentence that says which people are similar."""
     protected = [feature.name for feature in spec.protected]
     tolerant = [f"{f.name} (by up to {f.reach:.10g})" for f in spec.features if f.varies and not f.protected]
-    return f"Two people are similar if they differ only in {_listed(protected + tolerant)}."
+    return f"Two people are similar if they differ only in {_listed(protected + tolerant, 'or')}."
 
 
 def describe_neighbourhood(spec: Spec) -> str:
@@ -105,5 +105,5 @@ def _in_full(number: float) -> str:
     return repr(float(number)).removesuffix(".0")
 
 
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def _listed(names: list[str], joint: str = "and") -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {joint} {names[-1]}"

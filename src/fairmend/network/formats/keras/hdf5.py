@@ -110,9 +110,9 @@ def _parse(result: subprocess.CompletedProcess[bytes], source: str) -> Hdf5File:
         if result.returncode == -_OUT_OF_TIME:
             raise FairmendError(f"{source}: {_ENDLESS}; {_AGAIN}")
         ended = f"signal {-result.returncode}" if result.returncode < 0 else (said or ["no reason given"])[-1][:200]
-        raise FairmendError(f"{source}: is a damaged HDF5 file: its library fails on it ({ended}); {_AGAIN}")
+        raise FairmendError(f"{source}: a damaged HDF5 file: its library fails on it ({ended}); {_AGAIN}")
     archive = np.load(io.BytesIO(result.stdout), allow_pickle=False)
     answer = json.loads(archive[hdf5_process.LISTING].tobytes())
     if "unreadable" in answer:
-        raise FairmendError(f"{source}: is not a readable HDF5 file ({answer['unreadable']}); {_AGAIN}")
+        raise FairmendError(f"{source}: not a readable HDF5 file ({answer['unreadable']}); {_AGAIN}")
     return Hdf5File(answer["entries"], archive, source)
