@@ -52,7 +52,7 @@ def test_a_file_that_is_none_is_refused():
 
 def test_a_file_on_which_the_library_runs_forever_is_refused(tmp_path):
     (tmp_path / "m.h5").write_bytes(endless_heap(tmp_path))
-    with pytest.raises(FairmendError, match=r"m\.h5: a damaged HDF5 file: its library does not finish"):
+    with pytest.raises(FairmendError, match=r"m\.h5: this is a damaged HDF5 file: its library does not finish"):
         load_network(tmp_path / "m.h5")
 
 

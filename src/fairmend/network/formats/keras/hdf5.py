@@ -35,7 +35,7 @@ _ENVIRONMENT = {
     "MKL_NUM_THREADS": "1",
 }
 _OUT_OF_TIME = getattr(signal, "SIGXCPU", 0)
-_ENDLESS = "is a damaged HDF5 file: its library does not finish reading it"
+_ENDLESS = "this is a damaged HDF5 file: its library does not finish reading it"
 _AGAIN = "save the model with Keras again"
 
 
@@ -110,7 +110,7 @@ def _parse(result: subprocess.CompletedProcess[bytes], source: str) -> Hdf5File:
         if result.returncode == -_OUT_OF_TIME:
             raise FairmendError(f"{source}: {_ENDLESS}; {_AGAIN}")
         ended = f"signal {-result.returncode}" if result.returncode < 0 else (said or ["no reason given"])[-1][:200]
-        raise FairmendError(f"{source}: a damaged HDF5 file: its library fails on it ({ended}); {_AGAIN}")
+        raise FairmendError(f"{source}: this is a damaged HDF5 file: its library fails on it ({ended}); {_AGAIN}")
     archive = np.load(io.BytesIO(result.stdout), allow_pickle=False)
     answer = json.loads(archive[hdf5_process.LISTING].tobytes())
     if "unreadable" in answer:

@@ -73,7 +73,7 @@ def _load(path: Path) -> Any:
     except Exception as error:  # whatever a damaged file makes the unpickler raise, it is the file's fault
         text = str(error)
         if "TorchScript" in text:
-            raise FairmendError(f"{path}: a TorchScript archive, which is a program; {_INSTEAD}") from error
+            raise FairmendError(f"{path}: this is a TorchScript archive, which is a program; {_INSTEAD}") from error
         culprit = re.search(r"GLOBAL ([\w.]+)|[Uu]nsupported (?:class|operand)\W+(\S+)", text)
         if culprit:
             raise FairmendError(
