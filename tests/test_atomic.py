@@ -122,9 +122,9 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path):
     file.write_text("mine")
     (tmp_path / "out" / "x").mkdir(parents=True)
     for out, message in (
-        (file, r"file: is a file; give a folder \(--out\)"),
+        (file, r"file: this is a file; choose a folder for --out"),
         (file / "below", "is not a folder; choose another --out"),
-        (tmp_path / "out", "x: is a folder, but a file of this name has to be written"),
+        (tmp_path / "out", "x: this is a folder, but a file of this name has to be written"),
     ):
         with pytest.raises(FairmendError, match=message):
             check_folder(out, ["x"])

@@ -24,7 +24,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     """Write to a temporary file in the same folder, then rename it to `path`."""
     target = Path(os.path.realpath(path))  # a symbolic link stays a link
     if target.is_dir():
-        raise FairmendError(f"{path}: is a folder; give the name of a file")
+        raise FairmendError(f"{path}: this is a folder; give the name of a file")
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     try:
         try:
@@ -50,7 +50,7 @@ def check_folder(out: Path, names: Sequence[str], inputs: Iterable[Path] = (), o
     `inputs` are files that must not be overwritten; `option` is the option that names the folder.
     """
     if os.path.lexists(out) and not out.is_dir():
-        raise FairmendError(f"{out}: is a file; give a folder ({option})")
+        raise FairmendError(f"{out}: this is a file; choose a folder for {option}")
     parent = _nearest_folder(out)
     if not parent.is_dir():
         raise FairmendError(f"{out}: {parent} is not a folder; choose another {option}")
@@ -58,7 +58,7 @@ def check_folder(out: Path, names: Sequence[str], inputs: Iterable[Path] = (), o
         target = out / name
         if target.is_dir():
             raise FairmendError(
-                f"{target}: is a folder, but a file of this name has to be written; move the folder away"
+                f"{target}: this is a folder, but a file of this name has to be written; move the folder away"
             )
         for source in inputs:
             if target.exists() and source.exists() and target.samefile(source):

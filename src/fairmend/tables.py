@@ -104,7 +104,7 @@ def _reading(path: _StrPath) -> Iterator[Path]:
     if source.suffix.lower() not in _SUFFIXES:
         raise FairmendError(f"{path}: data is read from {' or '.join(_SUFFIXES)} files; convert it first")
     if source.is_dir():
-        raise FairmendError(f"{path}: is a folder; give the data file in it")
+        raise FairmendError(f"{path}: this is a folder; give the data file in it")
     try:
         if source.stat().st_size == 0:
             raise FairmendError(f"{path}: the file is empty; give a table with a header and rows")

@@ -49,7 +49,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Problem:
-    """One property file, and what its answers mean.
+    """One property file, and what sat and unsat mean for it.
 
     Attributes
     ----------
@@ -219,7 +219,7 @@ def _other_predictions(answer: int, outputs: int) -> tuple[list[str], bool]:
 def _lines(
     net: Network, spec: Spec, problem: Problem, lower: FloatArray, upper: FloatArray, conditions: list[str]
 ) -> Iterator[str]:
-    yield _comment(f"Does a counterfactual of row {problem.row} get another prediction than class {problem.answer}?")
+    yield _comment(f"Does a counterfactual of row {problem.row} get a prediction other than class {problem.answer}?")
     yield _comment(f"unsat: no, proven. sat: {_meaning_of_sat(problem.relaxed, problem.tie_is_sat)}.")
     yield _comment(f"{len(lower)} boxes, written by fairmend {__version__}.")
     yield ""

@@ -10,10 +10,10 @@ _MAX_CATEGORIES = 12
 
 def describe_claim(certificate: Certificate) -> str:
     """Return what the data of a certificate claims."""
-    protected = [feature.name for feature in certificate.spec.features if feature.protected]
+    protected = _join([feature.name for feature in certificate.spec.features if feature.protected], "or")
     sentences = []
     if certificate.blind is not None:
-        sentences.append(f"For every input, the output of this model does not depend on {_join(protected, 'or')}.")
+        sentences.append(f"For every input, the output of this model does not depend on {protected}.")
     if certificate.regions:
         near = [f"{f.name} by up to {f.tolerance:g}" for f in certificate.spec.features if f.tolerance > 0 and f.varies]
         count = len(certificate.regions)
@@ -21,8 +21,8 @@ def describe_claim(certificate: Certificate) -> str:
         also = f", even if you also change {_join(near)}" if near else ""
         where = "" if certificate.arithmetic == "real" else f" and in {certificate.arithmetic} inference"
         sentences += [
-            f"For {who} listed here, the prediction of this model stays the same whatever its "
-            f"{_join(protected)}{also}.",
+            f"For {who} listed in this certificate, the prediction of this model stays the same whatever its "
+            f"{protected}{also}.",
             f"This holds in real arithmetic{where}, for these values: {_values(certificate.spec)}.",
         ]
     return " ".join(sentences)

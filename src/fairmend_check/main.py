@@ -8,7 +8,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,7 +48,7 @@ def check_and_print(
     """Check a certificate, print the verdict to stdout and return it; raise CannotAnswerError if there is none."""
     for path in (certificate, model, spec):
         if path is not None and not _exists(path):
-            raise CannotAnswerError(f"{path}: there is no such file")
+            raise CannotAnswerError(f"{path}: no such file")
     result = check_files(certificate, model, spec)
     if json_output:
         content = {**result.as_dict(), "certificate": str(certificate), "model": str(model)}
@@ -61,14 +63,22 @@ def check_and_print(
 def _lines(result: CheckResult, certificate: Path, model: Path) -> list[str]:
     if not result.valid:
         return [f"INVALID: {certificate} does not hold for {model}.", *(f"  - {why}" for why in result.reasons)]
-    lines = [f"VALID: {certificate} holds for {model}.", f"Proven: {result.claim}"]
+    lines = [f"VALID: {certificate} holds for {model}.", *_wrapped(f"Proven: {result.claim}")]
     if result.least_margin is not None:
         inference = "above" if result.covers_inference else "not above"
-        lines.append(
-            f"The least margin of {result.regions:,} neighbourhoods is {result.least_margin:.3g}, "
-            f"{inference} all rounding errors of inference."
+        lines += _wrapped(
+            f"The least margin of {result.regions:,} neighbourhood{'' if result.regions == 1 else 's'} is "
+            f"{result.least_margin:.3g}, {inference} all rounding errors of inference."
         )
     return [*lines, f"Checked in {result.seconds:.2f} s, independently of the code that wrote the certificate."]
+
+
+def _wrapped(sentence: str) -> list[str]:
+    """Return the lines of a sentence: of the width of the terminal, or one line if the output is not a terminal."""
+    if not sys.stdout.isatty():
+        return [sentence]
+    width = shutil.get_terminal_size().columns
+    return textwrap.wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
 
 
 def _printable(line: str) -> str:
@@ -94,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fairmend-check",
         description="Check a fairmend certificate against a model file, without trusting either.",
-        epilog="Exit codes: 0 the certificate is VALID, 1 it is INVALID, 2 there is no answer (a file is missing).",
+        epilog="Exit codes: 0 the certificate is VALID, 1 it is INVALID, 2 there is no result (a file is missing).",
     )
     parser.add_argument("certificate", type=Path, metavar="CERTIFICATE", help="the certificate, .json")
     parser.add_argument("model", type=Path, metavar="MODEL", help=f"the model that it is about: {FORMATS}")

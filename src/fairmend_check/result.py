@@ -35,7 +35,8 @@ class CheckResult:
         if not self.valid:
             return f"CheckResult(INVALID: {'; '.join(self.reasons)})"
         margin = "" if self.least_margin is None else f", least margin {self.least_margin:.3g}"
-        return f"CheckResult(VALID: {self.claim} {self.regions} regions{margin}, {self.seconds:.2f} s)"
+        regions = f" {self.regions:,} regions{margin}," if self.regions else ""
+        return f"CheckResult(VALID: {self.claim}{regions} {self.seconds:.2f} s)"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""

@@ -118,10 +118,23 @@ def first_difference(ours: Spec, theirs: Spec) -> str | None:
         for key in fields(Feature):
             before, after = getattr(one, key.name), getattr(other, key.name)
             if before != after:
-                return f'feature "{one.name}": {key.name} is {after!r} instead of {before!r}'
+                return f'feature "{one.name}": {key.name} is {_shown(after)} instead of {_shown(before)}'
     if ours.label != theirs.label:
         return f"the label is {theirs.label} instead of {ours.label}"
     return None
+
+
+def _shown(value: Any) -> str:
+    """Return a value as in a spec file, and "none" for what is left out."""
+    if value is None or value == ():
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, tuple) and isinstance(value[0], tuple):
+        return f"{{{', '.join(f'{name} = {number}' for name, number in value)}}}"
+    return f"[{', '.join(map(_shown, value))}]" if isinstance(value, tuple) else str(value)
 
 
 def _feature(entry: Any, where: str) -> Feature:

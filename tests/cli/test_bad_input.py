@@ -68,7 +68,7 @@ def test_what_is_no_model(case, untouched, name, content):
 
 def test_a_folder_as_model(case, untouched):
     (case.folder / "m.onnx").mkdir()
-    untouched("m.onnx: is a folder", model=case.folder / "m.onnx")
+    untouched("m.onnx: this is a folder", model=case.folder / "m.onnx")
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.99])
@@ -161,7 +161,7 @@ def test_out_below_a_file_cannot_be_written(case, untouched):
 
 
 def test_out_is_a_file(case, untouched):
-    untouched("people.csv: is a file", "--out", out=case.data)
+    untouched("people.csv: this is a file", "--out", out=case.data)
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a folder in which not even root may write")
@@ -175,7 +175,7 @@ def test_out_that_would_overwrite_an_input(case, untouched):
 
 def test_out_with_a_folder_in_the_way(case, untouched):
     (case.out / "result.json").mkdir(parents=True)
-    untouched("result.json: is a folder")
+    untouched("result.json: this is a folder")
 
 
 def test_the_folder_is_checked_before_the_long_work(case, untouched, monkeypatch):

@@ -22,7 +22,7 @@ def test_a_missing_folder_is_refused_on_the_command_line(tmp_path):
 
 def test_an_out_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "out").write_text("mine")
-    with pytest.raises(FairmendError, match=r"out: is a file; give a folder \(--out\)"):
+    with pytest.raises(FairmendError, match=r"out: this is a file; choose a folder for --out"):
         run_bench("table1", tmp_path / "out")
     assert (tmp_path / "out").read_text() == "mine"
 

@@ -35,7 +35,7 @@ def test_unfair_people_are_counted_shown_in_words_and_exit_1(case):
     words = " ".join(result.stdout.split())
     assert f"UNFAIR {unequal.count}" in words
     assert f"FAIR {200 - unequal.count}" in words
-    assert f"Treated unequally, 5 of {unequal.count}:" in words
+    assert f"Treated unequally (5 of {unequal.count}):" in words
     assert f"row {np.flatnonzero(unequal.rows)[0]}: the same person, " in words
     assert "instead of" in words
 

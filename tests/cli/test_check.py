@@ -1,6 +1,7 @@
 """`fairmend check`: the verdict in words, as JSON and as exit code."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -31,8 +32,8 @@ def test_a_valid_certificate(repaired):
     assert result.exit_code == 0
     assert result.stdout.startswith("VALID")
     assert (
-        "For each of the 5 inputs listed here, the prediction of this model stays the same whatever its age and gender"
-        in result.stdout
+        "For each of the 5 inputs listed in this certificate, the prediction of this model stays the same whatever its "
+        "age or gender" in result.stdout
     )
     assert "least margin of 5 neighbourhoods is" in result.stdout
 
@@ -65,7 +66,16 @@ def test_another_model_and_another_spec(repaired):
     small_spec(protected=False).save(repaired / "other.toml")
     result = check(repaired, "--spec", repaired / "other.toml")
     assert result.exit_code == 1
-    assert 'feature "age": protected is False instead of True' in result.stdout
+    assert 'feature "age": protected is false instead of true' in result.stdout
+
+
+def test_a_spec_with_another_scale_is_described_as_in_a_spec_file(repaired):
+    text = (repaired / "spec.toml").read_text()
+    scaled = re.sub(r"scale = \{.*\}", "scale = {min = 0.0, max = 99.5}", text, count=1)
+    (repaired / "scaled.toml").write_text(scaled)
+    result = check(repaired, "--spec", repaired / "scaled.toml")
+    assert "scale is {min = 0.0, max = 99.5} instead of {" in result.stdout
+    assert "(" not in result.stdout
 
 
 @pytest.mark.parametrize("missing", ["certificate", "model", "spec"])
@@ -73,7 +83,7 @@ def test_files_that_are_not_there(repaired, missing):
     absent = repaired / "absent"
     result = check(repaired, "--spec", absent) if missing == "spec" else check(repaired, **{missing: "absent"})
     assert result.exit_code == 2
-    assert "absent: there is no such file" in result.stderr
+    assert "absent: no such file" in result.stderr
 
 
 def test_garbage_is_an_answer(repaired):

@@ -35,5 +35,5 @@ def test_an_out_that_is_a_file_is_refused(case):
     case.out.write_text("mine")
     result = export(case)
     assert result.exit_code == 2
-    assert "is a file; give a folder (--out)" in result.stderr
+    assert "this is a file; choose a folder for --out" in result.stderr
     assert case.out.read_text() == "mine"

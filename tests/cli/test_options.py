@@ -25,6 +25,13 @@ def test_no_help_has_an_unfilled_placeholder():
         assert "{formats}" not in command.get_help(click.Context(command)), path
 
 
+def test_no_help_names_a_class_of_the_code_or_an_answer():
+    for path, command in commands_of(main):
+        text = command.get_help(click.Context(command))
+        for word in ("DataSplit", "answer", "nobody", "somebody", "everybody"):
+            assert word not in text, (path, word)
+
+
 def test_options_are_added_in_the_order_given():
     @click.command()
     @options.add_options(click.option("--first"), click.option("--second"))

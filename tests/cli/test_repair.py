@@ -58,7 +58,7 @@ def test_repair_says_before_and_after_and_what_is_proven(case):
     assert "0 of 20" in shown
     assert "120 rows used neither for repair nor for calibration" in shown
     words = " ".join(shown.split())
-    assert "Proven: each of the 20 repair inputs keeps its prediction whatever its age and gender" in words
+    assert "Proven: each of the 20 repair inputs keeps its prediction whatever its age or gender" in words
     for name in FILES:
         assert name in shown
 

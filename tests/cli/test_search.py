@@ -41,7 +41,7 @@ def test_a_finding_is_exit_1_with_figures_in_json(case, method):
 def test_words(case):
     result = search(case)
     assert result.exit_code == 1, result.stderr
-    for words in ("Treated unequally, found", "Model calls", "The same person", "instead of"):
+    for words in ("Found to be treated unequally", "Model calls", "The same person", "instead of"):
         assert words in result.stdout
 
 
@@ -51,7 +51,7 @@ def test_no_finding_is_exit_0_and_no_proof(case):
     Network([Affine(weight, np.zeros(1, np.float32))], []).save(case.model)
     result = search(case)
     assert result.exit_code == 0, result.stderr
-    assert "The tester found nothing. This is no proof" in result.stdout
+    assert "The tester found no unequal treatment. This is not a proof" in result.stdout
 
 
 def test_every_idi_is_written_with_a_neighbour(case):

@@ -51,7 +51,7 @@ def test_the_page_shows_them():
     assert f"{100 * said.after.accuracy:.1f} %" in text
     assert f"{said.changed_weights:,} of {said.total_weights:,} weights" in text
     assert "fairmend check out/certificate.json out/model.onnx" in text
-    assert "Each of the 30 repair inputs keeps its prediction whatever its age and gender." in text
+    assert "Each of the 30 repair inputs keeps its prediction whatever its age or gender." in text
     assert f"none of {said.inputs} cross the line" in text
 
 

@@ -35,7 +35,7 @@ def test_a_network_of_another_width_is_explained_with_what_would_fit():
     wider = Network([Affine(np.ones((1, 4), np.float32), np.zeros(1, np.float32))], [])
     check = check_spec(small_spec(), None, wider)
     assert not check.fits
-    assert check.width_mismatch.startswith("The model reads 4 columns, but the spec describes 5 (")
+    assert check.width_mismatch.startswith("the model reads 4 columns, but the spec describes 5 (")
     assert (
         'It would fit with "age" in 0 columns instead of 1 or "gender" in 1 column instead of 2' in check.width_mismatch
     )

@@ -46,7 +46,7 @@ def with_tolerance(document, **changes):
 def test_a_tolerance_is_part_of_the_headline():
     some = summarize(with_tolerance(repair_of("prof").document, strict=False))
     assert some.headline == (
-        "Each of the 30 repair inputs keeps its prediction whatever its age and gender, even if it also differs in "
+        "Each of the 30 repair inputs keeps its prediction whatever its age or gender, even if it also differs in "
         "credits by up to 1."
     )
     audit = summarize(with_tolerance(audit_of().document))

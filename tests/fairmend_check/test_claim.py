@@ -26,9 +26,9 @@ def test_it_reads_like_the_claim_that_fairmend_writes(spec, rows, claim):
 def test_inputs_are_listed_with_their_tolerances_and_values(claim):
     content = case(spec="tolerance").content
     assert claim(content) == (
-        "For each of the 4 inputs listed here, the prediction of this model stays the same whatever its sex, even if "
-        "you also change income by up to 2.5 and credits by up to 1.9. This holds in real arithmetic and in float32 "
-        "inference, for these values: sex f, m."
+        "For each of the 4 inputs listed in this certificate, the prediction of this model stays the same whatever its "
+        "sex, even if you also change income by up to 2.5 and credits by up to 1.9. This holds in real "
+        "arithmetic and in float32 inference, for these values: sex f, m."
     )
 
 

@@ -23,10 +23,23 @@ def test_a_valid_certificate_exits_with_0(files, capsys):
     assert main(list(files)) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"VALID: {files[0]} holds for {files[1]}."
-    assert lines[1].startswith("Proven: For each of the 4 inputs listed here, the prediction of this model stays")
+    assert lines[1].startswith(
+        "Proven: For each of the 4 inputs listed in this certificate, the prediction of this model stays"
+    )
     assert lines[2].startswith("The least margin of 4 neighbourhoods is ")
     assert lines[2].endswith(", above all rounding errors of inference.")
     assert lines[3].startswith("Checked in ")
+
+
+def test_a_terminal_gets_lines_that_break_between_words(files, capsys, monkeypatch):
+    assert main(list(files)) == 0
+    claim = capsys.readouterr().out.splitlines()[1]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main(list(files)) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert max(map(len, lines[:3])) <= 60
+    assert claim in " ".join(lines)
 
 
 def test_an_invalid_certificate_exits_with_1_and_lists_the_reasons(files, tmp_path, capsys):
@@ -46,12 +59,12 @@ def test_a_missing_file_exits_with_2(files, place, capsys):
     arguments[place] = "absent"
     assert main([arguments[0], arguments[1], "--spec", arguments[2]]) == 2
     printed = capsys.readouterr()
-    assert (printed.out, printed.err) == ("", "Error: absent: there is no such file\n")
+    assert (printed.out, printed.err) == ("", "Error: absent: no such file\n")
 
 
 def test_a_name_that_no_file_can_have_exits_with_2(files, capsys):
     assert main([files[0], "x" * 5000]) == 2
-    assert "there is no such file" in capsys.readouterr().err
+    assert "no such file" in capsys.readouterr().err
 
 
 def test_json_is_one_document(files, capsys):

@@ -11,6 +11,6 @@ def test_reports_are_worth_reading(tmp_path):
     report = fairmend.check(str(certificate), str(model))
     assert isinstance(report, fairmend.CheckResult)
     assert "VALID" in repr(report)
-    assert "whatever its sex and age" in repr(report)
+    assert "whatever its sex or age" in repr(report)
     assert json.loads(json.dumps(report.as_dict()))["valid"] is True
     assert "INVALID" in repr(fairmend.check(certificate, tmp_path / "none.onnx"))

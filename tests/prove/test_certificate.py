@@ -27,7 +27,7 @@ def test_a_certificate_of_fair_inputs_covers_only_fair_inputs():
     assert covered.any()
     assert not (covered & ~fair).any()
     assert len(certificate.content["regions"]) == covered.sum()
-    assert f"each of the {covered.sum()} inputs listed here" in certificate.claim
+    assert f"each of the {covered.sum()} inputs listed in this certificate" in certificate.claim
     assert repr(certificate) == f"Certificate({certificate.claim})"
 
 

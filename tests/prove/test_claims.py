@@ -46,12 +46,12 @@ def test_a_spec_gives_names_tolerances_and_values():
 
 def test_the_claim_of_a_certificate_says_for_whom_in_which_values_and_in_which_arithmetic():
     assert of_spec().certificate_claim() == (
-        "For each of the 30 inputs listed here, the prediction of this model stays the same whatever its age and "
-        "gender, even if you also change hours by up to 2. This holds in real arithmetic and in float32 inference, for "
-        "these values: age 17 to 90; gender Female, Male."
+        "For each of the 30 inputs listed in this certificate, the prediction of this model stays the same whatever "
+        "its age or gender, even if you also change hours by up to 2. This holds in real arithmetic and in float32 "
+        "inference, for these values: age 17 to 90; gender Female, Male."
     )
     one = of_spec(proven=1, arithmetic="real").certificate_claim()
-    assert one.startswith("For the input listed here, ")
+    assert one.startswith("For the input listed in this certificate, ")
     assert "in real arithmetic, for" in one
     assert "inference" not in one
 
@@ -59,13 +59,17 @@ def test_the_claim_of_a_certificate_says_for_whom_in_which_values_and_in_which_a
 def test_a_claim_for_everyone_is_one_sentence_without_inputs_and_more_with_them():
     everyone = "For every input, the output of this model does not depend on age or gender."
     assert of_spec(everyone=True, proven=0, inputs=0).certificate_claim() == everyone
-    assert of_spec(everyone=True).certificate_claim().startswith(f"{everyone} For each of the 30 inputs listed here, ")
+    assert (
+        of_spec(everyone=True)
+        .certificate_claim()
+        .startswith(f"{everyone} For each of the 30 inputs listed in this certificate, ")
+    )
 
 
 def test_a_certificate_names_every_feature_and_other_sentences_the_first_few():
     many = replace(STRICT, protected=tuple(f"p{i}" for i in range(20)))
     assert all(name in many.certificate_claim() for name in many.protected)
-    assert "p7 and 12 others" in many.summary("prof", NONE)
+    assert "p7 or 12 others" in many.summary("prof", NONE)
 
 
 def test_values_of_a_long_list_of_categories_are_cut():
@@ -77,14 +81,13 @@ def test_values_of_a_long_list_of_categories_are_cut():
 
 def test_all_repair_inputs_proven():
     assert STRICT.summary("prof", NONE) == (
-        "Proven: each of the 30 repair inputs keeps its prediction whatever its age and gender."
+        "Proven: each of the 30 repair inputs keeps its prediction whatever its age or gender."
     )
     assert STRICT.beyond(UnequalCount(12, 600), "2.0 %") == (
         "The proof does not cover other people: of the 600 rows of the data, 12 (2.0 %) are still treated unequally."
     )
     assert (
-        STRICT.headline("prof", NONE)
-        == "Each of the 30 repair inputs keeps its prediction whatever its age and gender."
+        STRICT.headline("prof", NONE) == "Each of the 30 repair inputs keeps its prediction whatever its age or gender."
     )
     assert STRICT.tag() == "Proven for 30 repair inputs"
     assert STRICT.partial_coverage() == ""
@@ -128,7 +131,7 @@ def test_what_is_not_proven_is_not_claimed():
     some = of_spec(proven=20)
     assert some.summary("flip", UnequalCount(3, 30)) == (
         "Not proven: flip gives no guarantee. 20 of the 30 repair inputs are proven to keep their prediction "
-        "whatever the age and gender, even if they also differ in hours by up to 2; 3 are still treated unequally."
+        "whatever the age or gender, even if they also differ in hours by up to 2; 3 are still treated unequally."
     )
     assert some.tag() == "Not proven"
     assert some.partial_coverage() == "20 of the 30 repair inputs"
@@ -146,7 +149,7 @@ def test_what_is_not_proven_is_not_claimed():
 
 def test_one_input_is_singular():
     one = replace(STRICT, proven=1, inputs=1)
-    assert one.summary("prof", NONE) == "Proven: the repair input keeps its prediction whatever its age and gender."
+    assert one.summary("prof", NONE) == "Proven: the repair input keeps its prediction whatever its age or gender."
     assert one.coverage() == ("One repair input, and everyone who differs from it only in age or gender.",)
     assert "1 (0.2 %) is still treated unequally" in one.beyond(UnequalCount(1, 600), "0.2 %")
     few = replace(STRICT, proven=1)

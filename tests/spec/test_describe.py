@@ -52,15 +52,15 @@ def test_roles():
     ("features", "similar", "neighbourhood"),
     [
         ([AGE, GAIN], "differ only in age.", "Each neighbourhood has 74 people."),
-        ([AGE, RACE], "differ only in age and race.", "Each neighbourhood has 222 people."),
+        ([AGE, RACE], "differ only in age or race.", "Each neighbourhood has 222 people."),
         (
             [AGE, RACE, HOURS],
-            "differ only in age, race and hours (by up to 1).",
+            "differ only in age, race or hours (by up to 1).",
             "Each neighbourhood has up to 666 people, fewer near the ends of a range.",
         ),
         (
             [RACE, Feature("gain", "continuous", range=(0, 1), tolerance=0.25)],
-            "differ only in race and gain (by up to 0.25).",
+            "differ only in race or gain (by up to 0.25).",
             "Neighbourhoods are infinite: gain can be any number in an interval, for each of 3 combinations of the "
             "other values.",
         ),

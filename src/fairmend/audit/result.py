@@ -91,7 +91,7 @@ class ExaminedInputs:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AuditResult:
-    """How many inputs have a neighbour with another prediction than their own.
+    """How many inputs are treated unequally: they have a neighbour with a different prediction.
 
     Attributes
     ----------
@@ -124,11 +124,12 @@ class AuditResult:
     def __repr__(self) -> str:
         """Return the count, the share, the interval, and whether they are exact."""
         what = "sampled inputs" if self.sampled else "inputs"
-        how = "exact" if self.exact else "neighbours sampled: a lower bound"
+        how = "exact" if self.exact else "a lower bound from sampled neighbours"
         between = (
             f", 95 % interval {percent(self.interval[0], 2)} to {percent(self.interval[1], 2)}" if self.interval else ""
         )
-        return f"AuditResult({self.count:,} of {self.total:,} {what}, {percent(self.idi_rate, 2)}{between}, {how})"
+        count = f"{self.count:,} of {self.total:,} {what} treated unequally"
+        return f"AuditResult({count}, {percent(self.idi_rate, 2)}{between}, {how})"
 
     def describe(self) -> str:
         """Return the result as text, with the worst pairs."""
@@ -136,9 +137,8 @@ class AuditResult:
         what = "samples of the input space" if self.sampled else "inputs"
         lines = [f"{least}{self.count:,} of {self.total:,} {what} ({percent(self.idi_rate, 2)}) are treated unequally"]
         if self.interval:
-            lines[0] += (
-                f"; with 95 % confidence {percent(self.interval[0], 2)} to {percent(self.interval[1], 2)} of all are"
-            )
+            low, high = (percent(end, 2) for end in self.interval)
+            lines[0] += f"; with 95 % confidence {low} to {high} of all inputs are"
         return "\n".join([*lines, *(pair.describe() for pair in self.pairs)])
 
     def as_dict(self) -> dict[str, Any]:

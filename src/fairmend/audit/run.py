@@ -41,7 +41,7 @@ def audit(
     progress: Progress | None = None,
     witnesses: Witnesses | None = None,
 ) -> AuditResult:
-    """Count the inputs that have a neighbour with another prediction, and return the worst pairs.
+    """Count the inputs that are treated unequally, and return the worst pairs.
 
     Parameters
     ----------

@@ -69,7 +69,8 @@ def command(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, n
     """Count the people who are treated unequally.
 
     MODEL is a file: {formats}. A person is treated unequally if changing only protected features (and others within
-    their tolerance) changes the prediction. Exits with 0 if nobody is treated unequally, 1 if somebody is.
+    their tolerance) changes the prediction. Exits with 0 if no one is treated unequally, 1 if at least one
+    person is.
     """
     folder = None if no_report else report
     ctx.exit(run_audit(model, spec_file, report=folder, typed=typed_command(ctx), **options))
@@ -106,7 +107,7 @@ def run_audit(
     spec, net = load_model(model, spec_file, activation)
     inputs = [path for path in (model, spec_file, data) if path is not None]
     if report is not None:
-        check_folder(report, list(REPORT_FILES), inputs, "--report, or --no-report")
+        check_folder(report, list(REPORT_FILES), inputs, "--report, or pass --no-report")
     table = None if data is None else stream_table(data)
     labelled = LabelledRows(spec, net)
     first: list[pd.DataFrame] = []

@@ -38,7 +38,7 @@ _SHOWN = 5
 _MEANING = {
     "fair": ("green", "proven: every similar person gets the same prediction"),
     "unfair": ("red", "a similar person gets a different prediction"),
-    "unknown": ("yellow", "neither could be shown"),
+    "unknown": ("yellow", "undecided: neither proven nor refuted"),
 }
 
 
@@ -51,10 +51,10 @@ _MEANING = {
     type=click.Choice(["auto", "enumerate", "branch", "milp"]),
     default="auto",
     show_default=True,
-    help="enumerate tries every counterfactual, branch is branch and bound, milp a mixed-integer solver.",
+    help="enumerate tries every counterfactual, branch uses branch and bound, milp a mixed-integer solver.",
 )
 @click.option("--rows", type=click.IntRange(min=1), help="Certify only this many rows, drawn at random.")
-@click.option("--time-limit", type=POSITIVE, help="Seconds; undecided inputs are reported as UNKNOWN.")
+@click.option("--time-limit", type=POSITIVE, help="Seconds for all inputs; undecided inputs are reported as UNKNOWN.")
 @activation_option
 @seed_option
 @click.option("--certificate", type=FILE, help="Write a certificate for the FAIR inputs to this file.")
@@ -115,8 +115,11 @@ def run_certify(
         _show(screen, result, spec, chosen.tolist(), f"{model.name} on {data.name}")
         show_warnings(screen, warnings)
         if certificate is not None:
-            scope = f"\nCertificate for {covered:,} of the {result.counts['fair']:,} FAIR inputs: "
-            screen.print(Text.assemble(scope, (str(certificate), "bold")), soft_wrap=True)
+            fair = result.counts["fair"]
+            inputs = f"{covered:,} of the {fair:,} FAIR inputs"
+            if covered == fair:
+                inputs = "the FAIR input" if fair == 1 else f"all {fair:,} FAIR inputs"
+            screen.print(Text.assemble(f"\nCertificate for {inputs}: ", (str(certificate), "bold")), soft_wrap=True)
     counts = result.counts
     return SOME_UNFAIR if counts["unfair"] else UNDECIDED if counts["unknown"] else ALL_FAIR
 
@@ -157,7 +160,7 @@ def _show(screen: Console, result: CertifyResult, spec: Spec, rows: list[int], t
     screen.print(table)
     pairs = [(row, pair) for row, pair in zip(rows, result.witnesses, strict=True) if pair is not None]
     if pairs:
-        some = "" if len(pairs) <= _SHOWN else f", {_SHOWN} of {len(pairs):,}"
+        some = "" if len(pairs) <= _SHOWN else f" ({_SHOWN} of {len(pairs):,})"
         screen.print(f"\nTreated unequally{some}:")
         lines = Table.grid(padding=(0, 1))
         for row, pair in pairs[:_SHOWN]:

@@ -19,7 +19,9 @@ _logger = logging.getLogger(__name__)
 @click.command("check", cls=Command)
 @click.argument("certificate", type=FILE)
 @click.argument("model", type=FILE)
-@click.option("--spec", "spec_file", type=FILE, help="Spec, .toml, that must equal the certificate's own.")
+@click.option(
+    "--spec", "spec_file", type=FILE, help="Spec, .toml; the certificate is valid only if it is about this spec."
+)
 @json_option
 @common_options
 @click.pass_context

@@ -79,6 +79,7 @@ def show_json(document: Mapping[str, object]) -> None:
 def figures_table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
     """Return an empty table in the style that all commands share; the columns in `right` are aligned to the right."""
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False)
+    table.show_header = any(column.strip() for column in columns)
     table.caption_justify = "left"
     table.min_width = min(len(title), 76)  # a title wider than its table would be wrapped
     for column in columns:
@@ -194,8 +195,9 @@ def candidates_table(candidates: Sequence[Candidate]) -> Table:
             style="bold green" if candidate.chosen else "",
         )
     table.caption = (
-        "balanced, changed: on calibration rows that were held back from the recipe\n"
-        "unfair: of the repaired network, on all calibration rows and uniform samples"
+        "balanced: balanced accuracy; changed: predictions changed by the repair;\n"
+        "both on calibration rows that were held back from the recipe\n"
+        "unfair: share treated unequally, of all calibration rows and uniform samples"
     )
     table.caption_justify = "left"
     return table

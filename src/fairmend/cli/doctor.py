@@ -134,11 +134,11 @@ def _check_solver(name: str) -> str:
         if name not in available_solvers():
             return "not installed"
         if not _solves(name, 2):
-            return "gives a wrong answer to a small problem"
+            return "solves a small problem incorrectly"
         try:
-            return "works" if name != "gurobi" or _solves(name, _LICENCE_FREE + 100) else "gives a wrong answer"
+            return "works" if name != "gurobi" or _solves(name, _LICENCE_FREE + 100) else "solves a problem incorrectly"
         except FairmendError:
-            return f"works up to {_LICENCE_FREE:,} variables, without a licence"
+            return f"works without a licence, up to {_LICENCE_FREE:,} variables"
     except Exception as error:  # a solver that cannot start can raise anything
         return f"does not work: {error}"
 
@@ -180,11 +180,15 @@ def _show(document: dict[str, Any], packages: list[PackageStatus]) -> None:
     solvers = [f"{name} {status}" for name, status in document["solvers"].items()]
     click.echo(f"Solvers: {'; '.join(solvers)}")
     threads = document["threads"]
-    used = "not loaded" if threads["torch"] is None else f"uses {threads['torch']} threads"
-    click.echo(f"CPUs: {threads['cpus']}; PyTorch: {used}")
+    used = "is not loaded" if threads["torch"] is None else f"uses {_counted(threads['torch'], 'thread')}"
+    click.echo(f"CPUs: {threads['cpus']} (PyTorch {used})")
     click.echo(f"GPU: {document['gpu'] or 'none'} (fairmend computes on the CPU)")
     click.echo(f"Browser for screenshots of a report: {document['browser'] or 'none (optional)'}")
     click.echo(f"fairmend.toml: {document['config'] or 'none in this folder or a parent folder'}")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _show_conclusion(broken: list[PackageStatus], problems: list[str]) -> None:

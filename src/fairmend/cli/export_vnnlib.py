@@ -26,7 +26,7 @@ __all__ = ["command"]
 @click.command("export-vnnlib", cls=Command)
 @model_argument
 @spec_option
-@click.option("--data", type=FILE, required=True, help="People, .csv or .parquet.")
+@click.option("--data", type=FILE, required=True, help="People to export, .csv or .parquet.")
 @click.option("--out", type=FILE, required=True, help="Folder for the files; other files in it are kept.")
 @click.option("--rows", type=click.IntRange(min=1), help="Export only this many rows, drawn at random.")
 @click.option(
@@ -51,8 +51,8 @@ __all__ = ["command"]
 def command(model: Path, data: Path, spec_file: Path, out: Path, **options: Any) -> None:
     """Export fairness properties for other verifiers.
 
-    MODEL is a file: {formats}. The folder gets one property for each person in the data, in the VNN-LIB format of
-    VNN-COMP: it is satisfiable if a similar person gets a different prediction. Writes model.onnx, the .vnnlib files,
+    MODEL is a file: {formats}. The folder gets one property for each person in the data, in the VNN-LIB format:
+    it is satisfiable if a similar person gets a different prediction. Writes model.onnx, the .vnnlib files,
     instances.csv, and manifest.json, which explains what sat and unsat mean.
     """
     run_export(model, data, spec_file, out, **options)
@@ -71,7 +71,7 @@ def run_export(
     activation: str = "relu",
     json_output: bool = False,
 ) -> None:
-    """Write the properties and print what their answers mean."""
+    """Write the properties and print what sat and unsat mean."""
     from fairmend.atomic import check_folder, staged_folder
     from fairmend.cli.console import show_json
     from fairmend.cli.inputs import load_model, load_people
@@ -89,13 +89,13 @@ def run_export(
         return
     click.echo(f"{len(problems):,} properties in {out}: {INSTANCES} lists them, {MANIFEST} describes each.")
     click.echo("unsat: every similar person gets the same prediction, proven.")
-    click.echo("sat:   a similar person gets a different prediction, or the point is an exact tie, which VNN-LIB")
-    click.echo("       cannot exclude.")
+    click.echo("sat:   a similar person gets a different prediction, or the point is an exact")
+    click.echo("       tie, which VNN-LIB cannot exclude.")
     relaxed = [problem for problem in problems if problem.relaxed]
     if relaxed:
         names_of = ", ".join(sorted({name for problem in relaxed for name in problem.relaxed}))
         click.secho(
-            f"{len(relaxed):,} properties are relaxed ({names_of}): for these, sat need not be a person. "
+            f"{len(relaxed):,} properties are relaxed ({names_of}): for these, a sat point need not be a person. "
             "A larger --most-boxes relaxes fewer.",
             fg="yellow",
         )

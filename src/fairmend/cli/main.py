@@ -41,6 +41,6 @@ def main() -> None:
     You can set defaults for options in fairmend.toml, in this folder or a parent folder: one table for each command,
     such as [repair] with method = "prof", and [defaults] for options that several commands share.
 
-    The exit code is 0 if the answer is good, 1 if it is bad, 2 if there is no answer (for example because an input is
-    invalid), and 130 after Ctrl-C.
+    The exit code is 0 if the result is good, 1 if it is bad (such as unequal treatment or an invalid certificate), 2 if
+    there is no result (such as after invalid input), and 130 after Ctrl-C.
     """

@@ -59,32 +59,29 @@ NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
     type=click.IntRange(min=1),
     default=500,
     show_default=True,
-    help="Number of other rows that keep the accuracy.",
+    help="Number of other rows for the calibration set, which keeps the accuracy.",
 )
 @seed_option
 @click.option(
-    "--steps", type=click.IntRange(min=0), help="Training steps. The default depends on the method; 200 for prof."
+    "--steps", type=click.IntRange(min=0), help="Training steps. The default depends on the method: 200 for prof."
 )
 @click.option(
-    "--learning-rate", type=POSITIVE, help="Learning rate. The default depends on the method; 0.001 for prof."
+    "--learning-rate", type=POSITIVE, help="Learning rate. The default depends on the method: 0.001 for prof."
 )
 @click.option(
     "--bounds",
     type=click.Choice(["linear", "interval"]),
-    show_default="linear",
-    help="Kind of bounds that the calibration tightens.",
+    help="Bounds that calibration tightens. By default linear.",
 )
 @click.option(
     "--margin",
     type=POSITIVE,
-    show_default="1e-06",
-    help="Least distance of each repair input from the decision threshold.",
+    help="Smallest margin of each repair input: how far its score stays from the decision threshold. By default 1e-06.",
 )
 @click.option(
     "--solver",
     type=click.Choice(["highs", "scip", "gurobi"]),
-    show_default="highs",
-    help="Mixed-integer solver.",
+    help="Mixed-integer solver. By default highs.",
 )
 @click.option(
     "--time-limit",
@@ -94,8 +91,7 @@ NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
 @click.option(
     "--gap",
     type=click.FloatRange(0, 1),
-    show_default="0.0",
-    help="Relative gap at which the solver may stop.",
+    help="Relative gap at which the solver may stop. By default 0.",
 )
 @activation_option
 @json_option
@@ -121,8 +117,8 @@ def command(
 
     MODEL is a file: {formats}. The repair changes the network as little as possible so that each repair input provably
     gets the same prediction for all values of the protected features and for all changes within a tolerance. With
-    blind, and with auto where it can be proven, the protected features change no prediction at all. Exits with 1 if
-    repair inputs are still treated unequally, which only happens with a baseline (flip, grft, care).
+    blind, and with auto where it can be proven, the protected features change no prediction at all. Exits with 0 if
+    all repair inputs are treated equally, 1 if some are not, which happens only with a baseline (flip, grft, care).
 
     Writes into the folder: the network (model, with the suffix of MODEL), certificate.json (for fairmend check),
     spec.toml, repair_inputs.csv, result.json (all figures), report.html and report.json.

@@ -44,7 +44,8 @@ _SHOWN = 5
     type=click.Choice(["adf", "eidig", "neuronfair", "grft"]),
     default="adf",
     show_default=True,
-    help="adf follows gradients of the loss, eidig of the output, neuronfair of biased neurons; grft is genetic.",
+    help="adf follows gradients of the loss, eidig of the output, neuronfair of biased neurons; grft uses a genetic "
+    "algorithm.",
 )
 @click.option(
     "--seeds", type=click.IntRange(min=1), default=1000, show_default=True, help="Number of people to start from."
@@ -57,7 +58,9 @@ _SHOWN = 5
     help="Steps of the local phase around each result of the global phase.",
 )
 @seed_option
-@click.option("--out", type=FILE, help="CSV file for everyone who is found, each with a counterfactual.")
+@click.option(
+    "--out", type=FILE, help="CSV file for everyone found to be treated unequally, each with a counterfactual."
+)
 @activation_option
 @json_option
 @common_options
@@ -110,7 +113,9 @@ def run_search(
         screen = console()
         _show(screen, f"{model.name}, searched from {data.name}", result, spec, net.outputs, pairs)
         if out is not None:
-            screen.print(Text.assemble("\nEveryone found: ", (str(out), "bold")), soft_wrap=True)
+            screen.print(
+                Text.assemble("\nEveryone found to be treated unequally: ", (str(out), "bold")), soft_wrap=True
+            )
     return SOME_FOUND if result.count else NONE_FOUND
 
 
@@ -131,13 +136,17 @@ def _show(screen: Console, title: str, result: SearchResult, spec: Spec, outputs
 
     table = figures_table(title, "", " ", right=(" ",))
     table.add_row("Tester", result.method)
-    table.add_row("Treated unequally, found", Text(f"{result.count:,}", "bold red" if result.count else "bold green"))
+    table.add_row(
+        "Found to be treated unequally", Text(f"{result.count:,}", "bold red" if result.count else "bold green")
+    )
     table.add_row("Seeds with a result", f"{result.starts:,} of {result.seeds:,}")
     table.add_row("Model calls", f"{result.calls:,}")
     table.add_row("Seconds", f"{result.seconds:.2f}")
     screen.print(table)
     if not result.count:
-        screen.print(Text("The tester found nothing. This is no proof; fairmend certify can prove.", style="yellow"))
+        screen.print(
+            Text("The tester found no unequal treatment. This is not a proof: run fairmend certify.", style="yellow")
+        )
         return
-    screen.print("\nSome of them:")
+    screen.print("\nExamples:")
     show_pairs(screen, spec, outputs, pairs, "result")

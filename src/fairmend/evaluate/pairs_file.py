@@ -34,7 +34,7 @@ class PairsFile:
         if path.suffix.lower() != ".csv":
             raise FairmendError(f"{path}: pairs are written as CSV; choose a name for --out that ends in .csv")
         if path.is_dir():
-            raise FairmendError(f"{path}: is a folder; give --out the name of a file")
+            raise FairmendError(f"{path}: this is a folder; give --out the name of a file")
         if path.exists() and any(source.exists() and path.samefile(source) for source in inputs):
             raise FairmendError(f"{path}: would overwrite an input file; choose another --out")
 

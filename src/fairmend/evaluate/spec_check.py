@@ -117,7 +117,7 @@ def _explain_mismatch(spec: Spec, inputs: int) -> str:
     ]
     hint = f" It would fit with {' or '.join(options)}." if options else ""
     return (
-        f"The model reads {inputs} columns, but the spec describes {spec.width} ({', '.join(spec.column_names)}). List "
+        f"the model reads {inputs} columns, but the spec describes {spec.width} ({', '.join(spec.column_names)}). List "
         f"exactly the columns that the model reads, each encoded as in training.{hint}"
     )
 

@@ -74,7 +74,7 @@ def split_data(
         repair, rest = order[:repair_rows], order[repair_rows:]
         if len(repair) < repair_rows:
             warnings.append(
-                f"{source} has only {len(repair)} rows, fewer than the {repair_rows} repair inputs you asked for"
+                f"{source} has only {len(repair):,} rows, fewer than the {repair_rows:,} repair inputs you asked for"
             )
         repair_frame, X_repair = frame.iloc[repair], X[repair]
     else:

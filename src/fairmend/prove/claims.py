@@ -87,8 +87,8 @@ class Guarantee:
             values = "; ".join(f"{name} {values}" for name, values in self.values.items())
             covered = f", for these values: {values}" if values else ""
             claims.append(
-                f"For {who} listed here, the prediction of this model stays the same whatever its "
-                f"{listed(self.protected, most=None)}{self._even_if('you also change', most=None)}."
+                f"For {who} listed in this certificate, the prediction of this model stays the same whatever its "
+                f"{listed(self.protected, 'or', most=None)}{self._even_if('you also change', most=None)}."
             )
             claims.append(f"This holds in {self._arithmetic('real')}{covered}.")
         return " ".join(claims)
@@ -100,7 +100,7 @@ class Guarantee:
 
         ``method`` is the repair method, ``unequal`` how many repair inputs are still treated unequally.
         """
-        names = listed(self.protected)
+        names = listed(self.protected, "or")
         if self.everyone:
             claim = self._claim_for_everyone("the network")
             return f"Proven: {claim[0].lower()}{claim[1:]}"
@@ -152,7 +152,7 @@ class Guarantee:
 
         ``method`` is the repair method, ``unequal`` how many repair inputs are still treated unequally.
         """
-        names, inputs = listed(self.protected), f"{self.inputs:,} repair inputs"
+        names, inputs = listed(self.protected, "or"), f"{self.inputs:,} repair inputs"
         if self.everyone:
             claim = self._claim_for_everyone("this model")
             if self.covers_everyone:
@@ -170,7 +170,7 @@ class Guarantee:
 
     def explanation(self) -> tuple[str, ...]:
         """Return what is proven, in sentences for the report."""
-        names = listed(self.protected)
+        names = listed(self.protected, "or")
         sentences = []
         if self.everyone:
             sentences.append(f"Change {names} in any way: the score stays the same, bit for bit.")

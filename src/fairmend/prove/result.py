@@ -47,9 +47,9 @@ class CertifyResult:
 
     def __repr__(self) -> str:
         """Return the number of each verdict, the engine and the time."""
-        counts = ", ".join(f"{self.counts[verdict.value]} {verdict.name}" for verdict in Verdict)
+        counts = ", ".join(f"{self.counts[verdict.value]:,} {verdict.name}" for verdict in Verdict)
         return (
-            f"CertifyResult({len(self)} inputs: {counts}; unfair rate {percent(self.unfair_rate, 2)}, "
+            f"CertifyResult({len(self):,} inputs: {counts}; unfair rate {percent(self.unfair_rate, 2)}, "
             f"engine {self.engine}, {self.seconds:.2f} s)"
         )
 

@@ -63,8 +63,9 @@ class RepairResult:
         inference = f"in {self.network.dtype} inference" if covered else "in real arithmetic"
         some = f"{self.regions}" if self.proven == self.regions else f"{self.proven} of {self.regions}"
         blind = "blind to the protected features for every input, " if self.blind else ""
+        warnings = f"{len(self.warnings)} warning{'' if len(self.warnings) == 1 else 's'}"
         return (
             f"RepairResult({self.method}: {blind}{some} neighbourhoods proven {inference}, head changed by "
             f"{self.objective:.4g} (l1), {self.changed_weights} of {self.total_weights} weights changed, "
-            f"{self.seconds['total']:.2f} s, {len(self.warnings)} warnings)"
+            f"{self.seconds['total']:.2f} s, {warnings})"
         )

@@ -65,7 +65,7 @@ def repair(
 
     Parameters
     ----------
-    net, spec : the network, and the spec that defines who is similar. The network is not modified.
+    net, spec : the network, and the spec that defines which people are similar. The network is not modified.
     X_repair : the repair inputs, encoded or as a DataFrame.
     X_cal, y_cal : the calibration set, which keeps the accuracy of the network; `y_cal` holds class numbers.
     method : "auto", "prof", "prof-concrete", "blind", "flip", "grft" or "care"; see `fairmend.repair.options.METHODS`.
@@ -76,7 +76,7 @@ def repair(
         baseline, how its result is checked. The default is "linear"; "prof-concrete" always uses "box".
     steps : training steps, 200 by default; for "care", iterations of the swarm, 100 by default. "auto" chooses its
         own training: it refuses this and the next seven options.
-    learning_rate : of training, 0.001 by default. Not for "care".
+    learning_rate : the learning rate of training, 0.001 by default. Not for "care".
     fairness_weight : weight of the fairness loss, 1 by default; for "care", its share of the objective from 0 to 1,
         0.5 by default. Not for "flip", nor for "blind" with a spec without tolerances.
     label_weight : the share of the task loss that comes from labels. The rest comes from the original network's
@@ -86,7 +86,7 @@ def repair(
     bounds : the bounds that calibration tightens, "linear" (the default) or "interval". Not for baselines, nor for
         "blind" with a spec without tolerances.
     batch_size : calibration rows in a training step; all of them by default. Not for "care".
-    patience : stop training after so many steps without a lower loss and keep the best; never by default. Not for
+    patience : stop training after this many steps without a lower loss and keep the best; never by default. Not for
         baselines.
     margin, delta_limit, solver, search, gap : step 2, see `repair_head`. The margin grows where the proof needs it.
         Not for baselines, nor for "blind" with a spec without tolerances: these have no step 2. The same holds for

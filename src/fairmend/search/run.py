@@ -51,7 +51,7 @@ def search(
 
     Parameters
     ----------
-    net, spec : the network, and the spec that defines who is similar.
+    net, spec : the network, and the spec that defines which people are similar.
     X : inputs to start from, encoded or as a DataFrame.
     method : "adf", "eidig", "neuronfair" or "grft".
     seed : the random seed.

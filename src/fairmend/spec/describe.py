@@ -62,7 +62,7 @@ def describe_similarity(spec: Spec) -> str:
     """Return a sentence that says which people are similar."""
     protected = [feature.name for feature in spec.protected]
     tolerant = [f"{f.name} (by up to {f.reach:.10g})" for f in spec.features if f.varies and not f.protected]
-    return f"Two people are similar if they differ only in {listed(protected + tolerant, most=None)}."
+    return f"Two people are similar if they differ only in {listed(protected + tolerant, 'or', most=None)}."
 
 
 def describe_neighbourhood(spec: Spec) -> str:

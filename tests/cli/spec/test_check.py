@@ -19,10 +19,10 @@ def test_check_explains_a_spec_in_sentences(tmp_path):
     case = Case(tmp_path)
     result = run("spec", "check", case.spec, "--data", case.data, "--model", case.model)
     assert result.exit_code == 0
-    assert "Two people are similar if they differ only in age and gender." in result.output
+    assert "Two people are similar if they differ only in age or gender." in result.output
     assert "Each neighbourhood has 116 people." in result.output
     assert "All 200 rows of people.csv fit the spec." in result.output
-    assert "model.onnx: The model reads 5 columns, as the spec describes." in result.output
+    assert "model.onnx reads 5 columns, as the spec describes." in result.output
 
 
 def edited(case, name, **changes):
@@ -46,7 +46,7 @@ def test_neighbourhoods_that_differ_are_counted_over_the_data(tmp_path):
     document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--json").output)
     assert document["neighbourhood"]["finite"] is False
     assert document["neighbourhood"]["words"].startswith("Neighbourhoods are infinite: income can be any number")
-    assert document["similar"].endswith("differ only in age, gender, income (by up to 0.5) and credits (by up to 1).")
+    assert document["similar"].endswith("differ only in age, gender, income (by up to 0.5) or credits (by up to 1).")
 
 
 def test_data_that_does_not_fit_is_listed_with_rows(tmp_path):

@@ -114,10 +114,11 @@ def _show(screen: Console, check: SpecCheck, spec_file: Path, data: Path | None,
         _show_problems(screen, check, data.name)
     if model is not None:
         mismatch = check.width_mismatch
-        message = mismatch or f"The model reads {check.inputs} columns, as the spec describes."
-        screen.print(Text(f"{model.name}: {message}", style="bold red" if mismatch else "green"), soft_wrap=True)
+        message = f": {mismatch}" if mismatch else f" reads {check.inputs} columns, as the spec describes."
+        screen.print(Text(f"{model.name}{message}", style="bold red" if mismatch else "green"), soft_wrap=True)
     if check.utility is not None:
-        figures = f"accuracy {percent(check.utility.accuracy)}, balanced {percent(check.utility.balanced_accuracy)}"
+        figures = f"accuracy {percent(check.utility.accuracy)}"
+        figures += f", balanced accuracy {percent(check.utility.balanced_accuracy)}"
         figures += "" if check.utility.auc is None else f", AUC {check.utility.auc:.3f}"
         screen.print(Text(f"With this spec the model has {figures}. Does this match what you know about the model?"))
     show_warnings(screen, check.warnings)

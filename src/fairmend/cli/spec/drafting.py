@@ -43,7 +43,7 @@ def refuse_overwriting(out: Path, force: bool, inputs: list[Path | None]) -> Non
     """Refuse to write over an input file, or over an existing file without --force."""
     for path in inputs:
         if path is not None and out.resolve() == path.resolve():
-            raise FairmendError(f"{out}: is one of the inputs; choose another --out")
+            raise FairmendError(f"{out}: this is one of the inputs; choose another --out")
     if out.exists() and not force:
         raise FairmendError(f"{out}: already exists; choose another --out, or replace it with --force")
 

@@ -42,7 +42,7 @@ def read(path: Path, activation: Activation) -> Network:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise FairmendError(f"{path}: is not a .nnet file, which is text ({error})") from error
+        raise FairmendError(f"{path}: not a .nnet file, which is text ({error})") from error
     if not text.endswith(("\n", ",")):  # a last number that lost its end would still be one
         raise FairmendError(f"{path}: ends in the middle of a line; if nothing is missing, add a line feed")
     lines = [line.strip() for line in text.splitlines()]

@@ -82,7 +82,7 @@ def _describe_folder(folder: Path) -> str:
         models = sorted(file.name for file in folder.iterdir() if file.suffix.lower() in MODULES)
     except OSError:
         models = []
-    return f"is a folder; give the model file in it{f', for example {models[0]}' if models else ''}"
+    return f"this is a folder; give the model file in it{f', for example {models[0]}' if models else ''}"
 
 
 def _mlflow_way_out(description: Path) -> str:

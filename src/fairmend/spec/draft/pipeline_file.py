@@ -25,9 +25,11 @@ def read_pipeline(path: Path, trust_pickle: bool = False) -> tuple[Any, list[str
     """Return the object in a .skops file or a trusted pickle, and warnings about library versions."""
     suffix = path.suffix.lower()
     if suffix not in (".skops", *_PICKLES):
-        raise FairmendError(f"{path}: not a pipeline file. Pass a {', '.join(('.skops', *_PICKLES))} file.")
+        raise FairmendError(
+            f"{path}: not a pipeline file. Pass a .skops, {', '.join(_PICKLES[:-1])} or {_PICKLES[-1]} file."
+        )
     if path.is_dir():
-        raise FairmendError(f"{path}: is a folder. Pass the pipeline file in it.")
+        raise FairmendError(f"{path}: this is a folder. Pass the pipeline file in it.")
     if not path.exists():
         raise FairmendError(f"{path}: no such file")
     if suffix in _PICKLES and not trust_pickle:

@@ -47,13 +47,13 @@ def test_what_is_not_there_is_named(content, path, words):
 
 
 def test_a_file_that_is_none_is_refused():
-    with pytest.raises(FairmendError, match=r"m\.h5: is not a readable HDF5 file \(.*signature"):
+    with pytest.raises(FairmendError, match=r"m\.h5: not a readable HDF5 file \(.*signature"):
         read_hdf5(b"text" * 99, ["root"], "m.h5")
 
 
 def test_a_file_on_which_the_library_runs_forever_is_refused(tmp_path):
     (tmp_path / "m.h5").write_bytes(endless_heap(tmp_path))
-    with pytest.raises(FairmendError, match=r"m\.h5: is a damaged HDF5 file: its library does not finish"):
+    with pytest.raises(FairmendError, match=r"m\.h5: this is a damaged HDF5 file: its library does not finish"):
         load_network(tmp_path / "m.h5")
 
 

@@ -111,5 +111,5 @@ def test_a_checker_that_says_nothing_still_gives_a_reason(tmp_path, monkeypatch)
         raise onnx.checker.ValidationError("")
 
     monkeypatch.setattr(onnx.checker, "check_model", silent)
-    with pytest.raises(FairmendError, match="is not a valid ONNX model: ValidationError"):
+    with pytest.raises(FairmendError, match="not a valid ONNX model: ValidationError"):
         load_network(path)

@@ -105,7 +105,7 @@ def _members(path: Path) -> tuple[bytes, bytes]:
         hint = (
             "if an older Keras wrote it, rename it to .h5" if isinstance(error, zipfile.BadZipFile) else "save it again"
         )
-        raise FairmendError(f"{path}: is not a readable .keras file ({error}); {hint}") from error
+        raise FairmendError(f"{path}: not a readable .keras file ({error}); {hint}") from error
 
 
 def _member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:

@@ -36,7 +36,7 @@ _ENVIRONMENT = {
     "MKL_NUM_THREADS": "1",
 }
 _OUT_OF_TIME = getattr(signal, "SIGXCPU", 0)
-_ENDLESS = "is a damaged HDF5 file: its library does not finish reading it"
+_ENDLESS = "this is a damaged HDF5 file: its library does not finish reading it"
 _AGAIN = "save the model with Keras again"
 
 
@@ -111,13 +111,13 @@ def _parse(result: subprocess.CompletedProcess[bytes], source: str) -> Hdf5File:
         if result.returncode == -_OUT_OF_TIME:
             raise FairmendError(f"{source}: {_ENDLESS}; {_AGAIN}")
         ended = f"signal {-result.returncode}" if result.returncode < 0 else (said or ["no reason given"])[-1][:200]
-        raise FairmendError(f"{source}: is a damaged HDF5 file: its library fails on it ({ended}); {_AGAIN}")
+        raise FairmendError(f"{source}: this is a damaged HDF5 file: its library fails on it ({ended}); {_AGAIN}")
     try:
         archive = np.load(io.BytesIO(result.stdout), allow_pickle=False)
         answer = json.loads(archive[hdf5_process.LISTING].tobytes())
     except (EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
         # No answer, yet the exit status is 0: a parent that ignores SIGCHLD is not told how the process ended.
-        raise FairmendError(f"{source}: is a damaged HDF5 file: its library gives no answer; {_AGAIN}") from error
+        raise FairmendError(f"{source}: this is a damaged HDF5 file: its library gives no answer; {_AGAIN}") from error
     if "unreadable" in answer:
-        raise FairmendError(f"{source}: is not a readable HDF5 file ({answer['unreadable']}); {_AGAIN}")
+        raise FairmendError(f"{source}: not a readable HDF5 file ({answer['unreadable']}); {_AGAIN}")
     return Hdf5File(answer["entries"], archive, source)

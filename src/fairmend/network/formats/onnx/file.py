@@ -28,13 +28,13 @@ def read(path: Path, activation: Activation) -> Network:
     try:
         model = onnx.load(path, load_external_data=False)
     except Exception as error:  # protobuf's own errors among them, which carry no types to name
-        raise FairmendError(f"{path}: is not a readable ONNX file ({error})") from error
+        raise FairmendError(f"{path}: not a readable ONNX file ({error})") from error
     source = str(path)
     load_external_data(model, path)
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
-        raise FairmendError(f"{path}: is not a valid ONNX model: {first_line(error)}") from error
+        raise FairmendError(f"{path}: not a valid ONNX model: {first_line(error)}") from error
     graph = Graph(model, source)
     network = build_network(convert_graph(graph), source)
     if network.dtype != graph.dtype:

@@ -75,7 +75,7 @@ def _load(path: Path) -> Any:
     except Exception as error:  # whatever a damaged file makes the unpickler raise, it is the file's fault
         text = str(error)
         if "TorchScript" in text:
-            raise FairmendError(f"{path}: is a TorchScript archive, which is a program; {_INSTEAD}") from error
+            raise FairmendError(f"{path}: this is a TorchScript archive, which is a program; {_INSTEAD}") from error
         culprit = re.search(r"GLOBAL ([\w.]+)|[Uu]nsupported (?:class|operand)\W+(\S+)", text)
         if culprit:
             raise FairmendError(
@@ -84,4 +84,4 @@ def _load(path: Path) -> Any:
                 f"fairmend.load_network(model), or {_INSTEAD}"
             ) from error
         reason = (text.strip().splitlines() or [type(error).__name__])[-1].strip()
-        raise FairmendError(f"{path}: is not a readable PyTorch file ({reason}); {_INSTEAD}") from error
+        raise FairmendError(f"{path}: not a readable PyTorch file ({reason}); {_INSTEAD}") from error

@@ -35,7 +35,7 @@ def read(path: Path, activation: Activation) -> Network:
                     )
                 tensors[key] = file.get_tensor(key)
     except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
-        raise FairmendError(f"{path}: is not a readable safetensors file ({error})") from error
+        raise FairmendError(f"{path}: not a readable safetensors file ({error})") from error
     return from_tensors(tensors, note, activation, str(path))
 
 
