@@ -10,6 +10,7 @@ from fairmend.cli import options
 from fairmend.cli.config import commands_of
 from fairmend.cli.main import main
 from fairmend.network.formats.suffixes import MODULES
+from support.cli_case import Case, run
 
 
 def test_the_help_names_every_format_that_can_be_read():
@@ -69,3 +70,21 @@ def test_doctor_looks_for_every_solver():
     from fairmend.milp import _SOLVERS
 
     assert set(doctor._SOLVERS) == set(_SOLVERS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["audit", "--samples", 10], "--samples has no effect with --data"),
+        (["audit", "--report", "folder", "--no-report"], "--report has no effect with --no-report"),
+        (["repair", "--out", "out", "--repair-data", "DATA", "--repair-rows", 5], "--repair-rows has no effect with"),
+        (["certify", "--certificate", "nowhere/certificate.json"], "nowhere/certificate.json: no such folder"),
+    ],
+)
+def test_what_has_no_effect_or_cannot_be_written_is_refused_before_the_work(tmp_path, arguments, message):
+    case = Case(tmp_path)
+    filled = [case.data if argument == "DATA" else argument for argument in arguments[1:]]
+    result = run(arguments[0], case.model, "--data", case.data, "--spec", case.spec, *filled)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (tmp_path / "out").exists()

@@ -17,6 +17,7 @@ from fairmend.cli.options import (
     insert_formats,
     json_option,
     model_argument,
+    refuse_together,
     seed_option,
     spec_option,
 )
@@ -72,6 +73,8 @@ def command(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, n
     their tolerance) changes the prediction. Exits with 0 if no one is treated unequally, 1 if at least one
     person is.
     """
+    refuse_together(ctx, "samples", "data")
+    refuse_together(ctx, "report", "no_report")
     folder = None if no_report else report
     ctx.exit(run_audit(model, spec_file, report=folder, typed=typed_command(ctx), **options))
 

@@ -92,6 +92,8 @@ def run_certify(
     from fairmend.prove.certify import certify
     from fairmend.spec.sanity import spec_warnings
 
+    if certificate is not None and not certificate.absolute().parent.is_dir():
+        raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
     spec, net = load_model(model, spec_file, activation)
     chosen, X = load_people(data, spec, net, rows, seed)
     with progress_bars(quiet=json_output) as progress:

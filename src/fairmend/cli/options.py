@@ -21,6 +21,7 @@ __all__ = [
     "insert_formats",
     "json_option",
     "model_argument",
+    "refuse_together",
     "seed_option",
     "spec_option",
 ]
@@ -53,6 +54,14 @@ def add_options(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorat
         return command
 
     return decorate
+
+
+def refuse_together(ctx: click.Context, unused: str, given: str) -> None:
+    """Refuse an option on the command line that has no effect beside another one."""
+    typed = ctx.get_parameter_source(unused) is click.core.ParameterSource.COMMANDLINE
+    if typed and ctx.params[given]:
+        first, second = (f"--{name.replace('_', '-')}" for name in (unused, given))
+        raise FairmendError(f"{first} has no effect with {second}; leave out one of them")
 
 
 def insert_formats(command: Decorated) -> Decorated:

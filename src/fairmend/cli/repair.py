@@ -17,6 +17,7 @@ from fairmend.cli.options import (
     insert_formats,
     json_option,
     model_argument,
+    refuse_together,
     seed_option,
     spec_option,
 )
@@ -123,6 +124,7 @@ def command(
     Writes into the folder: the network (model, with the suffix of MODEL), certificate.json (for fairmend check),
     spec.toml, repair_inputs.csv, result.json (all figures), report.html and report.json.
     """
+    refuse_together(ctx, "repair_rows", "repair_data")
     code = run_repair(
         model,
         data,
