@@ -143,7 +143,7 @@ def test_what_is_not_proven_is_not_claimed():
     assert some.headline("flip", NONE).startswith("The method flip gives no guarantee")
     nothing = of_spec(proven=0)
     assert nothing.certificate_claim() == ""
-    assert nothing.explanation() == ("Nothing is proven about how the predictions depend on age and gender.",)
+    assert nothing.explanation() == ("Nothing is proven about how the predictions depend on age or gender.",)
     assert nothing.coverage() == ("No repair input.",)
 
 

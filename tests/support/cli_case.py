@@ -80,6 +80,8 @@ class Case:
         } | {f"--{name.replace('_', '-')}": value for name, value in replaced.items() if name != "model"}
         if options["--method"] == "auto" and "steps" not in replaced:
             del options["--steps"]  # auto chooses its own, and refuses it
+        if "repair_data" in replaced and "repair_rows" not in replaced:
+            del options["--repair-rows"]  # the file says which rows
         flat = [str(part) for option in options.items() for part in option]
         return ["repair", str(replaced.get("model", self.model)), *flat, *map(str, more)]
 

@@ -108,3 +108,11 @@ def test_a_module_with_batch_norm_loads_the_saved_file_once_its_norms_are_identi
     module[1] = nn.Identity()
     module.load_state_dict(state)
     assert np.allclose(torch_output(module, rows(4)), before, atol=1e-5)
+
+
+@pytest.mark.parametrize("content", [b"\0" * 64, b"not a pickle at all", b"\x80\x02."])
+def test_a_damaged_pickle_is_called_that_and_not_an_object(tmp_path, content):
+    path = tmp_path / "model.pth"
+    path.write_bytes(content)
+    with pytest.raises(FairmendError, match=r"not a readable PyTorch file \([^0-9]+\)"):
+        load_network(path)

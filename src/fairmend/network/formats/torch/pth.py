@@ -77,11 +77,21 @@ def _load(path: Path) -> Any:
         if "TorchScript" in text:
             raise FairmendError(f"{path}: this is a TorchScript archive, which is a program; {_INSTEAD}") from error
         culprit = re.search(r"GLOBAL ([\w.]+)|[Uu]nsupported (?:class|operand)\W+(\S+)", text)
-        if culprit:
+        if culprit and not _is_damage(culprit[2]):
             raise FairmendError(
                 f"{path}: holds a pickled object ({culprit[1] or culprit[2]}), not only tensors. Loading it would run "
                 "code from the file, which fairmend never does. In Python, pass the module itself, "
                 f"fairmend.load_network(model), or {_INSTEAD}"
             ) from error
         reason = (text.strip().splitlines() or [type(error).__name__])[-1].strip()
+        if culprit or reason.isdigit():  # the number of a byte that is no opcode, or of one out of place
+            reason = "its pickle is damaged"
         raise FairmendError(f"{path}: not a readable PyTorch file ({reason}); {_INSTEAD}") from error
+
+
+def _is_damage(operand: str | None) -> bool:
+    """Return whether an operand that the unpickler refuses is not a pickle opcode."""
+    import pickletools
+
+    opcodes = {opcode.code for opcode in pickletools.opcodes}
+    return operand is not None and operand.isdigit() and chr(int(operand)) not in opcodes
