@@ -84,7 +84,7 @@ def _limits_of_repair(document: Document, repair: Repair, guarantee: Guarantee) 
         for f in document.groups
         if gap_widened(f.parity_before, f.parity_after) or gap_widened(f.odds_before, f.odds_after)
     ]
-    gaps = f"the gaps for {listed(grown)} have grown" if grown else "the gaps are shown below"
+    gaps = f"some gaps for {listed(grown)} have grown (below)" if grown else "the gaps are shown below"
     return (
         *limits,
         _proxies(document),
