@@ -13,7 +13,7 @@ import numpy as np
 from fairmend_check.certificate import Certificate, Region, read_certificate, read_region
 from fairmend_check.claim import describe_claim
 from fairmend_check.errors import CannotAnswerError, CheckError
-from fairmend_check.model import Model, weights_digest, with_activations_of
+from fairmend_check.model import Model, weights_digest
 from fairmend_check.read_model import read_model
 from fairmend_check.regions import check_coverage, prove
 from fairmend_check.result import CheckResult
@@ -68,6 +68,7 @@ def check_files(
         covers_inference=found.covers_inference,
         least_margin=found.least_margin,
         seconds=time.perf_counter() - started,
+        condition=found.condition,
     )
 
 
@@ -77,6 +78,7 @@ class _Findings:
 
     reasons: list[str] = field(default_factory=list)
     claim: str = ""
+    condition: str = ""
     regions: int = 0
     covers_inference: bool | None = None
     least_margin: float | None = None
@@ -88,10 +90,8 @@ def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None) 
     found.claim = describe_claim(claimed)
     if spec is not None:
         found.reasons += _spec_reasons(claimed, spec)
-    network, named = _matching_model(claimed, model)
-    if not named:
-        between = network.between[0].name
-        found.claim += f" The model file stores weights only: the claim holds if the activation is {between}."
+    network = _matching_model(claimed, model)
+    found.condition = network.condition
     if claimed.arithmetic == "float32" and network.dtype == "float64":
         raise CheckError("certificate.arithmetic is float32, but the model's weights are float64 and would be rounded")
     if claimed.blind is not None:
@@ -127,11 +127,9 @@ def _check_regions(found: _Findings, claimed: Certificate, network: Model, regio
         ]
 
 
-def _matching_model(claimed: Certificate, path: Path) -> tuple[Model, bool]:
-    """Return the model in the file, if the certificate is about it, and whether the file names its activations."""
-    network, file_sha256 = read_model(path)
-    named = network.activations is not None or len(network.weights) == 1
-    network = with_activations_of(network, claimed.weights_sha256)
+def _matching_model(claimed: Certificate, path: Path) -> Model:
+    """Return the model in the file, if the certificate is about it."""
+    network, file_sha256 = read_model(path, claimed.layers)
     if weights_digest(network) != claimed.weights_sha256:
         raise CheckError(f"model {path.name}: the certificate is about other weights (weights_sha256 differs)")
     if claimed.file_sha256 not in (None, file_sha256):
@@ -143,7 +141,7 @@ def _matching_model(claimed: Certificate, path: Path) -> tuple[Model, bool]:
     ):
         if here != there:
             raise CheckError(f"certificate.model.{what} is {there}, but the model has {here}")
-    return network, named
+    return network
 
 
 def _spec_reasons(claimed: Certificate, path: Path) -> list[str]:

@@ -64,6 +64,8 @@ def _lines(result: CheckResult, certificate: Path, model: Path) -> list[str]:
     if not result.valid:
         return [f"INVALID: {certificate} does not hold for {model}.", *(f"  - {why}" for why in result.reasons)]
     lines = [f"VALID: {certificate} holds for {model}.", *_wrapped(f"Proven: {result.claim}")]
+    if result.condition:
+        lines += _wrapped(f"Condition: {result.condition}")
     if result.least_margin is not None:
         inference = "above" if result.covers_inference else "not above"
         lines += _wrapped(
