@@ -84,9 +84,15 @@ class Draw:
         X = spec.sample_inputs(self.whole(15, 60), self.rng, dtype)
         network = self.network(spec.width, dtype, relu_only=suffix == ".nnet")
         classes = max(2, network.outputs)
-        y = self.one_of(network.predict(X), self.rng.integers(0, classes, len(X)), np.zeros(len(X), int))
+        y = self.one_of(self.predictions(network, X), self.rng.integers(0, classes, len(X)), np.zeros(len(X), int))
         method = self.one_of("auto", "blind", "blind", "prof", "prof", "prof", "prof", *METHODS)
         return Case(spec, network, X, y, self.whole(1, 6), suffix, method, self.options(method, spec))
+
+    def predictions(self, network: Network, X: np.ndarray) -> np.ndarray:
+        try:
+            return network.predict(X)
+        except FairmendError:  # it overflows, and the repair has to say so
+            return np.arange(len(X)) % 2
 
     def one_of(self, *choices: Any) -> Any:
         return choices[int(self.rng.integers(len(choices)))]
@@ -102,7 +108,13 @@ class Draw:
             dropped = self.one_of(None, categories[0]) if kind == "one-hot" else None
             scale = None if kind == "one-hot" else self.scale(0.0, len(categories) - 1.0)
             return Feature(
-                name, "categorical", categories=categories, encoding=kind, protected=protected, dropped=dropped, scale=scale
+                name,
+                "categorical",
+                categories=categories,
+                encoding=kind,
+                protected=protected,
+                dropped=dropped,
+                scale=scale,
             )
         low = float(self.one_of(0, 1, -3, 18, 1_000_000))
         high = low + self.whole(1, 40)
@@ -111,7 +123,9 @@ class Draw:
             low, high = low * stretch, high * stretch
         step = high - low
         tolerance = 0.0 if protected else self.one_of(0.0, 0.0, 1.0 if kind == "integer" else 0.05 * step)
-        return Feature(name, kind, range=(low, high), protected=protected, tolerance=tolerance, scale=self.scale(low, high))
+        return Feature(
+            name, kind, range=(low, high), protected=protected, tolerance=tolerance, scale=self.scale(low, high)
+        )
 
     def scale(self, low: float, high: float) -> dict[str, float] | None:
         span = high - low
@@ -186,7 +200,9 @@ def _run(case: Case, seed: int) -> tuple[str, str]:
         original, model, certificate = (folder / f for f in (f"a{case.suffix}", f"b{case.suffix}", "certificate.json"))
         try:
             case.network.save(original)
-            net = fairmend.load_network(original, activation=str(case.network.activations[0] if case.network.activations else "relu"))
+            net = fairmend.load_network(
+                original, activation=str(case.network.activations[0] if case.network.activations else "relu")
+            )
         except FairmendError as error:
             return NOT_SAVED, str(error)
         except Exception:
@@ -194,7 +210,14 @@ def _run(case: Case, seed: int) -> tuple[str, str]:
         try:
             rows = case.repair_rows
             found = fairmend.repair(
-                net, case.spec, case.X[:rows], case.X[rows:], case.y[rows:], method=case.method, seed=seed % 7, **case.options
+                net,
+                case.spec,
+                case.X[:rows],
+                case.X[rows:],
+                case.y[rows:],
+                method=case.method,
+                seed=seed % 7,
+                **case.options,
             )
             found.network.save(model)
             if found.certificate is None:
@@ -229,7 +252,9 @@ def _unequal(content: dict[str, Any], case: Case, network: Network, model: Path)
     if content["global"] is not None:
         columns = content["global"]["columns"]
         others = case.X.copy()
-        others[:, columns] = (rng.normal(size=(len(others), len(columns))) * 10.0 ** rng.integers(-3, 6)).astype(others.dtype)
+        others[:, columns] = (rng.normal(size=(len(others), len(columns))) * 10.0 ** rng.integers(-3, 6)).astype(
+            others.dtype
+        )
         before, after = (_outputs(model, network, points) for points in (case.X, others))
         if not np.array_equal(before, after):
             return f"the output depends on the columns {columns}"
@@ -304,7 +329,9 @@ def _by_torch(model: Path, network: Network, X: np.ndarray) -> Any:
 
 def run_seeds(seeds: list[int], workers: int, record: Path | None, console: Console) -> list[Outcome]:
     """Run the seeds that the record does not hold yet, and return the outcomes of all."""
-    known = [] if record is None or not record.exists() else [json.loads(line) for line in record.read_text().splitlines()]
+    known = (
+        [] if record is None or not record.exists() else [json.loads(line) for line in record.read_text().splitlines()]
+    )
     done = {entry["seed"]: Outcome(**entry) for entry in known if entry["seed"] in set(seeds)}
     left = [seed for seed in seeds if seed not in done]
     with ProcessPoolExecutor(workers, initializer=_start_worker) as pool, Progress(console=console) as bar:
