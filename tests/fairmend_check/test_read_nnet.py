@@ -43,8 +43,16 @@ def test_relu_stands_between_the_layers(lines):
         (7, lambda line: "0x1," + line.split(",", 1)[1], "plain notation"),  # C's strtod reads 1
         (7, lambda line: " 1.0," + line.split(",", 1)[1], "plain notation"),
         (7, lambda line: "infinity," + line.split(",", 1)[1], "plain notation"),
-        (7, lambda line: line[:-1], "each with a comma after it"),  # the format's own readers drop what follows the last
-        (7, lambda line: line + "\x0b" + line, "each with a comma after it"),  # a line feed for Python's splitlines only
+        (
+            7,
+            lambda line: line[:-1],
+            "each with a comma after it",
+        ),  # the format's own readers drop what follows the last
+        (
+            7,
+            lambda line: line + "\x0b" + line,
+            "each with a comma after it",
+        ),  # a line feed for Python's splitlines only
         (7, lambda line: "// a comment", "each with a comma after it"),
         (2, lambda line: "1,", "not 0"),
         (0, lambda line: line.replace("3", "3.0", 1), "not a size"),
