@@ -18,7 +18,8 @@ def nested_key(levels, width=2):
     for _ in range(levels):
         key = (key,) * width
     pickled = pickle.dumps({"a": key}, protocol=2)
-    value, name = pickled.index(b"K\x01"), pickled.index(b"X\1\0\0\0a")
+    name = pickled.index(b"X\1\0\0\0a")
+    value = name + 8
     return pickled[:name] + pickled[value:-2] + b"X\1\0\0\0as."
 
 
