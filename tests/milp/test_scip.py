@@ -21,7 +21,7 @@ def test_rows_of_every_kind_are_passed_on():
 
 
 def test_an_error_inside_scip_is_a_status_and_not_an_exception(monkeypatch):
-    """PySCIPOpt raises a bare Exception, for example where SCIP's LP solver fails on numbers of very different sizes."""
+    """PySCIPOpt raises a bare Exception, for example where the LP solver fails on numbers of very different sizes."""
     pytest.importorskip("pyscipopt")
 
     def fail(solve, stop):
