@@ -75,9 +75,7 @@ def _draw(
     return points
 
 
-def _corners(
-    spec: Spec, X: FloatArray, values: list[ReachableValues], pieces: int
-) -> tuple[Ints, FloatArray] | None:
+def _corners(spec: Spec, X: FloatArray, values: list[ReachableValues], pieces: int) -> tuple[Ints, FloatArray] | None:
     """Return all corners of all pieces of X with their rows, one choice of ends after the other; None if too many."""
     if pieces << sum(not each.feature.one_hot for each in values) > _MAX_CORNERS:
         return None
