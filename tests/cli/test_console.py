@@ -75,13 +75,6 @@ def test_files_are_listed_with_what_they_contain(tmp_path):
     assert "model.onnx  the repaired network" in screen.file.getvalue()
 
 
-def test_a_certificate_that_the_checker_refuses_is_an_error(tmp_path):
-    case = Case(tmp_path)
-    assert case.repair(method="blind", steps=1).exit_code == 0
-    with pytest.raises(RuntimeError, match="is not valid"):
-        console.show_check(Console(file=io.StringIO()), case.out / "certificate.json", case.model)
-
-
 def test_a_table_of_a_repair_counts_repair_inputs(tmp_path):
     shown = Case(tmp_path).repair(method="blind", steps=1).stdout
     assert "Repair inputs treated unequally (CUR)" in shown

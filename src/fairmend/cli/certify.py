@@ -128,8 +128,11 @@ def run_certify(
 
 def _write_certificate(path: Path, model: Path, net: Network, spec: Spec, X: FloatArray, result: CertifyResult) -> int:
     """Write a certificate for the FAIR inputs and return how many of them it covers."""
+    from tempfile import TemporaryDirectory
+
     import numpy as np
 
+    from fairmend.cli.report_files import check_certificate
     from fairmend.prove.certificate import certificate_of_fair
     from fairmend.prove.result import Verdict
 
@@ -142,6 +145,9 @@ def _write_certificate(path: Path, model: Path, net: Network, spec: Spec, X: Flo
             "the proofs split neighbourhoods, and a certificate can hold only whole ones; run without --certificate, "
             "or repair the network, which gives margins that need no splitting"
         )
+    with TemporaryDirectory() as folder:  # so that a file at `path` is replaced only by a valid certificate
+        certificate.save(Path(folder, "certificate.json"), model)
+        check_certificate(Path(folder, "certificate.json"), model)
     certificate.save(path, model)
     return int(covered.sum())
 
