@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from support.neighbourhood_cases import Tally, compare_case  # noqa: E402
+from support.neighbourhood_cases import Tally, compare_case
 
 PEOPLE = 40  # of each spec
 

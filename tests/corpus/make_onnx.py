@@ -166,7 +166,9 @@ def make_skl2onnx():
         write(f"{version}-{name}", content)
     try:
         types = [("X", DoubleTensorType([None, 4]))]
-        write(f"{version}-float64", skl2onnx.convert_sklearn(models["regressor"], initial_types=types).SerializeToString())
+        write(
+            f"{version}-float64", skl2onnx.convert_sklearn(models["regressor"], initial_types=types).SerializeToString()
+        )
     except RuntimeError as error:  # older releases do not convert to double
         print("float64:", error)
 

@@ -55,9 +55,7 @@ def confirmed(net, spec, X, proof, regions, folder):
     )
     net.save(folder / "model.safetensors")
     certificate.save(folder / "certificate.json", folder / "model.safetensors")
-    report = fairmend.check(
-        folder / "certificate.json", folder / "model.safetensors", real=certificate.real_only
-    )
+    report = fairmend.check(folder / "certificate.json", folder / "model.safetensors", real=certificate.real_only)
     assert report.valid, report.reasons
     assert is_true(certificate.content, net, np.random.default_rng(0))
 

@@ -54,7 +54,9 @@ def dual_bound(
     coefficients: list[Floats] = []
     m = d
     for layer in reversed(range(network.depth)):
-        weight, bias = (part.astype(np.float64) for part in (network.affines[layer].weight, network.affines[layer].bias))
+        weight, bias = (
+            part.astype(np.float64) for part in (network.affines[layer].weight, network.affines[layer].bias)
+        )
         constant = m * bias
         terms.append(constant - np.where((m == 0) | (bias == 0), 0.0, 4 * UNIT * np.abs(constant) + TINY))
         a = m @ weight
