@@ -8,7 +8,7 @@ A region is the neighbourhood of one input. For each, the verdict of every engin
 neighbours (or of many, and of all kinks on lines, if a feature is continuous), in exact arithmetic where rounding could
 matter; a witness must be a neighbour of another class; no neighbour may lie outside the rigorous bounds; the audit and
 the checker's neighbourhoods must agree. Engine milp runs on a tenth of the regions. Each network's certificate is
-checked, and forged ones must be refused. Then come Marabou on boxes of ReLU networks, and heads repaired by SCIP as well.
+checked, and forged ones must be refused. Then come Marabou on boxes of ReLU networks, and heads that SCIP repairs too.
 The oracle shares no code with the engines.
 
 Prints what was tried and every disagreement with its chunk; exits with 1 if there is one. With --state a run can be
