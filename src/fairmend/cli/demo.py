@@ -116,7 +116,8 @@ def run_demo(
         show_json({**document, "files": {name: out / name for name in FILES}})
         return
     show_files(screen, out, FILES)
-    show_check(screen, out / "certificate.json", out / "repaired-model.onnx")
+    real = comparison.result.certificate.real_only
+    show_check(screen, out / "certificate.json", out / "repaired-model.onnx", real=real)
     _show_next_step(screen, out)
     show_report(screen, out / "report.html")
 

@@ -202,9 +202,9 @@ def run_repair(
     sources = {"model": model, "data": data, "spec": spec_file}
     sources |= {} if repair_data is None else {"repair data": repair_data}
     _write(out, net, comparison, document, sources, typed, seed)
-    certified = comparison.result.certificate is not None
+    certificate = comparison.result.certificate
     covers = comparison.guarantee.partial_coverage()
-    if not certified:
+    if certificate is None:
         del files["certificate.json"]
     elif covers:
         files["certificate.json"] = f"a certificate for {covers}, for fairmend check"
@@ -217,8 +217,8 @@ def run_repair(
     show_files(screen, out, files)
     if replaces:
         _show_replaced(screen, out, files)
-    if certified:
-        show_check(screen, out / "certificate.json", out / repaired, covers)
+    if certificate is not None:
+        show_check(screen, out / "certificate.json", out / repaired, covers, real=certificate.real_only)
     show_report(screen, out / "report.html")
     return code
 

@@ -50,7 +50,9 @@ def describe_repair(
     certificate = stage / "certificate.json"
     if certificate.exists():
         files["certificate"] = certificate
-        check = shlex.join(["fairmend", "check", str(folder / certificate.name), str(folder / repaired)])
+        claimed = comparison.result.certificate
+        real = ["--real"] if claimed is not None and claimed.real_only else []
+        check = shlex.join(["fairmend", "check", str(folder / certificate.name), str(folder / repaired), *real])
     where = describe_origin(files, command=command, seed=seed)
     return repair_document(original, comparison, where, title=sources["model"].name, check=check)
 
