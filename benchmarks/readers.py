@@ -79,7 +79,7 @@ def show(names: list[str], options: argparse.Namespace, state: chunks.State, con
         "DIFFERENT",
         "other findings",
     ):
-        table.add_column(heading, justify="right", overflow="fold")
+        table.add_column(heading, justify="right", no_wrap=" " not in heading)
     findings = []
     for name in names:
         counts: Counter[str] = Counter()
