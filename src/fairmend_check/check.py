@@ -23,10 +23,18 @@ from fairmend_check.spec_toml import read_spec_file
 __all__ = ["check", "check_files"]
 
 MAX_REASONS = 20
+REAL_ONLY = (
+    "the certificate claims exact real arithmetic only; inference may answer differently; pass --real (in Python "
+    "real=True) to check that claim"
+)
 
 
 def check(
-    certificate: str | PathLike[str], model: str | PathLike[str], spec: str | PathLike[str] | None = None
+    certificate: str | PathLike[str],
+    model: str | PathLike[str],
+    spec: str | PathLike[str] | None = None,
+    *,
+    real: bool = False,
 ) -> CheckResult:
     """Check a certificate against a model file, and against a spec file if you pass one.
 
@@ -37,21 +45,26 @@ def check(
     certificate : the certificate, a .json file
     model : the model that the certificate is about: .onnx, .safetensors, .pth, .pt, .h5, .keras or .nnet
     spec : a spec, a .toml file; the certificate is not valid if it is about another spec
+    real : accept a claim about exact real arithmetic only, which says nothing about inference
     """
     try:
-        return check_files(certificate, model, spec)
+        return check_files(certificate, model, spec, real=real)
     except CannotAnswerError as error:
         return CheckResult(False, (str(error),), "", 0, None, None, 0.0)
 
 
 def check_files(
-    certificate: str | PathLike[str], model: str | PathLike[str], spec: str | PathLike[str] | None = None
+    certificate: str | PathLike[str],
+    model: str | PathLike[str],
+    spec: str | PathLike[str] | None = None,
+    *,
+    real: bool = False,
 ) -> CheckResult:
     """Do as `check` does, but raise CannotAnswerError if this Python cannot compare the spec."""
     started = time.perf_counter()
     found = _Findings()
     try:
-        _check(found, Path(certificate), Path(model), None if spec is None else Path(spec))
+        _check(found, Path(certificate), Path(model), None if spec is None else Path(spec), real)
     except CannotAnswerError:
         raise
     except CheckError as error:
@@ -84,7 +97,7 @@ class _Findings:
     least_margin: float | None = None
 
 
-def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None) -> None:
+def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, real: bool) -> None:
     claimed = read_certificate(certificate)
     found.regions = len(claimed.regions)
     found.claim = describe_claim(claimed)
@@ -92,8 +105,13 @@ def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None) 
         found.reasons += _spec_reasons(claimed, spec)
     network = _matching_model(claimed, model)
     found.condition = network.condition
-    if claimed.arithmetic == "float32" and network.dtype == "float64":
-        raise CheckError("certificate.arithmetic is float32, but the model's weights are float64 and would be rounded")
+    if claimed.arithmetic not in ("real", network.dtype):
+        raise CheckError(
+            f"certificate.arithmetic is {claimed.arithmetic}, but this model computes in {network.dtype}: the claim "
+            "says nothing about its inference"
+        )
+    if claimed.arithmetic == "real" and not real:
+        found.reasons.append(REAL_ONLY)
     if claimed.blind is not None:
         found.reasons += _global_reasons(claimed.blind, claimed.spec, network)
     found.covers_inference = True  # what does not depend on a column does not in floating point either
@@ -109,8 +127,7 @@ def _check_regions(found: _Findings, claimed: Certificate, network: Model, regio
     if uncovered:
         found.reasons += uncovered
         return
-    precision = network.dtype if claimed.arithmetic == "real" else claimed.arithmetic
-    proven = prove(network, claimed.spec, regions, precision)
+    proven = prove(network, claimed.spec, regions)
     least = float(proven.margin.min())
     found.least_margin = least if np.isfinite(least) else None
     found.covers_inference = bool(proven.covers.all())
@@ -122,7 +139,7 @@ def _check_regions(found: _Findings, claimed: Certificate, network: Model, regio
             )
     if claimed.arithmetic != "real":
         found.reasons += [
-            f"regions[{number}]: the margin does not exceed the rounding errors of {precision} inference"
+            f"regions[{number}]: the margin does not exceed the rounding errors of {network.dtype} inference"
             for number in np.flatnonzero(~proven.covers)
         ]
 

@@ -16,8 +16,8 @@ class CheckResult:
     reasons : why the certificate is not valid; empty if it is
     claim : what the data of the certificate claims, in the checker's own words; empty if the data cannot be read
     regions : number of neighbourhoods that the certificate makes a claim about
-    covers_inference : whether every margin exceeds the rounding errors of inference in the precision that the
-        certificate names, or in the model's precision if it names none; None if the check did not get that far
+    covers_inference : whether every margin exceeds the rounding errors of inference in the model's precision; None if
+        the check did not get that far
     least_margin : the smallest margin over all neighbourhoods, as computed by the checker; None without regions
     seconds : duration of the check
     condition : what must be true of the program that runs the model, if the file leaves that open (a state dict names

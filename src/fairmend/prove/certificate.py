@@ -61,6 +61,11 @@ class Certificate:
         """What is proven, in plain English."""
         return str(self.content["claim"])
 
+    @property
+    def real_only(self) -> bool:
+        """Whether the claim is about exact real arithmetic only; `fairmend.check` then needs ``real=True``."""
+        return bool(self.content["arithmetic"] == "real")
+
     def __repr__(self) -> str:
         """Return the claim."""
         return f"Certificate({self.claim})"
@@ -109,30 +114,28 @@ def certificate_of_regions(
 def certificate_of_fair(network: Network, spec: Spec, X: FloatArray) -> tuple[Certificate | None, np.ndarray]:
     """Return a certificate for as many rows of X as possible, and which rows it covers, bool ``(rows,)``.
 
-    A row is proven over boxes if these bounds are tight enough, else point by point. The certificate is None if no row
-    can be proven.
+    A row is proven over boxes if these bounds are tight enough, else point by point. Rows that are proven in exact
+    arithmetic only are left out, unless there are no others: they would take the claim about inference from all. The
+    certificate is None if no row can be proven.
     """
     regions = spec.regions(X, network.dtype)
-    proof = prove_regions(network, regions)
-    by_boxes = proof.holds
-    by_points = np.zeros(len(X), dtype=bool)
+    over_boxes = prove_regions(network, regions)
+    rest = np.flatnonzero(~over_boxes.covers_inference) if spec.finite else np.zeros(0, dtype=np.int64)
+    at_points = prove_points(network, spec, X[rest]) if len(rest) else over_boxes.subset(rest)
+    by_boxes, by_points = over_boxes.covers_inference, at_points.covers_inference
+    arithmetic = network.dtype.name
+    if not by_boxes.any() and not by_points.any():
+        by_boxes, by_points = over_boxes.holds, at_points.holds & ~over_boxes.holds[rest]
+        arithmetic = "real"
+    covered = by_boxes.copy()
+    covered[rest] |= by_points
     entries: list[dict[str, Any]] = []
-    covers = True
     if by_boxes.any():
         rows = np.flatnonzero(by_boxes)
-        entries += _entries(network, X[rows], proof.subset(rows), regions.subset(rows))
-        covers &= bool(proof.covers_inference[rows].all())
-    if spec.finite and not by_boxes.all():
-        rows = np.flatnonzero(~by_boxes)
-        exact = prove_points(network, spec, X[rows])
-        proven = np.flatnonzero(exact.holds)
-        by_points[rows[proven]] = True
-        entries += _entries(network, X[rows[proven]], exact.subset(proven), None)
-        covers &= bool(exact.covers_inference[proven].all())
-    covered = by_boxes | by_points
+        entries += _entries(network, X[rows], over_boxes.subset(rows), regions.subset(rows))
+    entries += _entries(network, X[rest[by_points]], at_points.subset(np.flatnonzero(by_points)), None)
     if not entries:
         return None, covered
-    arithmetic = network.dtype.name if covers else "real"
     return _certificate(network, spec, "certify", arithmetic, [], entries), covered
 
 
