@@ -82,7 +82,7 @@ def _whole_boxes(
 
 def _categories_within(axis: Axis, lower: Array, upper: Array) -> NDArray[np.bool_]:
     """Return which categories (boxes, categories) lie in each box: 1 in their own column, 0 in the others."""
-    zero, one = (lower <= 0) & (0 <= upper), (lower <= 1) & (1 <= upper)
+    zero, one = (lower <= 0) & (upper >= 0), (lower <= 1) & (upper >= 1)
     wrong = np.count_nonzero(~zero, axis=1)[:, None]
     holds = one & (wrong - ~zero == 0)
     if axis.feature.dropped is None:
