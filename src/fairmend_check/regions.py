@@ -50,7 +50,7 @@ def check_coverage(model: Model, spec: Spec, regions: list[Region]) -> list[str]
     return reasons
 
 
-def prove(model: Model, spec: Spec, regions: list[Region], precision: str) -> ProvenMargins:
+def prove(model: Model, spec: Spec, regions: list[Region]) -> ProvenMargins:
     """Return the margins of all regions, which must be covered."""
     margin = np.full(len(regions), np.inf)
     excess = np.full(len(regions), np.inf)  # of the margin over the error of inference
@@ -65,17 +65,17 @@ def prove(model: Model, spec: Spec, regions: list[Region], precision: str) -> Pr
         ]
         classes = np.array([regions[number].label for number, _ in boxes])
         bound = margin_bounds(model, classes, lower, upper, [(below, above) for below, above in slopes])
-        error = inference_error(model, lower, upper, precision)
+        error = inference_error(model, lower, upper)
         np.minimum.at(margin, owner, bound)
         np.minimum.at(excess, owner, _excess(bound, error))
     for number, region in enumerate(regions):
         if region.pieces is None:
             around = neighbourhood(spec, region.x, model.dtype)
-            margin[number], excess[number] = _over_points(model, around, region.label, precision)
+            margin[number], excess[number] = _over_points(model, around, region.label)
     return ProvenMargins(margin, excess > 0)
 
 
-def _over_points(model: Model, around: Neighbourhood, label: int, precision: str) -> tuple[float, float]:
+def _over_points(model: Model, around: Neighbourhood, label: int) -> tuple[float, float]:
     """Return the least margin over all points, and its least excess over the error of inference."""
     count = count_points(around)
     step = max(1, _BATCH // max(max(weight.shape) for weight in model.weights))
@@ -90,7 +90,7 @@ def _over_points(model: Model, around: Neighbourhood, label: int, precision: str
             else:
                 others = leads(model, np.array([label]))[0].argmin(axis=1)
                 bound = down(low[:, label] - high[:, others].max(axis=1))
-            error = inference_error_of(model, batch, batch, layers, precision)
+            error = inference_error_of(model, batch, batch, layers)
             least = min(least, float(bound.min()))
             least_excess = min(least_excess, float(_excess(bound, error).min()))
     return least, least_excess

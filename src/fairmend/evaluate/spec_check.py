@@ -97,7 +97,7 @@ def _find_problems(spec: Spec, frame: pd.DataFrame) -> list[Problem]:
 
 
 def _neighbourhood_sizes(spec: Spec, frame: pd.DataFrame, problems: tuple[Problem, ...]) -> NeighbourhoodSizes | None:
-    """Return the sizes over the rows that fit; None if neighbourhoods are infinite or beyond counting, or no row fits."""
+    """Return the sizes over the rows that fit; None if neighbourhoods are infinite or astronomical, or no row fits."""
     names = {feature.name for feature in spec.features}
     if not spec.finite or any(problem.feature in names and problem.rows.size == 0 for problem in problems):
         return None

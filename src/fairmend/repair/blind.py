@@ -31,8 +31,8 @@ __all__ = [
 ]
 
 _MOST_REFERENCES, _MOST_COMBINATIONS = 1024, 8192
-"""With more combinations of protected values than the first, evenly spaced values of each number are tried; if there are
-still more than the second, because of categories, a fixed random choice of them."""
+"""With more combinations of protected values than the first, evenly spaced values of each number are tried; if there
+are still more than the second, because of categories, a fixed random choice of them."""
 
 
 def protected_columns_of(spec: Spec) -> list[int]:

@@ -75,13 +75,14 @@ def run_recipe(recipe: Recipe, task: RepairTask, progress: Progress | None = Non
     """Repair with a recipe and prove the result. Raise FairmendError if it cannot be proven."""
     started = time.perf_counter()
     _logger.debug("%r with %d repair inputs and %d calibration rows", recipe, len(task.X_repair), len(task.X_cal))
+    if recipe.reference is None or not task.strict:
+        require_provable_size(task)
     if recipe.reference is None:
         network, regions, X = task.network, task.regions, task.X_cal
     else:
         # Zeros in these columns keep their weights, and the widths that come from them, at zero.
-        if not task.strict:
-            require_provable_size(task)
-        network, regions, X = _blind(recipe, task), _blind_regions(task), zero_columns(task.X_cal, task.protected_columns)
+        network, regions = _blind(recipe, task), _blind_regions(task)
+        X = zero_columns(task.X_cal, task.protected_columns)
     trained = calibrate(
         network,
         regions,
