@@ -24,6 +24,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
 4. The model
    - model.py: layers, activations and the digest of the weights
    - read_model.py: selects the reader by suffix
+   - zip_archive.py: the zip archives of .pth and .keras files
    - read_onnx.py, protobuf.py, onnx_external_data.py: .onnx
    - read_pth.py, pickle_reader.py: .pth and .pt; no code in the file runs
    - read_safetensors.py: .safetensors
