@@ -32,7 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a terminal may not know every letter of a feature's name
     parsed = _parser().parse_args(arguments)
     try:
-        result = check_and_print(parsed.certificate, parsed.model, parsed.spec, json_output=parsed.json)
+        result = check_and_print(
+            parsed.certificate, parsed.model, parsed.spec, real=parsed.real, json_output=parsed.json
+        )
     except CannotAnswerError as error:
         sys.stderr.write(f"Error: {_printable(str(error))}\n")
         return NO_ANSWER
@@ -43,13 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check_and_print(
-    certificate: Path, model: Path, spec: Path | None = None, *, json_output: bool = False
+    certificate: Path, model: Path, spec: Path | None = None, *, real: bool = False, json_output: bool = False
 ) -> CheckResult:
     """Check a certificate, print the verdict to stdout and return it; raise CannotAnswerError if there is none."""
     for path in (certificate, model, spec):
         if path is not None and not _exists(path):
             raise CannotAnswerError(f"{path}: no such file")
-    result = check_files(certificate, model, spec)
+    result = check_files(certificate, model, spec, real=real)
     if json_output:
         content = {**result.as_dict(), "certificate": str(certificate), "model": str(model)}
         lines = [json.dumps(content, indent=2)]
@@ -64,6 +66,8 @@ def _lines(result: CheckResult, certificate: Path, model: Path) -> list[str]:
     if not result.valid:
         return [f"INVALID: {certificate} does not hold for {model}.", *(f"  - {why}" for why in result.reasons)]
     lines = [f"VALID: {certificate} holds for {model}.", *_wrapped(f"Proven: {result.claim}")]
+    if result.condition:
+        lines += _wrapped(f"Condition: {result.condition}")
     if result.least_margin is not None:
         inference = "above" if result.covers_inference else "not above"
         lines += _wrapped(
@@ -110,6 +114,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("model", type=Path, metavar="MODEL", help=f"the model that it is about: {FORMATS}")
     parser.add_argument(
         "--spec", type=Path, metavar="SPEC", help="a spec, .toml; INVALID unless the certificate is about this spec"
+    )
+    parser.add_argument(
+        "--real",
+        action="store_true",
+        help="accept a claim about exact real arithmetic only; without it such a certificate is INVALID",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of text")
     parser.add_argument("--version", action="version", version=f"fairmend-check {__version__}")

@@ -16,10 +16,12 @@ class CheckResult:
     reasons : why the certificate is not valid; empty if it is
     claim : what the data of the certificate claims, in the checker's own words; empty if the data cannot be read
     regions : number of neighbourhoods that the certificate makes a claim about
-    covers_inference : whether every margin exceeds the rounding errors of inference in the precision that the
-        certificate names, or in the model's precision if it names none; None if the check did not get that far
+    covers_inference : whether every margin exceeds the rounding errors of inference in the model's precision; None if
+        the check did not get that far
     least_margin : the smallest margin over all neighbourhoods, as computed by the checker; None without regions
     seconds : duration of the check
+    condition : what must be true of the program that runs the model, if the file leaves that open (a state dict names
+        neither the order of its layers nor their activations); empty if the file fixes it
     """
 
     valid: bool
@@ -29,6 +31,7 @@ class CheckResult:
     covers_inference: bool | None
     least_margin: float | None
     seconds: float
+    condition: str = ""
 
     def __repr__(self) -> str:
         """Return the verdict with the claim, or with the reasons."""
@@ -36,7 +39,8 @@ class CheckResult:
             return f"CheckResult(INVALID: {'; '.join(self.reasons)})"
         margin = "" if self.least_margin is None else f", least margin {self.least_margin:.3g}"
         regions = f" {self.regions:,} regions{margin}," if self.regions else ""
-        return f"CheckResult(VALID: {self.claim}{regions} {self.seconds:.2f} s)"
+        condition = f" Condition: {self.condition}" if self.condition else ""
+        return f"CheckResult(VALID: {self.claim}{condition}{regions} {self.seconds:.2f} s)"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""

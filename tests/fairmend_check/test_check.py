@@ -10,8 +10,8 @@ import pytest
 import fairmend
 from fairmend.network import Activation, Network
 from fairmend.prove import certificate as writer
-from fairmend.prove.certificate import certificate_of_fair
-from support.checker_cases import SPECS, TWO_FEATURES, affine, case, is_true, sign_network, write
+from fairmend.prove.certificate import certificate_of_blindness, certificate_of_fair
+from support.checker_cases import SPECS, TWO_FEATURES, affine, case, is_true, rounding_case, sign_network, write
 from support.strategies import random_network
 
 
@@ -190,3 +190,77 @@ def test_a_global_claim_is_refused_where_one_weight_is_not_zero(tmp_path):
     net.save(tmp_path / "almost.onnx")
     report = fairmend.check(write(tmp_path, sign_network(content, net)), tmp_path / "almost.onnx")
     assert report.reasons == ("certificate.global: the model depends on column 5",)
+
+
+# Arithmetic
+
+
+def test_a_claim_about_another_precision_is_refused_because_inference_answers_differently(tmp_path):
+    import onnxruntime
+
+    found = rounding_case()
+    _, model = found.save(tmp_path)
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    people = np.array([[1, 1], [2, 1]], np.float32)
+    scores = session.run(None, {session.get_inputs()[0].name: people})[0].reshape(-1)
+    assert (scores >= 0).tolist() == [True, False]  # two similar people are treated unequally
+    content = found.content
+    for arithmetic, reason in (
+        ("float64", "certificate.arithmetic is float64, but this model computes in float32"),
+        ("float32", "the margin does not exceed the rounding errors of float32 inference"),
+        ("real", "the certificate claims exact real arithmetic only; inference may answer differently; pass --real"),
+    ):
+        content["arithmetic"] = arithmetic
+        result = fairmend.check(write(tmp_path, content), model)
+        assert not result.valid
+        assert reason in result.reasons[0]
+
+
+def test_a_claim_about_real_arithmetic_is_checked_where_the_caller_asks_for_it(tmp_path):
+    found = rounding_case()
+    certificate, model = found.save(tmp_path)
+    assert found.certificate.real_only
+    result = fairmend.check(certificate, model, real=True)
+    assert result.valid, result.reasons
+    assert result.covers_inference is False
+    assert "exact real arithmetic only, not in inference" in result.claim
+    content = found.content
+    content["regions"][0]["margin"] = 1.0
+    assert not fairmend.check(write(tmp_path, content), model, real=True).valid
+
+
+def test_real_accepts_a_claim_about_inference_as_well(tmp_path):
+    assert fairmend.check(*case().save(tmp_path), real=True).valid
+
+
+def test_the_other_precision_is_refused_for_a_float64_model_too(tmp_path):
+    found = case(dtype="float64")
+    _, model = found.save(tmp_path)
+    result = fairmend.check(write(tmp_path, {**found.content, "arithmetic": "float32"}), model)
+    assert "this model computes in float64" in result.reasons[0]
+
+
+def test_a_weight_of_minus_zero_ignores_its_column_and_a_subnormal_one_does_not(tmp_path):
+    for weight, ignored in ((-0.0, True), (1e-45, False)):
+        network = Network([affine([[weight, 1]], [0])], [])
+        network.save(tmp_path / "m.onnx")
+        claimed = certificate_of_blindness(network, TWO_FEATURES, [0], method="blind")
+        claimed.save(tmp_path / "c.json", tmp_path / "m.onnx")
+        assert fairmend.check(tmp_path / "c.json", tmp_path / "m.onnx").valid == ignored
+
+
+def test_a_margin_that_a_closing_sigmoid_rounds_away_does_not_cover_inference(tmp_path):
+    """The scores are -2^-25 and -2^-24, both class 0; the probability of the first is exactly 0.5, which is class 1."""
+    import onnxruntime
+
+    network = Network([affine([[-(2.0**-25), 0]], [0])], [], closing="sigmoid")
+    network.save(tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    people = np.array([[1, 0], [2, 0]], np.float32)
+    probability = session.run(None, {session.get_inputs()[0].name: people})[0].reshape(-1)
+    assert (probability >= 0.5).tolist() == [True, False]
+    certificate, _ = certificate_of_fair(network, TWO_FEATURES, people[:1])
+    assert certificate.real_only
+    content = {**certificate.content, "arithmetic": "float32"}
+    result = fairmend.check(write(tmp_path, content), tmp_path / "m.onnx")
+    assert "does not exceed the rounding errors of float32 inference" in result.reasons[0]

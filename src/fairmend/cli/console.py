@@ -19,6 +19,7 @@ from fairmend.progress import Progress as ProgressCallback
 from fairmend.text import percent
 
 if TYPE_CHECKING:
+    from fairmend import CheckResult
     from fairmend.audit.result import AuditPair
     from fairmend.evaluate.compare import RepairComparison
     from fairmend.evaluate.groups import GroupMetrics
@@ -263,15 +264,19 @@ def show_files(screen: Console, out: Path, files: Mapping[str, str]) -> None:
     screen.print(lines)
 
 
-def show_check(screen: Console, certificate: Path, model: Path, covers: str = "") -> None:
-    """Check the certificate and print how to check it; `covers` names the inputs if it does not cover all of them."""
-    from fairmend import check
+def show_check(
+    screen: Console, result: CheckResult, certificate: Path, model: Path, covers: str = "", *, real: bool = False
+) -> None:
+    """Print that the certificate was checked, and how to check it; `covers` names the inputs if not all are covered.
 
-    result = check(certificate, model)
-    if not result.valid:  # fairmend and the checker disagree, so neither can be trusted
-        raise RuntimeError(f"the certificate {certificate} is not valid: {result.reasons[0]}")
+    `real` means that it claims exact arithmetic only.
+    """
     screen.print()
-    scope, colour = (f" for {covers} only", "bold yellow") if covers else ("", "bold green")
+    scope = f" for {covers} only" if covers else ""
+    scope += ", in exact arithmetic only: inference may answer differently" if real else ""
+    colour = "bold yellow" if scope else "bold green"
     sentence = (f"The certificate is valid{scope}", colour)
     screen.print(Text.assemble(sentence, f" (checked in {result.seconds:.2f} s). To check it yourself, run:"))
-    screen.print(Text(f"  fairmend check {certificate} {model}", style="bold"), soft_wrap=True)
+    screen.print(
+        Text(f"  fairmend check {certificate} {model}{' --real' if real else ''}", style="bold"), soft_wrap=True
+    )
