@@ -5,8 +5,9 @@
 Every seed is a network, a spec, people and options of its own: all methods, activations, precisions, kinds of features,
 scales from tiny to huge, both solvers, all file formats. A repair must end in one of three ways: a certificate that is
 VALID for the saved file; no certificate, because nothing is proven; or a FairmendError with a reason. Where the
-certificate covers inference, sampled neighbours must get equal predictions from the format's own runtime. Prints a table
-and every failure with its seed; exits with 1 if there is one. With --record, seeds that are in the file are not run again.
+certificate covers inference, sampled neighbours must get equal predictions from the format's own runtime. Prints a
+table and every failure with its seed; exits with 1 if there is one. With --record, seeds that are in the file are not
+run again.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 import fairmend
-from fairmend import Feature, FairmendError, Network, Spec
+from fairmend import FairmendError, Feature, Network, Spec
 from fairmend.network import Activation, Affine
 from fairmend.repair.options import METHODS, has_tolerances
 

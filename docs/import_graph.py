@@ -16,8 +16,8 @@ SRC = Path(__file__).parents[1] / "src"
 # the same floor do not import each other.
 FLOORS = (
     ("errors", "arrays", "_version"),
-    ("text", "progress", "atomic", "threads", "metrics"),
-    ("tables", "json_files"),
+    ("text", "progress", "atomic", "exchange", "threads", "metrics"),
+    ("tables", "json_files", "folders"),
     ("network", "spec"),
     ("bounds", "milp"),
     ("prove",),

@@ -65,8 +65,8 @@ def read_certificate(path: Path) -> Certificate:
     data = parse_json(read_bytes(path, "certificate"), "certificate")
     where = "certificate"
     only_keys(data, _KEYS, where)
-    version = take(data, "version", int, where)
-    if take(data, "format", str, where) != "fairmend-certificate" or version not in (1, 2):
+    form, version = take(data, "format", str, where), take(data, "version", int, where)
+    if form != "fairmend-certificate" or version not in (1, 2):
         raise CheckError("certificate: not a fairmend certificate of version 1 or 2")
     for key in ("fairmend", "method", "claim"):
         take(data, key, str, where)

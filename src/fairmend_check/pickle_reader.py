@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar
 from fairmend_check.errors import CheckError
 
 _MAX_ENTRIES = 999  # the pickler starts a second batch at 1000
-_LOCATION = re.compile(r"cpu|cuda:[0-9]{1,3}", re.ASCII)  # never "meta", which torch loads without the numbers
+_LOCATION = "cpu|cuda:[0-9]{1,3}"  # never "meta", which torch loads without the numbers
 _ORDERED_DICT = "collections OrderedDict"
 _TENSOR = "torch._utils _rebuild_tensor_v2"
 _PARAMETER = "torch._utils _rebuild_parameter"
@@ -144,7 +144,7 @@ class _Reader:
         self._expect(b"t")
         self._remember(tuple)
         self._expect(b"Q")
-        if module != "torch" or not re.fullmatch("[0-9]+", key) or not _LOCATION.fullmatch(location):
+        if module != "torch" or not re.fullmatch("[0-9]+", key) or not re.fullmatch(_LOCATION, location):
             raise CheckError(f"the pickle stores a tensor as {module[:40]!r} on {location[:40]!r}; save it on the CPU")
         return Storage(kind, key, location, count)
 

@@ -20,7 +20,7 @@ from fairmend_check.model import MAX_WIDTH, Activation, Model, make_model
 
 _NOTE = "// fairmend "
 _AGAIN = "load the model with fairmend and save it again"
-_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-][0-9]+)?", re.ASCII)
+_NUMBER = r"-?[0-9]+(\.[0-9]+)?(e[+-][0-9]+)?"
 
 
 def read_nnet(content: bytes) -> Model:
@@ -90,7 +90,7 @@ def _sizes(row: str, count: int) -> list[int]:
 
 def _numbers(row: str, count: int) -> list[float]:
     parts = _parts(row, count)
-    if not all(_NUMBER.fullmatch(part) for part in parts):
+    if not all(re.fullmatch(_NUMBER, part) for part in parts):
         raise CheckError("a line contains something that is not a number in plain notation")
     values = [float(part) for part in parts]
     if not all(map(math.isfinite, values)):

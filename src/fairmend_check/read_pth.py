@@ -30,6 +30,8 @@ def read_pth(content: bytes, layers: Sequence[Layer] | None) -> Model:
     """Return the model of a state dict with these layers."""
     if not content.startswith(b"PK\3\4"):
         raise CheckError("not a .pth file of PyTorch 1.6 or later. Save it again: torch.save(model.state_dict(), path)")
+    if b"/constants.pkl" in content:
+        raise CheckError("this is a TorchScript archive, which is a program. Save model.state_dict() instead")
     members = _members(content)
     pickled = read_pickle(members["data.pkl"])
     storages = {tensor.storage.key: tensor.storage for tensor in pickled.values()}
@@ -51,8 +53,6 @@ def _members(content: bytes) -> dict[str, bytes]:
     if not all(name.startswith(f"{root}/") for name in members):
         raise CheckError("the archive has more than one top folder")
     inside = {name[len(root) + 1 :]: data for name, data in members.items()}
-    if "constants.pkl" in inside:
-        raise CheckError("this is a TorchScript archive, which is a program. Save model.state_dict() instead")
     for name, data in inside.items():
         known = name in _MEMBERS and re.fullmatch(_MEMBERS[name], data, re.DOTALL)
         if not known and not re.fullmatch("data/[0-9]+", name):

@@ -8,11 +8,11 @@ import numpy as np
 
 from fairmend_check.bounds import interval_layers, leads, margin_bounds
 from fairmend_check.certificate import Region
-from fairmend_check.coverage import find_uncovered
+from fairmend_check.coverage import Effort, find_uncovered
 from fairmend_check.errors import CheckError
 from fairmend_check.inference_error import inference_error, inference_error_of
 from fairmend_check.model import Model
-from fairmend_check.neighbourhood import Neighbourhood, listed, neighbourhood, points
+from fairmend_check.neighbourhood import Neighbourhood, count_points, neighbourhood, points
 from fairmend_check.rounding import Array, down
 from fairmend_check.spec import Spec
 
@@ -30,19 +30,19 @@ class ProvenMargins:
 
 def check_coverage(model: Model, spec: Spec, regions: list[Region]) -> list[str]:
     """Return a reason for each input that is not possible, and for pieces that do not cover its neighbourhood."""
-    reasons, total = [], 0
+    reasons, total, effort = [], 0, Effort()
     for number, region in enumerate(regions):
         try:
             around = neighbourhood(spec, region.x, model.dtype)
             if region.pieces is None:
-                total += listed(around)[1]
+                total += count_points(around)
                 continue
         except CheckError as error:
             reasons.append(f"regions[{number}]: {error}")
             continue
         lower = np.stack([piece.lower for piece in region.pieces])
         upper = np.stack([piece.upper for piece in region.pieces])
-        hole = find_uncovered(around, lower, upper, model.dtype)
+        hole = find_uncovered(around, lower, upper, model.dtype, effort)
         if hole is not None:
             reasons.append(f"regions[{number}]: the pieces do not cover the neighbourhood: {hole}")
     if total > MAX_POINTS:
@@ -77,7 +77,7 @@ def prove(model: Model, spec: Spec, regions: list[Region]) -> ProvenMargins:
 
 def _over_points(model: Model, around: Neighbourhood, label: int) -> tuple[float, float]:
     """Return the least margin over all points, and its least excess over the error of inference."""
-    count = listed(around)[1]
+    count = count_points(around)
     step = max(1, _BATCH // max(max(weight.shape) for weight in model.weights))
     least, least_excess = np.inf, np.inf
     with np.errstate(all="ignore"):

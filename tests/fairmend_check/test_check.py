@@ -247,3 +247,20 @@ def test_a_weight_of_minus_zero_ignores_its_column_and_a_subnormal_one_does_not(
         claimed = certificate_of_blindness(network, TWO_FEATURES, [0], method="blind")
         claimed.save(tmp_path / "c.json", tmp_path / "m.onnx")
         assert fairmend.check(tmp_path / "c.json", tmp_path / "m.onnx").valid == ignored
+
+
+def test_a_margin_that_a_closing_sigmoid_rounds_away_does_not_cover_inference(tmp_path):
+    """The scores are -2^-25 and -2^-24, both class 0; the probability of the first is exactly 0.5, which is class 1."""
+    import onnxruntime
+
+    network = Network([affine([[-(2.0**-25), 0]], [0])], [], closing="sigmoid")
+    network.save(tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    people = np.array([[1, 0], [2, 0]], np.float32)
+    probability = session.run(None, {session.get_inputs()[0].name: people})[0].reshape(-1)
+    assert (probability >= 0.5).tolist() == [True, False]
+    certificate, _ = certificate_of_fair(network, TWO_FEATURES, people[:1])
+    assert certificate.real_only
+    content = {**certificate.content, "arithmetic": "float32"}
+    result = fairmend.check(write(tmp_path, content), tmp_path / "m.onnx")
+    assert "does not exceed the rounding errors of float32 inference" in result.reasons[0]

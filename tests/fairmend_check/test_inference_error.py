@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from fairmend.bounds.inference import closing_error
 from fairmend.bounds.inference import inference_error as error_by_fairmend
-from fairmend.network import Affine, Network
 from fairmend.network import Activation as NetworkActivation
+from fairmend.network import Affine, Network
 from fairmend.prove.proof import HEADROOM
 from fairmend_check.inference_error import inference_error
 from fairmend_check.model import Activation, make_model
@@ -108,7 +108,7 @@ print(json.dumps(found))
 
 
 def test_subnormal_numbers_that_are_taken_as_0_stay_within_the_error():
-    """As with torch.set_flush_denormal, an option of ONNX Runtime, and GPUs; each planted network changes its answer."""
+    """As with torch.set_flush_denormal, an option of ONNX Runtime, and GPUs; each network here changes its answer."""
     cases = list(FLUSHED.values())
     done = subprocess.run(
         [sys.executable, "-c", FLUSHING], input=json.dumps(cases), capture_output=True, text=True, check=True

@@ -117,7 +117,7 @@ def test_a_name_in_a_certificate_cannot_draw_another_verdict(capsys, monkeypatch
     hostile = "age\x1b[1A\x1b[2KVALID: c.json holds for m.onnx.\nProven\u202e"
     for valid in (False, True):
         result = CheckResult(valid, () if valid else (hostile,), hostile, 1, True, 0.5, 0.1)
-        monkeypatch.setattr("fairmend_check.main.check_files", lambda *_, result=result: result)
+        monkeypatch.setattr("fairmend_check.main.check_files", lambda *_, real, result=result: result)
         monkeypatch.setattr("fairmend_check.main._exists", lambda _: True)
         assert main(["c.json", "m.onnx"]) == (0 if valid else 1)
         printed = capsys.readouterr().out

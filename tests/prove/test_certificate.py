@@ -15,7 +15,7 @@ from fairmend.prove.certify import certify
 from fairmend.prove.result import Verdict
 from fairmend.spec import Feature, Spec
 from support.certify_cases import AGE, HOURS, balanced_network, linear
-from support.checker_cases import rounding_case
+from support.checker_cases import TWO_FEATURES
 
 SPEC = Spec([AGE, HOURS])
 
@@ -93,11 +93,11 @@ def test_a_certificate_with_an_earlier_wording_stays_valid(tmp_path):
 
 
 def test_inputs_that_only_exact_arithmetic_proves_are_left_out_unless_there_are_no_others():
-    found = rounding_case()
-    close, clear = [1, 1], [1, -1]
-    certificate, covered = certificate_of_fair(found.network, found.spec, np.array([close, clear], np.float32))
+    network = Network([Affine(np.array([[0, 1]], np.float32), np.zeros(1, np.float32))], [])
+    close, clear = [1, 1e-9], [1, 0.5]
+    certificate, covered = certificate_of_fair(network, TWO_FEATURES, np.array([close, clear], np.float32))
     assert covered.tolist() == [False, True]
     assert (certificate.content["arithmetic"], len(certificate.content["regions"])) == ("float32", 1)
-    certificate, covered = certificate_of_fair(found.network, found.spec, np.array([close], np.float32))
+    certificate, covered = certificate_of_fair(network, TWO_FEATURES, np.array([close], np.float32))
     assert covered.tolist() == [True]
     assert certificate.real_only

@@ -51,14 +51,18 @@ class Case:
 
     @property
     def content(self) -> dict:
-        """Return a copy that a test may change."""
-        return json.loads(json.dumps(self.certificate.content))
+        """Return a copy that a test may change, with the layers that a state dict needs."""
+        content = json.loads(json.dumps(self.certificate.content))
+        content["model"]["layers"] = list(self.certificate.layers)
+        return content
 
     def save(self, folder: Path, suffix: str = "onnx", bind: bool = False) -> tuple[Path, Path]:
         model, certificate = folder / f"model.{suffix}", folder / "certificate.json"
         self.network.save(model)
-        bound = self.certificate.for_model(model).content  # a state dict needs the layers that this adds
-        write(folder, bound if bind else {**bound, "model": {**bound["model"], "file_sha256": None}})
+        if bind:
+            self.certificate.save(certificate, model=model)
+        else:
+            write(folder, self.content)
         return certificate, model
 
 

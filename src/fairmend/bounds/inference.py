@@ -32,7 +32,7 @@ class _Precision:
 
     @staticmethod
     def of(dtype: npt.DTypeLike) -> _Precision:
-        kind = np.finfo(dtype)  # type: ignore[arg-type]
+        kind = np.finfo(dtype)
         return _Precision(float(kind.eps) / 2, float(kind.tiny), float(kind.max))
 
 

@@ -36,8 +36,8 @@ ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
 
 _SHOWN = 5
 _REAL_ONLY = (
-    "It claims exact arithmetic only: all margins are below the rounding errors of inference, so the deployed model may "
-    "answer differently. Check it with fairmend check --real."
+    "It claims exact arithmetic only: all margins are below the rounding errors of inference, so the deployed model "
+    "may answer differently. Check it with fairmend check --real."
 )
 _MEANING = {
     "fair": ("green", "proven: every similar person gets the same prediction"),
@@ -135,8 +135,11 @@ def _write_certificate(
     path: Path, model: Path, net: Network, spec: Spec, X: FloatArray, result: CertifyResult
 ) -> dict[str, Any]:
     """Write a certificate for the FAIR inputs and return its file, how many it covers, and in which arithmetic."""
+    from tempfile import TemporaryDirectory
+
     import numpy as np
 
+    from fairmend.cli.report_files import check_certificate
     from fairmend.prove.certificate import certificate_of_fair
     from fairmend.prove.result import Verdict
 
@@ -149,6 +152,9 @@ def _write_certificate(
             "the proofs split neighbourhoods, and a certificate can hold only whole ones; run without --certificate, "
             "or repair the network, which gives margins that need no splitting"
         )
+    with TemporaryDirectory() as folder:  # so that a file at `path` is replaced only by a valid certificate
+        certificate.save(Path(folder, "certificate.json"), model)
+        check_certificate(Path(folder, "certificate.json"), model, real=certificate.real_only)
     certificate.save(path, model)
     return {"certificate": path, "certified": int(covered.sum()), "arithmetic": certificate.content["arithmetic"]}
 

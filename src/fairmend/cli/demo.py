@@ -68,13 +68,13 @@ def run_demo(
     """Train a network on biased decisions, show who it treats unequally, repair it, and write the folder `out`."""
     from rich.console import Console
 
-    from fairmend.atomic import check_folder, staged_folder
     from fairmend.cli.console import console, progress_bars, show_check, show_comparison, show_files, show_json
-    from fairmend.cli.report_files import describe_repair, show_report, write_report
+    from fairmend.cli.report_files import check_certificate, describe_repair, show_report, write_report
     from fairmend.datasets.demo import loan_applicants, loan_spec, train_network
     from fairmend.evaluate.compare import measure, repair_and_compare
     from fairmend.evaluate.demo_pairs import tabulate_unequal_rows
     from fairmend.evaluate.split import split_data
+    from fairmend.folders import check_folder, staged_folder
     from fairmend.json_files import write_json
     from fairmend.tables import write_csv
 
@@ -108,16 +108,17 @@ def run_demo(
         repaired.save(stage / "repaired-model.onnx")
         assert comparison.result.certificate is not None
         comparison.result.certificate.save(stage / "certificate.json", stage / "repaired-model.onnx")
+        real = comparison.result.certificate.real_only
+        checked = check_certificate(stage / "certificate.json", stage / "repaired-model.onnx", real=real)
         write_csv(stage / "repair_inputs.csv", people.repair_frame)
         write_json(stage / "result.json", document)
         sources = {role: stage / name for role, name in _SOURCES.items()}
         write_report(stage, describe_repair(net, comparison, out, stage, "repaired-model.onnx", sources, typed, seed))
     if json_output:
-        show_json({**document, "files": {name: out / name for name in FILES}})
+        show_json({**document, "certificate_check": checked.as_dict(), "files": {name: out / name for name in FILES}})
         return
     show_files(screen, out, FILES)
-    real = comparison.result.certificate.real_only
-    show_check(screen, out / "certificate.json", out / "repaired-model.onnx", real=real)
+    show_check(screen, checked, out / "certificate.json", out / "repaired-model.onnx", real=real)
     _show_next_step(screen, out)
     show_report(screen, out / "report.html")
 

@@ -72,9 +72,9 @@ def run_export(
     json_output: bool = False,
 ) -> None:
     """Write the properties and print what sat and unsat mean."""
-    from fairmend.atomic import check_folder, staged_folder
     from fairmend.cli.console import show_json
     from fairmend.cli.inputs import load_model, load_people
+    from fairmend.folders import check_folder, staged_folder
     from fairmend.vnnlib import INSTANCES, MANIFEST, MODEL, export_vnnlib
 
     check_folder(out, [MODEL, INSTANCES, MANIFEST], [model, data, spec_file])

@@ -86,7 +86,7 @@ def compute_score_ranges(net: Network, spec: Spec, X: FloatArray, *, seed: int =
     own_class = net.predict(X)
     own = scores(net, X, own_class)
     low, high = own.copy(), own.copy()
-    exact = spec.finite and float(np.sum(spec.neighbourhood_sizes(X))) <= _MOST_POINTS
+    exact = spec.finite and int(np.sum(spec.neighbourhood_sizes(X, X.dtype))) <= _MOST_POINTS
     stream = (
         spec.points(X, dtype=X.dtype)
         if exact

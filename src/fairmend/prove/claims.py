@@ -135,7 +135,7 @@ class Guarantee:
         return f"The proof does not cover other people: {rows}" if self.complete else _capitalize(rows)
 
     def real_only_note(self) -> str:
-        """Return what a proof in exact arithmetic alone leaves open, and how to check it; empty if it leaves nothing."""
+        """Return what a proof in exact arithmetic alone leaves open, and how to check it; empty for other proofs."""
         if not self.real_only:
             return ""
         return (

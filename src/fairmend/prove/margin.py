@@ -14,10 +14,20 @@ from fairmend.bounds.rigorous import rigorous_bounds, rigorous_differences, rigo
 from fairmend.network import Network, predicted_classes
 from fairmend.prove.rational import exact_classes, is_piecewise_linear
 
-__all__ = ["compute_margins", "margin_error", "margin_lower_bound", "proven_at_points", "proves_class"]
+__all__ = [
+    "compute_margins",
+    "margin_error",
+    "margin_lower_bound",
+    "proven_at_points",
+    "proves_class",
+    "rounding_slack",
+]
 
 # Limit on the multiplications in exact arithmetic for one batch of points: a few seconds.
 _EXACT_WORK = 20_000_000
+
+# Rigorous bounds lose more than computing a logit does, by about the number of layers, and what underflow takes away.
+_ROUNDING_FACTOR, _UNDERFLOW = 16, 1e-280
 
 
 def compute_margins(net: Network, points: FloatArray, classes: Ints) -> tuple[Bools, Floats]:
@@ -36,6 +46,11 @@ def margin_error(net: Network, lower: FloatArray, upper: FloatArray) -> Floats:
     error = inference_error(net, lower, upper).max(axis=1, initial=0.0)
     # Both of two competing logits can be off, and their difference is rounded once more.
     return np.asarray(error if net.outputs == 1 else 2 * error * (1 + 1e-9))
+
+
+def rounding_slack(net: Network, lower: FloatArray, upper: FloatArray) -> Floats:
+    """Return how close to 0 (n,) a margin may be for float64 bounds over each box (n, width) to tell its sign."""
+    return np.asarray(_ROUNDING_FACTOR * margin_error(net.astype(np.float64), lower, upper) + _UNDERFLOW)
 
 
 def margin_lower_bound(net: Network, lower: FloatArray, upper: FloatArray, classes: Ints) -> Floats:

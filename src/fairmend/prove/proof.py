@@ -100,7 +100,7 @@ def _margins_of_outputs(differences: Floats) -> Floats:
 
 def _checker_loss(network: Network, lower: FloatArray, upper: FloatArray) -> Floats:
     """Return what the checker's own roundings may take from a margin over each box: ``(pieces, 1)``."""
-    return _CHECKER_LOSS * inference_error(network, lower, upper, np.float64).max(axis=1, keepdims=True)
+    return np.asarray(_CHECKER_LOSS * inference_error(network, lower, upper, np.float64).max(axis=1, keepdims=True))
 
 
 def _proof(network: Network, margins: Floats, error: Floats, owner: Ints, count: int) -> Proof:

@@ -16,6 +16,12 @@ from fairmend.prove.result import CertifyResult, Verdict, Witness
 TIME_LIMIT = "time limit"
 WITHIN_ROUNDING = "no witness was found, but the margin is within rounding error"
 
+
+def between_adjacent(dtype: npt.DTypeLike) -> str:
+    """Return the reason if a box has no number between its ends, and its bounds do not prove the class."""
+    return f"no witness was found, but bounds between adjacent {np.dtype(dtype)} numbers do not prove the class"
+
+
 # Candidates come in order of their margins, so a second one helps only if the first is within rounding of a tie.
 _TRIES = 4
 
@@ -75,6 +81,10 @@ class Findings:
         """Record why these inputs cannot be proven. The first reason counts, and a witness overrides it."""
         for row in np.unique(np.asarray(rows, dtype=np.int64)).tolist():
             self._unproven.setdefault(row, reason)
+
+    def is_unproven(self, row: int) -> bool:
+        """Return whether there is a reason why this input cannot be proven."""
+        return row in self._unproven
 
     def mark_done(self, rows: npt.ArrayLike) -> None:
         """Mark these inputs as fully explored: they are fair unless there is a witness or they are unproven."""

@@ -25,7 +25,7 @@ from fairmend.bounds import Boxes, propagate
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.spec import Spec
-from fairmend.spec.neighbourhoods import Regions
+from fairmend.spec.neighbourhoods import Regions, describe_count
 from fairmend.threads import few_threads
 
 __all__ = ["Box", "FeatureSet", "Linear", "Points", "Vertices", "symbolic_bounds"]
@@ -115,10 +115,10 @@ class Points(_VertexList):
     @staticmethod
     def from_network(network: Network, spec: Spec, X: np.ndarray) -> Points:
         """Return the features of all points of the neighbourhoods of X."""
-        total = int(np.sum(spec.neighbourhood_sizes(X)))
+        total = int(np.sum(spec.neighbourhood_sizes(X, network.dtype)))
         if total > MOST_POINTS:
             raise FairmendError(
-                f"the neighbourhoods hold {total:,} points, more than {MOST_POINTS:,}; "
+                f"the neighbourhoods hold {describe_count(total)} points, more than {MOST_POINTS:,}; "
                 'use features="linear", or give fewer repair inputs'
             )
         wide = network.astype(np.float64)
