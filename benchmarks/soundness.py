@@ -130,8 +130,8 @@ def compare_neighbourhoods(case: Case, oracle: Oracle, tally: Tally) -> None:
             tally.fail(f"the checker has another neighbourhood of input {row}")
 
 
-def attack_case(place: tuple[int, int, int], engines: list[str], forged: int, folder: Path, tally: Tally) -> None:
-    """Attack one network: (seed, chunk, case) determines it."""
+def attack_case(place: tuple[int, int, int], engines: list[str], forged: int, folder: Path, tally: Tally) -> int:
+    """Attack one network: (seed, chunk, case) determines it. Return how many certificates are left to forge."""
     rng = np.random.default_rng(place)
     case = random_case(rng, REGIONS_IN_CASE)
     oracle = Oracle(case, rng)
@@ -144,9 +144,11 @@ def attack_case(place: tuple[int, int, int], engines: list[str], forged: int, fo
     compare_verdicts(case, oracle, engines, rng, tally)
     certificates = Certificates(case, oracle, folder, rng, tally)
     repair = (place[1] * CASES_IN_CHUNK + place[2]) % CASES_PER_REPAIR == 0
-    if certificates.write(repair=repair):
-        for _ in range(forged):
-            certificates.forge()
+    if not certificates.write(repair=repair):
+        return forged
+    while forged and certificates.forge():
+        forged -= 1
+    return forged
 
 
 def run_chunk(chunk: chunks.Chunk, tell: chunks.Tell) -> chunks.Result:
@@ -154,6 +156,7 @@ def run_chunk(chunk: chunks.Chunk, tell: chunks.Tell) -> chunks.Result:
     warnings.filterwarnings("ignore", message="Tensorflow parser")
     kind, seed, number, size, engines, forged = chunk.arguments
     tally = Tally()
+    left = 0
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         for item in range(size):
@@ -164,8 +167,8 @@ def run_chunk(chunk: chunks.Chunk, tell: chunks.Tell) -> chunks.Result:
             tell(item, 0)
             try:
                 if kind == "regions":
-                    share = forged * (item + 1) // size - forged * item // size
-                    attack_case((seed, number, item), engines, share, Path(folder), tally)
+                    left += forged * (item + 1) // size - forged * item // size
+                    left = attack_case((seed, number, item), engines, left, Path(folder), tally)
                 else:
                     run: Callable[..., None] = {"marabou": compare_with_marabou, "scip": compare_heads_with_scip}[kind]
                     run(Path(folder), np.random.default_rng([seed, number, item, len(kind)]), tally)
