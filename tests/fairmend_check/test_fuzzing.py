@@ -137,6 +137,19 @@ def test_a_file_is_determined_by_seed_and_number():
     assert len(set(files)) > 80
 
 
+def test_a_mutation_may_fail_on_a_damaged_file_but_not_on_a_seed():
+    def mutate(content, rng):
+        if content not in seeds:
+            raise ValueError("cannot parse")
+        return content[:-1]
+
+    seeds = toy().seeds()
+    form = FileFormat("toy", ".toy", toy().seeds, mutate, disagreement)
+    assert all(fuzz.make_file(form, seeds, 0, number) for number in range(2, 50))
+    with pytest.raises(ValueError, match="cannot parse"):
+        [fuzz.make_file(form, [b"other"], 0, number) for number in range(1, 50)]
+
+
 @pytest.mark.parametrize("mutation", BYTE_MUTATIONS, ids=lambda mutation: mutation.__name__)
 def test_byte_mutations_take_any_file_and_change_most(mutation):
     rng = np.random.default_rng(0)

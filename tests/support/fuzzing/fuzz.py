@@ -92,11 +92,16 @@ def make_file(form: FileFormat, seeds: list[bytes], seed: int, number: int) -> b
         return seeds[number]
     rng = np.random.default_rng([seed, zlib.crc32(form.name.encode()), number])
     content = seeds[rng.integers(len(seeds))]
-    for _ in range(int(rng.integers(1, MOST_MUTATIONS + 1))):
+    for change in range(int(rng.integers(1, MOST_MUTATIONS + 1))):
         if rng.random() < SHARE_OF_BYTE_MUTATIONS:
             content = mutate_bytes(content, seeds, rng)
-        else:
+            continue
+        try:
             content = form.mutate(content, rng)
+        except Exception:
+            if change == 0:
+                raise  # a seed is not damaged
+            content = mutate_bytes(content, seeds, rng)
     return content
 
 
