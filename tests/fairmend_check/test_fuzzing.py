@@ -138,16 +138,20 @@ def test_a_file_is_determined_by_seed_and_number():
 
 
 def test_a_mutation_may_fail_on_a_damaged_file_but_not_on_a_seed():
-    def mutate(content, rng):
+    def fail_on_damage(content, rng):
         if content not in seeds:
             raise ValueError("cannot parse")
         return content[:-1]
 
+    def fail(content, rng):
+        raise ValueError("cannot parse")
+
     seeds = toy().seeds()
-    form = FileFormat("toy", ".toy", toy().seeds, mutate, disagreement)
-    assert all(fuzz.make_file(form, seeds, 0, number) for number in range(2, 50))
+    form = FileFormat("toy", ".toy", toy().seeds, fail_on_damage, disagreement)
+    assert all(fuzz.make_file(form, seeds, 0, number) not in seeds for number in range(2, 50))
+    form = FileFormat("toy", ".toy", toy().seeds, fail, disagreement)
     with pytest.raises(ValueError, match="cannot parse"):
-        [fuzz.make_file(form, [b"other"], 0, number) for number in range(1, 50)]
+        [fuzz.make_file(form, seeds, 0, number) for number in range(2, 50)]
 
 
 @pytest.mark.parametrize("mutation", BYTE_MUTATIONS, ids=lambda mutation: mutation.__name__)
