@@ -175,9 +175,7 @@ class _Reader:
         return Group(members, attributes)
 
     def _array(self, messages: list[tuple[int, int, memoryview]], attributes: dict[str, Text], where: str) -> Array:
-        space, kind, fill, layout = (
-            _only(messages, part, where) for part in (_DATASPACE, _DATATYPE, _FILL, _LAYOUT)
-        )
+        space, kind, fill, layout = (_only(messages, part, where) for part in (_DATASPACE, _DATATYPE, _FILL, _LAYOUT))
         shape, datatype = _shape(space, where), _datatype(kind, where)
         if bytes(fill) != _NO_FILL_VALUE:
             raise CheckError(f"{where} has a fill value")
