@@ -43,7 +43,7 @@ FAILURES = (INVALID, RAW, UNEQUAL)
 ENDS = (VALID, VALID_REAL, NOTHING, REFUSED, NOT_SAVED, *FAILURES)
 
 SUFFIXES = (".onnx", ".pth", ".safetensors", ".h5", ".keras", ".nnet")
-_SECONDS = 10  # for one repair; a solver may need hours for a problem of this size
+_SECONDS = 60  # for one repair, of a busy machine; a solver may need hours for a problem of this size
 _SAMPLES = 200
 
 
