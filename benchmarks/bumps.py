@@ -25,7 +25,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 import fairmend
-from fairmend.atomic import write_atomically
+from fairmend.atomic import write_text
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -102,7 +102,7 @@ def main() -> int:
         for chunk, found in bars.track(pool.imap_unordered(attack, jobs), total=len(jobs), description="bumps"):
             state["chunks"][str(chunk)] = found
             if options.state is not None:
-                write_atomically(options.state, lambda file: file.write_text(json.dumps(state)))
+                write_text(options.state, json.dumps(state))
     return 1 if show(state, Console()) else 0
 
 

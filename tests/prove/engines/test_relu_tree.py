@@ -16,8 +16,8 @@ from support.certify_cases import CONTINUOUS, KINKED, balanced_network, linear, 
 from support.strategies_spec import specs_and_inputs
 
 
-def run_tree(net, spec, x, time_limit=None):
-    """The verdict on one input of one piece and one output, without a guide."""
+def run_tree(net, spec, x, time_limit=20):
+    """The verdict on one input of a network with one output, without a guide."""
     findings = Findings(net, x[None], time_limit)
     pieces = Pieces(spec, x[None])
     for piece in range(len(pieces.owner)):
