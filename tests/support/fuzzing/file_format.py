@@ -33,8 +33,8 @@ class FileFormat:
     suffix : of its files, such as ".onnx"
     seeds : returns files that the checker and the runtime read, each as bytes; the same ones at every call
     mutate : returns a changed file. The change follows the structure of the format (fields, entries, names, lengths);
-        the fuzzer itself adds changes of single bytes, which know nothing of the format. It is given damaged files too,
-        and may return what it cannot parse as it is
+        the fuzzer itself adds changes of single bytes, which know nothing of the format. It is given damaged files too;
+        what it cannot parse it may return as it is, or raise any exception
     disagreement : says how the runtime's reading of a file differs from the checker's, which is the model given; None
         if it reads the same network. It raises RuntimeRefusal if the runtime refuses the file. (None is sound there
         too, and is counted as the same network.) The path is where the bytes are stored
