@@ -41,7 +41,11 @@ class Certificates:
         """Write and check a certificate, of a repair or of what is proven anyway; return whether there is one."""
         X = self.case.X[:20]
         if repair:
-            made, self.network = self._repaired(X)
+            try:
+                made, self.network = self._repaired(X)
+            except fairmend.FairmendError:
+                self.tally.add("repairs refused with a reason")
+                return False
         else:
             made, _ = certificate_of_fair(self.network, self.case.spec, X)
             if made is None:
