@@ -33,7 +33,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
-from fairmend.spec.neighbourhoods import build_regions, count_points, stream_points
+from fairmend.spec.neighbourhoods import build_hull, count_points, stream_points
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -202,7 +202,7 @@ def region_boxes(spec: Spec, x: FloatArray, most: int) -> tuple[FloatArray, Floa
     upper = lower.copy()
     for feature, at in placed:
         if feature.varies and feature.name not in sizes:
-            low, high = build_regions([(feature, at)], X).hull()
+            low, high = build_hull([(feature, at)], X)
             lower[:, at], upper[:, at] = low[:, at], high[:, at]
     return lower, upper, tuple(f.name for f, _ in placed if f in relaxed)
 

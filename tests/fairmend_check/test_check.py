@@ -285,10 +285,10 @@ def test_a_weight_of_minus_zero_ignores_its_column_and_a_subnormal_one_does_not(
 
 
 def test_a_margin_that_a_closing_sigmoid_rounds_away_does_not_cover_inference(tmp_path):
-    """The scores are -2^-25 and -2^-24, both class 0; the probability of the first is exactly 0.5, which is class 1."""
+    """The scores are -2^-24 and -2^-23, both class 0; the probability of the first is exactly 0.5, which is class 1."""
     import onnxruntime
 
-    network = Network([affine([[-(2.0**-25), 0]], [0])], [], closing="sigmoid")
+    network = Network([affine([[-(2.0**-24), 0]], [0])], [], closing="sigmoid")
     network.save(tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     people = np.array([[1, 0], [2, 0]], np.float32)
