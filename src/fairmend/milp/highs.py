@@ -46,12 +46,8 @@ class Highs(Solver):
     def _run(self, milp: Milp, settings: Settings) -> Answer:
         import highspy
 
-        highs = highspy.Highs()
         options: dict[str, Any] = {
-            "output_flag": False,
-            "primal_feasibility_tolerance": 1e-9,
             "mip_feasibility_tolerance": 1e-9,
-            "small_matrix_value": 1e-12,  # the default, 1e-9, silently drops smaller coefficients
             "mip_rel_gap": settings.gap,
             "mip_abs_gap": 1e-12,
             "random_seed": settings.seed,
@@ -60,28 +56,8 @@ class Highs(Solver):
             options["time_limit"] = settings.time_limit
         if settings.threads is not None:
             options["threads"] = settings.threads
-        for name, value in options.items():
-            if highs.setOptionValue(name, value) != highspy.HighsStatus.kOk:
-                raise FairmendError(f"HiGHS does not accept the option {name} = {value!r}")
-        passed = highs.passModel(
-            milp.variables,
-            milp.rows,
-            len(milp.values),
-            int(highspy.MatrixFormat.kRowwise),
-            int(highspy.ObjSense.kMinimize),
-            0.0,
-            milp.cost,
-            milp.lower,
-            milp.upper,
-            milp.row_lower,
-            milp.row_upper,
-            milp.indptr.astype(np.int32),
-            milp.indices.astype(np.int32),
-            milp.values,
-            milp.integer.astype(np.int32),
-        )
-        if passed == highspy.HighsStatus.kError:
-            raise FairmendError(f"HiGHS does not accept {milp!r}; a coefficient of 1e15 or more is one cause")
+        highs = new_highs(options)
+        pass_model(highs, milp)
         if settings.start is not None and milp.integer.any():
             highs.setSolution(milp.variables, np.arange(milp.variables, dtype=np.int32), settings.start)
         stop = threading.Event()
@@ -104,3 +80,45 @@ class Highs(Solver):
         else:  # the only bound of a linear program is its optimum
             bound = float(info.objective_function_value) if word == "kOptimal" else -np.inf
         return Answer(word, x, bound)
+
+
+def new_highs(options: Mapping[str, Any]) -> Any:
+    """Return a quiet `highspy.Highs` with these options, and tolerances below its defaults."""
+    import highspy
+
+    highs = highspy.Highs()
+    common = {
+        "output_flag": False,
+        "primal_feasibility_tolerance": 1e-9,
+        "small_matrix_value": 1e-12,  # the default, 1e-9, silently drops smaller coefficients
+    }
+    for name, value in {**common, **options}.items():
+        if highs.setOptionValue(name, value) != highspy.HighsStatus.kOk:
+            raise FairmendError(f"HiGHS does not accept the option {name} = {value!r}")
+    return highs
+
+
+def pass_model(highs: Any, milp: Milp, *, integer: bool = True) -> None:
+    """Pass the problem to HiGHS, with or without its integrality."""
+    import highspy
+
+    whole = milp.integer & integer
+    passed = highs.passModel(
+        milp.variables,
+        milp.rows,
+        len(milp.values),
+        int(highspy.MatrixFormat.kRowwise),
+        int(highspy.ObjSense.kMinimize),
+        0.0,
+        milp.cost,
+        milp.lower,
+        milp.upper,
+        milp.row_lower,
+        milp.row_upper,
+        milp.indptr.astype(np.int32),
+        milp.indices.astype(np.int32),
+        milp.values,
+        whole.astype(np.int32),
+    )
+    if passed == highspy.HighsStatus.kError:
+        raise FairmendError(f"HiGHS does not accept {milp!r}; a coefficient of 1e15 or more is one cause")

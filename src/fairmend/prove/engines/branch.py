@@ -17,17 +17,16 @@ from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.network import Network
 from fairmend.prove.engines.boxes import Boxes, Pieces, inputs_per_batch
 from fairmend.prove.engines.enumerate import decide_points
-from fairmend.prove.engines.findings import WITHIN_ROUNDING, Findings
-from fairmend.prove.margin import compute_margins, margin_error, margin_lower_bound, proves_class
+from fairmend.prove.engines.findings import WITHIN_ROUNDING, Findings, between_adjacent
+from fairmend.prove.margin import compute_margins, margin_error, margin_lower_bound, proves_class, rounding_slack
 from fairmend.spec import Spec
 from fairmend.threads import few_threads
 
 _LEAF = 64  # points; bounding one box takes about as long as evaluating this many
 _BATCH = 4096  # boxes; fewer for large networks or many inputs
 _ENTRIES = 16_000_000  # in an array of all points of a batch of small boxes
+_MOST_TWINS = 65_536  # points of a box that cannot be split further, because own bits lie beside encoded values
 _WORK = 200_000_000  # multiplications in a batch, so that the time limit is checked often enough
-# Rigorous bounds lose more than computing a logit does, by about the number of layers, and what underflow takes away.
-_ROUNDING_FACTOR, _UNDERFLOW = 16, 1e-280
 _LEAST_SHARE = 0.1  # the weight of a column in which the network seems not to change
 
 
@@ -49,8 +48,7 @@ class _BranchAndBound:
     """The open boxes of a batch of inputs, as one array; `start` is the number of the first input."""
 
     def __init__(self, net: Network, spec: Spec, X: FloatArray, findings: Findings, start: int, batch: int) -> None:
-        self.net, self.in_float64 = net, net.astype(np.float64)
-        self.findings, self.batch = findings, batch
+        self.net, self.findings, self.batch = net, findings, batch
         self.pieces = Pieces(spec, X)
         self.rows = self.pieces.owner + start  # the input of each piece, (pieces,)
         self.open = self.pieces.roots
@@ -102,6 +100,13 @@ class _BranchAndBound:
         error = margin_error(self.net, *self.pieces.ends(boxes))
         decide_points(self.net, self.findings, self.rows[boxes.piece][box], points, error[box])
 
+    def _decide_stuck(self, boxes: Boxes) -> None:
+        """Decide boxes that cannot be split: list the points of finite ones; nothing lies within the others."""
+        few = self.pieces.sizes(boxes) <= _MOST_TWINS
+        for each in np.flatnonzero(few).tolist():
+            self._decide_points(boxes.take(slice(each, each + 1)))
+        self.findings.mark_unproven(self.rows[boxes.piece[~few]], between_adjacent(self.net.dtype))
+
     def _try_points(self, boxes: Boxes) -> Floats:
         """Try as witnesses the middle of each box, the middle of each face, and the corner with the least margins.
 
@@ -142,7 +147,7 @@ class _BranchAndBound:
         # Splitting does not make float64 bounds more accurate than float64. On a lattice, points decide.
         unproven = np.flatnonzero(~proven & ~finite)
         if len(unproven):
-            slack = _ROUNDING_FACTOR * margin_error(self.in_float64, lower[unproven], upper[unproven]) + _UNDERFLOW
+            slack = rounding_slack(self.net, lower[unproven], upper[unproven])
             too_close = unproven[margin[unproven] > -slack]
             self.findings.mark_unproven(rows[too_close], WITHIN_ROUNDING)
             proven[too_close] = True
@@ -153,10 +158,7 @@ class _BranchAndBound:
         can = self.pieces.splittable(boxes)
         stuck = np.asarray(~can.any(axis=1))
         if stuck.any():
-            self.findings.mark_unproven(
-                self.rows[boxes.piece[stuck]],
-                f"no witness was found, but bounds between adjacent {self.net.dtype} numbers do not prove the class",
-            )
+            self._decide_stuck(boxes.take(stuck))
             boxes, change, can = boxes.take(np.flatnonzero(~stuck)), change[~stuck], can[~stuck]
         if not len(boxes.piece):
             return []

@@ -1,7 +1,8 @@
 """The network over one box as mixed-integer constraints, and the unit intervals that these need.
 
 The encoding is that of Tjeng, Xiao and Tedrake (2019), "Evaluating Robustness of Neural Networks with Mixed Integer
-Programming", with which the paper measures CUR: one binary for each unit that can be on either side of its kink.
+Programming", with which the paper measures CUR: one binary for each unit that can be on either side of its kink. Its
+coefficients are rounded, so it guides a proof and is none. The intervals are rigorous.
 """
 
 from __future__ import annotations
@@ -9,105 +10,103 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
-from fairmend.arrays import Floats
-from fairmend.bounds.linear import Boxes, propagate
+from fairmend.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.bounds.dual import Interval, Intervals
+from fairmend.bounds.rigorous import rigorous_bounds
 from fairmend.milp import MilpBuilder
 from fairmend.network import Network
 
-__all__ = ["Intervals", "encode_network", "unit_intervals"]
-
-Intervals = list[tuple[Floats, Floats]]
-"""The lowest and highest value of every unit before its activation, layer by layer, each (boxes, units)."""
-
-# Bounds in float64 lose far less than this. A unit that crosses its kink by no more counts as stable. That changes its
-# output by no more, far below the tolerance on margins, while HiGHS 1.15.1 has returned a wrong optimum for constraints
-# with coefficients this small.
-_NEGLIGIBLE = 1e-10
+__all__ = ["EncodedLayer", "EncodedNetwork", "encode_network", "unit_intervals"]
 
 
-def unit_intervals(net: Network, lower: Floats, upper: Floats) -> Intervals:
-    """Return the intervals over boxes (boxes, inputs): the tighter of linear bounds and interval arithmetic."""
-    parameters = [
-        (torch.tensor(a.weight, dtype=torch.float64), torch.tensor(a.bias, dtype=torch.float64)) for a in net.affines
-    ]
-    boxes = Boxes.from_arrays(lower, upper, torch.float64)
-    found: Intervals = []
-    low, high = lower, upper
-    with torch.no_grad():
-        for layer, activation in enumerate(net.activations):
-            weight, bias = (part.numpy() for part in parameters[layer])
-            middle, spread = (low + high) / 2 @ weight.T + bias, (high - low) / 2 @ np.abs(weight).T
-            forms = propagate(parameters[: layer + 1], net.activations[: layer + 1], boxes).preactivation
-            linear_low, linear_high = (part.numpy() for part in forms.concretise())
-            low, high = np.maximum(linear_low, middle - spread), np.minimum(linear_high, middle + spread)
-            slack = _NEGLIGIBLE * (1 + np.maximum(np.abs(low), np.abs(high)))
-            low, high = (
-                np.where(np.abs(low) <= slack, 0.0, low - slack),
-                np.where(np.abs(high) <= slack, 0.0, high + slack),
-            )
-            found.append((low.copy(), high.copy()))
-            activation.apply(low)
-            activation.apply(high)
-    return found
+def unit_intervals(net: Network, lower: FloatArray, upper: FloatArray) -> Intervals:
+    """Return rigorous intervals (boxes, units) of each layer before its activation, over boxes (boxes, inputs)."""
+    until = (Network(net.affines[: layer + 1], net.activations[:layer]) for layer in range(len(net.activations)))
+    return [rigorous_bounds(part, lower, upper) for part in until]
+
+
+class EncodedLayer(NamedTuple):
+    """The units of a layer that can be on either side of their kink, (k,), with their variables and rows.
+
+    outputs, active : the variables of the unit's output, and of its side: 1 above the kink, 0 below
+    rows : (r, k), the rows that mention the unit's input z
+    slopes : (r, 1), the coefficient of -z in these rows
+    """
+
+    units: Ints
+    outputs: Ints
+    active: Ints
+    rows: Ints
+    slopes: Floats
 
 
 class EncodedNetwork(NamedTuple):
-    """A network over one box: its logits are A·v + c in the builder's variables v, the first of which are `inputs`."""
+    """A network over one box: its logits are A·v + c in the builder's variables v, the first of which are `inputs`.
+
+    `layers` has one entry for each activation, or None if no unit of it needs a variable.
+    """
 
     builder: MilpBuilder
-    inputs: npt.NDArray[np.int64]
+    inputs: Ints
     A: Floats
     c: Floats
+    layers: list[EncodedLayer | None]
 
 
 def encode_network(
-    net: Network, A: Floats, c: Floats, highest: Floats, whole: npt.NDArray[np.bool_], known: Intervals
+    net: Network, A: Floats, c: Floats, highest: Floats, whole: Bools, units: Intervals
 ) -> EncodedNetwork:
     """Return the network over x = A·t + c, 0 <= t <= highest: A (inputs, varying), c (inputs,), the rest (varying,).
 
-    Where `whole`, t takes whole numbers only. `known` holds intervals (1, units) of this box. A stable unit is its own
+    Where `whole`, t takes whole numbers only. `units` holds intervals (units,) of this box. A stable unit is its own
     linear expression and needs no variable; an unstable one, y = max(z, s·z) with z in [l, u], becomes
 
         y >= z,   y >= s·z,   y <= z - (1 - s)·l·(1 - a),   y <= s·z + (1 - s)·u·a,   a binary.
     """
     builder = MilpBuilder()
     inputs = builder.add_variables(len(highest), 0.0, highest, integer=whole)
+    layers: list[EncodedLayer | None] = []
     for layer, affine in enumerate(net.affines):
         weight = affine.weight.astype(np.float64)
         A, c = weight @ A, weight @ c + affine.bias
-        if layer < len(net.activations) and net.activations[layer].name != "identity":
-            slope = net.activations[layer].slope
-            A, c = _kinked(builder, slope, A, c, known[layer][0][0], known[layer][1][0])
-    return EncodedNetwork(builder, inputs, A, c)
+        if layer < len(net.activations):
+            encoded = None
+            if net.activations[layer].name != "identity":
+                A, c, encoded = _kinked(builder, net.activations[layer].slope, A, c, units[layer])
+            layers.append(encoded)
+    return EncodedNetwork(builder, inputs, A, c, layers)
 
 
 def _kinked(
-    builder: MilpBuilder, slope: float, A: Floats, c: Floats, low: Floats, high: Floats
-) -> tuple[Floats, Floats]:
-    """Return max(z, slope·z) for z = A·v + c, and add the variables that it needs."""
+    builder: MilpBuilder, slope: float, A: Floats, c: Floats, z: Interval
+) -> tuple[Floats, Floats, EncodedLayer | None]:
+    """Return max(z, slope·z) for z = A·v + c, and add the variables and rows that it needs."""
+    low, high = z
     unstable = np.flatnonzero((low < 0) & (high > 0))
     factor = np.where(low >= 0, 1.0, slope)
     before, count = A.shape[1], len(unstable)
     after = np.zeros((len(c), before + 2 * count))
     after[:, :before] = A * factor[:, None]
     constant = c * factor
-    if count:
-        z, shift, low, high = A[unstable], c[unstable], low[unstable], high[unstable]
-        smallest = np.where(slope > 0, slope * low, 0.0)
-        builder.add_variables(count, smallest, high)
-        builder.add_variables(count, 0.0, 1.0, integer=True)
-        every = np.arange(before + 2 * count)
-        one, none = np.eye(count), np.zeros((count, count))
-        drop, rise = (1 - slope) * low, (1 - slope) * high
-        builder.add_rows(every, np.hstack([-z, one, none]), lower=shift)
-        if slope > 0:
-            builder.add_rows(every, np.hstack([-slope * z, one, none]), lower=slope * shift)
-        builder.add_rows(every, np.hstack([-z, one, -np.diag(drop)]), upper=shift - drop)
-        builder.add_rows(every, np.hstack([-slope * z, one, -np.diag(rise)]), upper=slope * shift)
-        after[unstable] = 0.0
-        constant[unstable] = 0.0
-        after[unstable, before + np.arange(count)] = 1.0
-    return after, constant
+    if not count:
+        return after, constant, None
+    z_A, shift, low, high = A[unstable], c[unstable], low[unstable], high[unstable]
+    outputs = builder.add_variables(count, slope * low if slope > 0 else 0.0, high)
+    active = builder.add_variables(count, 0.0, 1.0, integer=True)
+    every = np.arange(before + 2 * count)
+    one, none = np.eye(count), np.zeros((count, count))
+    drop, rise = (1 - slope) * low, (1 - slope) * high
+    rows = np.stack(
+        [
+            builder.add_rows(every, np.hstack([-z_A, one, none]), lower=shift),
+            builder.add_rows(every, np.hstack([-slope * z_A, one, none]), lower=slope * shift),
+            builder.add_rows(every, np.hstack([-z_A, one, -np.diag(drop)]), upper=shift - drop),
+            builder.add_rows(every, np.hstack([-slope * z_A, one, -np.diag(rise)]), upper=slope * shift),
+        ]
+    )
+    after[unstable] = 0.0
+    constant[unstable] = 0.0
+    after[unstable, before + np.arange(count)] = 1.0
+    slopes = np.array([[1.0], [slope], [1.0], [slope]])
+    return after, constant, EncodedLayer(unstable, outputs, active, rows, slopes)
