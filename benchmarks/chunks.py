@@ -12,6 +12,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import signal
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -121,8 +122,6 @@ def one_thread() -> Iterator[None]:
 
 def serve(work: Work, connection: Connection, item: Any) -> None:
     """Run chunks until the connection closes. Ctrl-C is for the parent, which stops this process."""
-    import signal
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def tell(number: int, phase: int) -> None:
@@ -148,7 +147,7 @@ def run_chunks(
     limits: dict[int, float],
     done: Callable[[str], None],
 ) -> None:
-    """Run all chunks that the state does not hold.
+    """Run all chunks that the state does not hold. Ctrl-C and SIGTERM stop it with KeyboardInterrupt.
 
     Parameters
     ----------
@@ -156,6 +155,8 @@ def run_chunks(
     limits : the most seconds that an item may take, by phase
     done : called with the name of each chunk that is finished
     """
+    for number in (signal.SIGINT, signal.SIGTERM):  # a process in the background ignores Ctrl-C otherwise
+        signal.signal(number, signal.default_int_handler)
     waiting = [chunk for chunk in chunks if chunk.name not in state.results][::-1]
     pool = [Worker(work) for _ in range(min(workers, len(waiting)))]
     try:

@@ -36,6 +36,7 @@ from support.fuzzing import fuzz
 FILES_IN_CHUNK = 500
 LIMITS_S = {fuzz.READING: 10.0, fuzz.COMPARING: 120.0}
 MOST_MEMORY = 8 * 2**30
+HEADINGS = ("tried", "refused", "read", "runtime refuses", "runtime fails", "same", "DIFFERENT", "other findings")
 CODE = ("src/fairmend_check", "tests/support/fuzzing")
 
 
@@ -69,17 +70,8 @@ def show(names: list[str], options: argparse.Namespace, state: chunks.State, con
     """Print the table and the findings; return how many there are."""
     table = Table(title=f"mutated files, seed {options.seed}")
     table.add_column("format")
-    for heading in (
-        "tried",
-        "refused",
-        "read",
-        "runtime refuses",
-        "runtime fails",
-        "same",
-        "DIFFERENT",
-        "other findings",
-    ):
-        table.add_column(heading, justify="right", no_wrap=" " not in heading)
+    for heading in HEADINGS:
+        table.add_column(heading, justify="right")
     findings = []
     for name in names:
         counts: Counter[str] = Counter()
@@ -130,7 +122,7 @@ def main() -> int:
     available = fuzz.available_formats()
     options = parse(available)
     names = available if options.format is None or "all" in options.format else options.format
-    console = Console()
+    console = Console(width=max(Console().width, 120))
     if options.reproduce is not None:
         return max(reproduce(name, options, console) for name in names)
     state = chunks.State(options.state, chunks.digest_of(*CODE))

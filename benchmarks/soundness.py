@@ -38,7 +38,7 @@ import fairmend
 from fairmend import Verdict
 from fairmend.audit.neighbours import ExhaustiveScan, find_unequal
 from fairmend.bounds.rigorous import rigorous_bounds
-from fairmend_check.neighbourhood import listed, neighbourhood, points
+from fairmend_check.neighbourhood import count_points, neighbourhood, points
 from fairmend_check.spec import read_spec
 from soundness_attacks import Certificates, compare_heads_with_scip, compare_with_marabou
 from soundness_cases import Case, random_case
@@ -124,14 +124,14 @@ def compare_neighbourhoods(case: Case, oracle: Oracle, tally: Tally) -> None:
     spec = read_spec(case.spec.to_dict(), "spec")
     for row in range(0, len(case.X), len(case.X) // 4):
         around = neighbourhood(spec, case.X[row].astype(np.float64), case.network.dtype.name)
-        theirs = np.unique(points(around, 0, listed(around)[1]), axis=0)
+        theirs = np.unique(points(around, 0, count_points(around)), axis=0)
         tally.add("neighbourhoods of the checker")
         if not np.array_equal(theirs, np.unique(oracle.points[row], axis=0)):
             tally.fail(f"the checker has another neighbourhood of input {row}")
 
 
-def attack_case(place: tuple[int, int, int], engines: list[str], forged: int, folder: Path, tally: Tally) -> None:
-    """Attack one network: (seed, chunk, case) determines it."""
+def attack_case(place: tuple[int, int, int], engines: list[str], forged: int, folder: Path, tally: Tally) -> int:
+    """Attack one network: (seed, chunk, case) determines it. Return how many certificates are left to forge."""
     rng = np.random.default_rng(place)
     case = random_case(rng, REGIONS_IN_CASE)
     oracle = Oracle(case, rng)
@@ -144,9 +144,11 @@ def attack_case(place: tuple[int, int, int], engines: list[str], forged: int, fo
     compare_verdicts(case, oracle, engines, rng, tally)
     certificates = Certificates(case, oracle, folder, rng, tally)
     repair = (place[1] * CASES_IN_CHUNK + place[2]) % CASES_PER_REPAIR == 0
-    if certificates.write(repair=repair):
-        for _ in range(forged):
-            certificates.forge()
+    if not certificates.write(repair=repair):
+        return forged
+    while forged and certificates.forge():
+        forged -= 1
+    return forged
 
 
 def run_chunk(chunk: chunks.Chunk, tell: chunks.Tell) -> chunks.Result:
@@ -154,6 +156,7 @@ def run_chunk(chunk: chunks.Chunk, tell: chunks.Tell) -> chunks.Result:
     warnings.filterwarnings("ignore", message="Tensorflow parser")
     kind, seed, number, size, engines, forged = chunk.arguments
     tally = Tally()
+    left = 0
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         for item in range(size):
@@ -164,8 +167,8 @@ def run_chunk(chunk: chunks.Chunk, tell: chunks.Tell) -> chunks.Result:
             tell(item, 0)
             try:
                 if kind == "regions":
-                    share = forged * (item + 1) // size - forged * item // size
-                    attack_case((seed, number, item), engines, share, Path(folder), tally)
+                    left += forged * (item + 1) // size - forged * item // size
+                    left = attack_case((seed, number, item), engines, left, Path(folder), tally)
                 else:
                     run: Callable[..., None] = {"marabou": compare_with_marabou, "scip": compare_heads_with_scip}[kind]
                     run(Path(folder), np.random.default_rng([seed, number, item, len(kind)]), tally)

@@ -75,5 +75,5 @@ class ExternalData:
 
 def _whole_number(text: str, what: str) -> int:
     if not re.fullmatch("0|[1-9][0-9]{0,17}", text):
-        raise CheckError(f"{what} is {text[:40]!r}; it must be a whole number")
+        raise CheckError(f"{what} is {text[:40]!r}; it must be a whole number without leading zeros")
     return int(text)

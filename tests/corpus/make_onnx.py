@@ -21,13 +21,10 @@ from pathlib import Path
 import numpy as np
 
 FOLDER = Path(__file__).parent / "onnx"
-WIDTHS = (4, 5, 3)
 
 
 def write(name, content):
-    path = FOLDER / f"{name}.onnx"
-    path.write_bytes(content)
-    print(path.name, len(content))
+    (FOLDER / f"{name}.onnx").write_bytes(content)
 
 
 def make_torch():
@@ -42,7 +39,7 @@ def make_torch():
     def linear(*widths, **options):
         return torch.nn.Linear(*widths, **options)
 
-    first, second, nn = WIDTHS[:2], WIDTHS[1:], torch.nn
+    first, second, nn = (4, 5), (5, 3), torch.nn
     modules = {
         "relu": chain(linear(*first), nn.ReLU(), linear(*second)),
         "leaky": chain(linear(*first), nn.LeakyReLU(0.2), linear(*second)),
@@ -97,7 +94,7 @@ def export_torch(module, rows, name, options):
 
 
 def remove_paths(path):
-    """Take the folders of this machine out of the stack traces that PyTorch stores; everything else stays as written."""
+    """Take the folders of this machine out of the stack traces that PyTorch stores; all else stays as written."""
     import onnx
 
     content = path.read_bytes()
@@ -146,7 +143,7 @@ def make_skl2onnx():
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
     from sklearn.neural_network import MLPClassifier, MLPRegressor
 
-    X, rng = people()
+    X, _ = people()
     version = f"skl2onnx-{skl2onnx.__version__}"
     small = {"hidden_layer_sizes": (5,), "max_iter": 5, "random_state": 0}
     y = X[:, 0] + X[:, 1] > 0
@@ -164,13 +161,9 @@ def make_skl2onnx():
         types = [("X", FloatTensorType([None, 4]))]
         content = skl2onnx.convert_sklearn(model, initial_types=types, options=options).SerializeToString()
         write(f"{version}-{name}", content)
-    try:
-        types = [("X", DoubleTensorType([None, 4]))]
-        write(
-            f"{version}-float64", skl2onnx.convert_sklearn(models["regressor"], initial_types=types).SerializeToString()
-        )
-    except RuntimeError as error:  # older releases do not convert to double
-        print("float64:", error)
+    types = [("X", DoubleTensorType([None, 4]))]
+    double = skl2onnx.convert_sklearn(models["regressor"], initial_types=types)
+    write(f"{version}-float64", double.SerializeToString())
 
 
 def make_tf2onnx():
@@ -243,7 +236,7 @@ def make_fairmend():
             for closing in ("none", "softmax"):
                 layers = [
                     Affine(*(rng.normal(size=size).astype(dtype) for size in ((out, width), out)))
-                    for width, out in zip(WIDTHS, WIDTHS[1:])
+                    for width, out in ((4, 5), (5, 3))
                 ]
                 what = f"{activation.name}-{activation.slope}" if activation.slope else activation.name
                 path = FOLDER / f"fairmend-{fairmend.__version__}-{what}-{dtype}-{closing}.onnx"

@@ -134,7 +134,7 @@ def test_coverage_is_what_enumeration_says(data):
     for column in everyone.T:
         near = [np.nextafter(kind(v), kind(towards)) for v in {*column} for towards in (-np.inf, np.inf)]
         inner = [float(np.nextafter(v, np.inf)) for v in {*column}]  # beside it in double precision only
-        ends.append(sorted({*column.tolist(), *map(float, near), *inner}) + [0.0, -0.0])
+        ends.append([*sorted({*column.tolist(), *map(float, near), *inner}), 0.0, -0.0])
     lower, upper = [], []
     whole = everyone.min(axis=0), everyone.max(axis=0)
     for _ in range(data.draw(st.integers(1, 6))):

@@ -137,6 +137,23 @@ def test_a_file_is_determined_by_seed_and_number():
     assert len(set(files)) > 80
 
 
+def test_a_mutation_may_fail_on_a_damaged_file_but_not_on_a_seed():
+    def fail_on_damage(content, rng):
+        if content not in seeds:
+            raise ValueError("cannot parse")
+        return content[:-1]
+
+    def fail(content, rng):
+        raise ValueError("cannot parse")
+
+    seeds = toy().seeds()
+    form = FileFormat("toy", ".toy", toy().seeds, fail_on_damage, disagreement)
+    assert all(fuzz.make_file(form, seeds, 0, number) not in seeds for number in range(2, 50))
+    form = FileFormat("toy", ".toy", toy().seeds, fail, disagreement)
+    with pytest.raises(ValueError, match="cannot parse"):
+        [fuzz.make_file(form, seeds, 0, number) for number in range(2, 50)]
+
+
 @pytest.mark.parametrize("mutation", BYTE_MUTATIONS, ids=lambda mutation: mutation.__name__)
 def test_byte_mutations_take_any_file_and_change_most(mutation):
     rng = np.random.default_rng(0)

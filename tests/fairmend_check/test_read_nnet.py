@@ -1,10 +1,17 @@
 """The .nnet reader: only a file with a single meaning is read."""
 
+from pathlib import Path
+
 import pytest
 
+import fairmend
+from fairmend.prove.certificate import weights_digest as their_digest
 from fairmend_check.errors import CheckError
+from fairmend_check.model import weights_digest
 from fairmend_check.read_nnet import read_nnet
 from support.checker_cases import case
+
+CORPUS = Path(__file__).parents[1] / "corpus" / "nnet"
 
 
 @pytest.fixture
@@ -78,3 +85,14 @@ def test_a_truncated_file_is_refused(lines):
         read_nnet(content(lines)[:-1])
     with pytest.raises(CheckError, match="does not describe the layers"):
         read_nnet(content(lines[:-1]))
+
+
+@pytest.mark.parametrize("path", sorted(CORPUS.glob("*.nnet")), ids=lambda path: path.stem)
+def test_files_of_the_corpus(path):
+    if path.stem.startswith("refused"):
+        with pytest.raises(CheckError, match="does not name its precision"):
+            read_nnet(path.read_bytes())
+        return
+    model, network = read_nnet(path.read_bytes()), fairmend.load_network(path)
+    assert weights_digest(model) == their_digest(network)
+    assert model.condition == f"the program that reads the .nnet file computes in {network.dtype}."

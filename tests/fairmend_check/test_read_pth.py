@@ -5,6 +5,7 @@ import pickle
 import warnings
 import zipfile
 from collections import OrderedDict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from fairmend_check.model import Activation, Layer
 from fairmend_check.read_model import read_model
 from support.checker_cases import TWO_FEATURES
 
+CORPUS = Path(__file__).parents[1] / "corpus" / "pth"
 ONE = [Layer("a", Activation("none"))]
 FAIR, UNFAIR = torch.tensor([[0.0, 1.0]]), torch.tensor([[5.0, 1.0]])  # weights; the first column is protected
 BIAS = torch.tensor([0.5])
@@ -200,3 +202,20 @@ def test_a_key_of_nested_tuples_is_refused_at_once(tmp_path):
         read_model(tmp_path / "model.pth", ONE)
     with pytest.raises(fairmend.FairmendError, match="nested"):
         fairmend.load_network(tmp_path / "model.pth")
+
+
+@pytest.mark.parametrize("path", sorted(CORPUS.glob("*.pth")), ids=lambda path: path.stem)
+def test_files_of_every_release(path):
+    kind = path.name.split("-torch-")[0]
+    names = {"classifier": ["fc1", "out"], "single": [""]}.get(kind, ["0", "2"])
+    layers = [*(Layer(name, Activation("relu")) for name in names[:-1]), Layer(names[-1], Activation("none"))]
+    if kind == "refused-old-format":
+        with pytest.raises(CheckError, match=r"Save it again: torch\.save"):
+            read_model(path, layers)
+        return
+    model, _ = read_model(path, layers)
+    stored = torch.load(path, weights_only=True)
+    for name, weight, bias in zip(names, model.weights, model.biases, strict=True):
+        key = f"{name}." if name else ""
+        assert np.array_equal(weight, stored[f"{key}weight"].detach().numpy())
+        assert np.array_equal(bias, stored.get(f"{key}bias", torch.zeros(len(weight))).detach().numpy())

@@ -1,4 +1,4 @@
-"""ONNX files byte by byte, as no library writes them: fields in any order, with any wire type, as often as one likes."""
+"""ONNX files byte by byte, as no library writes them: fields in any order, of any wire type, repeated or missing."""
 
 import struct
 from dataclasses import dataclass

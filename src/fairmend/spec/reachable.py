@@ -94,7 +94,8 @@ class ReachableValues:
             lower, upper = self.ends()
             return np.asarray((lower[:, 0] <= column) & (column <= upper[:, 0]))
         guess = np.clip(self.feature.nearest(column), self.lowest, self.highest)
-        return (column == self.x) | _are_encodings(self.feature, column, guess, self.lowest, self.highest)
+        known = _are_encodings(self.feature, column, guess, self.lowest, self.highest)
+        return np.asarray(known | (column == self.x))
 
 
 def encode_column(feature: Feature, values: NDArray[np.float64], dtype: DTypeLike) -> FloatArray:
@@ -110,7 +111,7 @@ def _are_encodings(
     lowest: NDArray[np.float64],
     highest: NDArray[np.float64],
 ) -> NDArray[np.bool_]:
-    """Return where a column (k,) is e(v) of a whole number v from lowest to highest (k,); v is mostly the guess (k,)."""
+    """Return where a column (k,) is e(v) of a whole number v from lowest to highest (k,); mostly v is the guess."""
     found = np.asarray(encode_column(feature, guess, column.dtype) == column)
     rest = np.flatnonzero(~found)
     if len(rest):

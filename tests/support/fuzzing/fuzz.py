@@ -93,11 +93,22 @@ def make_file(form: FileFormat, seeds: list[bytes], seed: int, number: int) -> b
     rng = np.random.default_rng([seed, zlib.crc32(form.name.encode()), number])
     content = seeds[rng.integers(len(seeds))]
     for _ in range(int(rng.integers(1, MOST_MUTATIONS + 1))):
-        if rng.random() < SHARE_OF_BYTE_MUTATIONS:
-            content = mutate_bytes(content, seeds, rng)
-        else:
-            content = form.mutate(content, rng)
+        content = change(form, content, seeds, rng)
+    while content in seeds:  # not every change changes something
+        content = change(form, content, seeds, rng)
     return content
+
+
+def change(form: FileFormat, content: bytes, seeds: list[bytes], rng: np.random.Generator) -> bytes:
+    """Apply one change, of the format or of bytes."""
+    if rng.random() < SHARE_OF_BYTE_MUTATIONS:
+        return mutate_bytes(content, seeds, rng)
+    try:
+        return form.mutate(content, rng)
+    except Exception:
+        if content in seeds:
+            raise  # a seed is not damaged
+        return mutate_bytes(content, seeds, rng)
 
 
 def try_file(

@@ -101,7 +101,7 @@ class _BranchAndBound:
         decide_points(self.net, self.findings, self.rows[boxes.piece][box], points, error[box])
 
     def _decide_stuck(self, boxes: Boxes) -> None:
-        """Decide boxes that cannot be split: list the points of finite ones; the rest is between two adjacent numbers."""
+        """Decide boxes that cannot be split: list the points of finite ones; nothing lies within the others."""
         few = self.pieces.sizes(boxes) <= _MOST_TWINS
         for each in np.flatnonzero(few).tolist():
             self._decide_points(boxes.take(slice(each, each + 1)))

@@ -109,18 +109,23 @@ class Box(_VertexList):
         return Box(lower, upper, regions.owner, regions.count)
 
 
+def require_few_points(spec: Spec, X: np.ndarray) -> None:
+    """Raise an error for neighbourhoods of X with too many points to list."""
+    total = int(np.sum(spec.neighbourhood_sizes(X, X.dtype)))
+    if total > MOST_POINTS:
+        raise FairmendError(
+            f"the neighbourhoods hold {describe_count(total)} points, more than {MOST_POINTS:,}; "
+            'use features="linear", or give fewer repair inputs'
+        )
+
+
 class Points(_VertexList):
     """The features ``(points, dimension)`` of every member of finite neighbourhoods: exact, without relaxation."""
 
     @staticmethod
     def from_network(network: Network, spec: Spec, X: np.ndarray) -> Points:
         """Return the features of all points of the neighbourhoods of X."""
-        total = int(np.sum(spec.neighbourhood_sizes(X, network.dtype)))
-        if total > MOST_POINTS:
-            raise FairmendError(
-                f"the neighbourhoods hold {describe_count(total)} points, more than {MOST_POINTS:,}; "
-                'use features="linear", or give fewer repair inputs'
-            )
+        require_few_points(spec, X)
         wide = network.astype(np.float64)
         chunks = [(rows, wide.features(points)) for rows, points in spec.points(X, dtype=network.dtype)]
         features = np.concatenate([features for _, features in chunks])
