@@ -53,8 +53,8 @@ _REFUSED = {
 }
 # Class, bit field, size and properties of an IEEE number, little-endian.
 _FLOATS = {
-    bytes.fromhex("11201f0004000000" + "0000200017080017" + "7f000000"): np.dtype("<f4"),
-    bytes.fromhex("11203f0008000000" + "00004000340b0034" + "ff030000"): np.dtype("<f8"),
+    bytes.fromhex("11201f0004000000" + "0000200017080017" + "7f000000"): "<f4",
+    bytes.fromhex("11203f0008000000" + "00004000340b0034" + "ff030000"): "<f8",
 }
 _FIXED_TEXT = bytes.fromhex("13010000")  # padded with zeros, ASCII; its size follows
 _VARIABLE_TEXT = [  # ASCII and UTF-8
@@ -76,10 +76,10 @@ class Array:
 
     def floats(self, where: str) -> Floats:
         """Return the numbers if they are float32 or float64 in at most two dimensions."""
-        kind = _FLOATS.get(self.datatype)
-        if kind is None or len(self.shape) > 2:
+        if self.datatype not in _FLOATS or len(self.shape) > 2:
             raise CheckError(f"{where} does not consist of float32 or float64 numbers in at most two dimensions")
-        return np.frombuffer(self.data, dtype=kind).reshape(self.shape).astype(kind.newbyteorder("="))
+        stored = np.dtype(_FLOATS[self.datatype])
+        return np.frombuffer(self.data, dtype=stored).reshape(self.shape).astype(stored.newbyteorder("="))
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,6 +69,16 @@ def share(layers):
             layer["shared_object_id"] = 5
 
 
+def capped(value):
+    def edit(layers):
+        for layer in layers:
+            if layer["class_name"] == "LeakyReLU":
+                layer["class_name"] = "ReLU"
+                layer["config"]["max_value"] = value
+
+    return edit
+
+
 def policy(**changes):
     described = {"module": "keras", "class_name": "DTypePolicy", "config": {"name": "float32"}, "registered_name": None}
     return set_in("Dense", dtype={**described, **changes})
@@ -93,6 +103,8 @@ EDITS = {
     "inputs as whole numbers": set_in("InputLayer", dtype="int32"),
     "one object twice": share,
     "an unknown option": set_in("Dense", something_new=1),
+    "activations capped at 0": capped(0),
+    "activations capped at false": capped(False),
     "a policy for each layer": policy(class_name="DTypePolicyMap"),
     "a quantized policy": policy(class_name="QuantizedDTypePolicy", config={"name": "float32", "source_name": "int8"}),
     "a policy of one's own": policy(registered_name="My>DTypePolicy"),

@@ -30,8 +30,9 @@ _NAMES = ("dense", "dense_1", "vars", "layers", "0", "1", ".", "..", "a/b", "ker
           "_layer_checkpoint_dependencies", "top_level_model_weights", "größe", "layer_names", "dtype", "")  # fmt: skip
 _VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 0.5, 0.3, 1e30, "float32", "float64", "float16", "mixed_float16", "bfloat16",
-    "int8", "relu", "tanh", "leaky_relu", "softmax", "sigmoid", "linear", "gelu", "keras", "keras.layers", "keras.ops", "Dense",
-    "ReLU", "LeakyReLU", "Softmax", "Activation", "Flatten", "Dropout", [], {}, [None, 2], [None, 3], [None, 1, 3],
+    "int8", "relu", "tanh", "leaky_relu", "softmax", "sigmoid", "linear", "gelu", "keras", "keras.layers", "keras.ops",
+    "Dense", "ReLU", "LeakyReLU", "Softmax", "Activation", "Flatten", "Dropout", [], {}, [None, 2], [None, 3],
+    [None, 1, 3],
 )  # fmt: skip
 _KEYS = ("dtype", "activation", "shared_object_id", "registered_name", "module", "name", "negative_slope", "alpha",
          "max_value", "threshold", "lora_rank", "lora_alpha", "quantization_config", "build_config", "trainable",
