@@ -264,12 +264,10 @@ class _Reader:
         while position + 16 <= len(heap):
             self._spend(1)
             index, _, reserved, size = struct.unpack_from("<HHIQ", heap, position)
-            if index == 0:  # free space up to the end
-                if size != len(heap) - position:
-                    raise CheckError("a heap of texts is damaged")
-                break
-            if index in found or reserved:
+            if reserved or index in found or (index == 0 and size != len(heap) - position):
                 raise CheckError("a heap of texts is damaged")
+            if index == 0:  # free space up to the end
+                break
             found[index] = bytes(_part(heap, position + 16, size))
             position += 16 + size + -size % 8
         self._heaps[address] = found

@@ -4,8 +4,8 @@ Keras believes some parts of a file and ignores others, and which ones differs b
 the config must be known and have a value whose meaning is the same to all of them, and the weights must be where Keras
 2 and 3 both look, by order and by name, with nothing beside them that a version could take instead.
 
-Keras rounds inputs to float32 before a layer computes in float64 (`model.predict` of Keras 2, any call of Keras 3), so
-a claim about float64 inputs would not hold there: only models that are stored and computed in float32 are read.
+Only float32 models are read. What Keras computes with float64 layers depends on its version and backend: all round
+inputs to float32 in `model.predict`, and Keras 3.15 with PyTorch rounds the kernels as well.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def test_a_terminal_gets_lines_that_break_between_words(files, capsys, monkeypat
     assert main(list(files)) == 0
     lines = capsys.readouterr().out.splitlines()[1:]
     assert max(map(len, lines[:3])) <= 60
-    assert claim in " ".join(lines)
+    assert claim in " ".join(line.strip() for line in lines)
 
 
 def test_an_invalid_certificate_exits_with_1_and_lists_the_reasons(files, tmp_path, capsys):

@@ -271,6 +271,7 @@ AMBIGUOUS = {
         "one version of ONNX's operators",
     ),
     "a format of the future": (changed(head=field(1, 15)), "ONNX's format"),
+    "a format with weights as inputs": (changed(head=field(1, 3)), "ONNX's format"),
     "no version of the format": (changed(head=b""), "ONNX's format"),
     "a number of rows for the weights' type": (
         changed(

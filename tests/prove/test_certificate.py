@@ -16,6 +16,7 @@ from fairmend.prove.result import Verdict
 from fairmend.spec import Feature, Spec
 from support.certify_cases import AGE, HOURS, balanced_network, linear
 from support.checker_cases import TWO_FEATURES
+from support.twin_cases import bump_network, person, twin_spec
 
 SPEC = Spec([AGE, HOURS])
 
@@ -114,3 +115,17 @@ def test_inputs_that_only_exact_arithmetic_proves_are_left_out_unless_there_are_
     certificate, covered = certificate_of_fair(network, TWO_FEATURES, np.array([close], np.float32))
     assert covered.tolist() == [True]
     assert certificate.real_only
+
+
+def test_a_neighbourhood_with_an_unequal_twin_gets_no_certificate():
+    spec = twin_spec()
+    assert certificate_of_fair(bump_network(spec, needed=0.5), spec, person(spec))[1].tolist() == [False]
+    assert certificate_of_fair(bump_network(spec, needed=1.5), spec, person(spec))[1].tolist() == [True]
+
+
+def test_neighbourhoods_of_too_many_points_are_left_out(monkeypatch):
+    from fairmend.prove import certificate
+
+    spec = twin_spec()
+    monkeypatch.setattr(certificate, "MOST_POINTS", 3)
+    assert certificate_of_fair(bump_network(spec, needed=1.5), spec, person(spec))[1].tolist() == [False]

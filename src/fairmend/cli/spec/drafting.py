@@ -124,9 +124,11 @@ def _show(draft: Draft, out: Path, model: Path | None, inputs: int | None, next_
         message = f"The spec does not fit {model.name}, which reads {inputs} columns: see below."
         screen.print(Text(message, style="bold yellow"), soft_wrap=True)
     if draft.to_review:
-        screen.print(Text("\nReview these points in the file:", style="bold"))
+        screen.print()
+        screen.print(Text("Review these points in the file:", style="bold"))
         for point in draft.to_review:
             screen.print(Text(f"  - {point}"), soft_wrap=True)
-    screen.print(Text("\nNext:", style="bold"))
+    screen.print()
+    screen.print(Text("Next:", style="bold"))
     for step in next_steps:
         screen.print(Text(f"  {step}", style="cyan"), soft_wrap=True)
