@@ -277,6 +277,8 @@ def show_check(
     scope = f" for {covers} only" if covers else ""
     scope += ", in exact arithmetic only: inference may answer differently" if real else ""
     colour = "bold yellow" if scope else "bold green"
+    if result.condition:
+        screen.print(Text(f"Condition: {result.condition}"))
     sentence = (f"The certificate is valid{scope}", colour)
     screen.print(Text.assemble(sentence, f" (checked in {result.seconds:.2f} s). To check it yourself, run:"))
     screen.print(

@@ -48,7 +48,10 @@ def mutate(content: bytes, rng: np.random.Generator) -> bytes:
     if length > len(content):
         return content
     if rng.random() < 0.5:
-        text = _change_data(text, rng)
+        try:
+            text = _change_data(text, rng)
+        except (KeyError, TypeError, ValueError, RecursionError):  # a damaged header
+            return content
     elif rng.random() < 0.8:
         text = _change_text(text, rng)
     else:
@@ -61,9 +64,8 @@ def mutate(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 def _change_data(text: bytes, rng: np.random.Generator) -> bytes:
-    try:
-        header = json.loads(text)
-    except (ValueError, RecursionError):
+    header = json.loads(text)
+    if type(header) is not dict:
         return text
     names = [name for name in header if type(header[name]) is dict and "shape" in header[name]]
     if not names:
