@@ -127,5 +127,5 @@ def test_neighbourhoods_of_too_many_points_are_left_out(monkeypatch):
     from fairmend.prove import certificate
 
     spec = twin_spec()
-    monkeypatch.setattr(certificate, "MOST_POINTS", 3)
+    monkeypatch.setattr(certificate, "most_points", lambda network: 3)
     assert certificate_of_fair(bump_network(spec, needed=1.5), spec, person(spec))[1].tolist() == [False]

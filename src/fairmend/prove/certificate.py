@@ -23,7 +23,7 @@ from fairmend.bounds.rigorous import Slopes
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.prove.claims import Guarantee
-from fairmend.prove.proof import Proof, prove_points, prove_regions
+from fairmend.prove.proof import Proof, most_points, prove_points, prove_regions
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 from fairmend.spec.toml import toml_bytes
@@ -44,9 +44,6 @@ _STATE_DICTS = (".pth", ".pt", ".safetensors")  # files that hold weights by nam
 
 # The certificate claims this share of the proven margin, because the checker's rigorous arithmetic rounds differently.
 _CLAIMED_SHARE = 0.999
-
-MOST_POINTS = 20_000_000
-"""The points that a certificate of `certificate_of_fair` is proven with one by one: minutes for a small network."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +121,7 @@ def certificate_of_fair(network: Network, spec: Spec, X: FloatArray) -> tuple[Ce
     """
     regions = spec.regions(X, network.dtype)
     over_boxes = prove_regions(network, regions)
-    rest = _with_few_points(spec, X, np.flatnonzero(~over_boxes.covers_inference))
+    rest = _with_few_points(network, spec, X, np.flatnonzero(~over_boxes.covers_inference))
     at_points = prove_points(network, spec, X[rest]) if len(rest) else over_boxes.subset(rest)
     by_boxes, by_points = over_boxes.covers_inference, at_points.covers_inference
     arithmetic = network.dtype.name
@@ -143,13 +140,13 @@ def certificate_of_fair(network: Network, spec: Spec, X: FloatArray) -> tuple[Ce
     return _certificate(network, spec, "certify", arithmetic, [], entries), covered
 
 
-def _with_few_points(spec: Spec, X: FloatArray, rows: np.ndarray) -> np.ndarray:
+def _with_few_points(network: Network, spec: Spec, X: FloatArray, rows: np.ndarray) -> np.ndarray:
     """Return those of these rows of X whose neighbourhoods can be listed together, the smallest ones."""
     if not spec.finite or not len(rows):
         return rows[:0]
     sizes = spec.neighbourhood_sizes(X[rows], X.dtype)
     order = np.argsort(sizes, kind="stable")
-    return rows[np.sort(order[np.cumsum(sizes[order]) <= MOST_POINTS])]
+    return rows[np.sort(order[np.cumsum(sizes[order]) <= most_points(network)])]
 
 
 def certificate_of_blindness(network: Network, spec: Spec, columns: Sequence[int], *, method: str) -> Certificate:

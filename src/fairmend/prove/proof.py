@@ -16,7 +16,7 @@ from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 
-__all__ = ["HEADROOM", "Proof", "prove_points", "prove_regions"]
+__all__ = ["HEADROOM", "Proof", "most_points", "prove_points", "prove_regions"]
 
 HEADROOM = 1.02
 """A proof covers inference if the margin exceeds the error by this factor, so that the checker's own bounds agree."""
@@ -24,6 +24,8 @@ HEADROOM = 1.02
 # The checker bounds margins in float64 with roundings of its own. A margin that is proven here is less by this multiple
 # of what an evaluation in float64 can lose, so that the checker confirms it. It matters for float64 networks only.
 _CHECKER_LOSS = 32
+
+_MOST_WORK = 5 * 10**11  # half of what the checker allows
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,11 @@ def prove_regions(network: Network, regions: Regions) -> Proof:
     margins = margins - _checker_loss(network, regions.lower, regions.upper)
     error = inference_error(network, regions.lower, regions.upper)
     return _proof(network, margins, error, regions.owner, regions.count)
+
+
+def most_points(network: Network) -> int:
+    """Return how many points all neighbourhoods of a certificate may have together: minutes of work for the checker."""
+    return _MOST_WORK // sum(affine.weight.size + 200 * len(affine.bias) for affine in network.affines)
 
 
 def prove_points(network: Network, spec: Spec, X: FloatArray) -> Proof:

@@ -170,7 +170,7 @@ def _feature_set(network: Network, task: RepairTask) -> FeatureSet:
 def prove_repair_inputs(network: Network, task: RepairTask) -> Proof:
     """Prove what holds for the repair inputs: over boxes, or point by point with features "points"."""
     if task.head_options.features == "points":
-        require_few_points(task.spec, task.X_repair)
+        require_few_points(task.network, task.spec, task.X_repair)
         return prove_points(network, task.spec, task.X_repair)
     return prove_regions(network, task.regions)
 
@@ -178,7 +178,7 @@ def prove_repair_inputs(network: Network, task: RepairTask) -> Proof:
 def require_provable_size(task: RepairTask) -> None:
     """Raise an error, before any training, if neighbourhoods have too many pieces or points for a proof."""
     if task.head_options.features == "points":
-        require_few_points(task.spec, task.X_repair)
+        require_few_points(task.network, task.spec, task.X_repair)
     else:
         _logger.debug("%r", task.regions)
 

@@ -24,6 +24,7 @@ from fairmend.arrays import Floats, Ints
 from fairmend.bounds import Boxes, propagate
 from fairmend.errors import FairmendError
 from fairmend.network import Network
+from fairmend.prove.proof import most_points
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions, describe_count
 from fairmend.threads import few_threads
@@ -109,12 +110,12 @@ class Box(_VertexList):
         return Box(lower, upper, regions.owner, regions.count)
 
 
-def require_few_points(spec: Spec, X: np.ndarray) -> None:
-    """Raise an error for neighbourhoods of X with too many points to list."""
-    total = int(np.sum(spec.neighbourhood_sizes(X, X.dtype)))
-    if total > MOST_POINTS:
+def require_few_points(network: Network, spec: Spec, X: np.ndarray) -> None:
+    """Raise an error for neighbourhoods of X with too many points to list, or to check one by one."""
+    total, most = int(np.sum(spec.neighbourhood_sizes(X, network.dtype))), min(MOST_POINTS, most_points(network))
+    if total > most:
         raise FairmendError(
-            f"the neighbourhoods hold {describe_count(total)} points, more than {MOST_POINTS:,}; "
+            f"the neighbourhoods hold {describe_count(total)} points, more than {most:,}; "
             'use features="linear", or give fewer repair inputs'
         )
 
@@ -125,7 +126,7 @@ class Points(_VertexList):
     @staticmethod
     def from_network(network: Network, spec: Spec, X: np.ndarray) -> Points:
         """Return the features of all points of the neighbourhoods of X."""
-        require_few_points(spec, X)
+        require_few_points(network, spec, X)
         wide = network.astype(np.float64)
         chunks = [(rows, wide.features(points)) for rows, points in spec.points(X, dtype=network.dtype)]
         features = np.concatenate([features for _, features in chunks])
