@@ -16,7 +16,7 @@ __all__ = ["read_spec_file", "spec_digest"]
 
 _MAX_BYTES = 4 * 2**20
 _DEEPEST = 50  # parts of a key such as a.b.c: the time to read one grows with the square of their number
-_PART = rb"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*"""
+_PART = rb"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\.[ \t]*"""
 _DEEP_KEY = re.compile(rb"(?<![A-Za-z0-9_-])(?:" + _PART + rb"){%d}" % _DEEPEST)
 _ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 _ESCAPED = {ord(c): _ESCAPES.get(c, f"\\u{ord(c):04x}") for c in [*map(chr, range(32)), "\x7f", '"', "\\"]}

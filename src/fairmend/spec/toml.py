@@ -38,7 +38,7 @@ MOST_BYTES = 4 * 2**20
 """Size of the largest file; the checker reads no larger one."""
 
 _DEEPEST = 50  # parts of a key such as feature.scale.mean
-_PART = rb"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*"""
+_PART = rb"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\.[ \t]*"""
 _DEEP_KEY = re.compile(rb"(?<![A-Za-z0-9_-])(?:" + _PART + rb"){%d}" % _DEEPEST)
 
 _ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
