@@ -113,9 +113,11 @@ def write_toml(path: str | os.PathLike[str], plain: Mapping[str, Any]) -> None:
 
 
 def toml_bytes(plain: Mapping[str, Any]) -> bytes:
-    """Return the bytes that `write_toml` writes."""
+    """Return the bytes that `write_toml` writes; certificates hold their digest, so they must not change."""
     tables = [["[label]", *toml_lines(plain["label"])]] if "label" in plain else []
-    tables += [["[[feature]]", *toml_lines(table)] for table in plain["feature"]]
+    for table in plain["feature"]:
+        scale_last = sorted(table.items(), key=lambda item: isinstance(item[1], Mapping))
+        tables.append(["[[feature]]", *toml_lines(dict(scale_last))])
     return "\n".join("\n".join([*lines, ""]) for lines in tables).encode("utf-8")
 
 
