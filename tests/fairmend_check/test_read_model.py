@@ -23,7 +23,8 @@ def layers_of(network):
 @given(network=networks())
 def test_every_format_gives_the_same_weights(network, tmp_path):
     plain = all(activation.name == "relu" for activation in network.activations)
-    for suffix in ("onnx", "pth", "safetensors", "h5", "keras", *(["nnet"] if plain else [])):
+    keras = ["h5", "keras"] if network.dtype == np.float32 else []  # fairmend writes no others
+    for suffix in ("onnx", "pth", "safetensors", *keras, *(["nnet"] if plain else [])):
         network.save(tmp_path / f"model.{suffix}")
         model, _ = read_model(tmp_path / f"model.{suffix}", layers_of(network))
         assert weights_digest(model) == their_digest(network)
