@@ -43,6 +43,16 @@ class Scip(Solver):
     }
 
     def _run(self, milp: Milp, settings: Settings) -> Answer:
+        try:
+            return self._optimize(milp, settings)
+        except Exception as error:
+            # PySCIPOpt raises the base class: "SCIP: error in LP solver!", or "in input data!" for numbers above 1e20.
+            if type(error) is not Exception:
+                raise
+            _logger.warning("%s", error)
+            return Answer("unknown", None, -np.inf)
+
+    def _optimize(self, milp: Milp, settings: Settings) -> Answer:
         from pyscipopt import Model, quicksum
 
         model = Model()
@@ -90,13 +100,7 @@ class Scip(Solver):
             for variable, value in zip(variables, settings.start.tolist(), strict=True):
                 model.setSolVal(start, variable, value)
             model.addSol(start)
-        try:
-            run_interruptibly(model.optimizeNogil, model.interruptSolve)
-        except Exception as error:
-            if type(error) is not Exception:  # PySCIPOpt raises the base class: "SCIP: error in LP solver!"
-                raise
-            _logger.warning("%s", error)
-            return Answer("unknown", None, -np.inf)
+        run_interruptibly(model.optimizeNogil, model.interruptSolve)
 
         x = None
         if model.getNSols():
