@@ -40,7 +40,9 @@ def plant_bump(rng: np.random.Generator) -> Bump:
             continue
         kind, build = KINDS[rng.integers(len(KINDS))]
         layers = build(rng, x.astype(np.float64), other.astype(np.float64), changed)
-        activation = Activation("leaky_relu", 0.125) if kind == "triangle" and rng.random() < 0.5 else Activation("relu")
+        activation = (
+            Activation("leaky_relu", 0.125) if kind == "triangle" and rng.random() < 0.5 else Activation("relu")
+        )
         network = embed(rng, layers, len(x), dtype, activation)
         if all(np.isfinite(part).all() for a in network.affines for part in (a.weight, a.bias)) and (
             exact_class(network, x) != exact_class(network, other)

@@ -13,6 +13,8 @@ from fairmend.milp.interrupt import run_interruptibly
 from fairmend.milp.model import Milp, Status
 from fairmend.milp.solver import Answer, Settings, Solver
 
+_LARGEST = 1e15  # HiGHS refuses coefficients of this size
+
 
 class Highs(Solver):
     """HiGHS through highspy."""
@@ -121,4 +123,12 @@ def pass_model(highs: Any, milp: Milp, *, integer: bool = True) -> None:
         whole.astype(np.int32),
     )
     if passed == highspy.HighsStatus.kError:
-        raise FairmendError(f"HiGHS does not accept {milp!r}; a coefficient of 1e15 or more is one cause")
+        raise FairmendError(f"HiGHS does not accept {milp!r}: {_why(milp)}")
+
+
+def _why(milp: Milp) -> str:
+    """Return what HiGHS most likely refuses."""
+    largest = float(np.abs(milp.values).max(initial=0.0))
+    if largest >= _LARGEST:
+        return f"the coefficient {largest:.3g} is not below {_LARGEST:.0e}; scale the inputs of the network"
+    return "it gives no reason; choose another solver"
