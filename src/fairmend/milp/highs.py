@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fairmend.arrays import Floats
 from fairmend.errors import FairmendError
 from fairmend.milp.interrupt import run_interruptibly
 from fairmend.milp.model import Milp, Status
@@ -123,12 +124,12 @@ def pass_model(highs: Any, milp: Milp, *, integer: bool = True) -> None:
         whole.astype(np.int32),
     )
     if passed == highspy.HighsStatus.kError:
-        raise FairmendError(f"HiGHS does not accept {milp!r}: {_why(milp)}")
+        raise FairmendError(f"HiGHS does not accept {milp!r}: {why_refused(milp.values)}")
 
 
-def _why(milp: Milp) -> str:
+def why_refused(coefficients: Floats) -> str:
     """Return what HiGHS most likely refuses."""
-    largest = float(np.abs(milp.values).max(initial=0.0))
-    if largest >= _LARGEST:
+    largest = float(np.abs(coefficients).max(initial=0.0))
+    if not largest < _LARGEST:
         return f"the coefficient {largest:.3g} is not below {_LARGEST:.0e}; scale the inputs of the network"
     return "it gives no reason; choose another solver"
