@@ -1,289 +1,260 @@
-"""Attack what fairmend claims, with random networks and specs: everything that should agree is compared.
+"""Attack what fairmend claims, with random networks, specs and inputs: everything that should agree is compared.
 
-    python benchmarks/soundness.py [--regions 10000] [--mutations 1000] [--marabou 200] [--scip 50] [--seed 0]
+    python benchmarks/soundness.py [--count 10000] [--engines enumerate,branch,milp] [--workers 2] [--state sound.json]
+        [--mutations 1000] [--marabou 200] [--scip 50] [--seed 0]
+    python benchmarks/soundness.py --chunk 17
 
-Networks of 1 to 4 hidden layers with every activation, specs of every kind. For each region: no sampled point outside
-the rigorous bounds, verdicts of the three engines equal each other and brute force, the certificate of a repair valid
-and true. Then mutated certificates that claim something false, Marabou on regions of ReLU networks, and heads repaired
-by SCIP as well. Prints what was tried and every disagreement; exits with 1 if there is one.
+A region is the neighbourhood of one input. For each, the verdict of every engine is compared with the classes of all
+neighbours (or of many, and of all kinks on lines, if a feature is continuous), in exact arithmetic where rounding could
+matter; a witness must be a neighbour of another class; no neighbour may lie outside the rigorous bounds; the audit and
+the checker's neighbourhoods must agree. Engine milp runs on a tenth of the regions. Each network's certificate is
+checked, and forged ones must be refused. Then come Marabou on boxes of ReLU networks, and heads that SCIP repairs too.
+The oracle shares no code with the engines.
+
+Prints what was tried and every disagreement with its chunk; exits with 1 if there is one. With --state a run can be
+stopped and resumed; results of other code or other engines do not count. --chunk repeats one chunk.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import sys
 import tempfile
+import time
+import traceback
 import warnings
 from collections import Counter
-from itertools import pairwise
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.progress import Progress
+from rich.markup import escape
+from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
+import chunks
 import fairmend
-from fairmend import Feature, Network, Spec, Verdict
-from fairmend.audit.neighbours import find_unequal
-from fairmend.bounds.rigorous import rigorous_bounds, rigorous_point_logits
-from fairmend.network import Activation, Affine
-from fairmend.repair.head.features import Linear
-from fairmend.repair.head.solve import repair_head
-from fairmend.repair.options import has_tolerances
+from fairmend import Verdict
+from fairmend.audit.neighbours import ExhaustiveScan, find_unequal
+from fairmend.bounds.rigorous import rigorous_bounds
+from fairmend_check.neighbourhood import count_points, neighbourhood, points
+from fairmend_check.spec import read_spec
+from soundness_attacks import Certificates, compare_heads_with_scip, compare_with_marabou
+from soundness_cases import Case, random_case
+from soundness_oracle import Oracle, classify, evaluate, exact_classes, is_curved
+from soundness_tally import Tally
 
-ACTIVATIONS = [
-    Activation("relu"),
-    Activation("leaky_relu", 0.125),
-    Activation("tanh"),
-    Activation("sigmoid"),
-    Activation("identity"),
-]
+ENGINES = ("enumerate", "branch", "milp")
+REGIONS_IN_CASE = 200
+CASES_IN_CHUNK = 5
+REGIONS_IN_CHUNK = REGIONS_IN_CASE * CASES_IN_CHUNK
+MILP_SHARE = 10  # one region in ten
+CASES_PER_REPAIR = 10
+ITEMS_IN_CHUNK = 25  # of Marabou and SCIP
+TIME_LIMIT_S = {"branch": 5.0, "milp": 5.0}  # for the regions of one case
+LIMITS_S = {0: 900.0}
+CODE = ["src/fairmend_check", *(f"src/fairmend/{part}" for part in
+        ("audit", "bounds", "milp", "network", "prove", "repair", "spec"))]  # fmt: skip
+CODE += [f"benchmarks/soundness{part}.py" for part in ("", "_attacks", "_cases", "_oracle", "_tally")]
 
 
-class Campaign:
-    """Counts what was tried, and keeps every disagreement with what is needed to reproduce it."""
+def compare_verdicts(case: Case, oracle: Oracle, engines: list[str], rng: np.random.Generator, tally: Tally) -> None:
+    answers = case.network.predict(case.X)
+    for engine in engines:
+        if (engine == "enumerate" and not oracle.finite) or (engine == "milp" and is_curved(case.network)):
+            continue
+        X = case.X[: len(case.X) // MILP_SHARE] if engine == "milp" else case.X
+        result = fairmend.certify(case.network, case.spec, X, engine=engine, time_limit=TIME_LIMIT_S.get(engine))
+        fair = np.array([row for row, verdict in enumerate(result.verdicts) if verdict is Verdict.FAIR], dtype=np.int64)
+        tally.add("neighbours too close to a tie, not evaluated exactly", oracle.resolve(fair, rng))
+        for row in fair:
+            point = oracle.contradiction(row, int(answers[row]))
+            if point is not None:
+                tally.fail(f"{engine} says fair for input {row}, but neighbour {point.tolist()} has another class")
+        if not oracle.finite and len(fair):
+            for row, point in oracle.search(fair, answers, rng):
+                tally.fail(f"{engine} says fair for input {row}, but neighbour {point.tolist()} has another class")
+        for row, verdict in enumerate(result.verdicts):
+            tally.add(f"{engine}: {verdict.value}")
+            if verdict is Verdict.UNFAIR:
+                check_witness(case, oracle, row, result.witnesses[row].other, engine, tally)
 
-    def __init__(self, seed: int, folder: Path) -> None:
-        self.rng = np.random.default_rng(seed)
-        self.seed, self.folder = seed, folder
-        self.tried: Counter[str] = Counter()
-        self.disagreements: list[str] = []
 
-    def fail(self, what: str) -> None:
-        self.disagreements.append(f"{what} (seed {self.seed}, after {dict(self.tried)})")
+def check_witness(case: Case, oracle: Oracle, row: int, other: np.ndarray, engine: str, tally: Tally) -> None:
+    if not oracle.is_neighbour(row, other):
+        tally.fail(f"{engine}: the witness of input {row}, {other.tolist()}, is not a neighbour")
+    pair = np.stack([case.X[row], other]).astype(np.float64)
+    classes, sure, by_inference = classify(*evaluate(case.network, pair))
+    if sure.all() and classes[0] != classes[1]:
+        return
+    if by_inference.all():
+        tally.fail(f"{engine} says unfair for input {row}, but the witness {other.tolist()} has the same class")
+    elif len(set(exact_classes(case.network, pair))) == 1:
+        tally.add(f"{engine}: unfair by rounding errors of inference only")
 
-    def network(self, inputs: int, *, piecewise_linear: bool = False, outputs: int | None = None) -> Network:
-        rng = self.rng
-        widths = [inputs, *rng.integers(2, 9, rng.integers(1, 5)), outputs or int(rng.choice([1, 1, 1, 3]))]
-        affines = [
-            Affine(
-                (rng.normal(size=(out, into)) * np.sqrt(2 / into)).astype(np.float32),
-                (0.5 * rng.normal(size=out)).astype(np.float32),
-            )
-            for into, out in pairwise(widths)
-        ]
-        choices = ACTIVATIONS[:2] if piecewise_linear else ACTIVATIONS
-        return Network(affines, [choices[rng.integers(len(choices))] for _ in widths[1:-1]])
 
-    def spec(self) -> Spec:
-        """Two to four features, at least one protected, all finite."""
-        rng = self.rng
-        features = []
-        for number in range(int(rng.integers(2, 5))):
-            protected = number == 0 or rng.random() < 0.3
-            kind = rng.choice(["integer", "ordinal", "one-hot"])
-            if kind == "integer":
-                size = int(rng.integers(1, 7))
-                scale = {"mean": size / 2, "std": 1 + rng.random()} if rng.random() < 0.5 else None
-                tolerance = 0.0 if protected or rng.random() < 0.7 else 1.0
-                features.append(
-                    Feature(name=f"f{number}", kind="integer", range=(0, size), scale=scale, protected=protected,
-                            tolerance=tolerance)
-                )  # fmt: skip
-            else:
-                categories = tuple("abcd"[: int(rng.integers(2, 5))])
-                features.append(
-                    Feature(name=f"f{number}", kind="categorical", categories=categories, encoding=kind,
-                            protected=protected)
-                )  # fmt: skip
-        return Spec(features=features)
+def compare_bounds(case: Case, oracle: Oracle, tally: Tally) -> None:
+    regions = case.spec.regions(case.X, case.network.dtype)
+    lower, upper = rigorous_bounds(case.network, regions.lower, regions.upper)
+    starts = np.searchsorted(regions.owner, np.arange(regions.count))
+    lower, upper = np.minimum.reduceat(lower, starts), np.maximum.reduceat(upper, starts)
+    shape = (*oracle.points.shape[:2], -1)
+    logits, error = oracle.logits.reshape(shape), oracle.error.reshape(shape)
+    tally.add("neighbours compared with the bounds", logits.shape[0] * logits.shape[1])
+    if ((logits + error < lower[:, None]) | (logits - error > upper[:, None])).any():
+        tally.fail("a neighbour lies outside the bounds")
 
-    def bounds(self, network: Network, spec: Spec, X: np.ndarray) -> None:
-        regions = spec.regions(X)
-        lower, upper = rigorous_bounds(network, regions.lower, regions.upper)
-        for _ in range(20):
-            t = self.rng.random(regions.lower.shape)
-            if self.rng.random() < 0.5:
-                t = np.round(t)
-            points = regions.lower + t * (regions.upper.astype(np.float64) - regions.lower)
-            points = np.clip(points, regions.lower, regions.upper)
-            low, high = rigorous_point_logits(network, points)
-            self.tried["sampled points"] += len(points)
-            if (low > upper).any() or (high < lower).any():
-                self.fail("a sampled point lies outside the bounds")
 
-    def verdicts(self, network: Network, spec: Spec, X: np.ndarray) -> None:
-        truth = find_unequal(network, spec, X).rows
-        engines = ["enumerate", "branch"]
-        if all(activation.name in ("relu", "leaky_relu", "identity") for activation in network.activations):
-            engines.append("milp")
-        for engine in engines:
-            for unequal, verdict in zip(truth, fairmend.certify(network, spec, X, engine=engine).verdicts, strict=True):
-                self.tried[f"{engine}: {verdict.value}"] += 1
-                if verdict is not Verdict.UNKNOWN and (verdict is Verdict.UNFAIR) != unequal:
-                    self.fail(f"{engine} says {verdict.value}, brute force says {'un' * unequal}fair")
+def compare_audit(case: Case, oracle: Oracle, tally: Tally) -> None:
+    """Where inference cannot round to another class, the audit must find what the oracle knows."""
+    clear = np.flatnonzero(oracle.by_inference.all(axis=1))
+    truth = (oracle.classes != oracle.own_classes[:, None]).any(axis=1)
+    found = {
+        "find_unequal": find_unequal(case.network, case.spec, case.X).rows,
+        "the exhaustive scan": ExhaustiveScan(case.network, case.spec).scan(case.X).unequal,
+    }
+    tally.add("regions audited", len(clear))
+    for name, unequal in found.items():
+        for row in clear[unequal[clear] != truth[clear]]:
+            tally.fail(f"{name} says {bool(unequal[row])} for input {row}, all its neighbours say {bool(truth[row])}")
 
-    def certificate(self, network: Network, spec: Spec, X: np.ndarray) -> dict[str, Path]:
-        """Repair, save and check, and compare every point; return the files, for mutation."""
-        method, features = str(self.rng.choice(["prof", "prof", "blind"])), str(self.rng.choice(["linear", "points"]))
-        X_cal = spec.sample_inputs(12, self.rng)
-        labels = network.predict(X_cal)
-        if method == "blind" and not has_tolerances(spec):
-            features = None  # blindness is the whole proof there, and blind refuses the option
-        result = fairmend.repair(network, spec, X, X_cal, labels, method=method, features=features, steps=3)
-        suffix = str(self.rng.choice(["onnx", "safetensors", "pth"]))
-        files = {"model": self.folder / f"model.{suffix}", "certificate": self.folder / "certificate.json"}
-        result.network.save(files["model"])
-        result.certificate.save(files["certificate"], files["model"])
-        report = fairmend.check(files["certificate"], files["model"])
-        self.tried["certificates"] += 1
-        if not report.valid:
-            self.fail(f"a certificate that was just written is refused: {report.reasons[0]}")
-        if find_unequal(result.network, spec, X).count:
-            self.fail("a certified input is treated unequally")
-        return files
 
-    def mutation(self, files: dict[str, Path]) -> bool:
-        """Change the certificate or the model so that the claim is false; the check must refuse it. Whether it was."""
-        content = json.loads(files["certificate"].read_text())
-        content["model"]["file_sha256"] = None
-        network = fairmend.load_network(files["model"])
-        kinds = (
-            ["weights", "spec", "global"] if not content["regions"] else ["weights", "class", "margin", "cover", "drop"]
-        )
-        kind = str(self.rng.choice(kinds))
-        model = files["model"]
-        if kind == "weights":
-            affine = network.affines[0]
-            weight = affine.weight.copy()
-            spot = tuple(self.rng.integers(0, size) for size in weight.shape)
-            weight[spot] = np.nextafter(weight[spot], np.float32(np.inf))
-            model = self.folder / "other.onnx"
-            network.with_affines([Affine(weight, affine.bias), *network.affines[1:]]).save(model)
-        elif kind == "spec":
-            features = content["spec"]["content"]["feature"]
-            if all(feature.get("protected") for feature in features):
-                return False  # nothing left to claim falsely
-            for feature in features:
-                feature["protected"] = True
-        elif kind == "global":
-            content["global"] = None
-        else:
-            region = content["regions"][int(self.rng.integers(len(content["regions"])))]
-            logits = np.atleast_1d(network.astype(np.float64).logits(np.array([region["input"]]))[0])
-            if kind == "class":
-                classes = 2 if network.outputs == 1 else network.outputs
-                region["class"] = (region["class"] + 1) % classes
-            elif kind == "margin":
-                ordered = np.sort(logits)
-                truth = abs(ordered[-1]) if len(logits) == 1 else ordered[-1] - ordered[-2]
-                region["margin"] = float(truth * 1.01 + 1e-6)
-            elif region["proof"] == "points":
-                region["input"][0] = 1e6
-            elif kind == "drop":
-                region["pieces"] = region["pieces"][1:]
-            else:
-                piece = region["pieces"][0]
-                column = next((c for c in range(len(piece["lower"])) if piece["lower"][c] < piece["upper"][c]), None)
-                if column is None:
-                    region["pieces"] = []
+def compare_neighbourhoods(case: Case, oracle: Oracle, tally: Tally) -> None:
+    spec = read_spec(case.spec.to_dict(), "spec")
+    for row in range(0, len(case.X), len(case.X) // 4):
+        around = neighbourhood(spec, case.X[row].astype(np.float64), case.network.dtype.name)
+        theirs = np.unique(points(around, 0, count_points(around)), axis=0)
+        tally.add("neighbourhoods of the checker")
+        if not np.array_equal(theirs, np.unique(oracle.points[row], axis=0)):
+            tally.fail(f"the checker has another neighbourhood of input {row}")
+
+
+def attack_case(place: tuple[int, int, int], engines: list[str], forged: int, folder: Path, tally: Tally) -> int:
+    """Attack one network: (seed, chunk, case) determines it. Return how many certificates are left to forge."""
+    rng = np.random.default_rng(place)
+    case = random_case(rng, REGIONS_IN_CASE)
+    oracle = Oracle(case, rng)
+    tally.add("networks")
+    tally.add("regions", len(case.X))
+    compare_bounds(case, oracle, tally)
+    if oracle.finite:
+        compare_audit(case, oracle, tally)
+        compare_neighbourhoods(case, oracle, tally)
+    compare_verdicts(case, oracle, engines, rng, tally)
+    certificates = Certificates(case, oracle, folder, rng, tally)
+    repair = (place[1] * CASES_IN_CHUNK + place[2]) % CASES_PER_REPAIR == 0
+    if not certificates.write(repair=repair):
+        return forged
+    while forged and certificates.forge():
+        forged -= 1
+    return forged
+
+
+def run_chunk(chunk: chunks.Chunk, tell: chunks.Tell) -> chunks.Result:
+    """Run one chunk, in a worker."""
+    warnings.filterwarnings("ignore", message="Tensorflow parser")
+    kind, seed, number, size, engines, forged = chunk.arguments
+    tally = Tally()
+    left = 0
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        for item in range(size):
+            tally.place = f"{kind}, seed {seed}, chunk {number}, item {item}"
+            if item in chunk.stopped:
+                tally.fail(f"did not end ({chunk.stopped[item][1]})")
+                continue
+            tell(item, 0)
+            try:
+                if kind == "regions":
+                    left += forged * (item + 1) // size - forged * item // size
+                    left = attack_case((seed, number, item), engines, left, Path(folder), tally)
                 else:
-                    piece["upper"][column] = piece["lower"][column]
-        mutated = self.folder / "mutated.json"
-        mutated.write_text(json.dumps(content))
-        report = fairmend.check(mutated, model)
-        self.tried[f"mutated: {kind}"] += 1
-        if report.valid:
-            self.fail(f"a certificate with a false {kind} is accepted")
-        return True
+                    run: Callable[..., None] = {"marabou": compare_with_marabou, "scip": compare_heads_with_scip}[kind]
+                    run(Path(folder), np.random.default_rng([seed, number, item, len(kind)]), tally)
+            except Exception as error:  # nothing may escape from fairmend on valid input
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                text = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+                tally.fail(f"raised {text}")
+    return {"tried": dict(tally.tried), "disagreements": tally.disagreements, "seconds": time.perf_counter() - started}
 
-    def marabou(self) -> None:
-        """A box of a ReLU network: can the answer at its centre change? Marabou and branch must say the same."""
-        from maraboupy import Marabou, MarabouCore, MarabouUtils
 
-        spec = Spec(
-            features=[
-                Feature(name="a", kind="continuous", range=(-1, 1), protected=True),
-                Feature(name="b", kind="continuous", range=(-2, 2), tolerance=float(self.rng.random() / 2)),
-                Feature(name="c", kind="continuous", range=(-2, 2)),
-            ]
+def all_chunks(options: argparse.Namespace) -> list[chunks.Chunk]:
+    """Return the chunks of a run; those of a longer run with the same seed begin with them."""
+    engines = options.engines.split(",")
+    count = -(-options.count // REGIONS_IN_CHUNK)
+    each = -(-options.mutations // count) if count else 0
+    found = [
+        chunks.Chunk(
+            f"regions {options.seed} {number} {options.engines} {each}",
+            ("regions", options.seed, number, CASES_IN_CHUNK, engines, each),
         )
-        network = self.network(3, piecewise_linear=True, outputs=1)
-        network = Network(network.affines, [Activation("relu")] * len(network.activations))
-        X = spec.sample_inputs(1, self.rng)
-        path = self.folder / "box.onnx"
-        network.save(path)
-        regions = spec.regions(X)
-        options = Marabou.createOptions(verbosity=0, timeoutInSeconds=20)
-        query = Marabou.read_onnx(str(path))
-        for column, variable in enumerate(np.array(query.inputVars[0]).ravel()):
-            query.setLowerBound(variable, float(regions.lower[0, column]))
-            query.setUpperBound(variable, float(regions.upper[0, column]))
-        output = int(np.array(query.outputVars[0]).ravel()[0])
-        positive = bool(network.predict(X)[0])
-        flip = MarabouUtils.Equation(MarabouCore.Equation.LE if positive else MarabouCore.Equation.GE)
-        flip.addAddend(1.0, output)
-        flip.setScalar(-1e-6 if positive else 1e-6)
-        query.addEquation(flip)
-        answer, values, _ = query.solve(options=options, verbose=False)
-        verdict = fairmend.certify(network, spec, X, engine="branch", time_limit=20).verdicts[0]
-        self.tried[f"Marabou: {answer}, branch: {verdict.value}"] += 1
-        if answer == "sat" and verdict is Verdict.FAIR:
-            point = np.array([[values[v] for v in np.array(query.inputVars[0]).ravel()]])
-            if bool(network.astype(np.float64).predict(point)[0]) != positive:
-                self.fail(f"Marabou finds another prediction at {point} in a box that branch calls fair")
-        if answer == "unsat" and verdict is Verdict.UNFAIR:
-            score = float(
-                network.astype(np.float64).logits(fairmend.certify(network, spec, X).witnesses[0].other[None])[0]
-            )
-            if abs(score) > 1e-6:  # within the band that Marabou was asked to leave out
-                self.fail("branch has a witness in a box where Marabou finds none")
+        for number in range(count)
+    ]
+    for kind, total in (("marabou", options.marabou), ("scip", options.scip)):
+        for number in range(-(-total // ITEMS_IN_CHUNK)):
+            size = min(ITEMS_IN_CHUNK, total - number * ITEMS_IN_CHUNK)
+            arguments = (kind, options.seed, number, size, [], 0)
+            found.append(chunks.Chunk(f"{kind} {options.seed} {number} {size}", arguments))
+    return found
 
-    def scip(self) -> None:
-        """The same head, by branching, by HiGHS's MILP and by SCIP's."""
-        spec = self.spec()
-        network = self.network(spec.width, outputs=1)
-        regions = spec.regions(spec.sample_inputs(8, self.rng))
-        features = Linear.from_network(network, regions)
-        weight, bias = network.head.weight, network.head.bias
-        found = {
-            name: repair_head(weight, bias, features, margin=1e-4, solver=solver, search=search).objective
-            for name, solver, search in (
-                ("branch", "highs", "branch"),
-                ("HiGHS", "highs", "milp"),
-                ("SCIP", "scip", "milp"),
-            )
-        }
-        self.tried["heads solved by SCIP as well"] += 1
-        if max(found.values()) - min(found.values()) > 1e-6:
-            self.fail(f"step 2 has optima {found}")
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", "--regions", type=int, default=10_000, help="regions, in chunks of 1,000")
+    parser.add_argument("--engines", default=",".join(ENGINES), help="of enumerate, branch and milp")
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--state", type=Path, help="file that holds the results so far, to resume a run")
+    parser.add_argument("--mutations", type=int, help="forged certificates; default: 1,000, or 1 per 200 regions")
+    parser.add_argument("--marabou", type=int, default=200)
+    parser.add_argument("--scip", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--chunk", type=int, help="run only this chunk of regions, in this process")
+    options = parser.parse_args()
+    if not set(options.engines.split(",")) <= set(ENGINES):
+        parser.error(f"--engines: choose from {', '.join(ENGINES)}")
+    if options.mutations is None:
+        options.mutations = max(1000, options.count // 200)
+    return options
+
+
+def show(results: list[chunks.Result], console: Console) -> int:
+    """Print the counts and the disagreements; return how many there are."""
+    tried: Counter[str] = Counter()
+    for result in results:
+        tried.update(result["tried"])
+    disagreements = [text for result in results for text in result["disagreements"]]
+    for what, number in sorted(tried.items()):
+        console.print(f"{number:13,d}  {what}", highlight=False)
+    for text in disagreements:
+        console.print(f"[bold red]DISAGREEMENT[/]: {escape(text)}", soft_wrap=True)
+    seconds = sum(result["seconds"] for result in results)
+    console.print(f"{len(disagreements)} disagreements; {seconds / 3600:.2f} hours of one core")
+    return len(disagreements)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("regions", 10_000), ("mutations", 1000), ("marabou", 200), ("scip", 50), ("seed", 0)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    options = parser.parse_args()
-    warnings.filterwarnings("ignore", message="Tensorflow parser")
+    options = parse()
     console = Console()
-    with tempfile.TemporaryDirectory() as folder, Progress(console=Console(stderr=True)) as bars:
-        campaign = Campaign(options.seed, Path(folder))
-        regions_bar = bars.add_task("regions", total=options.regions)
-        mutations_bar = bars.add_task("mutations", total=options.mutations)
-        done = mutated = 0
-        while done < options.regions:
-            spec = campaign.spec()
-            network = campaign.network(spec.width)
-            X = spec.sample_inputs(40, campaign.rng)
-            campaign.bounds(network, spec, X)
-            campaign.verdicts(network, spec, X)
-            files = campaign.certificate(network, spec, X)
-            done += len(X)
-            bars.update(regions_bar, completed=done)
-            while mutated < options.mutations * done / options.regions:
-                mutated += campaign.mutation(files)
-            bars.update(mutations_bar, completed=mutated)
-        campaign.tried["regions"] = done
-        for what, count, run in (("Marabou", options.marabou, campaign.marabou), ("SCIP", options.scip, campaign.scip)):
-            for _ in bars.track(range(count), description=what):
-                run()
-    for what, number in sorted(campaign.tried.items()):
-        console.print(f"{number:8,d}  {what}")
-    for disagreement in campaign.disagreements:
-        console.print(f"[bold red]DISAGREEMENT[/]: {disagreement}")
-    console.print(f"{len(campaign.disagreements)} disagreements")
-    return 1 if campaign.disagreements else 0
+    todo = all_chunks(options)
+    if options.chunk is not None:
+        return 1 if show([run_chunk(todo[options.chunk], lambda item, phase: None)], console) else 0
+    state = chunks.State(options.state, chunks.digest_of(*CODE))
+    stopped = False
+    columns = (*Progress.get_default_columns()[:-1], MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        before = sum(chunk.name in state.results for chunk in todo)
+        bar = bars.add_task("chunks", total=len(todo), completed=before)
+        try:
+            chunks.run_chunks(run_chunk, todo, state, workers=options.workers, limits=LIMITS_S,
+                              done=lambda _: bars.advance(bar))  # fmt: skip
+        except KeyboardInterrupt:
+            stopped = True
+    found = show([state.results[chunk.name] for chunk in todo if chunk.name in state.results], console)
+    if stopped:
+        console.print("Stopped. Run the same command again to continue." if options.state else "Stopped.")
+        return 130
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

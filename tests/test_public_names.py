@@ -25,7 +25,7 @@ PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 FUNCTIONS = {
     "fairmend.audit": "net spec X= samples= seed= * per_row= pairs= progress= witnesses=",
     "fairmend.certify": "net spec X engine= * time_limit= seed= progress=",
-    "fairmend.check": "certificate model spec=",
+    "fairmend.check": "certificate model spec= * real=",
     "fairmend.export_vnnlib": "net spec X out * rows= timeout= most_boxes=",
     "fairmend.load_network": "source activation=",
     "fairmend.repair": "net spec X_repair X_cal y_cal method= seed= * features= steps= learning_rate= fairness_weight= "

@@ -17,6 +17,8 @@ from fairmend import FairmendError, Feature, Network, Spec, Verdict
 from fairmend.network import Activation, Affine
 from fairmend.vnnlib import _number, _other_predictions, export_vnnlib, region_boxes
 from support.cli_case import Case, run, small_network, small_people, small_spec
+from support.huge_cases import SPECS as HUGE
+from support.huge_cases import people as huge_people
 from support.strategies import random_network
 from support.strategies_spec import specs_and_inputs
 
@@ -336,3 +338,11 @@ def test_boxes_of_any_neighbourhood_contain_its_regions(case, most, seed):
             point[continuous] = (low + rng.random(len(low)) * (high - low)).astype(x.dtype)[continuous]
             point = np.clip(point, low, high)
             assert ((lower <= point) & (point <= upper)).all(axis=1).any()
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_huge_neighbourhoods_are_relaxed(name, tmp_path):
+    net, X, _ = huge_people(HUGE[name])
+    (problem,) = export_vnnlib(net, HUGE[name], X[:1], tmp_path).problems
+    assert problem.relaxed
+    assert problem.boxes <= 1000

@@ -9,6 +9,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - check.py: the rules, from the three files to a result
    - result.py, errors.py: the result, and why there is none
    - claim.py: what a certificate claims, in English
+   - printable.py: names from files, safe to print
 2. The certificate
    - json_reader.py: JSON from an untrusted file
    - certificate.py: the certificate as typed data
@@ -24,7 +25,9 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
 4. The model
    - model.py: layers, activations and the digest of the weights
    - read_model.py: selects the reader by suffix
+   - zip_archive.py: the zip archives of .pth and .keras files
    - read_onnx.py, protobuf.py, onnx_external_data.py: .onnx
+   - state_dict.py: tensors of a state dict, in the layers that the certificate names
    - read_pth.py, pickle_reader.py: .pth and .pt; no code in the file runs
    - read_safetensors.py: .safetensors
    - read_keras.py, hdf5.py: .h5 and .keras

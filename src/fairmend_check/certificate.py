@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
 from fairmend_check.json_reader import numbers, only_keys, parse_json, read_bytes, take
-from fairmend_check.model import Model
+from fairmend_check.model import ACTIVATIONS, Activation, Layer, Model
 from fairmend_check.spec import Spec, read_spec
 from fairmend_check.spec_toml import spec_digest
 
@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 
 _KEYS = ("format", "version", "fairmend", "method", "claim", "arithmetic", "model", "spec", "global", "regions")
 _MODEL_KEYS = ("weights_sha256", "file_sha256", "inputs", "outputs", "dtype")
+_LAYER_KEYS = ("name", "activation", "slope")
 _REGION_KEYS = ("input", "class", "margin", "proof", "pieces")
 
 
@@ -52,6 +53,7 @@ class Certificate:
     inputs: int
     outputs: int
     dtype: str
+    layers: tuple[Layer, ...] | None
     spec: Spec
     spec_sha256: str
     blind: list[int] | None
@@ -63,15 +65,16 @@ def read_certificate(path: Path) -> Certificate:
     data = parse_json(read_bytes(path, "certificate"), "certificate")
     where = "certificate"
     only_keys(data, _KEYS, where)
-    if take(data, "format", str, where) != "fairmend-certificate" or take(data, "version", int, where) != 1:
-        raise CheckError("certificate: not a fairmend certificate of version 1")
+    form, version = take(data, "format", str, where), take(data, "version", int, where)
+    if form != "fairmend-certificate" or version not in (1, 2):
+        raise CheckError("certificate: not a fairmend certificate of version 1 or 2")
     for key in ("fairmend", "method", "claim"):
         take(data, key, str, where)
     arithmetic = take(data, "arithmetic", str, where)
     if arithmetic not in ("real", "float32", "float64"):
         raise CheckError(f"certificate.arithmetic is {arithmetic[:40]!r}; it must be real, float32 or float64")
     model, spec = take(data, "model", dict, where), take(data, "spec", dict, where)
-    only_keys(model, _MODEL_KEYS, "certificate.model")
+    only_keys(model, _MODEL_KEYS if version == 1 else (*_MODEL_KEYS, "layers"), "certificate.model")
     only_keys(spec, ("sha256", "content"), "certificate.spec")
     dtype = take(model, "dtype", str, "certificate.model")
     if dtype not in ("float32", "float64"):
@@ -85,6 +88,7 @@ def read_certificate(path: Path) -> Certificate:
         inputs=take(model, "inputs", int, "certificate.model"),
         outputs=take(model, "outputs", int, "certificate.model"),
         dtype=dtype,
+        layers=None if version == 1 else _layers(model),
         spec=read_spec(take(spec, "content", dict, "certificate.spec"), "certificate.spec.content"),
         spec_sha256=_sha256(spec, "sha256", "certificate.spec"),
         blind=_blind(data),
@@ -144,6 +148,28 @@ def _piece(entry: Any, where: str, model: Model) -> Piece:
         below = numbers(pair.get("lower"), width, f"{place}.lower")
         slopes.append((below, numbers(pair.get("upper"), width, f"{place}.upper")))
     return Piece(lower, upper, slopes)
+
+
+def _layers(model: dict[str, Any]) -> tuple[Layer, ...] | None:
+    """Return the layers of the module that a state dict belongs to, in the order in which it computes them."""
+    if "layers" not in model:
+        raise CheckError('certificate.model has no "layers"')
+    if model["layers"] is None:
+        return None
+    found = []
+    entries = take(model, "layers", list, "certificate.model")
+    for number, entry in enumerate(entries):
+        where = f"certificate.model.layers[{number}]"
+        name, activation = take(entry, "name", str, where), take(entry, "activation", str, where)
+        only_keys(entry, _LAYER_KEYS, where)
+        if not re.fullmatch(r"[\w .:/+-]{0,200}", name):  # it is printed as a part of the condition
+            raise CheckError(f"{where}.name must have at most 200 letters, digits, spaces and the signs _ . : / + -")
+        if activation not in (ACTIVATIONS if number < len(entries) - 1 else ("none",)):
+            raise CheckError(f"{where}.activation is {activation[:40]!r}, which is not possible there")
+        found.append(Layer(name, Activation(activation, take(entry, "slope", float, where))))
+    if len({layer.name for layer in found}) != len(found) or (found and found[-1].activation.slope):
+        raise CheckError("certificate.model.layers names a layer twice, or a slope of the last one")
+    return tuple(found)
 
 
 def _blind(data: dict[str, Any]) -> list[int] | None:

@@ -13,7 +13,7 @@ import numpy as np
 from fairmend_check.certificate import Certificate, Region, read_certificate, read_region
 from fairmend_check.claim import describe_claim
 from fairmend_check.errors import CannotAnswerError, CheckError
-from fairmend_check.model import Model, weights_digest, with_activations_of
+from fairmend_check.model import Model, weights_digest
 from fairmend_check.read_model import read_model
 from fairmend_check.regions import check_coverage, prove
 from fairmend_check.result import CheckResult
@@ -23,10 +23,18 @@ from fairmend_check.spec_toml import read_spec_file
 __all__ = ["check", "check_files"]
 
 MAX_REASONS = 20
+REAL_ONLY = (
+    "the certificate claims exact real arithmetic only; inference may answer differently; pass --real (in Python "
+    "real=True) to check that claim"
+)
 
 
 def check(
-    certificate: str | PathLike[str], model: str | PathLike[str], spec: str | PathLike[str] | None = None
+    certificate: str | PathLike[str],
+    model: str | PathLike[str],
+    spec: str | PathLike[str] | None = None,
+    *,
+    real: bool = False,
 ) -> CheckResult:
     """Check a certificate against a model file, and against a spec file if you pass one.
 
@@ -37,21 +45,26 @@ def check(
     certificate : the certificate, a .json file
     model : the model that the certificate is about: .onnx, .safetensors, .pth, .pt, .h5, .keras or .nnet
     spec : a spec, a .toml file; the certificate is not valid if it is about another spec
+    real : accept a claim about exact real arithmetic only, which says nothing about inference
     """
     try:
-        return check_files(certificate, model, spec)
+        return check_files(certificate, model, spec, real=real)
     except CannotAnswerError as error:
         return CheckResult(False, (str(error),), "", 0, None, None, 0.0)
 
 
 def check_files(
-    certificate: str | PathLike[str], model: str | PathLike[str], spec: str | PathLike[str] | None = None
+    certificate: str | PathLike[str],
+    model: str | PathLike[str],
+    spec: str | PathLike[str] | None = None,
+    *,
+    real: bool = False,
 ) -> CheckResult:
     """Do as `check` does, but raise CannotAnswerError if this Python cannot compare the spec."""
     started = time.perf_counter()
     found = _Findings()
     try:
-        _check(found, Path(certificate), Path(model), None if spec is None else Path(spec))
+        _check(found, Path(certificate), Path(model), None if spec is None else Path(spec), real)
     except CannotAnswerError:
         raise
     except CheckError as error:
@@ -68,6 +81,7 @@ def check_files(
         covers_inference=found.covers_inference,
         least_margin=found.least_margin,
         seconds=time.perf_counter() - started,
+        condition=found.condition,
     )
 
 
@@ -77,23 +91,27 @@ class _Findings:
 
     reasons: list[str] = field(default_factory=list)
     claim: str = ""
+    condition: str = ""
     regions: int = 0
     covers_inference: bool | None = None
     least_margin: float | None = None
 
 
-def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None) -> None:
+def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, real: bool) -> None:
     claimed = read_certificate(certificate)
     found.regions = len(claimed.regions)
     found.claim = describe_claim(claimed)
     if spec is not None:
         found.reasons += _spec_reasons(claimed, spec)
-    network, named = _matching_model(claimed, model)
-    if not named:
-        between = network.between[0].name
-        found.claim += f" The model file stores weights only: the claim holds if the activation is {between}."
-    if claimed.arithmetic == "float32" and network.dtype == "float64":
-        raise CheckError("certificate.arithmetic is float32, but the model's weights are float64 and would be rounded")
+    network = _matching_model(claimed, model)
+    found.condition = network.condition
+    if claimed.arithmetic not in ("real", network.dtype):
+        raise CheckError(
+            f"certificate.arithmetic is {claimed.arithmetic}, but this model computes in {network.dtype}: the claim "
+            "says nothing about its inference"
+        )
+    if claimed.arithmetic == "real" and not real:
+        found.reasons.append(REAL_ONLY)
     if claimed.blind is not None:
         found.reasons += _global_reasons(claimed.blind, claimed.spec, network)
     found.covers_inference = True  # what does not depend on a column does not in floating point either
@@ -109,8 +127,7 @@ def _check_regions(found: _Findings, claimed: Certificate, network: Model, regio
     if uncovered:
         found.reasons += uncovered
         return
-    precision = network.dtype if claimed.arithmetic == "real" else claimed.arithmetic
-    proven = prove(network, claimed.spec, regions, precision)
+    proven = prove(network, claimed.spec, regions)
     least = float(proven.margin.min())
     found.least_margin = least if np.isfinite(least) else None
     found.covers_inference = bool(proven.covers.all())
@@ -122,16 +139,14 @@ def _check_regions(found: _Findings, claimed: Certificate, network: Model, regio
             )
     if claimed.arithmetic != "real":
         found.reasons += [
-            f"regions[{number}]: the margin does not exceed the rounding errors of {precision} inference"
+            f"regions[{number}]: the margin does not exceed the rounding errors of {network.dtype} inference"
             for number in np.flatnonzero(~proven.covers)
         ]
 
 
-def _matching_model(claimed: Certificate, path: Path) -> tuple[Model, bool]:
-    """Return the model in the file, if the certificate is about it, and whether the file names its activations."""
-    network, file_sha256 = read_model(path)
-    named = network.activations is not None or len(network.weights) == 1
-    network = with_activations_of(network, claimed.weights_sha256)
+def _matching_model(claimed: Certificate, path: Path) -> Model:
+    """Return the model in the file, if the certificate is about it."""
+    network, file_sha256 = read_model(path, claimed.layers)
     if weights_digest(network) != claimed.weights_sha256:
         raise CheckError(f"model {path.name}: the certificate is about other weights (weights_sha256 differs)")
     if claimed.file_sha256 not in (None, file_sha256):
@@ -143,7 +158,7 @@ def _matching_model(claimed: Certificate, path: Path) -> tuple[Model, bool]:
     ):
         if here != there:
             raise CheckError(f"certificate.model.{what} is {there}, but the model has {here}")
-    return network, named
+    return network
 
 
 def _spec_reasons(claimed: Certificate, path: Path) -> list[str]:

@@ -19,11 +19,13 @@ def describe_claim(certificate: Certificate) -> str:
         count = len(certificate.regions)
         who = "the input" if count == 1 else f"each of the {count} inputs"
         also = f", even if you also change {_join(near)}" if near else ""
-        where = "" if certificate.arithmetic == "real" else f" and in {certificate.arithmetic} inference"
+        where = f"real arithmetic and in {certificate.arithmetic} inference"
+        if certificate.arithmetic == "real":
+            where = "exact real arithmetic only, not in inference"
         sentences += [
             f"For {who} listed in this certificate, the prediction of this model stays the same whatever its "
             f"{protected}{also}.",
-            f"This holds in real arithmetic{where}, for these values: {_values(certificate.spec)}.",
+            f"This holds in {where}, for these values: {_values(certificate.spec)}.",
         ]
     return " ".join(sentences)
 

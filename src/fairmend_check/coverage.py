@@ -5,14 +5,26 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend_check.neighbourhood import Array, Axis, Neighbourhood, corners
+from fairmend_check.neighbourhood import Array, Axis, Neighbourhood, Whole
 
-Whole = NDArray[np.int64]
+# In units of a few nanoseconds: what all regions together may take, and what a step takes, for each number in it.
+_EFFORT, _EFFORT_PER_NUMBER = 1_000_000_000, 50_000
+_STEP, _STEP_PER_NUMBER = 10_000, 15
 
-MAX_CELLS = 200_000
+
+class Effort:
+    """What is left of the work that deciding coverage may take; each piece adds to it.
+
+    Boxes can be laid out so that it takes forever to decide whether they cover. Those of fairmend are not.
+    """
+
+    def __init__(self) -> None:
+        self.left = _EFFORT
 
 
-def find_uncovered(around: Neighbourhood, lower: Array, upper: Array, dtype: str) -> str | None:
+def find_uncovered(
+    around: Neighbourhood, lower: Array, upper: Array, dtype: str, effort: Effort | None = None
+) -> str | None:
     """Describe a neighbour that no box lower..upper (boxes, width) contains; None if all are covered."""
     fixed = around.fixed
     x = around.x[fixed]
@@ -21,45 +33,67 @@ def find_uncovered(around: Neighbourhood, lower: Array, upper: Array, dtype: str
     if not usable.any():
         column = int(np.flatnonzero(fixed)[np.flatnonzero(~inside.any(axis=0))[:1]][:1].sum())
         return f"no piece contains the value of the input in column {column}, which does not vary"
-    lower, upper = lower[usable], upper[usable]
-    first: list[Whole] = []
-    last: list[Whole] = []
-    extents: list[tuple[int, int]] = []
-    which = np.arange(len(lower))
-    for axis in around.axes:
-        if axis.feature.one_hot:
-            # A box may hold several categories; a copy of it for each keeps every copy a box of whole numbers.
-            group = slice(axis.column, axis.column + axis.feature.width)
-            possible = corners(axis.feature)
-            inside = (lower[:, None, group] <= possible) & (possible <= upper[:, None, group])
-            holds = np.asarray(inside.all(axis=2))
-            box, category = np.nonzero(holds[which])
-            which = which[box]
-            first = [*(column[box] for column in first), category]
-            last = [*(column[box] for column in last), category]
-            extents.append((0, len(possible) - 1))
-        else:
-            start, end, extent = _numbered(axis, lower[:, axis.column], upper[:, axis.column], dtype)
-            first.append(start[which])
-            last.append(end[which])
-            extents.append(extent)
     if not around.axes:
         return None
-    corner = _find_hole(np.stack(first, axis=1), np.stack(last, axis=1), extents)
-    if corner is None:
+    effort = effort or Effort()
+    effort.left += _EFFORT_PER_NUMBER * len(lower) * len(around.axes)
+    boxes = _whole_boxes(around, lower[usable], upper[usable], dtype, effort)
+    hole = () if boxes is None else _find_hole(*boxes, effort)
+    if hole is None:
         return None
-    if not corner:
+    if not hole:
         return "there are too many pieces to decide whether they cover the neighbourhood"
-    neighbour = [_describe_value(axis, number, dtype) for axis, number in zip(around.axes, corner, strict=True)]
+    neighbour = [_describe_value(axis, number, dtype) for axis, number in zip(around.axes, hole, strict=True)]
     return f"no piece contains the neighbour with {', '.join(neighbour)}"
 
 
-def _numbered(axis: Axis, lower: Array, upper: Array, dtype: str) -> tuple[Whole, Whole, tuple[int, int]]:
+def _whole_boxes(
+    around: Neighbourhood, lower: Array, upper: Array, dtype: str, effort: Effort
+) -> tuple[Whole, Whole, list[tuple[int, int]]] | None:
+    """Return the boxes in numbers of values: first and last (boxes, axes), and the extent of each axis.
+
+    A box with several runs of categories of a one-hot feature becomes several; None if they are too many.
+    """
+    which = np.arange(len(lower))
+    first, last = np.empty((2, len(lower), len(around.axes)), dtype=np.int64)
+    extents = []
+    for k, axis in enumerate(around.axes):
+        if not axis.feature.one_hot:
+            start, end, extent = _numbers(axis, lower[:, axis.column], upper[:, axis.column], dtype)
+            first[:, k], last[:, k] = start[which], end[which]
+            extents.append(extent)
+            continue
+        group = slice(axis.column, axis.column + axis.feature.width)
+        holds = np.pad(_categories_within(axis, lower[:, group], upper[:, group]), ((0, 0), (1, 1)))
+        box, begin = np.nonzero(holds[:, 1:] & ~holds[:, :-1])
+        _, end = np.nonzero(holds[:, :-1] & ~holds[:, 1:])
+        runs = np.bincount(box, minlength=len(lower))
+        effort.left -= _STEP_PER_NUMBER * len(around.axes) * int(runs[which].sum())
+        if effort.left < 0:
+            return None
+        copy = np.repeat(np.arange(len(which)), runs[which])
+        within = np.arange(len(copy)) - np.repeat(np.cumsum(runs[which]) - runs[which], runs[which])
+        which, first, last = which[copy], first[copy], last[copy]
+        run = (np.cumsum(runs) - runs)[which] + within
+        first[:, k], last[:, k] = begin[run], end[run] - 1
+        extents.append((0, len(axis.feature.categories) - 1))
+    return first, last, extents
+
+
+def _categories_within(axis: Axis, lower: Array, upper: Array) -> NDArray[np.bool_]:
+    """Return which categories (boxes, categories) lie in each box: 1 in their own column, 0 in the others."""
+    zero, one = (lower <= 0) & (upper >= 0), (lower <= 1) & (upper >= 1)
+    wrong = np.count_nonzero(~zero, axis=1)[:, None]
+    holds = one & (wrong - ~zero == 0)
+    if axis.feature.dropped is None:
+        return np.asarray(holds)
+    return np.insert(holds, axis.feature.categories.index(axis.feature.dropped), wrong[:, 0] == 0, axis=1)
+
+
+def _numbers(axis: Axis, lower: Array, upper: Array, dtype: str) -> tuple[Whole, Whole, tuple[int, int]]:
     """Return the numbers of the first and last value in each box, and of the axis itself."""
-    if axis.values is not None:
-        start = np.searchsorted(axis.values, lower, side="left")
-        end = np.searchsorted(axis.values, upper, side="right") - 1
-        return start.astype(np.int64), end.astype(np.int64), (0, len(axis.values) - 1)
+    if axis.feature.whole:
+        return *axis.numbers_within(lower, upper), (0, axis.count - 1)
     ends = _rank(np.array([axis.low, axis.high]), dtype)
     start = np.maximum(_rank(_inward(lower, dtype, np.inf), dtype), ends[0])
     end = np.minimum(_rank(_inward(upper, dtype, -np.inf), dtype), ends[1])
@@ -89,8 +123,8 @@ def _describe_value(axis: Axis, number: int, dtype: str) -> str:
     feature = axis.feature
     if feature.one_hot:
         return f"{feature.name} = {feature.categories[number]}"
-    if axis.values is not None:
-        encoded = float(axis.values[number])
+    if feature.whole:
+        encoded = float(axis.encoded(np.array([number]))[0])
     else:
         kind, sign = (np.uint32, 31) if dtype == "float32" else (np.uint64, 63)
         bits = kind(abs(number)) | (kind(1) << kind(sign) if number < 0 else kind(0))
@@ -99,7 +133,7 @@ def _describe_value(axis: Axis, number: int, dtype: str) -> str:
     return f"{feature.name} = {encoded * factor + offset:.10g}"
 
 
-def _find_hole(first: Whole, last: Whole, extents: list[tuple[int, int]]) -> tuple[int, ...] | None:
+def _find_hole(first: Whole, last: Whole, extents: list[tuple[int, int]], effort: Effort) -> tuple[int, ...] | None:
     """Return a cell of the grid that is in none of the boxes; None if there is none, () after too many steps.
 
     Split the grid along faces of the boxes until each part lies in one box, or in none.
@@ -107,10 +141,11 @@ def _find_hole(first: Whole, last: Whole, extents: list[tuple[int, int]]) -> tup
     low = np.array([extent[0] for extent in extents], dtype=np.int64)
     high = np.array([extent[1] for extent in extents], dtype=np.int64)
     left = [(low, high, np.flatnonzero((first <= last).all(axis=1)))]
-    for _ in range(MAX_CELLS):
-        if not left:
-            return None
+    while left:
         low, high, boxes = left.pop()
+        effort.left -= _STEP + _STEP_PER_NUMBER * len(boxes) * len(low)
+        if effort.left < 0:
+            return ()
         begin, end = first[boxes], last[boxes]
         touching = ((begin <= high) & (end >= low)).all(axis=1)
         boxes, begin, end = boxes[touching], begin[touching], end[touching]
@@ -122,19 +157,16 @@ def _find_hole(first: Whole, last: Whole, extents: list[tuple[int, int]]) -> tup
         below, above = high.copy(), low.copy()
         below[axis], above[axis] = cut - 1, cut
         left += [(low, below, boxes), (above, high, boxes)]
-    return ()
+    return None
 
 
 def _cut(begin: Whole, end: Whole, low: Whole, high: Whole) -> tuple[int, int]:
     """Return the axis and the first number of the upper part: a median face of the boxes that few boxes straddle."""
-    best: tuple[int, int, int] | None = None
-    for axis in range(len(low)):
-        for faces in (begin[:, axis], end[:, axis] + 1):
-            within = np.sort(faces[(faces > low[axis]) & (faces <= high[axis])])
-            if len(within):
-                cut = int(within[len(within) // 2])
-                straddling = int(np.count_nonzero((begin[:, axis] < cut) & (end[:, axis] >= cut)))
-                if best is None or straddling < best[0]:
-                    best = (straddling, axis, cut)
-    assert best is not None  # a box that touches the part and does not hold it has a face in it
-    return best[1], best[2]
+    faces = np.stack([begin, end + 1])  # (sides, boxes, axes); a part that is not in one of its boxes holds a face
+    within = (faces > low) & (faces <= high)
+    count = np.count_nonzero(within, axis=1)
+    ordered = np.sort(np.where(within, faces, np.iinfo(np.int64).max), axis=1)
+    cut = np.take_along_axis(ordered, count[:, None, :] // 2, axis=1)
+    straddling = np.count_nonzero((begin < cut) & (end >= cut), axis=1)
+    axis, side = divmod(int(np.where(count > 0, straddling, len(begin) + 1).T.argmin()), 2)
+    return axis, int(cut[side, 0, axis])

@@ -13,10 +13,12 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from fairmend_check._version import __version__
 from fairmend_check.check import check_files
 from fairmend_check.errors import CannotAnswerError
+from fairmend_check.printable import printable
 from fairmend_check.read_model import FORMATS
 from fairmend_check.result import CheckResult
 
@@ -32,9 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a terminal may not know every letter of a feature's name
     parsed = _parser().parse_args(arguments)
     try:
-        result = check_and_print(parsed.certificate, parsed.model, parsed.spec, json_output=parsed.json)
+        result = check_and_print(
+            parsed.certificate, parsed.model, parsed.spec, real=parsed.real, json_output=parsed.json
+        )
     except CannotAnswerError as error:
-        sys.stderr.write(f"Error: {_printable(str(error))}\n")
+        sys.stderr.write(f"Error: {printable(str(error))}\n")
         return NO_ANSWER
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; there is no verdict\n")
@@ -43,18 +47,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check_and_print(
-    certificate: Path, model: Path, spec: Path | None = None, *, json_output: bool = False
+    certificate: Path, model: Path, spec: Path | None = None, *, real: bool = False, json_output: bool = False
 ) -> CheckResult:
     """Check a certificate, print the verdict to stdout and return it; raise CannotAnswerError if there is none."""
     for path in (certificate, model, spec):
         if path is not None and not _exists(path):
             raise CannotAnswerError(f"{path}: no such file")
-    result = check_files(certificate, model, spec)
+    result = check_files(certificate, model, spec, real=real)
     if json_output:
         content = {**result.as_dict(), "certificate": str(certificate), "model": str(model)}
-        lines = [json.dumps(content, indent=2)]
+        lines = [json.dumps(content, indent=2).replace("\x7f", "\\u007f")]  # json escapes all others
     else:
-        lines = [_printable(line) for line in _lines(result, certificate, model)]
+        lines = [printable(line) for line in _lines(result, certificate, model)]
         lines[0] = _coloured(lines[0], _GREEN if result.valid else _RED)
     sys.stdout.write("\n".join(lines) + "\n")
     return result
@@ -64,6 +68,8 @@ def _lines(result: CheckResult, certificate: Path, model: Path) -> list[str]:
     if not result.valid:
         return [f"INVALID: {certificate} does not hold for {model}.", *(f"  - {why}" for why in result.reasons)]
     lines = [f"VALID: {certificate} holds for {model}.", *_wrapped(f"Proven: {result.claim}")]
+    if result.condition:
+        lines += _wrapped(f"Condition: {result.condition}")
     if result.least_margin is not None:
         inference = "above" if result.covers_inference else "not above"
         lines += _wrapped(
@@ -78,12 +84,8 @@ def _wrapped(sentence: str) -> list[str]:
     if not sys.stdout.isatty():
         return [sentence]
     width = shutil.get_terminal_size().columns
-    return textwrap.wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
-
-
-def _printable(line: str) -> str:
-    """Escape control characters: a name in a certificate must not move the cursor and draw another verdict."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)
+    # Indented, so that a name in the sentence cannot begin a line and look like a verdict.
+    return textwrap.wrap(sentence, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _coloured(line: str, colour: str) -> str:
@@ -100,8 +102,13 @@ def _exists(path: Path) -> bool:
         return False
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="fairmend-check",
         description="Check a fairmend certificate against a model file, without trusting either.",
         epilog="Exit codes: 0 the certificate is VALID, 1 it is INVALID, 2 there is no result (a file is missing).",
@@ -110,6 +117,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("model", type=Path, metavar="MODEL", help=f"the model that it is about: {FORMATS}")
     parser.add_argument(
         "--spec", type=Path, metavar="SPEC", help="a spec, .toml; INVALID unless the certificate is about this spec"
+    )
+    parser.add_argument(
+        "--real",
+        action="store_true",
+        help="accept a claim about exact real arithmetic only; without it such a certificate is INVALID",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of text")
     parser.add_argument("--version", action="version", version=f"fairmend-check {__version__}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -25,17 +25,27 @@ class Activation:
     slope: float = 0.0
 
 
+@dataclass(frozen=True)
+class Layer:
+    """A layer of a state dict as a certificate names it, and the activation after it; "none" after the last."""
+
+    name: str
+    activation: Activation
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Affine layers (out, in) with an activation after each but the last; None if the file does not name them.
+    """Affine layers (out, in) with an activation after each but the last.
 
-    A closing sigmoid or softmax does not change the prediction, so it is left out.
+    A closing sigmoid or softmax does not change the prediction, so it is left out. ``condition`` says what a program
+    must do with the file to compute this model, if the file itself does not fix that.
     """
 
     weights: tuple[Array, ...]
     biases: tuple[Array, ...]
-    activations: tuple[Activation, ...] | None
+    activations: tuple[Activation, ...]
     dtype: str
+    condition: str = ""
 
     @property
     def inputs(self) -> int:
@@ -49,13 +59,12 @@ class Model:
 
     @property
     def between(self) -> tuple[Activation, ...]:
-        """The activations, which must be known."""
-        assert self.activations is not None
+        """The activations."""
         return self.activations
 
 
 def make_model(
-    layers: list[tuple[NDArray[np.floating], NDArray[np.floating] | None]], activations: list[Activation] | None
+    layers: list[tuple[NDArray[np.floating], NDArray[np.floating] | None]], activations: list[Activation]
 ) -> Model:
     """Return the model made of these layers, after checking that they form a chain of finite numbers."""
     if not layers:
@@ -77,14 +86,17 @@ def make_model(
     for number, (before, after) in enumerate(pairwise(weights)):
         if after.shape[1] != len(before):
             raise CheckError(f"the model's layer {number + 1} reads {after.shape[1]} of {len(before)} values")
-    if activations is not None:
-        if len(activations) != len(layers) - 1:
-            raise CheckError(f"the model has {len(layers)} layers and {len(activations)} activations between them")
-        for activation in activations:
-            known = activation.name in ACTIVATIONS and (activation.slope == 0 or activation.name == "leaky_relu")
-            if not known or not 0 <= activation.slope < np.inf:
-                raise CheckError(f"the model's activation {activation.name} with slope {activation.slope} is unknown")
-    return Model(tuple(weights), tuple(biases), None if activations is None else tuple(activations), dtypes.pop())
+    if len(activations) != len(layers) - 1:
+        raise CheckError(f"the model has {len(layers)} layers and {len(activations)} activations between them")
+    dtype = dtypes.pop()
+    for activation in activations:
+        known = activation.name in ACTIVATIONS and (activation.slope == 0 or activation.name == "leaky_relu")
+        if not known or not 0 <= activation.slope < np.inf:
+            raise CheckError(f"the model's activation {activation.name} with slope {activation.slope} is unknown")
+        with np.errstate(over="ignore"):
+            if float(np.dtype(dtype).type(activation.slope)) != activation.slope:
+                raise CheckError(f"the slope {activation.slope} of an activation is not a {dtype} number")
+    return Model(tuple(weights), tuple(biases), tuple(activations), dtype)
 
 
 def weights_digest(model: Model) -> str:
@@ -98,13 +110,3 @@ def weights_digest(model: Model) -> str:
             activation = model.between[number]
             digest.update(f"{activation.name} {activation.slope.hex()}\n".encode("ascii"))
     return digest.hexdigest()
-
-
-def with_activations_of(model: Model, digest: str) -> Model:
-    """Return the model with the activations that give this digest, if its file stores weights only and names none."""
-    if model.activations is not None:
-        return model
-    tried = [Activation(name) for name in ACTIVATIONS if name != "leaky_relu"]
-    tried += [Activation("leaky_relu", 0.01), Activation("leaky_relu", float(np.float32(0.01)))]
-    candidates = [replace(model, activations=(kind,) * (len(model.weights) - 1)) for kind in tried]
-    return next((candidate for candidate in candidates if weights_digest(candidate) == digest), candidates[0])

@@ -6,7 +6,10 @@ boxes of whole numbers and coverage can be decided exactly.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,25 +18,65 @@ from fairmend_check.errors import CheckError
 from fairmend_check.spec import Feature, Spec
 
 Array = NDArray[np.float64]
+Whole = NDArray[np.int64]
 
-MAX_LISTED = 1_000_000  # longer lists of whole numbers are treated as intervals, which asks for more
 _RELATIVE = 2.0**-20  # how far the scaling of x, if it was done in float32, may have moved a value
 _SMALLEST = 2.0**-126
 
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """The values of one varying feature.
+    """The values of one varying feature, for an input with the number ``x`` in its column.
 
-    ``values`` lists them in order where they are whole numbers or categories; else they are all numbers of the type
-    from ``low`` to ``high``. A one-hot feature has its categories' numbers as values.
+    Of a feature with whole numbers they are e(v) for each v from ``lowest`` to ``highest``, numbered in order, and x in
+    its place among them if it is none of them. A one-hot feature has its categories, in order. The values of a
+    continuous feature are not numbered: they are all numbers of the type from ``low`` to ``high``.
     """
 
     feature: Feature
     column: int
+    lowest: float
+    highest: float
+    x: float
     low: float
     high: float
-    values: Array | None
+    kind: np.dtype[np.floating]
+
+    @cached_property
+    def place_of_x(self) -> int | None:
+        """The number of x among the values; None if it is e(v) for one of the whole numbers v."""
+        place = self._count_below(self.x)
+        return None if self.feature.one_hot or place < self._count_below(self.x, or_equal=True) else place
+
+    @cached_property
+    def count(self) -> int:
+        """The number of values of a feature that is not continuous."""
+        return int(self.highest) - int(self.lowest) + 1 + (self.place_of_x is not None)
+
+    def numbers_within(self, lower: Array, upper: Array) -> tuple[Whole, Whole]:
+        """Return the numbers of the first and the last value from lower to upper, each (boxes,)."""
+        (lower, low), (upper, high) = (np.unique(ends, return_inverse=True) for ends in (lower, upper))
+        start = np.array([self._count_below(bound) for bound in lower.tolist()], dtype=np.int64)
+        end = np.array([self._count_below(bound, or_equal=True) for bound in upper.tolist()], dtype=np.int64) - 1
+        if self.place_of_x is not None:
+            start, end = start + (self.x < lower), end + (self.x <= upper)
+        return start[low], end[high]
+
+    def encoded(self, numbers: Whole) -> Array:
+        """Return the values with these numbers."""
+        place = self.place_of_x
+        if place is None:
+            return encode(self.feature, self.lowest + numbers.astype(np.float64), self.kind)
+        values = np.minimum(self.lowest + (numbers - (numbers > place)), self.highest)
+        return np.where(numbers == place, self.x, encode(self.feature, values.astype(np.float64), self.kind))
+
+    def _count_below(self, bound: float, or_equal: bool = False) -> int:
+        """Count the whole numbers v with e(v) below a bound, or equal to it: e is monotone."""
+        offset, factor = self.feature.affine
+        rounded = self.kind.type
+        search = bisect_right if or_equal else bisect_left
+        values = range(int(self.lowest), int(self.highest) + 1)
+        return search(values, bound, key=lambda v: float(rounded((v - offset) / factor)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +117,6 @@ def encode(feature: Feature, values: Array, kind: np.dtype[np.floating]) -> Arra
     return encoded
 
 
-def corners(feature: Feature) -> Array:
-    """Return the columns of each category of a one-hot feature: 1 in its own column; a dropped category has none."""
-    square = np.eye(len(feature.categories))
-    return square if feature.dropped is None else np.delete(square, feature.categories.index(feature.dropped), axis=1)
-
-
 def _own_value(feature: Feature, start: int, x: Array) -> float:
     """Return the value of x; refuse columns that are not the encoding of a value."""
     where = f'feature "{feature.name}" of the input'
@@ -105,42 +142,40 @@ def _own_value(feature: Feature, start: int, x: Array) -> float:
 
 
 def _axis(feature: Feature, start: int, own: float, x: float, kind: np.dtype[np.floating]) -> Axis:
-    if feature.one_hot:
-        return Axis(feature, start, 0.0, feature.high, np.arange(len(feature.categories), dtype=np.float64))
     lowest, highest = feature.low, feature.high
     if not feature.protected:
         lowest, highest = max(lowest, own - feature.reach), min(highest, own + feature.reach)
-    ends = encode(feature, np.array([lowest, highest], dtype=np.float64), kind)
-    values = None
-    if feature.whole and highest - lowest < MAX_LISTED:
-        steps = np.arange(int(lowest), int(highest) + 1, dtype=np.float64)
-        values = np.unique(np.append(encode(feature, steps, kind), x))
-    return Axis(feature, start, min(float(ends[0]), x), max(float(ends[1]), x), values)
+    low, high = encode(feature, np.array([lowest, highest], dtype=np.float64), kind).tolist()
+    return Axis(feature, start, lowest, highest, x, min(low, x), max(high, x), kind)
 
 
-def listed(around: Neighbourhood) -> tuple[list[Axis], int]:
-    """Return the axes and the number of points of a neighbourhood that is finite and listed."""
-    count = 1
+def count_points(around: Neighbourhood) -> int:
+    """Return the number of points of a neighbourhood, which must be finite."""
     for axis in around.axes:
-        if axis.values is None:
-            why = "is continuous" if not axis.feature.whole else "has too many values"
+        if not axis.feature.whole:
             raise CheckError(
-                f'feature "{axis.feature.name}" {why}, so the neighbourhood cannot be checked point by point'
+                f'feature "{axis.feature.name}" is continuous, so the neighbourhood cannot be checked point by point'
             )
-        count *= len(axis.values)
-    return list(around.axes), count
+    return math.prod(axis.count for axis in around.axes)
 
 
 def points(around: Neighbourhood, start: int, stop: int) -> Array:
-    """Return points number start to stop of a listed neighbourhood (points, width)."""
-    axes, _ = listed(around)
+    """Return points number start to stop of a finite neighbourhood (points, width)."""
     out = np.tile(around.x, (stop - start, 1))
     index = np.arange(start, stop, dtype=np.int64)
-    for axis in reversed(axes):
-        assert axis.values is not None
-        index, digit = np.divmod(index, len(axis.values))
+    for axis in reversed(around.axes):
+        index, number = np.divmod(index, axis.count)
         if axis.feature.one_hot:
-            out[:, axis.column : axis.column + axis.feature.width] = corners(axis.feature)[digit]
+            out[:, axis.column : axis.column + axis.feature.width] = _one_hot(axis.feature, number)
         else:
-            out[:, axis.column] = axis.values[digit]
+            out[:, axis.column] = axis.encoded(number)
+    return out
+
+
+def _one_hot(feature: Feature, categories: Whole) -> Array:
+    """Return the columns (points, width) of categories: 1 in their own column; a dropped category has none."""
+    dropped = len(feature.categories) if feature.dropped is None else feature.categories.index(feature.dropped)
+    out = np.zeros((len(categories), feature.width))
+    rows = np.flatnonzero(categories != dropped)
+    out[rows, (categories - (categories > dropped))[rows]] = 1.0
     return out

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
+from fairmend_check.protobuf import Message
 
 _MAX_BYTES = 2**30
-_KEYS = ("location", "offset", "length", "checksum")  # runtimes ignore the checksum; weights_sha256 replaces it
+_KEYS = ("location", "offset", "length")
 
 
 class ExternalData:
@@ -24,9 +25,9 @@ class ExternalData:
         self._files: dict[str, memoryview] = {}
         self._left = _MAX_BYTES  # of all tensors together: many tensors could share the same bytes
 
-    def read(self, entries: list[tuple[str, str]], size: int, where: str) -> memoryview:
+    def read(self, entries: list[Message], size: int, where: str) -> memoryview:
         """Return the ``size`` bytes of a tensor that its ``external_data`` entries describe."""
-        described = dict(entries)
+        described = {entry.get("key", ""): entry.get("value", "") for entry in entries}
         if len(described) != len(entries) or not set(described) <= set(_KEYS):
             raise CheckError(f"{where} describes its external data with an unknown or repeated key")
         if "location" not in described:
@@ -73,6 +74,6 @@ class ExternalData:
 
 
 def _whole_number(text: str, what: str) -> int:
-    if not re.fullmatch("[0-9]{1,18}", text):
-        raise CheckError(f"{what} is {text[:40]!r}; it must be a whole number")
+    if not re.fullmatch("0|[1-9][0-9]{0,17}", text):
+        raise CheckError(f"{what} is {text[:40]!r}; it must be a whole number without leading zeros")
     return int(text)

@@ -1,135 +1,249 @@
-"""Read the pickle of a state dict, opcode by opcode, into inert values: no code is imported, and none runs."""
+"""Read the pickle of a state dict: exactly what torch.save writes for one, opcode by opcode. No code in it runs.
+
+Python's pickler leaves one choice: an object that occurs again may be written as a reference to the first. All else
+follows from the value (which opcode, which number in the memo), so whatever differs from it is refused.
+"""
 
 from __future__ import annotations
 
-import pickletools
-from dataclasses import dataclass, field
-from typing import Any
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
 
 from fairmend_check.errors import CheckError
 
-_MAX_OPCODES = 1_000_000
-_CALLABLE = ("collections OrderedDict", "torch._utils _rebuild_tensor_v2", "torch._utils _rebuild_parameter")
+_MAX_ENTRIES = 999  # the pickler starts a second batch at 1000
+_LOCATION = "cpu|cuda:[0-9]{1,3}"  # never "meta", which torch loads without the numbers
+_ORDERED_DICT = "collections OrderedDict"
+_TENSOR = "torch._utils _rebuild_tensor_v2"
+_PARAMETER = "torch._utils _rebuild_parameter"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Name:
+class Storage:
+    """Numbers of one type, such as "FloatStorage", in the member data/``key`` of the archive."""
+
+    kind: str
+    key: str
+    location: str
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A view of a storage; offset and strides count numbers."""
+
+    storage: Storage
+    offset: int
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Name:
     """The name of a class or function, as "module name"."""
 
     text: str
 
-    def __str__(self) -> str:
-        """Return the name."""
-        return self.text
+
+def read_pickle(data: bytes) -> dict[str, Tensor]:
+    """Return the tensors of a state dict by key."""
+    return _Reader(data).state_dict()
 
 
-@dataclass(frozen=True, eq=False)
-class Call:
-    """A call that the pickle asks for. It is recorded, not made."""
+class _Reader:
+    """A position in the pickle, and the memo: what can be referred to, by number."""
 
-    of: str
-    arguments: tuple[Any, ...]
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+        self._memo: list[Any] = []
 
-
-@dataclass(eq=False)
-class StateDict:
-    """An OrderedDict or dict, and the attributes set on it."""
-
-    items: dict[Any, Any] = field(default_factory=dict)
-    attributes: dict[Any, Any] = field(default_factory=dict)
-
-
-_MARK = object()
-
-
-def read_pickle(data: bytes) -> Any:
-    """Return the value of a pickle that holds nothing but dicts, tensors and plain values."""
-    stack: list[Any] = []
-    memo: dict[int, Any] = {}
-    argument: Any
-    for count, (opcode, argument, _) in enumerate(pickletools.genops(data)):
-        name = opcode.name
-        if count > _MAX_OPCODES:
-            raise CheckError("the pickle is too long")
-        if name == "STOP":
-            return stack.pop()
-        if name in ("PROTO", "FRAME"):
-            continue
-        if name in ("BINPUT", "LONG_BINPUT", "MEMOIZE"):
-            memo[len(memo) if argument is None else argument] = stack[-1]
-        elif name in ("BINGET", "LONG_BINGET"):
-            stack.append(memo[argument])
+    def state_dict(self) -> dict[str, Tensor]:
+        self._expect(b"\x80\x02")
+        if self._follows(b"}"):
+            self._remember(dict)
+            tensors = self._items(self._tensor)
         else:
-            _apply(name, argument, stack)
-    raise CheckError("the pickle does not end")
+            self._ordered_dict()
+            tensors = self._items(self._tensor)
+            if self._follows(b"}"):
+                self._metadata()
+        self._expect(b".")
+        if self._position != len(self._data):
+            self._refuse()
+        return tensors
 
+    def _metadata(self) -> None:
+        """Skip the versions of the modules, and fairmend's note, which says nothing about the tensors."""
+        self._remember(dict)
+        self._constant_text("_metadata")
+        self._ordered_dict()
+        self._items(self._metadata_entry)
+        self._expect(b"sb")
 
-def _apply(name: str, argument: Any, stack: list[Any]) -> None:
-    """Apply an opcode to the stack."""
-    if name in _CONSTANTS:
-        stack.append(_CONSTANTS[name])
-    elif name == "MARK":
-        stack.append(_MARK)
-    elif name in ("BINUNICODE", "SHORT_BINUNICODE", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"):
-        stack.append(argument)
-    elif name == "GLOBAL":
-        stack.append(Name(argument))
-    elif name == "STACK_GLOBAL":
-        last, module = stack.pop(), stack.pop()
-        stack.append(Name(f"{module} {last}"))
-    elif name in ("EMPTY_DICT", "EMPTY_LIST"):
-        stack.append(StateDict() if name == "EMPTY_DICT" else [])
-    elif name in ("TUPLE1", "TUPLE2", "TUPLE3"):
-        size = int(name[-1])
-        if len(stack) < size:
-            raise CheckError("the pickle is damaged")
-        stack[-size:] = [tuple(stack[-size:])]
-    elif name == "TUPLE":
-        stack.append(tuple(_since_mark(stack)))
-    elif name == "BINPERSID":
-        stack.append(Call("persistent", (stack.pop(),)))
-    elif name == "REDUCE":
-        arguments, function = stack.pop(), stack.pop()
-        stack.append(_call(function, arguments))
-    elif name in ("SETITEM", "SETITEMS"):
-        flat = _since_mark(stack) if name == "SETITEMS" else [stack.pop(), stack.pop()][::-1]
-        if not isinstance(stack[-1], StateDict) or len(flat) % 2:
-            raise CheckError("the pickle is damaged")
-        stack[-1].items.update(zip(flat[::2], flat[1::2], strict=True))
-    elif name == "BUILD":
-        attributes = stack.pop()
-        if not isinstance(stack[-1], StateDict) or not isinstance(attributes, StateDict):
-            raise CheckError("the pickle sets the state of an object that is not a dict")
-        stack[-1].attributes.update(attributes.items)
-    else:
-        raise CheckError(f"the pickle uses the opcode {name}, which no state dict needs")
+    def _metadata_entry(self) -> None:
+        if self._follows(b"}"):
+            self._remember(dict)
+            self._constant_text("version")
+            self._integer()
+            self._expect(b"s")
+        else:
+            self._text()
 
+    def _items(self, read_value: Callable[[], T]) -> dict[str, T]:
+        found: dict[str, T] = {}
 
-_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
+        def item() -> None:
+            key = self._text()
+            if key in found or len(found) == _MAX_ENTRIES:
+                raise CheckError(f'the state dict has the key "{key[:40]}" twice, or more than {_MAX_ENTRIES} entries')
+            found[key] = read_value()
 
+        if self._follows(b"("):
+            item()
+            item()
+            while not self._follows(b"u"):
+                item()
+        elif self._next() in (b"X", b"h", b"j"):
+            item()
+            self._expect(b"s")
+        return found
 
-def _call(function: Any, arguments: Any) -> Any:
-    if not isinstance(function, Name) or function.text not in _CALLABLE or not isinstance(arguments, tuple):
+    def _tensor(self, in_parameter: bool = False) -> Tensor:
+        if self._next() in (b"h", b"j") and isinstance(self._peek_reference(), Tensor):
+            return self._reference(Tensor)
+        name = self._name()
+        if name == _PARAMETER and not in_parameter:
+            tensor = self._tensor(in_parameter=True)
+            self._boolean()
+            self._ordered_dict()
+            self._expect(b"\x87")
+        elif name == _TENSOR:
+            self._expect(b"(")
+            storage, offset, size, stride = self._storage(), self._integer(), self._sizes(), self._sizes()
+            self._boolean()  # requires_grad
+            self._ordered_dict()  # hooks
+            self._expect(b"t")
+            tensor = Tensor(storage, offset, size, stride)
+        else:
+            raise CheckError(f"the pickle calls {name[:60]!r}; only a state dict of tensors can be checked")
+        self._remember(tuple)
+        self._expect(b"R")
+        return self._remember(tensor)
+
+    def _storage(self) -> Storage:
+        self._expect(b"(")
+        self._constant_text("storage")
+        module, _, kind = self._name().partition(" ")
+        key, location, count = self._text(), self._text(), self._integer()
+        self._expect(b"t")
+        self._remember(tuple)
+        self._expect(b"Q")
+        if module != "torch" or not re.fullmatch("[0-9]+", key) or not re.fullmatch(_LOCATION, location):
+            raise CheckError(f"the pickle stores a tensor as {module[:40]!r} on {location[:40]!r}; save it on the CPU")
+        return Storage(kind, key, location, count)
+
+    def _sizes(self) -> tuple[int, ...]:
+        sizes = [self._integer()]
+        if self._next() in (b"K", b"M", b"J"):
+            sizes.append(self._integer())
+        self._expect(b"\x85" if len(sizes) == 1 else b"\x86")
+        return self._remember(tuple(sizes))
+
+    def _ordered_dict(self) -> None:
+        if self._name() != _ORDERED_DICT:
+            raise CheckError("the file does not contain a state dict. Save model.state_dict() instead")
+        self._expect(b")R")
+        self._remember(dict)
+
+    def _name(self) -> str:
+        if self._next() in (b"h", b"j"):
+            return self._reference(_Name).text
+        self._expect(b"c")
+        module, name = self._line(), self._line()
+        return self._remember(_Name(f"{module} {name}")).text
+
+    def _line(self) -> str:
+        end = self._data.find(b"\n", self._position)
+        line = self._take((end if end >= 0 else self._position) + 1 - self._position)[:-1]
+        if not re.fullmatch(rb"[A-Za-z0-9_.]+", line):
+            self._refuse()
+        return line.decode("ascii")
+
+    def _text(self) -> str:
+        if self._next() in (b"h", b"j"):
+            return self._reference(str)
+        self._expect(b"X")
+        (length,) = struct.unpack("<I", self._take(4))
+        try:
+            return self._remember(self._take(length).decode("utf-8"))
+        except UnicodeDecodeError:
+            self._refuse()
+
+    def _constant_text(self, expected: str) -> None:
+        if self._text() != expected:
+            self._refuse()
+
+    def _integer(self) -> int:
+        """Read a number that is not negative, written in its shortest form."""
+        width = {b"K": 1, b"M": 2, b"J": 4}.get(opcode := self._take(1), 0)
+        number = int.from_bytes(self._take(width), "little")
+        if not width or (width > 1 and number < 256 ** (width // 2)) or number >= 2**31:
+            self._refuse(opcode)
+        return number
+
+    def _boolean(self) -> None:
+        if self._take(1) not in (b"\x88", b"\x89"):
+            self._refuse()
+
+    def _remember(self, value: T) -> T:
+        """Expect that the value just read enters the memo under the next number."""
+        number = len(self._memo)
+        self._expect(b"q" + struct.pack("<B", number) if number < 256 else b"r" + struct.pack("<I", number))
+        self._memo.append(value)
+        return value
+
+    def _reference(self, kind: type[T]) -> T:
+        value = self._peek_reference()
+        self._take(2 if self._next() == b"h" else 5)
+        if not isinstance(value, kind):
+            self._refuse()
+        return value
+
+    def _peek_reference(self) -> Any:
+        width = 1 if self._next() == b"h" else 4
+        number = int.from_bytes(self._data[self._position + 1 : self._position + 1 + width], "little")
+        if (width == 4 and number < 256) or number >= len(self._memo):
+            self._refuse()
+        return self._memo[number]
+
+    def _next(self) -> bytes:
+        return self._data[self._position : self._position + 1]
+
+    def _take(self, count: int) -> bytes:
+        taken = self._data[self._position : self._position + count]
+        if len(taken) != count:
+            self._refuse()
+        self._position += count
+        return taken
+
+    def _follows(self, expected: bytes) -> bool:
+        found = self._data.startswith(expected, self._position)
+        self._position += len(expected) if found else 0
+        return found
+
+    def _expect(self, expected: bytes) -> None:
+        if not self._follows(expected):
+            self._refuse()
+
+    def _refuse(self, opcode: bytes = b"") -> NoReturn:
+        opcode = opcode or self._next()
         raise CheckError(
-            f"the pickle calls {str(function)[:60]}; only a state dict of tensors can be checked. "
-            "Save model.state_dict() instead"
+            f"the pickle differs from what torch.save writes for a state dict (byte {self._position:,}, "
+            f"{opcode!r}). Save model.state_dict() instead"
         )
-    if function.text == _CALLABLE[0]:
-        if arguments:
-            raise CheckError("the pickle fills a dict in a way that cannot be checked")
-        return StateDict()
-    if function.text == _CALLABLE[2]:  # a parameter wraps its tensor
-        return arguments[0]
-    if len(arguments) < 6:
-        raise CheckError("the pickle is damaged")
-    return Call(function.text, arguments)
-
-
-def _since_mark(stack: list[Any]) -> list[Any]:
-    """Pop everything above the last mark, and the mark."""
-    for place in range(len(stack) - 1, -1, -1):
-        if stack[place] is _MARK:
-            above = stack[place + 1 :]
-            del stack[place:]
-            return above
-    raise CheckError("the pickle is damaged")

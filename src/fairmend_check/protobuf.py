@@ -1,76 +1,164 @@
-"""Read the wire format of protocol buffers, as far as ONNX files use it."""
+"""Read the protocol buffers of ONNX files, and only those that can be read in one way.
+
+Programs disagree about unusual bytes: a field with another wire type is skipped by some and believed by others, and of
+a field that occurs twice either may count. So a message is read by the schema of ONNX, written again in the one order
+and form that Google's own library writes, and refused if that does not give the same bytes.
+"""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
+from itertools import count
+from typing import Any
 
 from fairmend_check.errors import CheckError
 
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+Message = dict[str, Any]  # field name: value, or the list of values of a repeated field; absent fields have no key
 
-Value = int | memoryview
+# Field number: name and type, as in onnx.proto; * marks a repeated field. Left out are the fields that hold subgraphs,
+# functions, other kinds of tensors and the like: "refused" fields are known by name, and no file with them is read.
+_SCHEMA = {
+    "Model": {
+        1: "ir_version int64", 2: "producer_name string", 3: "producer_version string", 4: "domain string",
+        5: "model_version int64", 6: "doc_string string", 7: "graph Graph", 8: "opset_import OperatorSetId*",
+        14: "metadata_props StringStringEntry*", 20: "training_info refused", 25: "functions refused",
+        26: "configuration refused",
+    },
+    "OperatorSetId": {1: "domain string", 2: "version int64"},
+    "StringStringEntry": {1: "key string", 2: "value string"},
+    "Graph": {
+        1: "node Node*", 2: "name string", 5: "initializer Tensor*", 10: "doc_string string", 11: "input ValueInfo*",
+        12: "output ValueInfo*", 13: "value_info ValueInfo*", 14: "quantization_annotation refused",
+        15: "sparse_initializer refused", 16: "metadata_props StringStringEntry*",
+    },
+    "Node": {
+        1: "input string*", 2: "output string*", 3: "name string", 4: "op_type string", 5: "attribute Attribute*",
+        6: "doc_string string", 7: "domain string", 8: "overload refused", 9: "metadata_props StringStringEntry*",
+        10: "device_configurations refused",
+    },
+    "Attribute": {
+        1: "name string", 2: "f float", 3: "i int64", 4: "s refused", 5: "t Tensor", 6: "g refused",
+        7: "floats refused", 8: "ints refused", 9: "strings refused", 10: "tensors refused", 11: "graphs refused",
+        13: "doc_string string", 14: "tp refused", 15: "type_protos refused", 20: "type int32",
+        21: "ref_attr_name refused", 22: "sparse_tensor refused", 23: "sparse_tensors refused",
+    },
+    "Tensor": {
+        1: "dims int64*", 2: "data_type int32", 3: "segment refused", 4: "float_data packed", 5: "int32_data refused",
+        6: "string_data refused", 7: "int64_data packed", 8: "name string", 9: "raw_data bytes",
+        10: "double_data packed", 11: "uint64_data refused", 12: "doc_string string",
+        13: "external_data StringStringEntry*", 14: "data_location int32", 16: "metadata_props StringStringEntry*",
+    },
+    "ValueInfo": {1: "name string", 2: "type Type", 3: "doc_string string", 4: "metadata_props StringStringEntry*"},
+    "Type": {
+        1: "tensor_type TensorType", 4: "sequence_type refused", 5: "map_type refused", 6: "denotation refused",
+        7: "opaque_type refused", 8: "sparse_tensor_type refused", 9: "optional_type refused",
+    },
+    "TensorType": {1: "elem_type int32", 2: "shape TensorShape"},
+    "TensorShape": {1: "dim Dimension*"},
+    "Dimension": {1: "dim_value int64", 2: "dim_param string", 3: "denotation refused"},
+}  # fmt: skip
+_MAX_FIELDS, _MAX_PACKED_BYTES = 1_000_000, 1000
+_VARINT, _BYTES, _FIXED32 = 0, 2, 5
+_WIRE_TYPES = {"int64": _VARINT, "int32": _VARINT, "float": _FIXED32}  # of all other types: _BYTES
 
 
-def fields(message: memoryview) -> Iterator[tuple[int, int, Value]]:
-    """Yield number, wire type and value of each field of a message, in order."""
-    position, end = 0, len(message)
-    while position < end:
-        key, position = _varint(message, position)
-        number, kind = key >> 3, key & 7
-        value: Value
-        if kind == VARINT:
-            value, position = _varint(message, position)
+def _field(entry: str) -> tuple[str, str, bool]:
+    """Return name and type of a field, and whether it is repeated."""
+    name, kind = entry.rstrip("*").split()
+    return name, kind, entry.endswith("*")
+
+
+_FIELDS = {kind: {number: _field(entry) for number, entry in fields.items()} for kind, fields in _SCHEMA.items()}
+
+
+def read_message(kind: str, content: bytes) -> Message:
+    """Return a message of this kind, if the content is what Google's library writes for it."""
+    message = _parse(kind, memoryview(content), count())
+    if b"".join(_encode(kind, message)) != content:
+        raise CheckError(
+            "the file can be read in more than one way: it repeats a field, changes the order of fields or writes a "
+            "number in an unusual form. Load it with onnx and save it again"
+        )
+    return message
+
+
+def unpack_integers(packed: memoryview) -> list[int]:
+    """Return the whole numbers of a packed field."""
+    if len(packed) > _MAX_PACKED_BYTES:
+        raise CheckError("a list of whole numbers is too long for the shape of a layer")
+    numbers, position = [], 0
+    while position < len(packed):
+        number, position = _varint(packed, position)
+        numbers.append(_signed(number, 64))
+    if b"".join(map(_varint_bytes, numbers)) != packed:
+        raise CheckError("a packed number is written in an unusual form")
+    return numbers
+
+
+def _parse(kind: str, data: memoryview, counter: Iterator[int]) -> Message:
+    message: Message = {}
+    position = 0
+    while position < len(data):
+        if next(counter) >= _MAX_FIELDS:
+            raise CheckError(f"the file has more than {_MAX_FIELDS:,} fields")
+        key, position = _varint(data, position)
+        if key >> 3 not in _FIELDS[kind]:
+            raise CheckError(f"{kind}Proto has a field {key >> 3}, which this checker does not know")
+        name, what, repeated = _FIELDS[kind][key >> 3]
+        if what == "refused":
+            raise CheckError(f"{kind}Proto has {name}, which cannot be checked")
+        if key & 7 != _WIRE_TYPES.get(what, _BYTES):
+            raise CheckError(f"{kind}Proto has {name} with the wire type {key & 7}, not that of its schema")
+        value: Any
+        if what in ("int64", "int32"):
+            number, position = _varint(data, position)
+            value = _signed(number, int(what[3:]))
         else:
-            if kind == BYTES:
-                size, position = _varint(message, position)
-            elif kind in (FIXED64, FIXED32):
-                size = 8 if kind == FIXED64 else 4
-            else:
-                raise CheckError("not an ONNX file (unknown wire type)")
-            if size > end - position:
+            size, position = (4, position) if what == "float" else _varint(data, position)
+            if size > len(data) - position:
                 raise CheckError("the file is truncated")
-            value, position = message[position : position + size], position + size
-        yield number, kind, value
-
-
-def collect(message: memoryview) -> dict[int, list[tuple[int, Value]]]:
-    """Return all fields of a message by number: wire type and value of each occurrence."""
-    found: dict[int, list[tuple[int, Value]]] = {}
-    for number, kind, value in fields(message):
-        found.setdefault(number, []).append((kind, value))
-    return found
-
-
-def messages(found: dict[int, list[tuple[int, Value]]], number: int) -> list[memoryview]:
-    """Return a repeated field of messages, texts or bytes."""
-    out = []
-    for kind, value in found.get(number, []):
-        if kind != BYTES or isinstance(value, int):
-            raise CheckError(f"field {number} has an unexpected type")
-        out.append(value)
-    return out
-
-
-def text(found: dict[int, list[tuple[int, Value]]], number: int) -> str:
-    """Return a single text; empty where it is not set."""
-    values = messages(found, number)
-    return bytes(values[-1]).decode("utf-8") if values else ""
-
-
-def integers(found: dict[int, list[tuple[int, Value]]], number: int) -> list[int]:
-    """Return a repeated field of signed whole numbers, packed or not."""
-    out = []
-    for kind, value in found.get(number, []):
-        if isinstance(value, int):
-            out.append(value)
-        elif kind == BYTES:
-            position = 0
-            while position < len(value):
-                one, position = _varint(value, position)
-                out.append(one)
+            value, position = _value(what, data[position : position + size], counter), position + size
+        if repeated:
+            message.setdefault(name, []).append(value)
         else:
-            raise CheckError(f"field {number} has an unexpected type")
-    return [one - 2**64 if one >= 2**63 else one for one in out]
+            message[name] = value
+    return message
+
+
+def _value(what: str, data: memoryview, counter: Iterator[int]) -> Any:
+    if what == "float":
+        return struct.unpack("<f", data)[0]
+    if what == "string":
+        text = bytes(data).decode("utf-8")
+        if "\0" in text:  # where some programs end a text
+            raise CheckError("a text contains a NUL character")
+        return text
+    return _parse(what, data, counter) if what in _SCHEMA else data
+
+
+def _encode(kind: str, message: Message) -> list[bytes | memoryview]:
+    """Return the bytes of a message in parts, so that weights are not copied."""
+    parts: list[bytes | memoryview] = []
+    for number, (name, what, repeated) in sorted(_FIELDS[kind].items()):
+        values = message.get(name, []) if repeated else [message[name]] if name in message else []
+        for value in values:
+            if what == "packed" and not value:  # no numbers, no field
+                continue
+            parts.append(_varint_bytes(number << 3 | _WIRE_TYPES.get(what, _BYTES)))
+            if what in ("int64", "int32"):
+                parts.append(_varint_bytes(value))
+            elif what == "float":
+                parts.append(struct.pack("<f", value))
+            else:
+                inner = _encode(what, value) if what in _SCHEMA else [value.encode() if what == "string" else value]
+                parts += [_varint_bytes(sum(map(len, inner))), *inner]
+    return parts
+
+
+def _signed(number: int, bits: int) -> int:
+    number &= 2**bits - 1  # as C++ does it; what is lost here is missed when the message is compared
+    return number - 2**bits if number >> (bits - 1) else number
 
 
 def _varint(data: memoryview, position: int) -> tuple[int, int]:
@@ -82,5 +170,14 @@ def _varint(data: memoryview, position: int) -> tuple[int, int]:
         position += 1
         result |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return result & (2**64 - 1), position
+            return result, position
     raise CheckError("not an ONNX file (an unterminated number)")
+
+
+def _varint_bytes(number: int) -> bytes:
+    number &= 2**64 - 1
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes(out) + bytes([number])

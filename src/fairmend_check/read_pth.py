@@ -2,92 +2,82 @@
 
 from __future__ import annotations
 
-import io
 import math
-import zipfile
-from typing import Any
+import re
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
-from fairmend_check.model import Model, make_model
-from fairmend_check.pickle_reader import Call, StateDict, read_pickle
-from fairmend_check.read_model import read_note
+from fairmend_check.model import Layer, Model
+from fairmend_check.pickle_reader import Storage, Tensor, read_pickle
+from fairmend_check.state_dict import model_of_tensors
+from fairmend_check.zip_archive import MAX_BYTES, read_archive
 
-_TYPES = {"torch FloatStorage": "<f4", "torch DoubleStorage": "<f8"}
-_MAX_BYTES = 2**30
-
-
-def read_pth(content: bytes) -> Model:
-    """Return the model of a state dict; its activations are None if the file does not hold fairmend's note on them."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            members = _members(archive)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError) as error:
-        raise CheckError(f"not a .pth file of PyTorch 1.6 or later ({error})") from error
-    root = next((name[: -len("data.pkl")] for name in members if name.endswith("/data.pkl")), None)
-    if root is None:
-        raise CheckError("the file contains no data.pkl")
-    if members.get(f"{root}byteorder", b"little") != b"little":
-        raise CheckError("the file is not little-endian")
-    state = read_pickle(members[f"{root}data.pkl"])
-    if not isinstance(state, StateDict):
-        raise CheckError("the file does not contain a state dict. Save model.state_dict() instead")
-    tensors = {name: _tensor(name, value, members, root) for name, value in state.items.items()}
-    note = _note(state)
-    names, activations = (None, None) if note is None else read_note(note)
-    if names is None:  # weights only: the order of the file is the order of the layers
-        names = [name[: -len(".weight")] for name in tensors if name.endswith(".weight")]
-    layers = [(_pop(tensors, f"{name}.weight"), tensors.pop(f"{name}.bias", None)) for name in names]
-    if tensors:
-        raise CheckError(f'the file contains the tensor "{next(iter(tensors))[:40]}" which belongs to no layer')
-    return make_model(layers, activations)
+_TYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8"}
+_MEMBERS = {  # what torch.save writes beside the storages; older releases write the first two only
+    "data.pkl": b".*",
+    "version": b"3\n",
+    "byteorder": b"little",
+    ".format_version": b"1",
+    ".storage_alignment": b"64",
+    ".data/serialization_id": b"[0-9]{1,40}",
+}
 
 
-def _members(archive: zipfile.ZipFile) -> dict[str, bytes]:
-    entries = archive.infolist()
-    if len({entry.filename for entry in entries}) != len(entries):
-        raise CheckError("the archive contains two files of the same name")
-    if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
-        raise CheckError("the archive is compressed, which PyTorch never does")
-    if sum(entry.file_size for entry in entries) > _MAX_BYTES:
-        raise CheckError(f"the archive contains more than {_MAX_BYTES:,} bytes")
-    return {entry.filename: archive.read(entry) for entry in entries}
+def read_pth(content: bytes, layers: Sequence[Layer] | None) -> Model:
+    """Return the model of a state dict with these layers."""
+    if not content.startswith(b"PK\3\4"):
+        raise CheckError("not a .pth file of PyTorch 1.6 or later. Save it again: torch.save(model.state_dict(), path)")
+    if b"/constants.pkl" in content:
+        raise CheckError("this is a TorchScript archive, which is a program. Save model.state_dict() instead")
+    members = _members(content)
+    pickled = read_pickle(members["data.pkl"])
+    storages = {tensor.storage.key: tensor.storage for tensor in pickled.values()}
+    if any(storages[tensor.storage.key] != tensor.storage for tensor in pickled.values()):
+        raise CheckError("the file describes a storage twice, and differently")
+    if {f"data/{key}" for key in storages} != {name for name in members if name not in _MEMBERS}:
+        raise CheckError("the file does not contain exactly the storages that its tensors use")
+    numbers = {key: _numbers(storage, members[f"data/{key}"]) for key, storage in storages.items()}
+    if sum(math.prod(tensor.size) for tensor in pickled.values()) > MAX_BYTES // 8:
+        raise CheckError("the tensors of the file are too large")
+    tensors = {name: _view(name, tensor, numbers[tensor.storage.key]) for name, tensor in pickled.items()}
+    return model_of_tensors(tensors, layers)
 
 
-def _note(state: StateDict) -> str | None:
-    """Return the note on activations that fairmend stores among the attributes of the state dict."""
-    metadata = state.attributes.get("_metadata")
-    note = metadata.items.get("fairmend") if isinstance(metadata, StateDict) else None
-    return note if isinstance(note, str) else None
+def _members(content: bytes) -> dict[str, bytes]:
+    """Return the members of the archive without their common folder."""
+    members = read_archive(content)
+    root = next(iter(members), "").split("/")[0]
+    if not all(name.startswith(f"{root}/") for name in members):
+        raise CheckError("the archive has more than one top folder")
+    inside = {name[len(root) + 1 :]: data for name, data in members.items()}
+    for name, data in inside.items():
+        known = name in _MEMBERS and re.fullmatch(_MEMBERS[name], data, re.DOTALL)
+        if not known and not re.fullmatch("data/[0-9]+", name):
+            raise CheckError(f"the archive contains {name[:60]!r}, or a content of it, that torch.save does not write")
+    if not {"data.pkl", "version"} <= inside.keys():
+        raise CheckError("the archive contains no data.pkl or no version, so torch.save did not write it")
+    return inside
 
 
-def _pop(tensors: dict[str, NDArray[np.floating]], name: str) -> NDArray[np.floating]:
-    if name not in tensors:
-        raise CheckError(f'the file has no tensor "{name[:40]}"')
-    return tensors.pop(name)
+def _numbers(storage: Storage, data: bytes) -> NDArray[np.floating]:
+    if storage.kind not in _TYPES:
+        raise CheckError(f"a tensor is stored as {storage.kind[:40]}; only float32 and float64 can be checked")
+    dtype = np.dtype(_TYPES[storage.kind])
+    if len(data) != storage.count * dtype.itemsize:
+        raise CheckError(f"storage {storage.key[:40]} has {len(data):,} bytes, and not the size that the pickle says")
+    return np.frombuffer(data, dtype=dtype)
 
 
-def _tensor(name: Any, value: Any, members: dict[str, bytes], root: str) -> NDArray[np.floating]:
-    """Return a tensor: (storage, offset, size, stride, requires_grad, hooks) over a storage (.., type, key, .., n)."""
-    if type(name) is not str or not isinstance(value, Call) or value.of != "torch._utils _rebuild_tensor_v2":
-        raise CheckError(f"entry {str(name)[:40]} is not a tensor")
-    storage, offset, size, stride = value.arguments[:4]
-    if not isinstance(storage, Call) or storage.of != "persistent" or len(storage.arguments[0]) != 5:
-        raise CheckError(f"tensor {name[:40]} has no storage")
-    _, kind, key, _, count = storage.arguments[0]
-    if str(kind) not in _TYPES:
-        raise CheckError(f"tensor {name[:40]} is stored as {str(kind)[:40]}; only float32 and float64 can be checked")
-    dtype = np.dtype(_TYPES[str(kind)])
-    data = members.get(f"{root}data/{key}", b"")
-    if not all(type(n) is int and n >= 0 for n in (offset, count, *size, *stride)) or len(size) != len(stride):
-        raise CheckError(f"tensor {name[:40]} has an unusable shape")
-    last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-    if len(data) != count * dtype.itemsize or min(size, default=1) == 0 or last >= count:
-        raise CheckError(f"tensor {name[:40]} does not fit its storage")
-    if math.prod(size) > count:  # strides of 0 could make a small file a huge matrix
-        raise CheckError(f"tensor {name[:40]} repeats its storage")
-    flat = np.frombuffer(data, dtype=dtype)[offset:]
-    view = np.lib.stride_tricks.as_strided(flat, size, [step * dtype.itemsize for step in stride], writeable=False)
-    return np.array(view, dtype=dtype.newbyteorder("="))
+def _view(name: str, tensor: Tensor, numbers: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Return a tensor, which may be any view of its storage, such as a transposed matrix."""
+    if len(tensor.size) != len(tensor.stride) or min(tensor.size) == 0:
+        raise CheckError(f"tensor {name[:40]!r} has an unusable shape")
+    last = tensor.offset + sum((n - 1) * step for n, step in zip(tensor.size, tensor.stride, strict=True))
+    if last >= len(numbers) or math.prod(tensor.size) > len(numbers):
+        raise CheckError(f"tensor {name[:40]!r} does not fit its storage")
+    steps = [step * numbers.itemsize for step in tensor.stride]
+    view = np.lib.stride_tricks.as_strided(numbers[tensor.offset :], tensor.size, steps, writeable=False)
+    return np.array(view, dtype=numbers.dtype.newbyteorder("="))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,46 +12,54 @@ from numpy.typing import NDArray
 
 from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
-from fairmend_check.model import Model, make_model
-from fairmend_check.read_model import read_note
+from fairmend_check.model import Layer, Model
+from fairmend_check.state_dict import model_of_tensors
 
 _TYPES = {"F32": "<f4", "F64": "<f8"}
 _MAX_HEADER = 64 * 2**20
 
 
-def read_safetensors(content: bytes) -> Model:
-    """Return the model, if the file holds fairmend's note on the activations."""
+def read_safetensors(content: bytes, layers: Sequence[Layer] | None) -> Model:
+    """Return the model of a state dict with these layers."""
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > min(len(content) - 8, _MAX_HEADER):
         raise CheckError("the header is longer than the file")
-    header = json_reader.parse_json(content[8 : 8 + length], "the header")
-    metadata = header.pop("__metadata__", {})
-    if type(metadata) is not dict or type(metadata.get("fairmend")) is not str:
-        raise CheckError("the file does not name its activations; load the model with fairmend and save it again")
-    names, activations = read_note(metadata["fairmend"])
+    header = _header(content[8 : 8 + length])
     body = memoryview(content)[8 + length :]
-    layers = []
-    for name in names:
-        weight = _tensor(header.pop(f"{name}.weight", None), body, f"{name}.weight")
-        bias = header.pop(f"{name}.bias", None)
-        layers.append((weight, None if bias is None else _tensor(bias, body, f"{name}.bias")))
-    if header:
-        raise CheckError(f'the file contains the tensor "{next(iter(header))[:40]}" which belongs to no layer')
-    return make_model(layers, activations)
+    tensors, end = {}, 0
+    for name in sorted(header, key=lambda name: header[name]["data_offsets"]):
+        tensors[name], end = _tensor(header[name], body, end, name)
+    if end != len(body):
+        raise CheckError("the file contains bytes that belong to no tensor")
+    return model_of_tensors(tensors, layers)
 
 
-def _tensor(entry: Any, body: memoryview, name: str) -> NDArray[np.floating]:
-    kind = json_reader.take(entry, "dtype", str, name)
+def _header(text: bytes) -> dict[str, Any]:
+    """Return the tensors that the header describes; written anew from what was read, it must be the same text."""
+    header: dict[str, Any] = json_reader.parse_json(text, "the header")
+    if json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8") != text.rstrip(b" "):
+        raise CheckError("the header is not JSON as the safetensors library writes it")
+    metadata = header.pop("__metadata__", {})
+    if type(metadata) is not dict or not all(type(value) is str for value in metadata.values()):
+        raise CheckError("the metadata in the header must be texts")
+    for name, entry in header.items():
+        json_reader.take(entry, "dtype", str, name[:40])
+        json_reader.only_keys(entry, ("dtype", "shape", "data_offsets"), name[:40])
+        for key in ("shape", "data_offsets"):
+            if not all(type(n) is int and n >= 0 for n in json_reader.take(entry, key, list, name[:40])):
+                raise CheckError(f"{name[:40]}.{key} contains something that is not a size")
+        if len(entry["data_offsets"]) != 2 or not 1 <= len(entry["shape"]) <= 2:
+            raise CheckError(f"{name[:40]} is not a matrix or a vector")
+    return header
+
+
+def _tensor(entry: dict[str, Any], body: memoryview, start: int, name: str) -> tuple[NDArray[np.floating], int]:
+    """Return a tensor, which must start where the one before it ends, and its own end."""
+    kind, shape, (first, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
     if kind not in _TYPES:
-        raise CheckError(f"{name} is stored as {kind[:20]}; only F32 and F64 can be checked")
-    shape = json_reader.take(entry, "shape", list, name)
-    offsets = json_reader.take(entry, "data_offsets", list, name)
-    whole = all(type(number) is int and number >= 0 for number in [*shape, *offsets])
-    if not whole or len(offsets) != 2 or not 1 <= len(shape) <= 2:
-        raise CheckError(f"{name} has an unusable shape or position")
-    start, end = offsets
+        raise CheckError(f"{name[:40]} is stored as {kind[:20]}; only F32 and F64 can be checked")
     dtype = np.dtype(_TYPES[kind])
-    if not start <= end <= len(body) or end - start != math.prod(shape) * dtype.itemsize:
-        raise CheckError(f"{name} does not fit its position in the file")
+    if first != start or not start <= end <= len(body) or end - start != math.prod(shape) * dtype.itemsize:
+        raise CheckError(f"{name[:40]} does not fit its position in the file")
     array = np.frombuffer(body[start:end], dtype=dtype).reshape(shape)
-    return array.astype(dtype.newbyteorder("="))
+    return array.astype(dtype.newbyteorder("=")), end

@@ -8,15 +8,16 @@ import numpy as np
 
 from fairmend_check.bounds import interval_layers, leads, margin_bounds
 from fairmend_check.certificate import Region
-from fairmend_check.coverage import find_uncovered
+from fairmend_check.coverage import Effort, find_uncovered
 from fairmend_check.errors import CheckError
 from fairmend_check.inference_error import inference_error, inference_error_of
 from fairmend_check.model import Model
-from fairmend_check.neighbourhood import Neighbourhood, listed, neighbourhood, points
+from fairmend_check.neighbourhood import Neighbourhood, count_points, neighbourhood, points
 from fairmend_check.rounding import Array, down
 from fairmend_check.spec import Spec
 
-MAX_POINTS = 100_000_000  # of all regions together
+MAX_WORK = 10**12  # multiplications for the points of all regions together: about ten minutes
+_PER_UNIT = 200  # what a unit costs beside them
 _BATCH = 2**20  # numbers in a batch of points, at the widest layer
 
 
@@ -30,27 +31,28 @@ class ProvenMargins:
 
 def check_coverage(model: Model, spec: Spec, regions: list[Region]) -> list[str]:
     """Return a reason for each input that is not possible, and for pieces that do not cover its neighbourhood."""
-    reasons, total = [], 0
+    reasons, total, effort = [], 0, Effort()
+    most = MAX_WORK // sum(weight.size + _PER_UNIT * len(weight) for weight in model.weights)
     for number, region in enumerate(regions):
         try:
             around = neighbourhood(spec, region.x, model.dtype)
             if region.pieces is None:
-                total += listed(around)[1]
+                total += count_points(around)
                 continue
         except CheckError as error:
             reasons.append(f"regions[{number}]: {error}")
             continue
         lower = np.stack([piece.lower for piece in region.pieces])
         upper = np.stack([piece.upper for piece in region.pieces])
-        hole = find_uncovered(around, lower, upper, model.dtype)
+        hole = find_uncovered(around, lower, upper, model.dtype, effort)
         if hole is not None:
             reasons.append(f"regions[{number}]: the pieces do not cover the neighbourhood: {hole}")
-    if total > MAX_POINTS:
-        reasons.append(f"regions: {total:,} points are too many to check; the limit is {MAX_POINTS:,}")
+    if total > most:
+        reasons.append(f"regions: there are more points to check than the limit for this model, {most:,}")
     return reasons
 
 
-def prove(model: Model, spec: Spec, regions: list[Region], precision: str) -> ProvenMargins:
+def prove(model: Model, spec: Spec, regions: list[Region]) -> ProvenMargins:
     """Return the margins of all regions, which must be covered."""
     margin = np.full(len(regions), np.inf)
     excess = np.full(len(regions), np.inf)  # of the margin over the error of inference
@@ -65,19 +67,19 @@ def prove(model: Model, spec: Spec, regions: list[Region], precision: str) -> Pr
         ]
         classes = np.array([regions[number].label for number, _ in boxes])
         bound = margin_bounds(model, classes, lower, upper, [(below, above) for below, above in slopes])
-        error = inference_error(model, lower, upper, precision)
+        error = inference_error(model, lower, upper)
         np.minimum.at(margin, owner, bound)
         np.minimum.at(excess, owner, _excess(bound, error))
     for number, region in enumerate(regions):
         if region.pieces is None:
             around = neighbourhood(spec, region.x, model.dtype)
-            margin[number], excess[number] = _over_points(model, around, region.label, precision)
+            margin[number], excess[number] = _over_points(model, around, region.label)
     return ProvenMargins(margin, excess > 0)
 
 
-def _over_points(model: Model, around: Neighbourhood, label: int, precision: str) -> tuple[float, float]:
+def _over_points(model: Model, around: Neighbourhood, label: int) -> tuple[float, float]:
     """Return the least margin over all points, and its least excess over the error of inference."""
-    count = listed(around)[1]
+    count = count_points(around)
     step = max(1, _BATCH // max(max(weight.shape) for weight in model.weights))
     least, least_excess = np.inf, np.inf
     with np.errstate(all="ignore"):
@@ -90,7 +92,7 @@ def _over_points(model: Model, around: Neighbourhood, label: int, precision: str
             else:
                 others = leads(model, np.array([label]))[0].argmin(axis=1)
                 bound = down(low[:, label] - high[:, others].max(axis=1))
-            error = inference_error_of(model, batch, batch, layers, precision)
+            error = inference_error_of(model, batch, batch, layers)
             least = min(least, float(bound.min()))
             least_excess = min(least_excess, float(_excess(bound, error).min()))
     return least, least_excess

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from fairmend_check.printable import printable
+
 
 @dataclass(frozen=True, repr=False)
 class CheckResult:
@@ -16,10 +18,12 @@ class CheckResult:
     reasons : why the certificate is not valid; empty if it is
     claim : what the data of the certificate claims, in the checker's own words; empty if the data cannot be read
     regions : number of neighbourhoods that the certificate makes a claim about
-    covers_inference : whether every margin exceeds the rounding errors of inference in the precision that the
-        certificate names, or in the model's precision if it names none; None if the check did not get that far
+    covers_inference : whether every margin exceeds the rounding errors of inference in the model's precision; None if
+        the check did not get that far
     least_margin : the smallest margin over all neighbourhoods, as computed by the checker; None without regions
     seconds : duration of the check
+    condition : what must be true of the program that runs the model, if the file leaves that open (a state dict names
+        neither the order of its layers nor their activations); empty if the file fixes it
     """
 
     valid: bool
@@ -29,14 +33,16 @@ class CheckResult:
     covers_inference: bool | None
     least_margin: float | None
     seconds: float
+    condition: str = ""
 
     def __repr__(self) -> str:
         """Return the verdict with the claim, or with the reasons."""
         if not self.valid:
-            return f"CheckResult(INVALID: {'; '.join(self.reasons)})"
+            return f"CheckResult(INVALID: {printable('; '.join(self.reasons))})"
         margin = "" if self.least_margin is None else f", least margin {self.least_margin:.3g}"
         regions = f" {self.regions:,} regions{margin}," if self.regions else ""
-        return f"CheckResult(VALID: {self.claim}{regions} {self.seconds:.2f} s)"
+        condition = f" Condition: {printable(self.condition)}" if self.condition else ""
+        return f"CheckResult(VALID: {printable(self.claim)}{condition}{regions} {self.seconds:.2f} s)"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""

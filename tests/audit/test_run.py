@@ -12,8 +12,11 @@ from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.spec import Feature, Spec
 from support.audit_cases import INCOME, SPEC, network, people, without_time
+from support.huge_cases import SPECS as HUGE
+from support.huge_cases import people as huge_people
 from support.strategies import ACTIVATIONS, random_network
 from support.strategies_spec import specs_and_inputs, unhurried
+from support.twin_cases import bump_network, person, twin, twin_spec
 
 
 @unhurried
@@ -205,3 +208,21 @@ def test_what_cannot_be_audited_is_refused(arguments, message):
         fairmend.audit(network(), SPEC, **arguments)
     with pytest.raises(FairmendError, match="reads 3 columns, but the spec describes 5"):
         fairmend.audit(network(width=3), SPEC)
+
+
+def test_the_encoding_of_the_own_value_counts_as_a_neighbour_of_an_input_scaled_elsewhere():
+    spec = twin_spec()
+    found = fairmend.audit(bump_network(spec, needed=0.5), spec, person(spec))
+    assert found.count == 1
+    assert found.exact
+    assert np.array_equal(found.pairs[0].other, twin(spec)[0])
+    assert fairmend.audit(bump_network(spec, needed=1.5), spec, person(spec)).count == 0
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_neighbourhoods_of_any_size_are_sampled(name):
+    net, X, _ = huge_people(HUGE[name], 2)
+    found = fairmend.audit(net, HUGE[name], X, pairs=1, per_row=8)
+    assert not found.exact
+    assert found.total == 2
+    assert fairmend.audit(net, HUGE[name], samples=3, pairs=0).total == 3

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fairmend
+from support.checker_cases import rounding_case
 from support.cli_case import run, small_network, small_people, small_spec
 
 
@@ -91,3 +92,12 @@ def test_garbage_is_an_answer(repaired):
     result = check(repaired, certificate="garbage.json")
     assert result.exit_code == 1
     assert "not a JSON object" in result.stdout
+
+
+def test_a_claim_about_real_arithmetic_needs_real(tmp_path):
+    rounding_case().save(tmp_path)
+    refused = check(tmp_path)
+    assert (refused.exit_code, "pass --real" in refused.stdout) == (1, True)
+    accepted = check(tmp_path, "--real")
+    assert (accepted.exit_code, accepted.stdout.startswith("VALID")) == (0, True)
+    assert json.loads(check(tmp_path, "--real", "--json").stdout)["valid"] is True

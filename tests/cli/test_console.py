@@ -6,8 +6,10 @@ import json
 import pytest
 from rich.console import Console
 
+import fairmend
 from fairmend.cli import console
 from fairmend.evaluate.utility import Utility
+from support.checker_cases import case, rounding_case
 from support.cli_case import Case, run
 
 
@@ -75,11 +77,24 @@ def test_files_are_listed_with_what_they_contain(tmp_path):
     assert "model.onnx  the repaired network" in screen.file.getvalue()
 
 
-def test_a_certificate_that_the_checker_refuses_is_an_error(tmp_path):
-    case = Case(tmp_path)
-    assert case.repair(method="blind", steps=1).exit_code == 0
-    with pytest.raises(RuntimeError, match="is not valid"):
-        console.show_check(Console(file=io.StringIO()), case.out / "certificate.json", case.model)
+def test_a_certificate_in_exact_arithmetic_is_shown_as_such_with_the_command_that_accepts_it(tmp_path):
+    certificate, model = rounding_case().save(tmp_path)
+    shown = io.StringIO()
+    result = fairmend.check(certificate, model, real=True)
+    console.show_check(Console(file=shown, width=300), result, certificate, model, real=True)
+    assert "in exact arithmetic only: inference may answer differently" in shown.getvalue()
+    assert f"fairmend check {certificate} {model} --real" in shown.getvalue()
+
+
+def test_the_condition_of_a_state_dict_is_shown(tmp_path):
+    certificate, model = case().save(tmp_path, "pth")
+    shown = io.StringIO()
+    console.show_check(Console(file=shown, width=900), fairmend.check(certificate, model), certificate, model)
+    assert (
+        "Condition: the file stores weights only. The claim is about a module that computes in float32"
+        in shown.getvalue()
+    )
+    assert '"layers.0" (4 to 6), relu, "layers.1" (6 to 5), relu, "layers.2" (5 to 1)' in shown.getvalue()
 
 
 def test_a_table_of_a_repair_counts_repair_inputs(tmp_path):

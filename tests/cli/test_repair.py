@@ -7,13 +7,17 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from fairmend.audit.neighbours import find_unequal
+from fairmend.evaluate import compare
 from fairmend.network import load_network
+from fairmend.prove.certificate import Certificate
 from fairmend.spec import Spec
 from fairmend.tables import read_table
 from support.cli_case import Case, run, small_network, small_people, small_spec
@@ -104,6 +108,9 @@ def test_json_is_one_document_and_nothing_else(case):
     files = document.pop("files")
     assert sorted(files) == FILES
     assert all(os.path.isfile(path) for path in files.values())
+    check = document.pop("certificate_check")
+    assert check["valid"] is True
+    assert check["claim"]
     assert document == json.loads((case.out / "result.json").read_text())
 
 
@@ -286,3 +293,46 @@ def test_an_earlier_repair_in_the_folder_is_not_replaced_in_silence(case):
     words = " ".join(case.repair().stdout.split())
     assert "These files replace an earlier repair" in words
     assert "Left over from the earlier repair: model.h5." in words
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_certificate_that_fails_its_own_check_is_not_published(case, monkeypatch, more):
+    assert case.repair(seed=1).exit_code == 0
+    before = case.listing()
+    monkeypatch.setattr(Certificate, "save", forged)
+    result = case.repair(*more, seed=2)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "the certificate is not valid by fairmend's own check (" in result.stderr
+    assert "so nothing was written" in result.stderr
+    assert case.listing() == before
+
+
+def forged(self, path, model=None):
+    content = json.loads(json.dumps(self.content))
+    content["model"]["weights_sha256"] = "0" * 64
+    Path(path).write_text(json.dumps(content))
+
+
+def test_the_certificate_of_an_earlier_repair_stays_until_the_new_files_are_there(case, monkeypatch):
+    """It was once deleted first, and a full disk left the other old files without it."""
+    assert case.repair().exit_code == 0
+    before = case.listing()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(compare, "repair_and_compare", without_a_certificate)
+    with monkeypatch.context() as patch:
+        patch.setattr("fairmend.cli.report_files.write_report", full)
+        result = case.repair(method="flip", steps=1)
+    assert result.exit_code == 2
+    assert "No space left on device" in result.stderr
+    assert case.listing() == before
+    assert json.loads(case.repair("--json", method="flip", steps=1).stdout)["certificate_check"] is None
+    assert not (case.out / "certificate.json").exists()
+
+
+def without_a_certificate(*arguments, real=compare.repair_and_compare, **options):
+    comparison = real(*arguments, **options)
+    return replace(comparison, result=replace(comparison.result, certificate=None))

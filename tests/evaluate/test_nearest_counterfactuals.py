@@ -5,6 +5,8 @@ import numpy as np
 from fairmend.audit.neighbours import find_unequal
 from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
 from support.cli_case import small_network, small_people, small_spec
+from support.huge_cases import SPECS as HUGE
+from support.huge_cases import people as huge_people
 from support.report_cases import people
 
 
@@ -76,3 +78,14 @@ def test_an_even_choice_keeps_both_ends():
     assert pick_evenly(3, 5).tolist() == [0, 1, 2]
     assert pick_evenly(101, 3).tolist() == [0, 50, 100]
     assert len(pick_evenly(1_000, 240)) == 240
+
+
+def test_known_neighbours_are_reduced_where_there_are_too_many_to_enumerate():
+    from fairmend.audit.neighbours import sample_unequal
+
+    spec = HUGE["three hundred one-hot features"]
+    net, X, _ = huge_people(spec)
+    unequal = sample_unequal(net, spec, X)
+    rows = np.flatnonzero(unequal.rows)
+    assert len(rows)
+    assert not find_nearest_counterfactuals(net, spec, X, rows, unequal.other[rows]).exact

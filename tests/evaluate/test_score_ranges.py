@@ -9,6 +9,8 @@ from fairmend.audit.neighbours import find_unequal, sample_unequal
 from fairmend.evaluate import score_ranges as module
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, scores
 from support.cli_case import small_people, small_spec
+from support.huge_cases import SPECS as HUGE
+from support.huge_cases import people as huge_people
 from support.report_cases import repair_of
 from support.strategies import random_network
 
@@ -82,3 +84,13 @@ def test_after_a_proof_no_bar_crosses_the_line():
 def test_equal_scores_stay_in_their_order():
     net = random_network(np.random.default_rng(0), 5, [3], 1, "relu")
     assert order_by_score(net, np.zeros((2, 5))).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_ranges_over_huge_neighbourhoods_have_sound_bounds(name):
+    net, X, _ = huge_people(HUGE[name])
+    found = compute_score_ranges(net, HUGE[name], X)
+    assert not found.exact
+    assert (found.low <= found.seen_low).all()
+    assert (found.seen_high <= found.high).all()
+    assert np.isfinite(found.low).all()

@@ -6,6 +6,8 @@ from fairmend.evaluate.spec_check import NeighbourhoodSizes, check_spec
 from fairmend.evaluate.utility import utility
 from fairmend.network import Affine, Network
 from support.cli_case import small_network, small_people, small_spec
+from support.huge_cases import SPECS as HUGE
+from support.huge_cases import people as huge_people
 
 
 def test_a_spec_alone_fits():
@@ -46,3 +48,11 @@ def test_a_label_that_never_occurs_or_is_missing_is_a_problem():
     assert 'never "yes"' in never.problems[0].message
     gaps = check_spec(small_spec(), small_people().assign(good=lambda f: f["good"].where(f.index != 4)))
     assert gaps.problems[0].rows.tolist() == [4]
+
+
+def test_sizes_are_exact_however_large_and_left_out_where_astronomical():
+    for name, most in (("ten one-hot features of fifty values", 50**10), ("a range of 10^12", 10**12 + 1)):
+        net, X, _ = huge_people(HUGE[name])
+        assert check_spec(HUGE[name], HUGE[name].decode(X), net).sizes.most == most
+    spec = HUGE["three hundred one-hot features"]
+    assert check_spec(spec, spec.decode(huge_people(spec)[1])).sizes is None

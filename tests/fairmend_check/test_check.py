@@ -10,22 +10,71 @@ import pytest
 import fairmend
 from fairmend.network import Activation, Network
 from fairmend.prove import certificate as writer
-from fairmend.prove.certificate import certificate_of_fair
-from support.checker_cases import SPECS, TWO_FEATURES, affine, case, is_true, sign_network, write
+from fairmend.prove.certificate import certificate_of_blindness, certificate_of_fair
+from support.checker_cases import SPECS, TWO_FEATURES, affine, case, is_true, rounding_case, sign_network, write
 from support.strategies import random_network
 
 
-def test_weights_alone_hold_only_with_the_activation_they_were_proven_with(tmp_path):
+def test_a_state_dict_holds_on_the_condition_that_the_module_computes_what_was_proven(tmp_path):
+    """Weights alone say neither in which order they are used nor what comes between them: the condition does."""
     import torch
 
-    network = Network([affine([[1, 0]], [0]), affine([[1]], [-0.1])], [Activation("tanh")])
+    network = Network(
+        [affine([[1, 0]], [0]), affine([[1]], [-0.1])], [Activation("leaky_relu", 0.01)], names=["z", "a"]
+    )
     path = tmp_path / "m.pth"
-    torch.save({f"{i}.{k}": torch.from_numpy(np.array(getattr(a, k))) for i, a in enumerate(network.affines) for k in ("weight", "bias")}, path)  # noqa: E501  # fmt: skip
+    torch.save({f"{n}.{k}": torch.tensor(getattr(a, k)) for n, a in zip("za", network.affines, strict=True) for k in ("weight", "bias")}, path)  # noqa: E501  # fmt: skip
     certificate, _ = certificate_of_fair(network, TWO_FEATURES, np.array([[1, 0]], np.float32))
     certificate.save(tmp_path / "c.json", path)
-    report = fairmend.check(tmp_path / "c.json", path)
-    assert report.valid
-    assert "the claim holds if the activation is tanh" in report.claim
+    result = fairmend.check(tmp_path / "c.json", path)
+    assert result.valid
+    assert '"z" (2 to 1), leaky_relu with slope 0.01, "a" (1 to 1)' in result.condition
+    assert "computes in float32" in result.condition
+    assert result.condition in repr(result)
+    assert result.as_dict()["condition"] == result.condition
+    network.astype(np.float64).save(path)
+    certificate, _ = certificate_of_fair(network.astype(np.float64), TWO_FEATURES, np.array([[1.0, 0]]))
+    certificate.save(tmp_path / "c.json", path)
+    assert "A module in float32 would round the weights" in fairmend.check(tmp_path / "c.json", path).condition
+
+
+@pytest.mark.parametrize("suffix", ["pth", "safetensors"])
+def test_the_note_of_fairmend_in_a_state_dict_is_not_evidence(tmp_path, suffix):
+    """PyTorch never reads the note: what a certificate says about the module counts, and is printed."""
+    square = [affine([[0, 1], [0, -1]], [0, 1]), affine([[1, 0], [0, 1]], [0, 0])]
+    networks = [
+        Network(layers, [Activation(between)], names=names)
+        for between in ("relu", "identity")
+        for layers, names in ((square, ["a", "b"]), (square[::-1], ["b", "a"]))
+    ]
+    for claimed in networks[:1] + networks[2:3]:
+        certificate = certificate_of_blindness(claimed, TWO_FEATURES, [0], method="blind")
+        for stored in networks:  # the same tensors by name, with four notes
+            stored.save(tmp_path / f"m.{suffix}")
+            certificate.save(tmp_path / "c.json", tmp_path / f"m.{suffix}")
+            result = fairmend.check(tmp_path / "c.json", tmp_path / f"m.{suffix}")
+            assert result.valid
+            assert f'"a" (2 to 2), {claimed.activations[0]}, "b" (2 to 2)' in result.condition
+    content = json.loads((tmp_path / "c.json").read_text())
+    content["model"]["layers"].reverse()
+    content["model"]["layers"][0]["activation"], content["model"]["layers"][1]["activation"] = "identity", "none"
+    assert "weights_sha256" in fairmend.check(write(tmp_path, content), tmp_path / f"m.{suffix}").reasons[0]
+
+
+@pytest.mark.parametrize("suffix", ["pth", "safetensors", "onnx"])
+def test_without_layers_a_certificate_is_about_no_state_dict(tmp_path, suffix):
+    made = case()
+    _, model = made.save(tmp_path, suffix)
+    content = made.content
+    old = json.loads(json.dumps(content))
+    content["model"]["layers"] = None
+    del old["model"]["layers"]
+    old["version"] = 1
+    for each in (content, old):
+        result = fairmend.check(write(tmp_path, each), model)
+        assert result.valid == (suffix == "onnx")
+        assert result.condition == ""
+        assert result.valid or "does not name the layers of the module (model.layers is null)" in result.reasons[0]
 
 
 SUFFIXES = ("onnx", "pth", "safetensors")
@@ -92,20 +141,6 @@ def test_a_closing_sigmoid_or_softmax_changes_nothing(tmp_path):
         for suffix in SUFFIXES:
             closed.save(tmp_path / f"closed.{suffix}")
             assert fairmend.check(write(tmp_path, made.content), tmp_path / f"closed.{suffix}").valid
-
-
-def test_a_file_of_bare_weights_is_checked_with_the_activations_of_the_digest(tmp_path):
-    import torch
-
-    for activation in ("relu", "tanh"):
-        made = case(activation=activation)
-        state = {
-            f"fc{layer}.{name}": torch.tensor(getattr(affine, name))
-            for layer, affine in enumerate(made.network.affines)
-            for name in ("weight", "bias")
-        }
-        torch.save(state, tmp_path / "bare.pth")
-        assert fairmend.check(write(tmp_path, made.content), tmp_path / "bare.pth").valid
 
 
 def test_a_smaller_margin_a_wider_piece_and_more_pieces_are_fine(tmp_path):
@@ -190,3 +225,77 @@ def test_a_global_claim_is_refused_where_one_weight_is_not_zero(tmp_path):
     net.save(tmp_path / "almost.onnx")
     report = fairmend.check(write(tmp_path, sign_network(content, net)), tmp_path / "almost.onnx")
     assert report.reasons == ("certificate.global: the model depends on column 5",)
+
+
+# Arithmetic
+
+
+def test_a_claim_about_another_precision_is_refused_because_inference_answers_differently(tmp_path):
+    import onnxruntime
+
+    found = rounding_case()
+    _, model = found.save(tmp_path)
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    people = np.array([[1, 1], [2, 1]], np.float32)
+    scores = session.run(None, {session.get_inputs()[0].name: people})[0].reshape(-1)
+    assert (scores >= 0).tolist() == [True, False]  # two similar people are treated unequally
+    content = found.content
+    for arithmetic, reason in (
+        ("float64", "certificate.arithmetic is float64, but this model computes in float32"),
+        ("float32", "the margin does not exceed the rounding errors of float32 inference"),
+        ("real", "the certificate claims exact real arithmetic only; inference may answer differently; pass --real"),
+    ):
+        content["arithmetic"] = arithmetic
+        result = fairmend.check(write(tmp_path, content), model)
+        assert not result.valid
+        assert reason in result.reasons[0]
+
+
+def test_a_claim_about_real_arithmetic_is_checked_where_the_caller_asks_for_it(tmp_path):
+    found = rounding_case()
+    certificate, model = found.save(tmp_path)
+    assert found.certificate.real_only
+    result = fairmend.check(certificate, model, real=True)
+    assert result.valid, result.reasons
+    assert result.covers_inference is False
+    assert "exact real arithmetic only, not in inference" in result.claim
+    content = found.content
+    content["regions"][0]["margin"] = 1.0
+    assert not fairmend.check(write(tmp_path, content), model, real=True).valid
+
+
+def test_real_accepts_a_claim_about_inference_as_well(tmp_path):
+    assert fairmend.check(*case().save(tmp_path), real=True).valid
+
+
+def test_the_other_precision_is_refused_for_a_float64_model_too(tmp_path):
+    found = case(dtype="float64")
+    _, model = found.save(tmp_path)
+    result = fairmend.check(write(tmp_path, {**found.content, "arithmetic": "float32"}), model)
+    assert "this model computes in float64" in result.reasons[0]
+
+
+def test_a_weight_of_minus_zero_ignores_its_column_and_a_subnormal_one_does_not(tmp_path):
+    for weight, ignored in ((-0.0, True), (1e-45, False)):
+        network = Network([affine([[weight, 1]], [0])], [])
+        network.save(tmp_path / "m.onnx")
+        claimed = certificate_of_blindness(network, TWO_FEATURES, [0], method="blind")
+        claimed.save(tmp_path / "c.json", tmp_path / "m.onnx")
+        assert fairmend.check(tmp_path / "c.json", tmp_path / "m.onnx").valid == ignored
+
+
+def test_a_margin_that_a_closing_sigmoid_rounds_away_does_not_cover_inference(tmp_path):
+    """The scores are -2^-24 and -2^-23, both class 0; the probability of the first is exactly 0.5, which is class 1."""
+    import onnxruntime
+
+    network = Network([affine([[-(2.0**-24), 0]], [0])], [], closing="sigmoid")
+    network.save(tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    people = np.array([[1, 0], [2, 0]], np.float32)
+    probability = session.run(None, {session.get_inputs()[0].name: people})[0].reshape(-1)
+    assert (probability >= 0.5).tolist() == [True, False]
+    certificate, _ = certificate_of_fair(network, TWO_FEATURES, people[:1])
+    assert certificate.real_only
+    content = {**certificate.content, "arithmetic": "float32"}
+    result = fairmend.check(write(tmp_path, content), tmp_path / "m.onnx")
+    assert "does not exceed the rounding errors of float32 inference" in result.reasons[0]

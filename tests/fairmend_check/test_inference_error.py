@@ -1,13 +1,24 @@
-"""The error of inference: float32 arithmetic in any order stays within it."""
+"""The error of inference: float32 arithmetic in any order stays within it, and fairmend's own bound is no smaller."""
 
+import json
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from fairmend.bounds.inference import closing_error
+from fairmend.bounds.inference import inference_error as error_by_fairmend
+from fairmend.network import Activation as NetworkActivation
+from fairmend.network import Affine, Network
+from fairmend.prove.proof import HEADROOM
 from fairmend_check.inference_error import inference_error
-from fairmend_check.model import Activation
+from fairmend_check.model import Activation, make_model
 from support.checker_models import PIECEWISE, exact_outputs, random_model
+from support.strategies import ACTIVATIONS, networks
 
 
 @pytest.mark.parametrize("activation", PIECEWISE, ids=str)
@@ -18,7 +29,7 @@ def test_inference_in_float32_stays_within_its_error(activation, outputs):
     model = random_model(rng, [4, 30, 20, outputs], activation, np.float32)
     lower = rng.normal(size=(30, 4)).astype(np.float32)
     upper = lower + rng.choice([0.0, 0.5], size=(30, 4)).astype(np.float32)
-    allowed = inference_error(model, lower.astype(np.float64), upper.astype(np.float64), "float32")
+    allowed = inference_error(model, lower.astype(np.float64), upper.astype(np.float64))
     for box in range(30):
         share = rng.random(4).astype(np.float32)
         x = np.clip(lower[box] + share * (upper[box] - lower[box]), lower[box], upper[box])
@@ -34,3 +45,156 @@ def test_inference_in_float32_stays_within_its_error(activation, outputs):
                 h = np.where(h >= 0, h, slope * h)
         for computed, truth in zip(h, exact, strict=True):
             assert abs(Fraction(float(computed)) - truth) <= Fraction(allowed[box]) / (1 if outputs == 1 else 2)
+
+
+def model_of(network):
+    activations = [Activation(kind.name, kind.slope) for kind in network.activations]
+    return make_model([(affine.weight, affine.bias) for affine in network.affines], activations)
+
+
+def fairmend_error(network, lower, upper):
+    worst = error_by_fairmend(network, lower, upper).max(axis=1) * (1 if network.outputs == 1 else 2)
+    return worst + closing_error(network)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    networks((*ACTIVATIONS, NetworkActivation("leaky_relu", 0.9))),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([0.0, 1e-7, 1.0, 1e3]),
+    st.lists(st.integers(-40, 60), min_size=4, max_size=4),
+)
+def test_a_margin_above_the_error_that_fairmend_computes_is_above_the_checkers(network, seed, width, exponents):
+    """The writer decides with its own bound: where it is finite, the checker's may not be larger."""
+    rng = np.random.default_rng(seed)
+    affines = [
+        Affine(affine.weight * network.dtype.type(2.0**exponent), affine.bias)
+        for affine, exponent in zip(network.affines, exponents, strict=False)
+    ]
+    network = network.with_affines(affines)
+    lower = rng.normal(size=(8, network.inputs)).astype(network.dtype)
+    upper = lower + (width * rng.random(lower.shape)).astype(network.dtype)
+    by_checker = inference_error(model_of(network), lower.astype(np.float64), upper.astype(np.float64))
+    assert (by_checker <= HEADROOM * 0.999 * fairmend_error(network, lower, upper)).all()
+
+
+FLUSHED = {  # networks and inputs for which a subnormal number that is taken as 0 changes the sign of the score
+    "a weight": ([([[1e-39]], [-0.05])], [], [1e38]),
+    "an input": ([([[1e38]], [-0.05])], [], [1e-39]),
+    "a bias": ([([[0.0]], [1e-39]), ([[1e38]], [-0.05])], ["identity"], [1.0]),
+    "a product": ([([[1e-20]], [0.0]), ([[1e38]], [-0.05])], ["identity"], [1e-19]),
+    "a sum": ([([[1.0, -1.0]], [0.0]), ([[1e38]], [-0.05])], ["relu"], [1.4e-38, 1.2e-38]),
+    "the output of ReLU": ([([[1e-30]], [0.0]), ([[1e38]], [-0.05])], ["relu"], [1e-9]),
+    "the output of sigmoid": ([([[1.0]], [0.0]), ([[1e38]], [-0.05])], ["sigmoid"], [-89.0]),
+    "a slope": ([([[1e38]], [0.0]), ([[-1.0]], [-0.05])], ["leaky_relu"], [-1.0]),
+}
+
+FLUSHING = """
+import json, sys, torch
+assert torch.set_flush_denormal(True)
+torch.set_num_threads(1)
+found = []
+for layers, kinds, x in json.load(sys.stdin):
+    h = torch.tensor([x])
+    for layer, (weight, bias) in enumerate(layers):
+        h = torch.nn.functional.linear(h, torch.tensor(weight), torch.tensor(bias))
+        if layer < len(kinds):
+            kind = kinds[layer]
+            slope = {"identity": 1.0, "relu": 0.0}.get(kind, 1e-39)
+            h = torch.sigmoid(h) if kind == "sigmoid" else torch.where(h >= 0, h, h * torch.tensor(slope))
+    found.append(h.item())
+print(json.dumps(found))
+"""
+
+
+def test_subnormal_numbers_that_are_taken_as_0_stay_within_the_error():
+    """As with torch.set_flush_denormal, an option of ONNX Runtime, and GPUs; each network here changes its answer."""
+    cases = list(FLUSHED.values())
+    done = subprocess.run(
+        [sys.executable, "-c", FLUSHING], input=json.dumps(cases), capture_output=True, text=True, check=True
+    )
+    for what, (layers, kinds, x), flushed in zip(FLUSHED, cases, json.loads(done.stdout), strict=True):
+        affines = [Affine(np.array(weight, np.float32), np.array(bias, np.float32)) for weight, bias in layers]
+        slopes = {"leaky_relu": float(np.float32(1e-39))}
+        network = Network(affines, [NetworkActivation(kind, slopes.get(kind, 0.0)) for kind in kinds])
+        point = np.array([x], np.float32)
+        wide = network.astype(np.float64).logits(point.astype(np.float64)).item()
+        assert (wide > 0) != (flushed > 0), what
+        assert abs(wide - flushed) <= fairmend_error(network, point, point)[0], what
+        assert abs(wide - flushed) <= inference_error(model_of(network), *[point.astype(np.float64)] * 2)[0], what
+
+
+def test_a_slope_that_overflows_is_an_infinite_error():
+    """The product is infinite, and times the next weight, which is 0, not a number."""
+    layers = [
+        (np.ones((1, 1), np.float32), np.zeros(1, np.float32)),
+        (np.zeros((1, 1), np.float32), np.ones(1, np.float32)),
+    ]
+    model = make_model(layers, [Activation("leaky_relu", 2.0**100)])
+    assert np.isinf(inference_error(model, np.full((1, 1), -1e20), np.full((1, 1), -1e20))).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_probability_is_on_the_side_of_its_score_beyond_the_closing_error(dtype):
+    """A sigmoid rounds a score just below 0 to 0.5; a softmax rounds two scores to equal probabilities."""
+    import torch
+
+    margin = 64 * float(np.finfo(dtype).eps) / 2
+    score = np.geomspace(margin, 80, 2001).astype(dtype)
+    by_numpy = 1 / (1 + np.exp(-score)), 1 / (1 + np.exp(score))
+    by_torch = (torch.sigmoid(torch.from_numpy(part)).numpy() for part in (score, -score))
+    for above, below in (by_numpy, by_torch):
+        assert (above > 0.5).all()
+        assert (below < 0.5).all()
+    for base in (0.0, 0.25):
+        pairs = torch.from_numpy(np.stack([np.full_like(score, base), base - score], axis=1))
+        first, second = torch.softmax(pairs, dim=1).numpy().T
+        assert (first > second)[pairs.numpy()[:, 0] - pairs.numpy()[:, 1] >= margin].all()
+
+
+def flushed(values):
+    """Subnormal numbers become 0."""
+    values = np.asarray(values, np.float32)
+    return np.where(np.abs(values) < np.finfo(np.float32).tiny, np.float32(0), values)
+
+
+def flushing_outputs(network, x):
+    """Inference in float32, one operation after the other, with every operand and every result flushed."""
+    h = flushed(x)
+    for layer, affine in enumerate(network.affines):
+        total = flushed(affine.bias)
+        for column in range(affine.weight.shape[1]):
+            total = flushed(total + flushed(flushed(affine.weight[:, column]) * h[column]))
+        h = total
+        if layer < len(network.activations):
+            kind = network.activations[layer]
+            slope = flushed({"relu": 0.0, "identity": 1.0}.get(kind.name, kind.slope))
+            h = np.where(h >= 0, h, flushed(slope * h))
+    return h
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    networks([kind for kind in ACTIVATIONS if kind.piecewise_linear], dtypes=[np.float32]),
+    st.integers(0, 2**32 - 1),
+)
+def test_random_networks_of_subnormal_and_huge_numbers_stay_within_the_error(network, seed):
+    rng = np.random.default_rng(seed)
+
+    def spread(values):
+        with np.errstate(over="ignore"):
+            scaled = (values * 2.0 ** rng.choice([-140, -127, -60, 0, 60, 100], values.shape)).astype(np.float32)
+        return np.where(np.isfinite(scaled), scaled, 1).astype(np.float32)
+
+    network = network.with_affines([Affine(spread(a.weight), spread(a.bias)) for a in network.affines])
+    x = spread(rng.normal(size=network.inputs))
+    point = x[None].astype(np.float64)
+    model = model_of(network)
+    bounds = inference_error(model, point, point)[0], fairmend_error(network, x[None], x[None])[0]
+    assert bounds[0] <= HEADROOM * bounds[1]
+    if np.isfinite(bounds[0]):
+        off = [
+            abs(Fraction(float(computed)) - truth)
+            for computed, truth in zip(flushing_outputs(network, x), exact_outputs(model, x), strict=True)
+        ]
+        assert max(off) <= Fraction(bounds[0]) / (1 if network.outputs == 1 else 2)

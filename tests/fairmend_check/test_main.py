@@ -10,7 +10,7 @@ import fairmend
 import fairmend_check
 from fairmend_check.main import main
 from fairmend_check.result import CheckResult
-from support.checker_cases import case, write
+from support.checker_cases import case, rounding_case, write
 
 
 @pytest.fixture
@@ -31,6 +31,21 @@ def test_a_valid_certificate_exits_with_0(files, capsys):
     assert lines[3].startswith("Checked in ")
 
 
+@pytest.mark.parametrize("suffix", ["pth", "safetensors"])
+def test_the_condition_of_a_state_dict_is_printed_and_part_of_the_json(tmp_path, capsys, suffix):
+    arguments = [str(path) for path in case(spec="tolerance").save(tmp_path, suffix)]
+    assert main(arguments) == 0
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Condition: ")]
+    assert '"layers.0" (3 to 6), relu, "layers.1" (6 to 5), relu, "layers.2" (5 to 1)' in line
+    assert main([*arguments, "--json"]) == 0
+    assert f"Condition: {json.loads(capsys.readouterr().out)['condition']}" == line
+
+
+def test_other_formats_have_no_condition(files, capsys):
+    assert main([*files, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["condition"] == ""
+
+
 def test_a_terminal_gets_lines_that_break_between_words(files, capsys, monkeypatch):
     assert main(list(files)) == 0
     claim = capsys.readouterr().out.splitlines()[1]
@@ -39,7 +54,7 @@ def test_a_terminal_gets_lines_that_break_between_words(files, capsys, monkeypat
     assert main(list(files)) == 0
     lines = capsys.readouterr().out.splitlines()[1:]
     assert max(map(len, lines[:3])) <= 60
-    assert claim in " ".join(lines)
+    assert claim in " ".join(line.strip() for line in lines)
 
 
 def test_an_invalid_certificate_exits_with_1_and_lists_the_reasons(files, tmp_path, capsys):
@@ -117,10 +132,25 @@ def test_a_name_in_a_certificate_cannot_draw_another_verdict(capsys, monkeypatch
     hostile = "age\x1b[1A\x1b[2KVALID: c.json holds for m.onnx.\nProven\u202e"
     for valid in (False, True):
         result = CheckResult(valid, () if valid else (hostile,), hostile, 1, True, 0.5, 0.1)
-        monkeypatch.setattr("fairmend_check.main.check_files", lambda *_, result=result: result)
+        monkeypatch.setattr("fairmend_check.main.check_files", lambda *_, real, result=result: result)
         monkeypatch.setattr("fairmend_check.main._exists", lambda _: True)
         assert main(["c.json", "m.onnx"]) == (0 if valid else 1)
         printed = capsys.readouterr().out
         assert not any(sign in printed for sign in ("\x1b", "\u202e"))
         assert r"age\x1b[1A\x1b[2KVALID: c.json holds for m.onnx.\nProven\u202e" in printed
         assert len(printed.splitlines()) == (4 if valid else 2)
+
+
+def test_a_claim_about_real_arithmetic_needs_real(tmp_path, capsys):
+    files = [str(path) for path in rounding_case().save(tmp_path)]
+    assert main(files) == 1
+    assert "inference may answer differently; pass --real" in capsys.readouterr().out
+    assert main([*files, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["valid"] is False
+    assert main([*files, "--real"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("VALID")
+    assert "This holds in exact real arithmetic only, not in inference" in shown
+    assert "not above all rounding errors of inference" in shown
+    assert main([*files, "--real", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["covers_inference"] is False

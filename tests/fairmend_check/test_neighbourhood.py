@@ -1,19 +1,21 @@
 """Neighbourhoods: the checker's reading of docs/certificate.md and that of fairmend agree."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 
 from fairmend.spec import Feature, Spec
 from fairmend_check.coverage import find_uncovered
-from fairmend_check.neighbourhood import neighbourhood, points
+from fairmend_check.neighbourhood import count_points, neighbourhood, points
 from fairmend_check.spec import read_spec
+from support.neighbourhood_cases import Tally, compare_case
 from support.strategies_spec import specs_and_inputs, unhurried
 
 
 @unhurried
 @given(specs_and_inputs())
 def test_neighbourhoods_are_those_of_the_rest_of_fairmend(drawn):
-    """Two readings of docs/certificate.md: regions cover ours, and the points of finite ones are the same."""
+    """Two readings of docs/certificate.md: regions cover ours, and nothing smaller does."""
     spec, X = drawn
     ours = read_spec(spec.to_dict(), "spec")
     dtype = X.dtype.name
@@ -29,12 +31,18 @@ def test_neighbourhoods_are_those_of_the_rest_of_fairmend(drawn):
             assert find_uncovered(around, lower, narrower, dtype) is not None
         if len(lower) > 1:
             assert find_uncovered(around, lower[1:], upper[1:], dtype) is not None
-    if spec.finite and spec.neighbourhood_sizes(X).max() < 500:
-        theirs = np.concatenate([batch for rows, batch in spec.points(X[:1], dtype=X.dtype)])
-        around = neighbourhood(ours, X[0].astype(np.float64), dtype)
-        count = int(np.prod([len(axis.values) for axis in around.axes]))
-        found = np.unique(points(around, 0, count), axis=0)
-        assert {tuple(p) for p in theirs.astype(np.float64)} <= {tuple(p) for p in found}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_three_thousand_random_people_have_the_same_neighbours_for_fairmend_and_the_checker(seed):
+    """benchmarks/neighbourhoods.py does the same for a million."""
+    tally = Tally()
+    for number in range(25):
+        tally.add(compare_case(np.random.default_rng([seed, number]), 30))
+    assert tally.people > 500
+    assert tally.apart > 50
+    assert tally.refused > 10
+    assert tally.points > 2000
 
 
 def test_an_input_an_ulp_off_is_its_own_neighbour():
@@ -46,3 +54,27 @@ def test_an_input_an_ulp_off_is_its_own_neighbour():
     low = np.array([[(0 - 4.3) / 2.9]]).astype(np.float32).astype(np.float64)
     assert find_uncovered(around, low, np.array([[float(top)]]), "float32") is not None
     assert find_uncovered(around, low, x[None], "float32") is None
+
+
+def test_own_bits_far_from_the_encoding_of_the_own_value_are_a_point_beside_it():
+    """Scaled in float32 with a mean far above the standard deviation, a value moves by more than a step."""
+    feature = {"name": "year", "kind": "integer", "range": [2000, 2003], "protected": True}
+    ours = read_spec({"feature": [{**feature, "scale": {"mean": 1e6, "std": 0.1}}]}, "spec")
+    encoded = [float(np.float32((v - 1e6) / 0.1)) for v in range(2000, 2004)]
+    x = float(np.nextafter(np.float32(encoded[1]), np.float32(0)))
+    around = neighbourhood(ours, np.array([x]), "float32")
+    assert count_points(around) == 5
+    assert points(around, 0, 5)[:, 0].tolist() == sorted([*encoded, x])
+    assert count_points(neighbourhood(ours, np.array(encoded[1:2]), "float32")) == 4
+
+
+def test_points_of_features_with_many_categories_or_values_are_counted_and_made_in_little_memory():
+    names = [f"c{i}" for i in range(10_000)]
+    jobs = {"name": "job", "kind": "categorical", "categories": names, "encoding": "one-hot", "protected": True}
+    pay = {"name": "pay", "kind": "integer", "range": [0, 10**15], "protected": True}
+    ours = read_spec({"feature": [{**jobs, "dropped": "c5"}, pay]}, "spec")
+    around = neighbourhood(ours, np.zeros(10_000), "float64")
+    assert count_points(around) == 10_000 * (10**15 + 1)
+    found = points(around, 4 * (10**15 + 1) - 1, 4 * (10**15 + 1) + 1)
+    assert found[:, -1].tolist() == [1e15, 0.0]
+    assert [np.flatnonzero(row[:-1]).tolist() for row in found] == [[3], [4]]

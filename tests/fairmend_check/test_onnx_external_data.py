@@ -113,13 +113,32 @@ def test_what_pytorch_exports_by_default(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "location", ["../weights.bin", "/etc/passwd", "sub/weights.bin", "sub\\weights.bin", "..", ".", "", "C:weights.bin"]
+    "location",
+    [
+        "../weights.bin",
+        "./weights.bin",
+        "/etc/passwd",
+        "sub/weights.bin",
+        "sub\\weights.bin",
+        "..",
+        ".",
+        "",
+        "C:weights.bin",
+        "*/_ORT_MEM_ADDR_/*",  # ONNX Runtime takes the offset for an address in memory
+    ],
 )
 def test_a_location_with_a_path_is_refused(split, location):
     certificate, model = split
     (model.parent.parent / "weights.bin").write_bytes((model.parent / "weights.bin").read_bytes())
     edited(model, setting("location", location))
     assert "must be a file in the folder of the model, named without a path" in reason(certificate, model)
+
+
+def test_a_name_with_a_nul_is_refused(split):
+    """ONNX Runtime reads weights.bin."""
+    certificate, model = split
+    edited(model, setting("location", "weights.bin\0x"))
+    assert "a NUL character" in reason(certificate, model)
 
 
 def test_a_link_out_of_the_folder_is_refused(split):
@@ -155,12 +174,18 @@ def test_a_model_that_is_itself_a_link_reads_the_data_beside_the_link(split, tmp
     [
         ("offset", "-8", "must be a whole number"),
         ("offset", "1e3", "must be a whole number"),
+        ("offset", " 0", "must be a whole number"),  # read by Python's int, and not by ONNX Runtime
+        ("offset", "00", "must be a whole number"),
+        ("offset", "٠", "must be a whole number"),
+        ("length", "", "must be a whole number"),
         ("offset", "9" * 18, "ends after the end of weights.bin"),
         ("length", "4", "and its shape needs"),
         ("length", None, "and its shape needs"),
         ("length", "9" * 19, "must be a whole number"),
         ("location", None, "does not name the file"),
         ("basepath", "/etc", "unknown or repeated key"),
+        ("checksum", "0" * 40, "unknown or repeated key"),  # which no runtime compares
+        ("prepacked_0", "a|0;16;1", "unknown or repeated key"),  # ONNX Runtime's own form of the weights
         ("location", "absent.bin", "absent.bin, which is missing"),
     ],
 )
@@ -168,6 +193,31 @@ def test_descriptions_that_do_not_fit_the_file_are_refused(split, key, value, wh
     certificate, model = split
     edited(model, setting(key, value))
     assert why in reason(certificate, model)
+
+
+def test_a_repeated_key_is_refused(split):
+    certificate, model = split
+    edited(model, lambda tensor: tensor.external_data.add(key="offset", value="0"))
+    assert "unknown or repeated key" in reason(certificate, model)
+
+
+def test_a_constant_may_be_stored_beside_the_model(tmp_path):
+    from support.onnx_files import runtime
+    from support.onnx_forgeries import SHOWN, floats, honest
+    from support.onnx_wire import attribute, field, node
+
+    (tmp_path / "w.bin").write_bytes(floats(SHOWN["w"]))
+    entries = (field(1, "location") + field(2, "w.bin"), field(1, "length") + field(2, "16"))
+    tensor = field(1, 2) * 2 + field(2, 1) + b"".join(field(13, entry) for entry in entries) + field(14, 1)
+    parts = honest()
+    parts.tensors = parts.tensors[1:]
+    parts.nodes.insert(0, node("Constant", "", "w", attribute("value", field(5, tensor), kind=4)))
+    path = tmp_path / "m.onnx"
+    path.write_bytes(parts.content())
+    model, _ = read_model(path)
+    assert np.array_equal(model.weights[0], SHOWN["w"])
+    rows = np.array([[1, 0.3], [2, -0.2]], np.float32)
+    assert np.array_equal(runtime(path, rows), runtime(honest().content(), rows))
 
 
 def test_a_truncated_file_is_refused(split):
@@ -183,13 +233,13 @@ def test_data_in_both_places_or_in_none_is_refused(split):
     def doubled(tensor):
         tensor.raw_data = b"\0" * 4
 
-    assert "both in the model and in another file" in reason(certificate, edited(model, doubled))
+    assert "must have its data in one field" in reason(certificate, edited(model, doubled))
 
     def denied(tensor):
         tensor.ClearField("raw_data")
         tensor.data_location = onnx.TensorProto.DEFAULT
 
-    assert "does not say that it is stored there" in reason(certificate, edited(model, denied))
+    assert "both in the model and in another file" in reason(certificate, edited(model, denied))
 
 
 def test_a_folder_or_a_pipe_is_not_read(split):
@@ -209,7 +259,8 @@ def test_tensors_that_share_their_bytes_do_not_fill_the_memory(tmp_path, monkeyp
     monkeypatch.setattr(onnx_external_data, "_MAX_BYTES", 1000)
     (tmp_path / "data.bin").write_bytes(bytes(400))
     external = ExternalData(tmp_path)
-    entries = [("location", "data.bin"), ("offset", "0"), ("length", "400")]
+    described = {"location": "data.bin", "offset": "0", "length": "400"}
+    entries = [{"key": key, "value": value} for key, value in described.items()]
     assert len(external.read(entries, 400, "tensor a")) == 400
     external.read(entries, 400, "tensor b")
     with pytest.raises(CheckError, match="of all tensors has more than 1,000 bytes"):

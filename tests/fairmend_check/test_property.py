@@ -8,7 +8,7 @@ import fairmend
 from fairmend.network import Network
 from fairmend.prove.certificate import certificate_of_regions
 from fairmend.prove.proof import Proof, prove_points, prove_regions
-from support.checker_cases import is_true, write
+from support.checker_cases import is_true
 from support.strategies import ACTIVATIONS, random_network
 from support.strategies_spec import specs_and_inputs
 
@@ -22,10 +22,28 @@ def claims(draw, finite):
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     hidden = draw(st.lists(st.integers(1, 7), max_size=3))
     net = random_network(rng, spec.width, hidden, draw(st.integers(1, 3)), "relu", X.dtype)
-    first = net.affines[0]
-    scale = X.dtype.type(draw(st.sampled_from([1.0, 0.1, 0.001])))
-    affines = [type(first)(first.weight * scale, first.bias), *net.affines[1:]]
+    scales = [X.dtype.type(draw(st.sampled_from([1.0, 0.1, 0.001, 30.0, 1e4]))) for _ in net.affines]
+    affines = [
+        type(affine)(affine.weight * scale, affine.bias) for affine, scale in zip(net.affines, scales, strict=True)
+    ]
     return Network(affines, [draw(st.sampled_from(ACTIVATIONS)) for _ in hidden]), spec, X
+
+
+def near_its_error(net, prove, times):
+    """The network with a last bias that leaves one neighbourhood a margin of a few times the error of inference."""
+    proof = prove(net)
+    kept = np.flatnonzero(proof.holds & np.isfinite(proof.error))
+    assume(len(kept))
+    row = kept[np.argmin(proof.margin[kept])]
+    sign = (
+        np.where(np.arange(net.outputs) == proof.classes[row], 1.0, 0.0)
+        if net.outputs > 1
+        else proof.classes[row] * 2 - 1
+    )
+    bias = net.head.bias - (proof.margin[row] - times * proof.error[row]) * sign
+    assume(np.isfinite(bias.astype(net.dtype)).all())
+    head = type(net.head)(net.head.weight, bias.astype(net.dtype))
+    return net.with_affines([*net.affines[:-1], head])
 
 
 def confirmed(net, spec, X, proof, regions, folder):
@@ -36,7 +54,8 @@ def confirmed(net, spec, X, proof, regions, folder):
         net, spec, X[kept], proof, method="certify", regions=None if regions is None else regions.subset(kept)
     )
     net.save(folder / "model.safetensors")
-    report = fairmend.check(write(folder, certificate.content), folder / "model.safetensors")
+    certificate.save(folder / "certificate.json", folder / "model.safetensors")
+    report = fairmend.check(folder / "certificate.json", folder / "model.safetensors", real=certificate.real_only)
     assert report.valid, report.reasons
     assert is_true(certificate.content, net, np.random.default_rng(0))
 
@@ -53,4 +72,21 @@ def test_linear_proofs(tmp_path_factory, claim):
 @given(claims(finite=True))
 def test_proofs_by_points(tmp_path_factory, claim):
     net, spec, X = claim
+    confirmed(net, spec, X, prove_points(net, spec, X), None, tmp_path_factory.mktemp("points"))
+
+
+@relaxed
+@given(claims(finite=False), st.sampled_from([1e-6, 0.5, 1.0201, 1.1, 3.0]))
+def test_linear_proofs_with_margins_near_the_error_of_inference(tmp_path_factory, claim, times):
+    net, spec, X = claim
+    regions = spec.regions(X, X.dtype)
+    net = near_its_error(net, lambda net: prove_regions(net, regions), times)
+    confirmed(net, spec, X, prove_regions(net, regions), regions, tmp_path_factory.mktemp("linear"))
+
+
+@relaxed
+@given(claims(finite=True), st.sampled_from([1e-6, 0.5, 1.0201, 1.1, 3.0]))
+def test_proofs_by_points_with_margins_near_the_error_of_inference(tmp_path_factory, claim, times):
+    net, spec, X = claim
+    net = near_its_error(net, lambda net: prove_points(net, spec, X), times)
     confirmed(net, spec, X, prove_points(net, spec, X), None, tmp_path_factory.mktemp("points"))

@@ -19,7 +19,7 @@ def read(kind, folder):
 
 def test_margins_by_points_are_those_of_the_worst_point(tmp_path):
     made, spec, model, found = read({"features": "points", "outputs": 3}, tmp_path)
-    proven = regions.prove(model, spec, found, "float32")
+    proven = regions.prove(model, spec, found)
     for region, margin in zip(found, proven.margin, strict=True):
         points = neighbours(made.spec, region.x, "float32", np.random.default_rng(0))
         truth = margin_of(made.network, points, region.label)
@@ -30,17 +30,20 @@ def test_margins_by_points_are_those_of_the_worst_point(tmp_path):
 def test_points_are_counted_over_all_regions(tmp_path, monkeypatch):
     _, spec, model, found = read({"features": "points", "outputs": 3}, tmp_path)
     assert regions.check_coverage(model, spec, found) == []
-    monkeypatch.setattr(regions, "MAX_POINTS", 2 * 43 * 3)  # sex and age of three of the four inputs
+    work = sum(weight.size + 200 * len(weight) for weight in model.weights)
+    monkeypatch.setattr(regions, "MAX_WORK", 2 * 43 * 3 * work)  # sex and age of three of the four inputs
     (reason,) = regions.check_coverage(model, spec, found)
-    assert reason == "regions: 344 points are too many to check; the limit is 258"
+    assert reason == "regions: there are more points to check than the limit for this model, 258"
+    monkeypatch.setattr(regions, "MAX_WORK", 2 * 43 * 4 * work)
+    assert regions.check_coverage(model, spec, found) == []
 
 
 @pytest.mark.parametrize("batch", [1, 50, 2**20])
 def test_batches_do_not_change_margins(batch, tmp_path, monkeypatch):
     _, spec, model, found = read({"features": "points", "outputs": 3}, tmp_path)
-    whole = regions.prove(model, spec, found, "float32").margin
+    whole = regions.prove(model, spec, found).margin
     monkeypatch.setattr(regions, "_BATCH", batch)
-    assert np.allclose(regions.prove(model, spec, found, "float32").margin, whole, atol=1e-12, rtol=0)
+    assert np.allclose(regions.prove(model, spec, found).margin, whole, atol=1e-12, rtol=0)
 
 
 def test_a_margin_below_the_error_of_inference_does_not_cover_it():

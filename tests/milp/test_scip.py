@@ -18,3 +18,18 @@ def test_rows_of_every_kind_are_passed_on():
     solution = get_solver("scip").solve(builder.build())
     assert solution.status is Status.OPTIMAL
     np.testing.assert_allclose(solution.x, [3, 4, 2, 2], atol=1e-6)
+
+
+def test_an_error_inside_scip_is_a_status_and_not_an_exception(monkeypatch):
+    """PySCIPOpt raises a bare Exception, for example where the LP solver fails on numbers of very different sizes."""
+    pytest.importorskip("pyscipopt")
+
+    def fail(solve, stop):
+        raise Exception("SCIP: error in LP solver!")
+
+    monkeypatch.setattr("fairmend.milp.scip.run_interruptibly", fail)
+    builder = MilpBuilder()
+    builder.add_variables(1, upper=1, cost=[1.0])
+    solution = get_solver("scip").solve(builder.build())
+    assert solution.status is Status.ERROR
+    assert solution.x is None

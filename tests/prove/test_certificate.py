@@ -15,6 +15,8 @@ from fairmend.prove.certify import certify
 from fairmend.prove.result import Verdict
 from fairmend.spec import Feature, Spec
 from support.certify_cases import AGE, HOURS, balanced_network, linear
+from support.checker_cases import TWO_FEATURES
+from support.twin_cases import bump_network, person, twin_spec
 
 SPEC = Spec([AGE, HOURS])
 
@@ -62,6 +64,19 @@ def test_a_saved_certificate_is_bound_to_the_bytes_of_the_model(tmp_path):
     assert not (tmp_path / "other.json").exists()
 
 
+def test_a_certificate_for_a_state_dict_names_the_layers(tmp_path):
+    net = balanced_network(0, SPEC, "leaky_relu")
+    certificate = certificate_of_blindness(net, SPEC, [0], method="blind")
+    expected = [{"name": name, "activation": "leaky_relu", "slope": net.activations[0].slope} for name in net.names]
+    expected[-1].update(activation="none", slope=0.0)
+    for suffix in ("pth", "PT", "safetensors", "onnx", "h5", "keras"):
+        net.save(tmp_path / f"net.{suffix}")
+        certificate.save(tmp_path / "bound.json", tmp_path / f"net.{suffix}")
+        layers = json.loads((tmp_path / "bound.json").read_text())["model"]["layers"]
+        assert layers == (expected if suffix in ("pth", "PT", "safetensors") else None)
+    assert certificate.content["model"]["layers"] is None
+
+
 def test_the_digest_changes_with_every_part_of_the_network():
     net = balanced_network(0, SPEC, "leaky_relu")
     first, *rest = net.affines
@@ -89,3 +104,28 @@ def test_a_certificate_with_an_earlier_wording_stays_valid(tmp_path):
     result = fairmend.check(tmp_path / "c.json", tmp_path / "net.onnx")
     assert result.valid, result.reasons
     assert result.claim == certificate.claim
+
+
+def test_inputs_that_only_exact_arithmetic_proves_are_left_out_unless_there_are_no_others():
+    network = Network([Affine(np.array([[0, 1]], np.float32), np.zeros(1, np.float32))], [])
+    close, clear = [1, 1e-9], [1, 0.5]
+    certificate, covered = certificate_of_fair(network, TWO_FEATURES, np.array([close, clear], np.float32))
+    assert covered.tolist() == [False, True]
+    assert (certificate.content["arithmetic"], len(certificate.content["regions"])) == ("float32", 1)
+    certificate, covered = certificate_of_fair(network, TWO_FEATURES, np.array([close], np.float32))
+    assert covered.tolist() == [True]
+    assert certificate.real_only
+
+
+def test_a_neighbourhood_with_an_unequal_twin_gets_no_certificate():
+    spec = twin_spec()
+    assert certificate_of_fair(bump_network(spec, needed=0.5), spec, person(spec))[1].tolist() == [False]
+    assert certificate_of_fair(bump_network(spec, needed=1.5), spec, person(spec))[1].tolist() == [True]
+
+
+def test_neighbourhoods_of_too_many_points_are_left_out(monkeypatch):
+    from fairmend.prove import certificate
+
+    spec = twin_spec()
+    monkeypatch.setattr(certificate, "most_points", lambda network: 3)
+    assert certificate_of_fair(bump_network(spec, needed=1.5), spec, person(spec))[1].tolist() == [False]

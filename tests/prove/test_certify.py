@@ -35,8 +35,11 @@ from support.certify_cases import (
     onnx_answers,
     sliver,
 )
+from support.huge_cases import ONE_HOT
+from support.huge_cases import people as huge_people
 from support.strategies import ACTIVATIONS, random_network
 from support.strategies_spec import specs_and_inputs
+from support.twin_cases import bump_network, person, twin, twin_spec
 
 RUN = """
 import sys
@@ -311,3 +314,33 @@ def test_unfair_rate_is_the_original_cur_with_every_engine(shared, name):
         assert 100 * report.unfair_rate == pytest.approx(expected)
         assert report.counts["unknown"] == 0
         assert report.verdicts == reports[0].verdicts
+
+
+@pytest.mark.parametrize("engine", ["enumerate", "branch", "milp"])
+@pytest.mark.parametrize("how", [{"protected": True}, {"tolerance": 1}, {"tolerance": 1.5}])
+def test_the_encoding_of_the_own_value_is_a_neighbour_of_an_input_scaled_elsewhere(engine, how):
+    """With a mean far above the standard deviation the two are different inputs, and the network tells them apart."""
+    spec = twin_spec(1, **how)
+    x, net = person(spec), bump_network(spec, needed=0.5)
+    assert (net.predict(x), net.predict(twin(spec))) == (1, 0)
+    result = certify(net, spec, x, engine)
+    assert result.verdicts == (Verdict.UNFAIR,)
+    assert np.array_equal(result.witnesses[0].other[:1], twin(spec)[0, :1])
+    assert certify(bump_network(spec, needed=1.5), spec, x, engine).verdicts == (Verdict.FAIR,)
+    assert certify(net, spec, twin(spec), engine).verdicts[0] is Verdict.UNFAIR
+
+
+def test_branching_decides_boxes_that_hold_own_bits_beside_values_in_many_columns():
+    """Only the twin in all seven columns at once gets another prediction; no coordinate splits it from the rest."""
+    spec = twin_spec(7)
+    assert certify(bump_network(spec, needed=6.5), spec, person(spec), "branch").verdicts == (Verdict.UNFAIR,)
+    assert certify(bump_network(spec, needed=7.5), spec, person(spec), "branch").verdicts == (Verdict.FAIR,)
+
+
+@pytest.mark.parametrize("engine", ["auto", "enumerate", "branch", "milp"])
+def test_neighbourhoods_of_too_many_pieces_are_refused_before_any_work(engine):
+    net, X, _ = huge_people(ONE_HOT)
+    with pytest.raises(
+        FairmendError, match=r"each neighbourhood has about 10\^17 pieces.*Protect fewer one-hot features"
+    ):
+        certify(net, ONE_HOT, X, engine)

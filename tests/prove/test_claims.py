@@ -52,8 +52,7 @@ def test_the_claim_of_a_certificate_says_for_whom_in_which_values_and_in_which_a
     )
     one = of_spec(proven=1, arithmetic="real").certificate_claim()
     assert one.startswith("For the input listed in this certificate, ")
-    assert "in real arithmetic, for" in one
-    assert "inference" not in one
+    assert "in exact real arithmetic only, not in inference, for these values" in one
 
 
 def test_a_claim_for_everyone_is_one_sentence_without_inputs_and_more_with_them():
@@ -183,6 +182,9 @@ def test_a_proof_in_real_arithmetic_alone_says_so_wherever_it_is_stated(everyone
     real = Guarantee(everyone, ("age",), {"hours": 2.0}, proven, 30, "real")
     covered = replace(real, arithmetic="float32")
     unequal = UnequalCount(0, 30)
+    assert ("only with --real" in real.real_only_note()) == (proven > 0)
+    assert ("only with --real" in " ".join(real.explanation())) == (proven > 0)
+    assert covered.real_only_note() == ""
     stated = real.beyond(unequal, "0 %") if everyone else real.summary("flip", unequal)
     assert ("in exact arithmetic" in stated) == (proven > 0)
     if everyone or proven == 30:

@@ -14,6 +14,7 @@ from fairmend.repair.blind import (
     zero_columns,
 )
 from support.blind_cases import SPEC, TOLERANT, case
+from support.huge_cases import SPECS as HUGE
 
 
 @pytest.mark.parametrize("activation", ["relu", "leaky_relu", "tanh", "sigmoid"])
@@ -94,3 +95,12 @@ def test_the_global_claim_stands_in_the_certificate():
     assert result.certificate.claim == ("For every input, the output of this model does not depend on age or group.")
     assert result.certificate.content["global"] == {"columns": [0, 2, 3, 4]}
     assert result.certificate.content["regions"] == []
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_the_number_of_references_is_bounded(name):
+    spec = HUGE[name]
+    X = spec.sample_inputs(5, np.random.default_rng(0))
+    found = reference_values(spec, X)
+    assert len(found) <= 8193
+    assert found.shape[1] == len(protected_columns_of(spec))

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import fairmend
 from fairmend.audit.neighbours import find_unequal, sample_unequal
+from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
+from fairmend.spec import Spec
+from support.huge_cases import ONE_HOT, one_hot
+from support.huge_cases import SPECS as HUGE
+from support.huge_cases import people as huge_people
 from support.prof_cases import CONTINUOUS, SPECS, case, check, repair
 from support.repair_cases import sampled
 from support.strategies import ACTIVATIONS
@@ -122,3 +128,34 @@ def test_progress_is_called_for_every_stage():
 
 
 # Errors
+
+
+@pytest.mark.parametrize("name", [name for name in HUGE if name != "thirty tolerances"])
+@pytest.mark.parametrize("reference", ["mean", "best"])
+def test_blinding_needs_no_pieces_whatever_the_size_of_a_neighbourhood(name, reference):
+    net, X, y = huge_people(HUGE[name])
+    found = fairmend.repair(net, HUGE[name], X[:3], X, y, method="blind", steps=2, reference=reference)
+    assert found.blind
+    assert found.certificate.content["regions"] == []
+
+
+@pytest.mark.parametrize("method", ["prof", "prof-concrete", "flip", "grft", "care"])
+def test_other_methods_say_how_many_pieces_there_are_before_they_train(method):
+    net, X, y = huge_people(ONE_HOT)
+    with pytest.raises(FairmendError, match=r"about 10\^17 pieces.*method blind"):
+        fairmend.repair(net, ONE_HOT, X[:3], X, y, method=method)
+
+
+def test_auto_repairs_neighbourhoods_of_any_number_of_pieces():
+    spec = Spec([one_hot(f"job{i}", 4) for i in range(40)])
+    net, X, y = huge_people(spec)
+    found = fairmend.repair(net, spec, X[:3], X, y, method="auto")
+    assert found.blind
+    assert "about 10^24 pieces" in next(c.problem for c in found.candidates if c.recipe.name == "prof")
+
+
+def test_points_of_huge_neighbourhoods_are_refused_before_training():
+    net, X, y = huge_people(HUGE["a range of 10^12"])
+    for method in ("prof", "flip"):
+        with pytest.raises(FairmendError, match=r"3,000,000,000,003 points, more than"):
+            fairmend.repair(net, HUGE["a range of 10^12"], X[:3], X, y, method=method, features="points")

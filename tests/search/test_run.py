@@ -7,6 +7,8 @@ import fairmend
 from fairmend.audit.neighbours import find_unequal
 from fairmend.network import Affine, Network
 from fairmend.search import SearchResult
+from support.huge_cases import SPECS as HUGE
+from support.huge_cases import people as huge_people
 from support.search_cases import METHODS, biased, blind, people, spec
 
 SMALL = {"seeds": 60, "local_steps": 40}
@@ -181,3 +183,10 @@ def test_bad_options_are_refused(options, message):
 def test_a_network_of_another_width_is_refused():
     with pytest.raises(fairmend.FairmendError, match="the network reads 8 columns, but the spec describes 6"):
         fairmend.search(biased(spec()), spec(one_hot=False), people(spec(one_hot=False)))
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_neighbourhoods_of_any_size_are_searched(name):
+    net, X, _ = huge_people(HUGE[name])
+    found = fairmend.search(net, HUGE[name], X, "adf", seeds=5, local_steps=3)
+    assert not found.exact

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fairmend.errors import FairmendError
 from fairmend.spec import Feature, Spec
-from fairmend.spec.neighbourhoods import Regions
+from fairmend.spec.neighbourhoods import Regions, are_neighbours, describe_count
 from support.spec_cases import dropped_spec
 from support.strategies_spec import specs_and_inputs, unhurried
 
@@ -171,11 +171,59 @@ def test_an_input_scaled_elsewhere_is_among_its_own_points_bit_for_bit():
     assert not np.array_equal(theirs, spec.encode(spec.decode(theirs)))
     regions = spec.regions(theirs)
     rows, points = gathered(spec, theirs)
-    assert np.all(spec.neighbourhood_sizes(theirs) == 74)
+    assert np.array_equal(spec.neighbourhood_sizes(theirs), 74 + (theirs != spec.encode(spec.decode(theirs)))[:, 0])
     for row in range(len(theirs)):
         mine = points[rows == row]
         assert np.count_nonzero(mine == theirs[row]) == 1
         assert np.all((regions.lower[row] <= mine) & (mine <= regions.upper[row]))
+
+
+def test_sizes_whose_sum_would_overflow_are_python_integers():
+    wide = [Feature(f"f{i}", "integer", range=(0, 2**31 - 1), protected=True) for i in range(2)]
+    spec = Spec(wide)
+    X = spec.sample_inputs(4, np.random.default_rng(0), np.float64)
+    assert int(np.sum(spec.neighbourhood_sizes(X, np.float64))) == 4 * 2**62
+
+
+def fifty(number):
+    names = tuple(f"c{i}" for i in range(50))
+    return Feature(f"job{number}", "categorical", categories=names, encoding="one-hot", protected=True)
+
+
+def test_more_pieces_than_fit_into_memory_are_refused_before_any_work():
+    spec = Spec([fifty(i) for i in range(10)])
+    X = spec.sample_inputs(3, np.random.default_rng(0))
+    with pytest.raises(FairmendError, match=r"about 10\^17 pieces.*job0, job1, job2, job3, job4, ….*Protect fewer"):
+        spec.regions(X)
+    spec = Spec([fifty(i) for i in range(3)])
+    with pytest.raises(FairmendError, match=r"125,000 pieces.*Give at most 26 inputs at a time, or protect fewer"):
+        spec.regions(spec.sample_inputs(30, np.random.default_rng(0)))
+
+
+def test_neighbourhoods_of_any_number_of_pieces_have_a_hull_a_size_and_a_stream_of_points():
+    spec = Spec([AGE, *(fifty(i) for i in range(100))])
+    X = spec.sample_inputs(2, np.random.default_rng(0))
+    lower, upper = spec.hull(X)
+    assert lower[0].tolist() == [17] + [0] * 5000
+    assert upper[1].tolist() == [90] + [1] * 5000
+    assert spec.neighbourhood_sizes(X).tolist() == [74 * 50**100] * 2
+    assert describe_count(int(spec.neighbourhood_sizes(X)[0])) == "about 10^172"
+    rows, points = next(spec.points(X, batch=60))
+    assert rows.tolist() == [0] * 60
+    assert (points[:, 1:].sum(axis=1) == 100).all()
+
+
+@unhurried
+@given(case=specs_and_inputs(finite=True), seed=st.integers(0, 1000))
+def test_neighbours_are_recognised_and_others_are_not(case, seed):
+    spec, X = case
+    placed = [(f, spec.columns(f.name)) for f in spec.features]
+    others = spec.sample_inputs(len(X), np.random.default_rng(seed), X.dtype)
+    rows, points = gathered(spec, X)
+    assert are_neighbours(placed, X[rows], points).all()
+    found = are_neighbours(placed, X, others)
+    for row in range(len(X)):
+        assert found[row] == (points[rows == row] == others[row]).all(axis=1).any()
 
 
 def test_continuous_neighbourhoods_have_no_list_of_points():

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 import fairmend
-from fairmend.network import Affine, Network
-from fairmend.prove.certificate import Certificate, weights_digest
+from fairmend.network import Activation, Affine, Network
+from fairmend.prove.certificate import Certificate, certificate_of_fair, weights_digest
 from fairmend.spec import Feature, Spec
 from fairmend.spec.toml import toml_bytes
 from support.strategies import random_network
@@ -51,13 +51,17 @@ class Case:
 
     @property
     def content(self) -> dict:
-        """Return a copy that a test may change."""
-        return json.loads(json.dumps(self.certificate.content))
+        """Return a copy that a test may change, with the layers that a state dict needs."""
+        content, layers = self.certificate.content, list(self.certificate.layers)
+        return json.loads(json.dumps({**content, "model": {**content["model"], "layers": layers}}))
 
     def save(self, folder: Path, suffix: str = "onnx", bind: bool = False) -> tuple[Path, Path]:
         model, certificate = folder / f"model.{suffix}", folder / "certificate.json"
         self.network.save(model)
-        self.certificate.save(certificate, model=model if bind else None)
+        if bind:
+            self.certificate.save(certificate, model=model)
+        else:
+            write(folder, self.content)
         return certificate, model
 
 
@@ -151,3 +155,17 @@ TWO_FEATURES = Spec(
 
 def affine(weight, bias):
     return Affine(np.array(weight, np.float32), np.array(bias, np.float32))
+
+
+def rounding_case() -> Case:
+    """A float32 network that is fair in real arithmetic by a margin of 3e-8, and unfair in float32.
+
+    Its score is (g + c v) - g - 2^-24 with c = 3/4 · 2^-23. At v = 1 the sum g + c v rounds up to 1 + 2^-23 for g = 1,
+    and down to 2 for g = 2.
+    """
+    unit = 2.0**-23
+    first = affine([[1, 0.75 * unit], [1, 0]], [0, 0])
+    network = Network([first, affine([[1, -1]], [-unit / 2])], [Activation("relu")])
+    certificate, covered = certificate_of_fair(network, TWO_FEATURES, np.array([[1, 1]], np.float32))
+    assert covered.all()
+    return Case(network, TWO_FEATURES, certificate)

@@ -101,7 +101,7 @@ class FastScores:
 
     def errors(self, X: FloatArray) -> Floats:
         """Return a bound (inputs,) on the error around each of X (inputs, width): tighter than `error`, but slower."""
-        lower, upper = self.spec.regions(X, X.dtype).hull()
+        lower, upper = self.spec.hull(X, X.dtype)
         return self._bound(lower.astype(np.float64), upper.astype(np.float64), self._off(X))
 
     def _bound(self, lower: Floats, upper: Floats, off: Floats) -> Floats:

@@ -6,16 +6,19 @@ from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
+import numpy.typing as npt
 
 from fairmend.arrays import FloatArray, Ints
 from fairmend.spec import Spec
-from fairmend.spec.neighbourhoods import Regions
+from fairmend.spec.neighbourhoods import Regions, count_pieces, reachable_values
+from fairmend.spec.reachable import ReachableValues
 
 __all__ = ["stream_random_neighbours"]
 
-_BATCH = 65_536
+_BATCH, _NUMBERS = 65_536, 64_000_000
 # More corners than this per input add little to random points.
 _MAX_CORNERS = 64
+_INT64_MAX = int(np.iinfo(np.int64).max)
 
 
 def stream_random_neighbours(
@@ -25,44 +28,62 @@ def stream_random_neighbours(
 
     Each input gets `per_row` random neighbours, and every corner of its neighbourhood if there are at most 64.
     """
-    step = max(1, _BATCH // (per_row + _MAX_CORNERS))
+    placed = [(feature, spec.columns(feature.name)) for feature in spec.features]
+    pieces = count_pieces(placed)
+    step = max(1, min(_BATCH, _NUMBERS // spec.width) // (per_row + _MAX_CORNERS))
     for start in range(0, len(X), step):
         chunk = X[start : start + step]
-        regions = spec.regions(chunk, X.dtype)
-        pieces = len(regions.owner) // regions.count  # the same for every input: one per one-hot combination
-        rows = np.repeat(np.arange(len(chunk)), per_row)
-        chosen = rows * pieces + rng.integers(pieces, size=len(rows))
-        lower, upper = regions.lower[chosen], regions.upper[chosen]
-        points = lower + (upper - lower) * rng.random(lower.shape, dtype=np.float64).astype(X.dtype)
-        points = _snap(spec, np.clip(points, lower, upper), lower, upper)
-        corners = _corners(regions, pieces)
+        values = reachable_values(placed, chunk)
+        rows = np.repeat(np.arange(len(chunk), dtype=np.int64), per_row)
+        points = _draw(chunk, values, rows, _draw_categories(values, pieces, len(rows), rng), rng)
+        corners = _corners(spec, chunk, values, pieces)
         if corners is not None:
-            rows = np.concatenate([rows, np.tile(regions.owner, len(corners) // len(regions.owner))])
-            points = np.concatenate([points, corners])
+            owner, at_corners = corners
+            rows, points = np.concatenate([rows, owner]), np.concatenate([points, at_corners])
             order = np.argsort(rows, kind="stable")
             rows, points = rows[order], points[order]
         yield (rows + start).astype(np.int64), points
 
 
-def _snap(spec: Spec, points: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Move points of boxes to the nearest values that integers and ordinal categories can take."""
-    for feature in spec.features:
-        if feature.varies and not feature.one_hot and feature.kind != "continuous":
-            k = spec.columns(feature.name).start
-            points[:, k] = feature.scaled(feature.nearest(points[:, k]))
-            points[:, k] = np.clip(points[:, k], lower[:, k], upper[:, k])
+def _draw_categories(values: list[ReachableValues], pieces: int, count: int, rng: np.random.Generator) -> list[Ints]:
+    """Return random categories (count,) of each one-hot feature, uniform over all combinations."""
+    sizes = [len(each.feature.categories or ()) for each in values if each.feature.one_hot]
+    if pieces > _INT64_MAX:
+        return [rng.integers(size, size=count) for size in sizes]
+    number: Ints = rng.integers(pieces, size=count)
+    drawn: list[Ints] = []
+    for size in reversed(sizes):
+        number, category = np.divmod(number, size)
+        drawn.insert(0, category)
+    return drawn
+
+
+def _draw(
+    X: FloatArray, values: list[ReachableValues], rows: Ints, categories: list[Ints], rng: np.random.Generator
+) -> FloatArray:
+    """Return a random point of the neighbourhood of each of the rows (k,) of X, with the given categories."""
+    points = X[rows]
+    share: npt.NDArray[np.floating] = rng.random(points.shape, dtype=np.float64).astype(X.dtype)
+    given = iter(categories)
+    for each in values:
+        if each.feature.one_hot:
+            points[:, each.columns] = each.feature.one_hot_columns(next(given), X.dtype)
+            continue
+        lower, upper = (end[rows, 0] for end in each.ends())
+        drawn = np.clip(lower + (upper - lower) * share[:, each.columns.start], lower, upper)
+        points[:, each.columns.start] = drawn if each.feature.kind == "continuous" else each.snap(rows, drawn)
     return points
 
 
-def _corners(regions: Regions, pieces: int) -> FloatArray | None:
-    """Return all corners of all pieces, one choice of ends after the other; None if an input has too many."""
-    varying = np.flatnonzero(regions.varying)
-    if pieces << len(varying) > _MAX_CORNERS:
+def _corners(spec: Spec, X: FloatArray, values: list[ReachableValues], pieces: int) -> tuple[Ints, FloatArray] | None:
+    """Return all corners of all pieces of X with their rows, one choice of ends after the other; None if too many."""
+    if pieces << sum(not each.feature.one_hot for each in values) > _MAX_CORNERS:
         return None
+    regions: Regions = spec.regions(X, X.dtype)
     stacked: list[FloatArray] = []
-    for ends in product((False, True), repeat=len(varying)):
+    for ends in product((False, True), repeat=int(regions.varying.sum())):
         corner = regions.lower.copy()
-        high = varying[list(ends)]
+        high = np.flatnonzero(regions.varying)[list(ends)]
         corner[:, high] = regions.upper[:, high]
         stacked.append(corner)
-    return np.concatenate(stacked)
+    return np.tile(regions.owner, len(stacked)), np.concatenate(stacked)

@@ -17,7 +17,7 @@ Other parts import these names from here, or from the modules. PyTorch is loaded
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fairmend.bounds.inference import inference_error
+from fairmend.bounds.inference import closing_error, inference_error
 from fairmend.bounds.rigorous import Slopes, rigorous_bounds, rigorous_differences, rigorous_point_logits
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ __all__ = [
     "Slopes",
     "apply_activation",
     "choose_slopes",
+    "closing_error",
     "feature_bounds",
     "inference_error",
     "propagate",

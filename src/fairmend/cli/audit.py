@@ -96,7 +96,6 @@ def run_audit(
     """Audit the people in the file, or samples, show the result and return the exit code."""
     from rich.text import Text
 
-    from fairmend.atomic import check_folder, staged_folder
     from fairmend.audit.run import audit
     from fairmend.cli.console import console, progress_bars, show_json, show_warnings
     from fairmend.cli.inputs import load_model
@@ -105,6 +104,7 @@ def run_audit(
     from fairmend.evaluate.labelled import LabelledRows
     from fairmend.evaluate.pairs_file import PairsFile
     from fairmend.evaluate.provenance import describe_origin
+    from fairmend.folders import check_folder, staged_folder
     from fairmend.tables import stream_table
 
     spec, net = load_model(model, spec_file, activation)
@@ -153,7 +153,8 @@ def run_audit(
         _show_pairs(screen, spec, net.outputs, result)
         show_warnings(screen, warnings)
         if out is not None:
-            screen.print(Text.assemble("\nEveryone who is treated unequally: ", (str(out), "bold")), soft_wrap=True)
+            screen.print()
+            screen.print(Text.assemble("Everyone who is treated unequally: ", (str(out), "bold")), soft_wrap=True)
         if page is not None:
             show_report(screen, page)
     return SOME_UNEQUAL if result.count else NONE_UNEQUAL

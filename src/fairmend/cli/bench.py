@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from fairmend.cli.echo import echo_line
 from fairmend.cli.group import Command
 from fairmend.cli.options import FILE, common_options, json_option, seed_option
 from fairmend.errors import FairmendError
@@ -55,17 +56,17 @@ def run_bench(
     """Compute tables, show them and write them into `out`."""
     from rich.console import Console
 
-    from fairmend.atomic import check_folder
     from fairmend.bench.jobs import QUICK, Effort, default_workers
     from fairmend.bench.protocol import Sources
     from fairmend.bench.render import show_tables, write_tables
     from fairmend.bench.run import run
     from fairmend.cli.console import progress_bars, show_json
+    from fairmend.folders import check_folder
 
     for folder in (models_dir, data_dir, splits_dir):
         if folder is not None and not folder.is_dir():
             raise FairmendError(f"{folder}: no such folder")
-    check_folder(out, ["run.json"])
+    check_folder(out, ["run.json"], whole=False)
     sources, effort = Sources(models_dir, data_dir, splits_dir, seed), QUICK if quick else Effort()
     with _sigterm_as_ctrl_c(), progress_bars(quiet=json_output) as progress:
         workers = workers or default_workers()
@@ -77,7 +78,7 @@ def run_bench(
     screen = Console(width=max(Console().width, 200), highlight=False)
     show_tables(screen, results.tables)
     for path in files:
-        click.echo(f"Saved {path}")
+        echo_line(f"Saved {path}")
 
 
 @contextmanager

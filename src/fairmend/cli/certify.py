@@ -35,6 +35,10 @@ __all__ = ["command"]
 ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
 
 _SHOWN = 5
+_REAL_ONLY = (
+    "It claims exact arithmetic only: all margins are below the rounding errors of inference, so the deployed model "
+    "may answer differently. Check it with fairmend check --real."
+)
 _MEANING = {
     "fair": ("green", "proven: every similar person gets the same prediction"),
     "unfair": ("red", "a similar person gets a different prediction"),
@@ -107,29 +111,36 @@ def run_certify(
             progress=lambda _, done, total: progress("certify", done, total),
         )
     warnings = spec_warnings(net.predict(X))
-    covered = None if certificate is None else _write_certificate(certificate, model, net, spec, X, result)
+    written = {} if certificate is None else _write_certificate(certificate, model, net, spec, X, result)
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed, "rows": chosen}
-        written = {} if certificate is None else {"certificate": certificate, "certified": covered}
         show_json({**names, **result.as_dict(spec), **written, "warnings": warnings})
     else:
         screen = console()
         _show(screen, result, spec, chosen.tolist(), f"{model.name} on {data.name}")
         show_warnings(screen, warnings)
         if certificate is not None:
-            fair = result.counts["fair"]
+            covered, fair = written["certified"], result.counts["fair"]
             inputs = f"{covered:,} of the {fair:,} FAIR inputs"
             if covered == fair:
                 inputs = "the FAIR input" if fair == 1 else f"all {fair:,} FAIR inputs"
-            screen.print(Text.assemble(f"\nCertificate for {inputs}: ", (str(certificate), "bold")), soft_wrap=True)
+            screen.print()
+            screen.print(Text.assemble(f"Certificate for {inputs}: ", (str(certificate), "bold")), soft_wrap=True)
+            if written["arithmetic"] == "real":
+                screen.print(Text(_REAL_ONLY, style="yellow"))
     counts = result.counts
     return SOME_UNFAIR if counts["unfair"] else UNDECIDED if counts["unknown"] else ALL_FAIR
 
 
-def _write_certificate(path: Path, model: Path, net: Network, spec: Spec, X: FloatArray, result: CertifyResult) -> int:
-    """Write a certificate for the FAIR inputs and return how many of them it covers."""
+def _write_certificate(
+    path: Path, model: Path, net: Network, spec: Spec, X: FloatArray, result: CertifyResult
+) -> dict[str, Any]:
+    """Write a certificate for the FAIR inputs and return its file, how many it covers, and in which arithmetic."""
+    from tempfile import TemporaryDirectory
+
     import numpy as np
 
+    from fairmend.cli.report_files import check_certificate
     from fairmend.prove.certificate import certificate_of_fair
     from fairmend.prove.result import Verdict
 
@@ -142,15 +153,18 @@ def _write_certificate(path: Path, model: Path, net: Network, spec: Spec, X: Flo
             "the proofs split neighbourhoods, and a certificate can hold only whole ones; run without --certificate, "
             "or repair the network, which gives margins that need no splitting"
         )
+    with TemporaryDirectory() as folder:  # so that a file at `path` is replaced only by a valid certificate
+        certificate.save(Path(folder, "certificate.json"), model)
+        check_certificate(Path(folder, "certificate.json"), model, real=certificate.real_only)
     certificate.save(path, model)
-    return int(covered.sum())
+    return {"certificate": path, "certified": int(covered.sum()), "arithmetic": certificate.content["arithmetic"]}
 
 
 def _show(screen: Console, result: CertifyResult, spec: Spec, rows: list[int], title: str) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     from fairmend.cli.console import figures_table
+    from fairmend.cli.screen import Rows
     from fairmend.text import percent
 
     table = figures_table(title, "verdict", "people", "share", "meaning", right=("people", "share"))
@@ -164,7 +178,7 @@ def _show(screen: Console, result: CertifyResult, spec: Spec, rows: list[int], t
     if pairs:
         some = "" if len(pairs) <= _SHOWN else f" ({_SHOWN} of {len(pairs):,})"
         screen.print(f"\nTreated unequally{some}:")
-        lines = Table.grid(padding=(0, 1))
+        lines = Rows.grid(padding=(0, 1))
         for row, pair in pairs[:_SHOWN]:
             lines.add_row(Text(f"  row {row}:"), Text(pair.describe(spec)))
         screen.print(lines)

@@ -22,26 +22,33 @@ _logger = logging.getLogger(__name__)
 @click.option(
     "--spec", "spec_file", type=FILE, help="Spec, .toml; the certificate is valid only if it is about this spec."
 )
+@click.option(
+    "--real", is_flag=True, help="Accept a claim about exact real arithmetic only, which says nothing about inference."
+)
 @json_option
 @common_options
 @click.pass_context
 @insert_formats
-def command(ctx: click.Context, /, certificate: Path, model: Path, spec_file: Path | None, json_output: bool) -> None:
+def command(
+    ctx: click.Context, /, certificate: Path, model: Path, spec_file: Path | None, real: bool, json_output: bool
+) -> None:
     """Check a certificate independently.
 
     CERTIFICATE is the .json file that was written for MODEL ({formats}). The checker verifies every claim again
     and shares no code with the rest of fairmend. Exits with 0 if the certificate is valid, 1 if it is not.
     """
-    ctx.exit(run_check(certificate, model, spec_file, json_output=json_output))
+    ctx.exit(run_check(certificate, model, spec_file, real=real, json_output=json_output))
 
 
-def run_check(certificate: Path, model: Path, spec_file: Path | None = None, *, json_output: bool = False) -> int:
+def run_check(
+    certificate: Path, model: Path, spec_file: Path | None = None, *, real: bool = False, json_output: bool = False
+) -> int:
     """Check the certificate, print the verdict and return the exit code."""
     from fairmend_check.errors import CannotAnswerError
     from fairmend_check.main import INVALID, VALID, check_and_print
 
     try:
-        result = check_and_print(certificate, model, spec_file, json_output=json_output)
+        result = check_and_print(certificate, model, spec_file, real=real, json_output=json_output)
     except CannotAnswerError as error:
         raise FairmendError(str(error)) from error
     _logger.info("%s with %d regions, checked in %.2f s", certificate, result.regions, result.seconds)

@@ -68,13 +68,13 @@ def run_demo(
     """Train a network on biased decisions, show who it treats unequally, repair it, and write the folder `out`."""
     from rich.console import Console
 
-    from fairmend.atomic import check_folder, staged_folder
     from fairmend.cli.console import console, progress_bars, show_check, show_comparison, show_files, show_json
-    from fairmend.cli.report_files import describe_repair, show_report, write_report
+    from fairmend.cli.report_files import check_certificate, describe_repair, show_report, write_report
     from fairmend.datasets.demo import loan_applicants, loan_spec, train_network
     from fairmend.evaluate.compare import measure, repair_and_compare
     from fairmend.evaluate.demo_pairs import tabulate_unequal_rows
     from fairmend.evaluate.split import split_data
+    from fairmend.folders import check_folder, staged_folder
     from fairmend.json_files import write_json
     from fairmend.tables import write_csv
 
@@ -108,15 +108,17 @@ def run_demo(
         repaired.save(stage / "repaired-model.onnx")
         assert comparison.result.certificate is not None
         comparison.result.certificate.save(stage / "certificate.json", stage / "repaired-model.onnx")
+        real = comparison.result.certificate.real_only
+        checked = check_certificate(stage / "certificate.json", stage / "repaired-model.onnx", real=real)
         write_csv(stage / "repair_inputs.csv", people.repair_frame)
         write_json(stage / "result.json", document)
         sources = {role: stage / name for role, name in _SOURCES.items()}
         write_report(stage, describe_repair(net, comparison, out, stage, "repaired-model.onnx", sources, typed, seed))
     if json_output:
-        show_json({**document, "files": {name: out / name for name in FILES}})
+        show_json({**document, "certificate_check": checked.as_dict(), "files": {name: out / name for name in FILES}})
         return
     show_files(screen, out, FILES)
-    show_check(screen, out / "certificate.json", out / "repaired-model.onnx")
+    show_check(screen, checked, out / "certificate.json", out / "repaired-model.onnx", real=real)
     _show_next_step(screen, out)
     show_report(screen, out / "report.html")
 
@@ -157,19 +159,22 @@ def _introduce(screen: Console, rows: int, approved: float) -> None:
 def _show_bias(
     screen: Console, people: DataSplit, before: Measurement, pairs: Sequence[ExamplePair], net: Network
 ) -> None:
-    from rich.table import Table
     from rich.text import Text
 
+    from fairmend.cli.screen import Rows
     from fairmend.text import percent
 
     _headline(screen, "What the network learned")
+    unequal = f"{before.data.count:,} of {len(people.X):,} applicants ({percent(before.data.rate)})"
     screen.print(
-        f"The network agrees with the loan officers on {percent(before.utility.accuracy)} of the applicants. "
-        f"But [bold]{before.data.count:,} of {len(people.X):,} applicants ({percent(before.data.rate)})[/] "
-        "would get a different decision if only their age or gender were different:"
+        Text.assemble(
+            f"The network agrees with the loan officers on {percent(before.utility.accuracy)} of the applicants. But ",
+            (unequal, "bold"),
+            " would get a different decision if only their age or gender were different:",
+        )
     )
     screen.print()
-    lines = Table.grid(padding=(0, 1))
+    lines = Rows.grid(padding=(0, 1))
     for pair in pairs:
         first, second = (_ANSWERS[answer] for answer in pair.answers(net))
         difference = people.spec.describe_pair(pair.x, pair.other)
@@ -181,13 +186,14 @@ def _show_bias(
 def _show_again(screen: Console, comparison: RepairComparison, pairs: Sequence[ExamplePair], net: Network) -> None:
     """Show the same pairs with the decisions of the repaired network, and how sure each is."""
     from rich.box import SIMPLE_HEAD
-    from rich.table import Table
     from rich.text import Text
+
+    from fairmend.cli.screen import Rows
 
     _headline(screen, "The same applicants after the repair")
     people = comparison.split
     assert people.repair is not None
-    table = Table(box=SIMPLE_HEAD, show_edge=False)
+    table = Rows(box=SIMPLE_HEAD, show_edge=False)
     for heading in ("Applicant", "The same person, …", "Before", "After", "Treated equally"):
         table.add_column(heading)
     for pair in pairs:
@@ -244,11 +250,8 @@ def _show_next_step(screen: Console, out: Path) -> None:
 
     screen.print()
     screen.print("Next, repair your own network. The command is the same as for this one:")
-    screen.print(
-        Text(
-            f"  fairmend repair {out / 'model.onnx'} --data {out / 'applicants.csv'} \\\n"
-            f"      --spec {out / 'spec.toml'} --out my-repair",
-            style="bold",
-        ),
-        soft_wrap=True,
-    )
+    for line in (
+        f"  fairmend repair {out / 'model.onnx'} --data {out / 'applicants.csv'} \\",
+        f"      --spec {out / 'spec.toml'} --out my-repair",
+    ):
+        screen.print(Text(line, style="bold"), soft_wrap=True)

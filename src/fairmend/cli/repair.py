@@ -25,6 +25,7 @@ from fairmend.cli.options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from fairmend import CheckResult
     from fairmend.evaluate.compare import RepairComparison
     from fairmend.network import Network
 
@@ -163,12 +164,12 @@ def run_repair(
     options: Mapping[str, Any],
 ) -> int:
     """Repair the network in `model`, write the folder `out`, show the result and return the exit code."""
-    from fairmend.atomic import check_folder
     from fairmend.cli.console import console, progress_bars, show_check, show_comparison, show_files, show_json
     from fairmend.cli.inputs import load_model
     from fairmend.cli.report_files import REPORT_FILES, show_report
     from fairmend.evaluate.compare import measure, repair_and_compare
     from fairmend.evaluate.split import split_data
+    from fairmend.folders import check_folder
     from fairmend.tables import read_table
 
     repaired = f"model{model.suffix.lower()}"
@@ -201,24 +202,25 @@ def run_repair(
     document = {**comparison.as_dict(), "seed": seed, "model": model.name, "data": data.name}
     sources = {"model": model, "data": data, "spec": spec_file}
     sources |= {} if repair_data is None else {"repair data": repair_data}
-    _write(out, net, comparison, document, sources, typed, seed)
-    certified = comparison.result.certificate is not None
+    checked = _write(out, net, comparison, document, sources, typed, seed)
+    certificate = comparison.result.certificate
     covers = comparison.guarantee.partial_coverage()
-    if not certified:
+    if checked is None:
         del files["certificate.json"]
     elif covers:
         files["certificate.json"] = f"a certificate for {covers}, for fairmend check"
     code = SOME_UNEQUAL if comparison.after.repair.count else NONE_UNEQUAL
     if json_output:
-        show_json({**document, "files": {name: out / name for name in files}})
+        check = None if checked is None else checked.as_dict()
+        show_json({**document, "certificate_check": check, "files": {name: out / name for name in files}})
         return code
     screen = console()
     show_comparison(screen, comparison, f"{model.name}, repaired with method {comparison.result.method}")
     show_files(screen, out, files)
     if replaces:
         _show_replaced(screen, out, files)
-    if certified:
-        show_check(screen, out / "certificate.json", out / repaired, covers)
+    if certificate is not None and checked is not None:
+        show_check(screen, checked, out / "certificate.json", out / repaired, covers, real=certificate.real_only)
     show_report(screen, out / "report.html")
     return code
 
@@ -229,7 +231,6 @@ def _show_replaced(screen: Console, out: Path, files: Mapping[str, str]) -> None
 
     screen.print(Text(f"These files replace an earlier repair in {out}.", style="yellow"))
     stale = [path for path in sorted(out.glob("model.*")) if path.name not in files]
-    stale += [path for path in (out / "certificate.json",) if path.exists() and path.name not in files]
     if stale:
         names = ", ".join(path.name for path in stale)
         screen.print(Text(f"Left over from the earlier repair: {names}.", style="yellow"))
@@ -243,20 +244,23 @@ def _write(
     sources: Mapping[str, Path],
     typed: str | None,
     seed: int,
-) -> None:
-    from fairmend.atomic import staged_folder
-    from fairmend.cli.report_files import describe_repair, write_report
+) -> CheckResult | None:
+    """Write the folder, once the certificate is checked; return the result of that check, or None without one."""
+    from fairmend.cli.report_files import check_certificate, describe_repair, write_report
+    from fairmend.folders import staged_folder
     from fairmend.json_files import write_json
     from fairmend.tables import write_csv
 
-    with staged_folder(out) as stage:
+    certificate, checked = comparison.result.certificate, None
+    # a certificate of an earlier repair is about another network
+    with staged_folder(out, without=["certificate.json"] if certificate is None else []) as stage:
         model = stage / f"model{sources['model'].suffix.lower()}"
         comparison.result.network.save(model)
-        if comparison.result.certificate is not None:
-            comparison.result.certificate.save(stage / "certificate.json", model)
-        else:  # a certificate of an earlier repair is about another network
-            (out / "certificate.json").unlink(missing_ok=True)
+        if certificate is not None:
+            certificate.save(stage / "certificate.json", model)
+            checked = check_certificate(stage / "certificate.json", model, real=certificate.real_only)
         comparison.split.spec.save(stage / "spec.toml")
         write_csv(stage / "repair_inputs.csv", comparison.split.repair_frame)
         write_json(stage / "result.json", document)
         write_report(stage, describe_repair(original, comparison, out, stage, model.name, sources, typed, seed))
+    return checked

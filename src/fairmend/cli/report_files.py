@@ -1,4 +1,4 @@
-"""The report that audit, repair and demo write into their folder."""
+"""What audit, repair and demo write into their folder: the report, and a certificate that was checked before."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairmend.errors import FairmendError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from fairmend import CheckResult
     from fairmend.evaluate.compare import RepairComparison
     from fairmend.evaluate.document import Document
     from fairmend.network import Network
 
-__all__ = ["REPORT_FILES", "describe_repair", "show_report", "write_report"]
+__all__ = ["REPORT_FILES", "check_certificate", "describe_repair", "show_report", "write_report"]
 
 REPORT_FILES = {
     "report.html": "the report, for a browser",
@@ -30,6 +33,28 @@ def write_report(folder: Path, document: Document) -> None:
     report = Report(document)
     report.save_data(folder / DATA_NAME)
     report.save(folder / PAGE_NAME)
+
+
+def check_certificate(certificate: Path, model: Path, *, real: bool = False) -> CheckResult:
+    """Check a certificate that is about to be published; raise `FairmendError` if it does not hold for the model.
+
+    `real` means that it claims exact arithmetic only.
+    """
+    from fairmend import check
+
+    result = check(certificate, model, real=real)
+    reason = "" if result.valid else result.reasons[0]
+    if reason.startswith(f"model {model.name}: ") and "the certificate is about" not in reason:
+        raise FairmendError(
+            f"{reason}. So no certificate can be checked against this file, and none was written; save the "
+            'network with fairmend, load_network(file).save("model.onnx"), and certify that file'
+        )
+    if not result.valid:  # fairmend and the checker disagree, so neither can be trusted
+        raise FairmendError(
+            f"the certificate is not valid by fairmend's own check ({reason}), so nothing was written. "
+            "This is a bug in fairmend; please report it"
+        )
+    return result
 
 
 def describe_repair(
@@ -50,7 +75,9 @@ def describe_repair(
     certificate = stage / "certificate.json"
     if certificate.exists():
         files["certificate"] = certificate
-        check = shlex.join(["fairmend", "check", str(folder / certificate.name), str(folder / repaired)])
+        claimed = comparison.result.certificate
+        real = ["--real"] if claimed is not None and claimed.real_only else []
+        check = shlex.join(["fairmend", "check", str(folder / certificate.name), str(folder / repaired), *real])
     where = describe_origin(files, command=command, seed=seed)
     return repair_document(original, comparison, where, title=sources["model"].name, check=check)
 

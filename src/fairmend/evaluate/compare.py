@@ -130,8 +130,8 @@ class RepairComparison:
 
     @property
     def statement(self) -> str:
-        """The claim, and what is known beyond it."""
-        return f"{self.claim} {self.beyond}".strip()
+        """The claim, what it leaves open about inference, and what is known beyond it."""
+        return " ".join(part for part in (self.claim, self.guarantee.real_only_note(), self.beyond) if part)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison as plain data, for result.json and --json."""

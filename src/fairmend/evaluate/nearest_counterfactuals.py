@@ -76,7 +76,7 @@ def find_nearest_counterfactuals(
     """
     most, enumerate_all = _MOST_ROWS, False
     if spec.finite and len(rows):
-        affordable = int(MOST_POINTS // float(np.max(spec.neighbourhood_sizes(X[rows]))))
+        affordable = MOST_POINTS // int(np.max(spec.neighbourhood_sizes(X[rows], X.dtype)))
         enumerate_all = known is None or affordable >= min(len(rows), _FEWEST_ROWS)
         most = min(most, max(1, affordable)) if enumerate_all else most
     chosen = pick_evenly(len(rows), most)

@@ -16,11 +16,13 @@ from fairmend.audit.random_neighbours import stream_random_neighbours
 from fairmend.evaluate.document import ScoreRange
 from fairmend.network import Network
 from fairmend.spec import Spec
-from fairmend.spec.neighbourhoods import Regions
+from fairmend.spec.neighbourhoods import Regions, count_pieces
 
 __all__ = ["ScoreRangeArrays", "compute_score_ranges", "order_by_score", "score_kind", "scores"]
 
 _MOST_POINTS = 2_000_000  # neighbours that can be computed in a fraction of a second; beyond, bounds have to do
+
+_MOST_NUMBERS = 50_000_000  # in the pieces of all neighbourhoods
 
 _SAMPLES = 64
 _PIECES = 4_096  # boxes in all that neighbourhoods are cut into, for tighter bounds
@@ -86,7 +88,7 @@ def compute_score_ranges(net: Network, spec: Spec, X: FloatArray, *, seed: int =
     own_class = net.predict(X)
     own = scores(net, X, own_class)
     low, high = own.copy(), own.copy()
-    exact = spec.finite and float(np.sum(spec.neighbourhood_sizes(X))) <= _MOST_POINTS
+    exact = spec.finite and int(np.sum(spec.neighbourhood_sizes(X, X.dtype))) <= _MOST_POINTS
     stream = (
         spec.points(X, dtype=X.dtype)
         if exact
@@ -98,9 +100,17 @@ def compute_score_ranges(net: Network, spec: Spec, X: FloatArray, *, seed: int =
         np.maximum.at(high, rows, found)
     if exact:
         return ScoreRangeArrays(own, low, high, low, high, True)
-    least, most = _neighbourhood_bounds(net, spec.regions(X, X.dtype), own_class)
+    least, most = _neighbourhood_bounds(net, _regions(spec, X), own_class)
     # Computed scores are rounded, so they may exceed the real range by their last bits.
     return ScoreRangeArrays(own, low, high, np.minimum(least, low), np.maximum(most, high), False)
+
+
+def _regions(spec: Spec, X: FloatArray) -> Regions:
+    """Return the regions of X; where one-hot features make too many pieces, one box around each neighbourhood."""
+    pieces = count_pieces([(feature, spec.columns(feature.name)) for feature in spec.features])
+    if pieces == 1 or pieces * X.size <= _MOST_NUMBERS:
+        return spec.regions(X, X.dtype)
+    return Regions(*spec.hull(X, X.dtype), np.arange(len(X), dtype=np.int64), len(X))
 
 
 def _neighbourhood_bounds(net: Network, regions: Regions, own: Ints) -> tuple[Floats, Floats]:

@@ -19,6 +19,8 @@ from fairmend.spec.sanity import spec_warnings
 
 __all__ = ["NeighbourhoodSizes", "SpecCheck", "check_spec"]
 
+_MOST_COUNTED = 10**300  # a median, which is a float, can still be computed
+
 
 @dataclass(frozen=True)
 class NeighbourhoodSizes:
@@ -95,7 +97,7 @@ def _find_problems(spec: Spec, frame: pd.DataFrame) -> list[Problem]:
 
 
 def _neighbourhood_sizes(spec: Spec, frame: pd.DataFrame, problems: tuple[Problem, ...]) -> NeighbourhoodSizes | None:
-    """Return the sizes over the rows that fit; None if neighbourhoods are infinite, or no row fits."""
+    """Return the sizes over the rows that fit; None if neighbourhoods are infinite or astronomical, or no row fits."""
     names = {feature.name for feature in spec.features}
     if not spec.finite or any(problem.feature in names and problem.rows.size == 0 for problem in problems):
         return None
@@ -105,6 +107,8 @@ def _neighbourhood_sizes(spec: Spec, frame: pd.DataFrame, problems: tuple[Proble
     if bad.all():
         return None
     sizes = [int(size) for size in spec.neighbourhood_sizes(frame[~bad])]
+    if max(sizes) > _MOST_COUNTED:
+        return None
     return NeighbourhoodSizes(min(sizes), median(sizes), max(sizes))
 
 

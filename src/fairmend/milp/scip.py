@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -11,6 +12,8 @@ from fairmend.errors import FairmendError
 from fairmend.milp.interrupt import run_interruptibly
 from fairmend.milp.model import Milp, Status
 from fairmend.milp.solver import Answer, Settings, Solver
+
+_logger = logging.getLogger(__name__)
 
 
 class Scip(Solver):
@@ -94,7 +97,13 @@ class Scip(Solver):
             for variable, value in zip(variables, settings.start.tolist(), strict=True):
                 model.setSolVal(start, variable, value)
             model.addSol(start)
-        run_interruptibly(model.optimizeNogil, model.interruptSolve)
+        try:
+            run_interruptibly(model.optimizeNogil, model.interruptSolve)
+        except Exception as error:
+            if type(error) is not Exception:  # PySCIPOpt raises the base class: "SCIP: error in LP solver!"
+                raise
+            _logger.warning("%s", error)
+            return Answer("unknown", None, -np.inf)
 
         x = None
         if model.getNSols():

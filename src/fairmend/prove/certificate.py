@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,11 @@ from fairmend.bounds.rigorous import Slopes
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.prove.claims import Guarantee
-from fairmend.prove.proof import Proof, prove_points, prove_regions
+from fairmend.prove.proof import Proof, most_points, prove_points, prove_regions
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 from fairmend.spec.toml import toml_bytes
+from fairmend.text import printable
 
 __all__ = [
     "Certificate",
@@ -37,7 +38,9 @@ __all__ = [
 ]
 
 FORMAT = "fairmend-certificate"
-VERSION = 1
+VERSION = 2
+
+_STATE_DICTS = (".pth", ".pt", ".safetensors")  # files that hold weights by name, and no architecture
 
 # The certificate claims this share of the proven margin, because the checker's rigorous arithmetic rounds differently.
 _CLAIMED_SHARE = 0.999
@@ -45,26 +48,42 @@ _CLAIMED_SHARE = 0.999
 
 @dataclass(frozen=True)
 class Certificate:
-    """A claim about one network, as plain data."""
+    """A claim about one network, as plain data.
+
+    `layers` names the affine layers of the network and the activations after them. They enter the content with the
+    file of a state dict, which does not name them itself.
+    """
 
     content: dict[str, Any]
+    layers: tuple[dict[str, Any], ...] = field(default=(), repr=False)
 
     @property
     def claim(self) -> str:
         """What is proven, in plain English."""
         return str(self.content["claim"])
 
+    @property
+    def real_only(self) -> bool:
+        """Whether the claim is about exact real arithmetic only; `fairmend.check` then needs ``real=True``."""
+        return bool(self.content["arithmetic"] == "real")
+
     def __repr__(self) -> str:
         """Return the claim."""
-        return f"Certificate({self.claim})"
+        return f"Certificate({printable(self.claim)})"
 
     def for_model(self, path: str | PathLike[str]) -> Certificate:
-        """Return the same claim, bound to the bytes of a model file as well as to its weights."""
+        """Return the same claim, bound to the bytes of a model file as well as to its weights.
+
+        For a state dict (.pth, .pt, .safetensors) the claim also names the layers of the module in their order, and the
+        activations between them. Without a model file it cannot be checked against a state dict.
+        """
         try:
             digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
         except OSError as error:
             raise FairmendError(f"{path}: cannot read the model: {error.strerror or error}") from error
-        return replace(self, content={**self.content, "model": {**self.content["model"], "file_sha256": digest}})
+        layers = list(self.layers) if Path(path).suffix.lower() in _STATE_DICTS else None
+        model = {**self.content["model"], "file_sha256": digest, "layers": layers}
+        return replace(self, content={**self.content, "model": model})
 
     def save(self, path: str | PathLike[str], model: str | PathLike[str] | None = None) -> None:
         """Write the certificate as JSON; pass ``model`` to bind it to the bytes of that model file."""
@@ -90,42 +109,49 @@ def certificate_of_regions(
     """
     arithmetic = network.dtype.name if proof.covers_inference.all() else "real"
     entries = _entries(network, X, proof, regions)
-    return Certificate(_content(network, spec, method, arithmetic, blind_columns, entries))
+    return _certificate(network, spec, method, arithmetic, blind_columns, entries)
 
 
 def certificate_of_fair(network: Network, spec: Spec, X: FloatArray) -> tuple[Certificate | None, np.ndarray]:
     """Return a certificate for as many rows of X as possible, and which rows it covers, bool ``(rows,)``.
 
-    A row is proven over boxes if these bounds are tight enough, else point by point. The certificate is None if no row
-    can be proven.
+    A row is proven over boxes if these bounds are tight enough, else point by point. Rows that are proven in exact
+    arithmetic only are left out, unless there are no others: they would take the claim about inference from all. The
+    certificate is None if no row can be proven.
     """
     regions = spec.regions(X, network.dtype)
-    proof = prove_regions(network, regions)
-    by_boxes = proof.holds
-    by_points = np.zeros(len(X), dtype=bool)
+    over_boxes = prove_regions(network, regions)
+    rest = _with_few_points(network, spec, X, np.flatnonzero(~over_boxes.covers_inference))
+    at_points = prove_points(network, spec, X[rest]) if len(rest) else over_boxes.subset(rest)
+    by_boxes, by_points = over_boxes.covers_inference, at_points.covers_inference
+    arithmetic = network.dtype.name
+    if not by_boxes.any() and not by_points.any():
+        by_boxes, by_points = over_boxes.holds, at_points.holds & ~over_boxes.holds[rest]
+        arithmetic = "real"
+    covered = by_boxes.copy()
+    covered[rest] |= by_points
     entries: list[dict[str, Any]] = []
-    covers = True
     if by_boxes.any():
         rows = np.flatnonzero(by_boxes)
-        entries += _entries(network, X[rows], proof.subset(rows), regions.subset(rows))
-        covers &= bool(proof.covers_inference[rows].all())
-    if spec.finite and not by_boxes.all():
-        rows = np.flatnonzero(~by_boxes)
-        exact = prove_points(network, spec, X[rows])
-        proven = np.flatnonzero(exact.holds)
-        by_points[rows[proven]] = True
-        entries += _entries(network, X[rows[proven]], exact.subset(proven), None)
-        covers &= bool(exact.covers_inference[proven].all())
-    covered = by_boxes | by_points
+        entries += _entries(network, X[rows], over_boxes.subset(rows), regions.subset(rows))
+    entries += _entries(network, X[rest[by_points]], at_points.subset(np.flatnonzero(by_points)), None)
     if not entries:
         return None, covered
-    arithmetic = network.dtype.name if covers else "real"
-    return Certificate(_content(network, spec, "certify", arithmetic, [], entries)), covered
+    return _certificate(network, spec, "certify", arithmetic, [], entries), covered
+
+
+def _with_few_points(network: Network, spec: Spec, X: FloatArray, rows: np.ndarray) -> np.ndarray:
+    """Return those of these rows of X whose neighbourhoods can be listed together, the smallest ones."""
+    if not spec.finite or not len(rows):
+        return rows[:0]
+    sizes = spec.neighbourhood_sizes(X[rows], X.dtype)
+    order = np.argsort(sizes, kind="stable")
+    return rows[np.sort(order[np.cumsum(sizes[order]) <= most_points(network)])]
 
 
 def certificate_of_blindness(network: Network, spec: Spec, columns: Sequence[int], *, method: str) -> Certificate:
     """Return the claim for everyone: the network's output does not depend on these columns."""
-    return Certificate(_content(network, spec, method, network.dtype.name, columns, []))
+    return _certificate(network, spec, method, network.dtype.name, columns, [])
 
 
 def weights_digest(network: Network) -> str:
@@ -142,19 +168,19 @@ def weights_digest(network: Network) -> str:
     return digest.hexdigest()
 
 
-def _content(
+def _certificate(
     network: Network,
     spec: Spec,
     method: str,
     arithmetic: str,
     blind_columns: Sequence[int],
     entries: list[dict[str, Any]],
-) -> dict[str, Any]:
+) -> Certificate:
     count = len(entries)
     guarantee = Guarantee.for_spec(
         spec, everyone=len(blind_columns) > 0, proven=count, inputs=count, arithmetic=arithmetic
     )
-    return {
+    content = {
         "format": FORMAT,
         "version": VERSION,
         "fairmend": __version__,
@@ -167,11 +193,21 @@ def _content(
             "inputs": network.inputs,
             "outputs": network.outputs,
             "dtype": network.dtype.name,
+            "layers": None,
         },
         "spec": {"sha256": hashlib.sha256(toml_bytes(spec.to_dict())).hexdigest(), "content": spec.to_dict()},
         "global": {"columns": [int(column) for column in blind_columns]} if len(blind_columns) else None,
         "regions": entries,
     }
+    return Certificate(content, _layers(network))
+
+
+def _layers(network: Network) -> tuple[dict[str, Any], ...]:
+    after = [*((activation.name, float(activation.slope)) for activation in network.activations), ("none", 0.0)]
+    return tuple(
+        {"name": name, "activation": activation, "slope": slope}
+        for name, (activation, slope) in zip(network.names, after, strict=True)
+    )
 
 
 def _entries(network: Network, X: FloatArray, proof: Proof, regions: Regions | None) -> list[dict[str, Any]]:

@@ -95,5 +95,5 @@ def certify(
 
 
 def _choose_engine(spec: Spec, X: FloatArray) -> str:
-    small = spec.finite and int(np.max(spec.neighbourhood_sizes(X))) <= _SMALL
+    small = spec.finite and int(np.max(spec.neighbourhood_sizes(X, X.dtype))) <= _SMALL
     return "enumerate" if small else "branch"

@@ -77,6 +77,11 @@ class Guarantee:
         """Whether all that was to be proven is proven."""
         return self.covers_everyone or self.proven == self.inputs
 
+    @property
+    def real_only(self) -> bool:
+        """Whether the claim about inputs is about exact arithmetic, and inference may answer differently."""
+        return self.arithmetic == "real" and self.proven > 0
+
     # The certificate
 
     def certificate_claim(self) -> str:
@@ -90,7 +95,8 @@ class Guarantee:
                 f"For {who} listed in this certificate, the prediction of this model stays the same whatever its "
                 f"{listed(self.protected, 'or', most=None)}{self._even_if('you also change', most=None)}."
             )
-            claims.append(f"This holds in {self._arithmetic('real')}{covered}.")
+            where = "exact real arithmetic only, not in inference" if self.real_only else self._arithmetic("real")
+            claims.append(f"This holds in {where}{covered}.")
         return " ".join(claims)
 
     # The terminal, and "guarantee" in result.json
@@ -127,6 +133,15 @@ class Guarantee:
         if self.everyone:
             return f"{self._kept_with_differences()}. {_capitalize(rows)}"
         return f"The proof does not cover other people: {rows}" if self.complete else _capitalize(rows)
+
+    def real_only_note(self) -> str:
+        """Return what a proof in exact arithmetic alone leaves open, and how to check it; empty for other proofs."""
+        if not self.real_only:
+            return ""
+        return (
+            "The margin is below the rounding errors of inference: the deployed model may answer differently, and "
+            "fairmend check accepts the certificate only with --real."
+        )
 
     def partial_coverage(self) -> str:
         """Return whom the certificate covers if that is not everyone it should; empty if `complete`."""
@@ -184,9 +199,9 @@ class Guarantee:
             sentences.append(f"{keeps} prediction whatever the {names}{self._even_if('you also change')}.")
         if self.everyone or self.proven:
             holds = f"holds for the saved weights, in {self._arithmetic('exact')}."
-            if self.arithmetic == "real" and not self.covers_everyone:
+            if self.real_only and not self.covers_everyone:
                 this = "The second claim" if self.everyone else "This"
-                sentences.append(f"{this} {holds} It does not cover rounding in inference.")
+                sentences.append(f"{this} {holds} It does not cover rounding in inference. {self.real_only_note()}")
             else:
                 sentences.append(f"This {holds}")
         return tuple(sentences) or (f"Nothing is proven about how the predictions depend on {names}.",)
@@ -221,7 +236,7 @@ class Guarantee:
 
     def _limit(self) -> str:
         """Return where a proof that does not cover inference holds: rounding could still change a prediction."""
-        return " in exact arithmetic" if self.arithmetic == "real" and self.proven else ""
+        return " in exact arithmetic" if self.real_only else ""
 
     def _amounts(self) -> list[str]:
         return [f"{name} by up to {amount:g}" for name, amount in self.tolerances.items()]

@@ -10,16 +10,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmend.arrays import FloatArray, Floats, Ints
-from fairmend.bounds.inference import inference_error
+from fairmend.bounds.inference import closing_error, inference_error
 from fairmend.bounds.rigorous import rigorous_bounds, rigorous_differences, rigorous_point_logits
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 
-__all__ = ["HEADROOM", "Proof", "prove_points", "prove_regions"]
+__all__ = ["HEADROOM", "Proof", "most_points", "prove_points", "prove_regions"]
 
 HEADROOM = 1.02
 """A proof covers inference if the margin exceeds the error by this factor, so that the checker's own bounds agree."""
+
+# The checker bounds margins in float64 with roundings of its own. A margin that is proven here is less by this multiple
+# of what an evaluation in float64 can lose, so that the checker confirms it. It matters for float64 networks only.
+_CHECKER_LOSS = 32
+
+_MOST_WORK = 5 * 10**11  # half of what the checker allows
 
 
 @dataclass(frozen=True)
@@ -27,7 +33,8 @@ class Proof:
     """For each input the class of its neighbourhood, the proven margin and the inference error, each ``(count,)``.
 
     A margin above 0 proves the class in real arithmetic, and a margin above ``error`` in the network's own precision
-    as well. A margin of 0 or less proves nothing.
+    as well, whether you decide on logits or on the probabilities of a closing sigmoid or softmax. A margin of 0 or less
+    proves nothing.
     """
 
     classes: Ints
@@ -61,8 +68,14 @@ def prove_regions(network: Network, regions: Regions) -> Proof:
         margins = _margins_of_one_output(lower, upper)
     else:
         margins = _margins_of_outputs(rigorous_differences(network, regions.lower, regions.upper))
+    margins = margins - _checker_loss(network, regions.lower, regions.upper)
     error = inference_error(network, regions.lower, regions.upper)
-    return _proof(margins, error, regions.owner, regions.count)
+    return _proof(network, margins, error, regions.owner, regions.count)
+
+
+def most_points(network: Network) -> int:
+    """Return how many points all neighbourhoods of a certificate may have together: minutes of work for the checker."""
+    return _MOST_WORK // sum(affine.weight.size + 200 * len(affine.bias) for affine in network.affines)
 
 
 def prove_points(network: Network, spec: Spec, X: FloatArray) -> Proof:
@@ -76,9 +89,9 @@ def prove_points(network: Network, spec: Spec, X: FloatArray) -> Proof:
         else:
             here = _margins_of_outputs(lower[:, :, None] - upper[:, None, :])
             here = np.nextafter(here, -np.inf)
-        np.minimum.at(margins, rows, here)
+        np.minimum.at(margins, rows, here - _checker_loss(network, points, points))
         np.maximum.at(error, rows, inference_error(network, points, points))
-    return _proof(margins, error, np.arange(len(X)), len(X))
+    return _proof(network, margins, error, np.arange(len(X)), len(X))
 
 
 def _margins_of_one_output(lower: Floats, upper: Floats) -> Floats:
@@ -92,9 +105,14 @@ def _margins_of_outputs(differences: Floats) -> Floats:
     return np.asarray(np.where(others, differences, np.inf).min(axis=2))
 
 
-def _proof(margins: Floats, error: Floats, owner: Ints, count: int) -> Proof:
+def _checker_loss(network: Network, lower: FloatArray, upper: FloatArray) -> Floats:
+    """Return what the checker's own roundings may take from a margin over each box: ``(pieces, 1)``."""
+    return np.asarray(_CHECKER_LOSS * inference_error(network, lower, upper, np.float64).max(axis=1, keepdims=True))
+
+
+def _proof(network: Network, margins: Floats, error: Floats, owner: Ints, count: int) -> Proof:
     starts = np.searchsorted(owner, np.arange(count))
     margins = np.minimum.reduceat(margins, starts)
     # Both of two competing logits can be off.
     worst = np.maximum.reduceat(error, starts).max(axis=1) * (1.0 if error.shape[1] == 1 else 2.0)
-    return Proof(margins.argmax(axis=1), margins.max(axis=1), worst)
+    return Proof(margins.argmax(axis=1), margins.max(axis=1), worst + closing_error(network))

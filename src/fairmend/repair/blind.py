@@ -7,28 +7,32 @@ in decide how much of the rest stays, and the calibration set selects them.
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import numpy as np
 
-from fairmend.arrays import FloatArray
+from fairmend.arrays import FloatArray, Floats
 from fairmend.errors import FairmendError
 from fairmend.metrics import balanced_accuracy
 from fairmend.network import Affine, Network
 from fairmend.spec import Spec
+from fairmend.spec.encoding import encode_values
 from fairmend.spec.features import Feature
 
 __all__ = [
     "blind_at_best_reference",
     "fold_columns",
     "is_blind",
+    "mean_reference",
     "protected_columns_of",
     "reference_values",
     "zero_columns",
 ]
 
-_MOST_REFERENCES = 1024
-"""With more combinations of protected values than this, evenly spaced values of each feature are tried."""
+_MOST_REFERENCES, _MOST_COMBINATIONS = 1024, 8192
+"""With more combinations of protected values than the first, evenly spaced values of each number are tried; if there
+are still more than the second, because of categories, a fixed random choice of them."""
 
 
 def protected_columns_of(spec: Spec) -> list[int]:
@@ -79,17 +83,27 @@ def blind_at_best_reference(network: Network, spec: Spec, X_cal: FloatArray, y_c
 def reference_values(spec: Spec, X_cal: FloatArray) -> FloatArray:
     """Return candidate values of the protected columns, ``(references, columns)``: the mean, then possible values."""
     most = max(2, int(_MOST_REFERENCES ** (1 / len(spec.protected))))
-    combinations = product(*(_possible_values(feature, most) for feature in spec.protected))
-    mean = X_cal[:, protected_columns_of(spec)].mean(axis=0)
-    return np.stack([mean, *(np.concatenate(parts) for parts in combinations)]).astype(X_cal.dtype)
+    values = [_possible_values(feature, most) for feature in spec.protected]
+    if math.prod(map(len, values)) <= _MOST_COMBINATIONS:
+        chosen = np.array(list(product(*values)))
+    else:
+        rng = np.random.default_rng(0)
+        chosen = np.stack([rng.choice(each, _MOST_REFERENCES) for each in values], axis=1)
+    columns = [encode_values(feature, chosen[:, k]) for k, feature in enumerate(spec.protected)]
+    return np.concatenate([mean_reference(spec, X_cal)[None], np.hstack(columns)]).astype(X_cal.dtype)
 
 
-def _possible_values(feature: Feature, most: int) -> FloatArray:
-    """Return possible values of a feature as encoded, evenly spaced, ``(at most most, width)``."""
-    if feature.one_hot:
-        return feature.corners
+def mean_reference(spec: Spec, X_cal: FloatArray) -> FloatArray:
+    """Return the mean of each protected column on the calibration set."""
+    return np.asarray(X_cal[:, protected_columns_of(spec)].mean(axis=0))
+
+
+def _possible_values(feature: Feature, most: int) -> Floats:
+    """Return possible values of a feature: all codes of a one-hot feature, else at most ``most``, evenly spaced."""
     lo, hi = feature.bounds
+    if feature.one_hot:
+        return np.arange(hi + 1, dtype=np.float64)
     if feature.kind != "continuous":
         most = min(most, int(hi - lo) + 1)
     values = np.linspace(lo, hi, most)
-    return feature.scaled(values if feature.kind == "continuous" else np.unique(np.round(values)))[:, None]
+    return values if feature.kind == "continuous" else np.unique(np.round(values))

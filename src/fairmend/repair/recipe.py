@@ -14,18 +14,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairmend.bounds.inference import closing_error
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.progress import Progress
 from fairmend.prove.proof import HEADROOM, Proof, prove_points, prove_regions
-from fairmend.repair.blind import blind_at_best_reference, fold_columns, is_blind, reference_values, zero_columns
+from fairmend.repair.blind import blind_at_best_reference, fold_columns, is_blind, mean_reference, zero_columns
 from fairmend.repair.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, History, calibrate
-from fairmend.repair.head.features import Box, FeatureSet, Linear, Points
+from fairmend.repair.head.features import Box, FeatureSet, Linear, Points, require_few_points
 from fairmend.repair.head.solve import HeadSolution, repair_head
 from fairmend.repair.task import RepairTask
 from fairmend.spec.neighbourhoods import Regions
 
-__all__ = ["Recipe", "RepairAttempt", "prove_repair_inputs", "run_recipe"]
+__all__ = ["Recipe", "RepairAttempt", "prove_repair_inputs", "require_provable_size", "run_recipe"]
 
 _logger = logging.getLogger(__name__)
 
@@ -74,12 +75,15 @@ class RepairAttempt:
 def run_recipe(recipe: Recipe, task: RepairTask, progress: Progress | None = None) -> RepairAttempt:
     """Repair with a recipe and prove the result. Raise FairmendError if it cannot be proven."""
     started = time.perf_counter()
-    _logger.debug("%r with %d repair inputs and %d calibration rows", recipe, task.regions.count, len(task.X_cal))
-    network, regions, X = task.network, task.regions, task.X_cal
-    if recipe.reference is not None:
-        network = _blind(recipe, task)
+    _logger.debug("%r with %d repair inputs and %d calibration rows", recipe, len(task.X_repair), len(task.X_cal))
+    if recipe.reference is None or not task.strict:
+        require_provable_size(task)
+    if recipe.reference is None:
+        network, regions, X = task.network, task.regions, task.X_cal
+    else:
         # Zeros in these columns keep their weights, and the widths that come from them, at zero.
-        X, regions = zero_columns(X, task.protected_columns), _zero_regions(regions, task.protected_columns)
+        network, regions = _blind(recipe, task), _blind_regions(task)
+        X = zero_columns(task.X_cal, task.protected_columns)
     trained = calibrate(
         network,
         regions,
@@ -122,12 +126,15 @@ def run_recipe(recipe: Recipe, task: RepairTask, progress: Progress | None = Non
 def _blind(recipe: Recipe, task: RepairTask) -> Network:
     if recipe.reference == "best":
         return blind_at_best_reference(task.network, task.spec, task.X_cal, task.y_cal)
-    return fold_columns(task.network, task.protected_columns, reference_values(task.spec, task.X_cal)[0])
+    return fold_columns(task.network, task.protected_columns, mean_reference(task.spec, task.X_cal))
 
 
-def _zero_regions(regions: Regions, columns: list[int]) -> Regions:
+def _blind_regions(task: RepairTask) -> Regions:
+    """Return the neighbourhoods with zeros in the protected columns: one box each, as only these are one-hot."""
+    lower, upper = task.spec.hull(task.X_repair, task.network.dtype)
+    owner = np.arange(len(lower), dtype=np.int64)
     return Regions(
-        zero_columns(regions.lower, columns), zero_columns(regions.upper, columns), regions.owner, regions.count
+        zero_columns(lower, task.protected_columns), zero_columns(upper, task.protected_columns), owner, len(lower)
     )
 
 
@@ -163,15 +170,26 @@ def _feature_set(network: Network, task: RepairTask) -> FeatureSet:
 def prove_repair_inputs(network: Network, task: RepairTask) -> Proof:
     """Prove what holds for the repair inputs: over boxes, or point by point with features "points"."""
     if task.head_options.features == "points":
+        require_few_points(task.network, task.spec, task.X_repair)
         return prove_points(network, task.spec, task.X_repair)
     return prove_regions(network, task.regions)
+
+
+def require_provable_size(task: RepairTask) -> None:
+    """Raise an error, before any training, if neighbourhoods have too many pieces or points for a proof."""
+    if task.head_options.features == "points":
+        require_few_points(task.network, task.spec, task.X_repair)
+    else:
+        _logger.debug("%r", task.regions)
 
 
 def _repair_until_proven(network: Network, task: RepairTask, progress: Progress | None) -> _ProvenHead:
     """Run step 2 and prove its result after casting; where the proof fails, repeat with a larger margin."""
     settings = task.head_options
     features = _feature_set(network, task)
-    margins = np.full(features.count, settings.margin)
+    # No smaller margin covers inference.
+    least = 2 * closing_error(network) if settings.cover_inference else 0.0
+    margins = np.full(features.count, max(settings.margin, least))
     weight, bias = network.head.weight.astype(np.float64), network.head.bias.astype(np.float64)
     checking = 0.0
     for attempt in range(1, _MOST_ATTEMPTS + 1):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairmend.arrays import FloatArray
-from fairmend.audit.neighbours import find_unequal, sample_unequal
+from fairmend.audit.neighbours import can_enumerate, find_unequal, sample_unequal
 from fairmend.errors import FairmendError
 from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.network import Network
@@ -234,10 +234,10 @@ def _unfair_rate(network: Network, task: RepairTask) -> float:
 
 
 def _rate(network: Network, task: RepairTask, X: FloatArray) -> float:
-    if not task.spec.finite:
+    if not can_enumerate(task.spec):
         return sample_unequal(network, task.spec, X, seed=task.seed).rate
-    points = float(np.sum(task.spec.neighbourhood_sizes(X[:1])))
-    rows = max(1, min(len(X), int(MOST_POINTS / points)))
+    points = int(task.spec.neighbourhood_sizes(X[:1], X.dtype)[0])
+    rows = max(1, min(len(X), MOST_POINTS // points))
     return find_unequal(network, task.spec, X[:rows]).rate
 
 

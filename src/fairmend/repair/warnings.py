@@ -21,7 +21,8 @@ ONE_CLASS = "every calibration row has the label {label}: the calibration set ca
 EQUAL_ROWS = "all {rows} calibration rows are equal: the calibration set cannot keep the accuracy of the network"
 GAP = "step 2 stopped before it proved its optimum: the smallest change may be up to {gap} smaller than this one"
 NOT_INFERENCE = (
-    "{count} neighbourhoods are proven in real arithmetic only: their margin is below the rounding error of inference"
+    "{count} neighbourhoods are proven in real arithmetic only: their margin is below the rounding error of inference, "
+    "so the certificate says nothing about inference and needs --real (in Python real=True) to be checked"
 )
 
 NOT_PROVEN = "{count} of {inputs} repair inputs are not proven to be treated equally: this method gives no guarantee"

@@ -14,6 +14,7 @@ from fairmend.network import Network
 from fairmend.search.oracle import Oracle
 from fairmend.search.value_space import Choices, Values
 from fairmend.spec import Spec
+from fairmend.spec.neighbourhoods import are_neighbours
 
 __all__ = ["DiscoveredInstances", "confirm"]
 
@@ -86,14 +87,11 @@ def confirm(net: Network, spec: Spec, X: FloatArray, others: FloatArray) -> npt.
 
 
 def _in_neighbourhood(spec: Spec, X: FloatArray, others: FloatArray) -> npt.NDArray[np.bool_]:
-    """Return whether each of others lies in a piece of the neighbourhood of its row of X."""
+    """Return whether each of others lies in the neighbourhood of its row of X."""
     if len(X) == 0:
         return np.zeros(0, np.bool_)
-    regions = spec.regions(X, X.dtype)
     spec.as_inputs(others, X.dtype)  # raises if one is not a valid input
-    candidate = others[regions.owner]
-    within = ((regions.lower <= candidate) & (candidate <= regions.upper)).all(axis=1)
-    return np.bincount(regions.owner[within], minlength=len(X)) > 0
+    return are_neighbours([(feature, spec.columns(feature.name)) for feature in spec.features], X, others)
 
 
 def _surely_different(net: Network, X: FloatArray, others: FloatArray) -> npt.NDArray[np.bool_]:

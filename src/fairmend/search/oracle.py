@@ -155,11 +155,10 @@ def lead(logits: FloatArray, predictions: Choices) -> npt.NDArray[np.float64]:
 
 def _choices(varying: list[Feature], rng: np.random.Generator) -> Values:
     """Return protected values and offsets of the neighbours (neighbours, varying features): all or a random part."""
-    whole = [np.arange(*_span(f, whole=True)) if f.kind != "continuous" else None for f in varying]
-    if all(values is not None for values in whole):
-        sizes = [len(values) for values in whole if values is not None]
-        if math.prod(sizes) <= MOST_NEIGHBOURS:
-            return np.array(list(product(*[values for values in whole if values is not None])), dtype=np.float64)
+    if all(f.kind != "continuous" for f in varying):
+        spans = [_span(f) for f in varying]
+        if math.prod(int(high - low) + 1 for low, high in spans) <= MOST_NEIGHBOURS:
+            return np.array(list(product(*(np.arange(low, high + 1) for low, high in spans))), dtype=np.float64)
     columns = []
     for f in varying:
         low, high = _span(f)
@@ -172,10 +171,9 @@ def _choices(varying: list[Feature], rng: np.random.Generator) -> Values:
     return table
 
 
-def _span(f: Feature, whole: bool = False) -> tuple[float, float]:
-    """Return the first and the last protected value or offset; for `whole` numbers, one more than the last."""
-    low, high = f.bounds if f.protected else (-min(f.reach, _length(f)), min(f.reach, _length(f)))
-    return low, high + 1 if whole else high
+def _span(f: Feature) -> tuple[float, float]:
+    """Return the first and the last protected value or offset."""
+    return f.bounds if f.protected else (-min(f.reach, _length(f)), min(f.reach, _length(f)))
 
 
 def _length(f: Feature) -> float:

@@ -61,7 +61,7 @@ class ValueSpace:
         for i, f, column in self._plain:
             X[:, column] = V[:, i] if f.scale is None else f.scaled(V[:, i])
         for i, f, where in self._groups:
-            X[:, where] = f.corners[V[:, i].astype(np.int64)]
+            X[:, where] = f.one_hot_columns(V[:, i].astype(np.int64), self.dtype)
         return X
 
     def clip(self, V: Values) -> Values:

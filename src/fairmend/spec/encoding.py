@@ -18,7 +18,7 @@ __all__ = ["check_encoded", "decode_columns", "encode_values", "require_float_ty
 def encode_values(feature: Feature, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the encoded columns (rows, columns of the feature) of values or codes (rows,)."""
     if feature.one_hot:
-        return feature.corners[values.astype(np.int64)]
+        return feature.one_hot_columns(values.astype(np.int64), np.float64)
     return feature.scaled(values)[:, None]
 
 

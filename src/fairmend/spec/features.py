@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from fairmend.arrays import FloatArray
 from fairmend.spec.validation import scale_parameters, validate_feature, validate_label
@@ -78,7 +78,18 @@ class Feature:
     @property
     def corners(self) -> NDArray[np.float64]:
         """The one-hot columns of each category: (categories, columns)."""
-        return self.by_category(np.eye(self.width), 0.0).T
+        return self.one_hot_columns(np.arange(len(self.categories or ())), np.float64)
+
+    def one_hot_columns(self, codes: NDArray[np.int64], dtype: DTypeLike) -> NDArray[Any]:
+        """Return the one-hot columns (rows, width) of categories with these codes (rows,)."""
+        columns = np.zeros((len(codes), self.width), dtype)
+        rows = np.arange(len(codes))
+        if self.dropped is not None:
+            place = (self.categories or ()).index(self.dropped)
+            rows, codes = rows[codes != place], codes[codes != place]
+            codes = codes - (codes > place)
+        columns[rows, codes] = 1
+        return columns
 
     def by_category(self, columns: NDArray[_Number], of_dropped: float) -> NDArray[_Number]:
         """Return one-hot columns (rows, width) as (rows, categories), with ``of_dropped`` for the dropped category."""

@@ -1,7 +1,8 @@
 """The neighbourhood S(x) of an input: all people who are similar to x, in the network's encoding.
 
-There are two views of the same set: `Regions` covers it with boxes, for bounds; `stream_points` lists it exactly, if it
-is finite. A one-hot group is a set of points, so it multiplies the boxes and is never a box itself.
+`reachable` says which values each feature can have; this module combines them. There are two views of the same set:
+`Regions` covers it with boxes, for bounds; `stream_points` lists it exactly, if it is finite. A one-hot group is a set
+of points, so it multiplies the boxes and is never a box itself.
 """
 
 from __future__ import annotations
@@ -17,12 +18,29 @@ from numpy.typing import ArrayLike, NDArray
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
 from fairmend.spec.features import Feature
+from fairmend.spec.reachable import ReachableValues
 
-__all__ = ["Placed", "Regions", "build_regions", "count_points", "stream_points"]
+__all__ = [
+    "MOST_NUMBERS",
+    "Placed",
+    "Regions",
+    "are_neighbours",
+    "build_hull",
+    "build_regions",
+    "count_pieces",
+    "count_points",
+    "describe_count",
+    "reachable_values",
+    "stream_points",
+]
 
 Placed = Sequence[tuple[Feature, slice]]  # the features, each with its encoded columns
 
+MOST_NUMBERS = 500_000_000
+"""The most numbers in one end of all boxes of `build_regions`: 2 GB in float32."""
+
 _INT64_MAX = int(np.iinfo(np.int64).max)
+_BATCH_NUMBERS = 64_000_000  # in one batch of points, whatever the batch that was asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,67 +120,87 @@ class Regions:
         return lower, upper
 
 
+def reachable_values(placed: Placed, X: FloatArray) -> list[ReachableValues]:
+    """Return the values that each feature that varies can have around the inputs X (inputs, width)."""
+    return [ReachableValues.around(feature, where, X) for feature, where in placed if feature.varies]
+
+
+def count_pieces(placed: Placed) -> int:
+    """Return the number of boxes of each neighbourhood: one for each combination of one-hot categories."""
+    return math.prod(len(feature.categories or ()) for feature, _ in placed if feature.varies and feature.one_hot)
+
+
 def build_regions(placed: Placed, X: FloatArray) -> Regions:
     """Return the regions of the inputs X (inputs, width), which must be valid; the dtype is that of X."""
-    count = len(X)
-    groups = [(feature, where) for feature, where in placed if feature.varies and feature.one_hot]
-    sizes = [len(feature.corners) for feature, _ in groups]
-    per_input = math.prod(sizes)
+    count, per_input = len(X), count_pieces(placed)
+    _require_room(placed, X, per_input)
+    values = reachable_values(placed, X)
+    groups = [each for each in values if each.feature.one_hot]
+    sizes = [len(each.feature.categories or ()) for each in groups]
     combinations = np.indices(sizes).reshape(len(sizes), per_input)
     owner = np.repeat(np.arange(count, dtype=np.int64), per_input)
     lower, upper = X[owner], X[owner]
-    for (feature, where), category in zip(groups, combinations, strict=True):
-        points = np.tile(feature.corners.astype(X.dtype)[category], (count, 1))
-        lower[:, where] = points
-        upper[:, where] = points
-    for feature, where in placed:
-        if feature.varies and not feature.one_hot:
-            x = X[:, where.start]
-            lowest, highest = _reachable_range(feature, x)
-            # Rounding is monotone, so the rounded ends contain every rounded value between them. x itself may have
-            # been scaled elsewhere, one ulp away from our encoding, so it is included explicitly.
-            lower[:, where.start] = np.minimum(feature.scaled(lowest).astype(X.dtype), x)[owner]
-            upper[:, where.start] = np.maximum(feature.scaled(highest).astype(X.dtype), x)[owner]
+    for each, category in zip(groups, combinations, strict=True):
+        points = np.tile(each.feature.one_hot_columns(category, X.dtype), (count, 1))
+        lower[:, each.columns] = upper[:, each.columns] = points
+    for each in values:
+        if not each.feature.one_hot:
+            low, high = each.ends()
+            lower[:, each.columns], upper[:, each.columns] = low[owner], high[owner]
     return Regions(lower, upper, owner, count)
 
 
+def build_hull(placed: Placed, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the smallest box around each neighbourhood, one-hot columns from 0 to 1: lower, upper (inputs, width)."""
+    lower, upper = X.copy(), X.copy()
+    for each in reachable_values(placed, X):
+        lower[:, each.columns], upper[:, each.columns] = (0, 1) if each.feature.one_hot else each.ends()
+    return lower, upper
+
+
+def are_neighbours(placed: Placed, X: FloatArray, others: FloatArray) -> NDArray[np.bool_]:
+    """Return whether each of others (inputs, width), valid inputs, is in the neighbourhood of its row of X."""
+    similar = np.ones(len(X), dtype=np.bool_)
+    for feature, where in placed:
+        if feature.varies:
+            similar &= ReachableValues.around(feature, where, X).contain(others[:, where])
+        else:
+            similar &= (others[:, where] == X[:, where]).all(axis=1)
+    return similar
+
+
 def count_points(placed: Placed, X: FloatArray) -> NDArray[Any]:
-    """Return the size of each neighbourhood (inputs,): int64, or Python ints where one would overflow."""
+    """Return the size of each neighbourhood (inputs,): int64, or Python ints where their sum could overflow."""
     _require_finite(placed)
-    radices = [_reachable_values(feature, X[:, where.start])[1] for feature, where in placed if feature.varies]
-    largest = math.prod(int(radix.max(initial=1)) for radix in radices)
-    sizes = np.ones(len(X), dtype=np.int64 if largest <= _INT64_MAX else object)
-    for radix in radices:
-        sizes = sizes * radix.astype(sizes.dtype)
-    return sizes
+    return _sizes(reachable_values(placed, X), len(X))
+
+
+def describe_count(count: int) -> str:
+    """Return a count that may be astronomical as text: "12,500" or "about 10^68"."""
+    return f"{count:,}" if count < 10**15 else f"about 10^{round(math.log10(count))}"
 
 
 def stream_points(placed: Placed, X: FloatArray, batch: int) -> Iterator[tuple[NDArray[np.int64], FloatArray]]:
     """Return an iterator over all points of all neighbourhoods, at most `batch` at a time.
 
     Each step yields rows (k,), the input that each point belongs to, and points (k, width). Inputs come in
-    order; within one, the last varying feature changes fastest. The input itself is one of its points.
+    order; within one, the last varying feature changes fastest. The input itself is one of its points. Values that
+    round to the same number are listed one by one.
     """
     if batch < 1:
         raise FairmendError(f"a batch must hold at least one point, got batch={batch}")
-    sizes = count_points(placed, X)
-    varying = [
-        (feature, where, *_reachable_values(feature, X[:, where.start])) for feature, where in placed if feature.varies
-    ]
+    _require_finite(placed)
+    batch = max(1, min(batch, _BATCH_NUMBERS // X.shape[1]))
+    values = reachable_values(placed, X)
+    sizes = _sizes(values, len(X))
+    counts = [each.counts for each in values]
 
     def fill(rows: NDArray[np.int64], index: NDArray[np.int64]) -> FloatArray:
         """Return the points (k, width) with the given numbers within their neighbourhoods."""
         points = X[rows]
-        for feature, where, first, radix in reversed(varying):
-            index, digit = np.divmod(index, radix[rows])
-            if feature.one_hot:
-                points[:, where] = feature.corners.astype(X.dtype)[digit]
-                continue
-            own = points[:, where.start]
-            value = (first[rows] + digit).astype(np.float64)
-            encoded = feature.scaled(value).astype(X.dtype)
-            # At its own value the input keeps its own bits, which may be one ulp away from our encoding.
-            points[:, where.start] = np.where(value == feature.nearest(own), own, encoded)
+        for each, count in zip(reversed(values), reversed(counts), strict=True):
+            index, number = np.divmod(index, count[rows])
+            points[:, each.columns] = each.encoded(rows, number)
         return points
 
     def stream() -> Iterator[tuple[NDArray[np.int64], FloatArray]]:
@@ -186,19 +224,13 @@ def stream_points(placed: Placed, X: FloatArray, batch: int) -> Iterator[tuple[N
     return stream()
 
 
-def _reachable_range(feature: Feature, x: FloatArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the lowest and highest value (inputs,), in its own units, of the neighbours of x (inputs,)."""
-    lo, hi = feature.bounds
-    if feature.protected:
-        return np.full(len(x), lo), np.full(len(x), hi)
-    own = feature.nearest(x)
-    return np.maximum(own - feature.reach, lo), np.minimum(own + feature.reach, hi)
-
-
-def _reachable_values(feature: Feature, x: FloatArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first value and the number of values (inputs,) of a finite feature around x (inputs,)."""
-    lowest, highest = _reachable_range(feature, x)
-    return lowest.astype(np.int64), (highest - lowest).astype(np.int64) + 1
+def _sizes(values: list[ReachableValues], inputs: int) -> NDArray[Any]:
+    counts = [each.counts for each in values]
+    largest = inputs * math.prod(int(count.max(initial=1)) for count in counts)
+    sizes = np.ones(inputs, dtype=np.int64 if largest <= _INT64_MAX else object)
+    for count in counts:
+        sizes = sizes * count.astype(sizes.dtype)
+    return sizes
 
 
 def _require_finite(placed: Placed) -> None:
@@ -209,3 +241,18 @@ def _require_finite(placed: Placed) -> None:
                 f'feature "{feature.name}" is continuous and varies, so neighbourhoods are not finite. '
                 'Use regions instead, or set kind = "integer" if it takes only whole numbers.'
             )
+
+
+def _require_room(placed: Placed, X: FloatArray, per_input: int) -> None:
+    """Raise an error for more boxes than fit into memory."""
+    if per_input * X.size <= MOST_NUMBERS:
+        return
+    names = [feature.name for feature, _ in placed if feature.varies and feature.one_hot]
+    most = MOST_NUMBERS // (X.shape[1] * per_input)
+    fewer = f"Give at most {most:,} inputs at a time, or protect" if most else "Protect"
+    shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+    raise FairmendError(
+        f"each neighbourhood has {describe_count(per_input)} pieces, one for each combination of the categories of "
+        f"{shown} (one-hot), and the pieces of {len(X):,} inputs with {X.shape[1]:,} columns do not fit into memory. "
+        f"{fewer} fewer one-hot features. `audit` and repair with method blind need no pieces."
+    )

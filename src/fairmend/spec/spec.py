@@ -19,11 +19,11 @@ from fairmend.errors import FairmendError
 from fairmend.spec.describe import describe_difference
 from fairmend.spec.encoding import check_encoded, decode_columns, encode_values, require_float_type
 from fairmend.spec.features import Feature, Label
-from fairmend.spec.neighbourhoods import Regions, build_regions, count_points, stream_points
+from fairmend.spec.neighbourhoods import Regions, build_hull, build_regions, count_points, stream_points
 from fairmend.spec.read_values import is_frame, raise_for_rows, read_labels, read_values
 from fairmend.spec.toml import feature_table, from_table, name_feature, read_toml, require_known_keys, write_toml
 from fairmend.spec.validation import validate_features_together
-from fairmend.text import suggest
+from fairmend.text import printable, suggest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,7 +126,7 @@ class Spec:
         tolerances = [f"{f.name} ±{f.tolerance:g}" for f in self._features if f.tolerance]
         parts += ["tolerance: " + ", ".join(tolerances)] if tolerances else []
         parts += [f'label: {self._label.column} = "{self._label.positive}"'] if self._label else []
-        return f"Spec({'; '.join(parts)})"
+        return printable(f"Spec({'; '.join(parts)})")
 
     # Files
 
@@ -287,9 +287,13 @@ class Spec:
         """Return the neighbourhoods of X as unions of boxes."""
         return build_regions(self._placed, self.as_inputs(X, dtype))
 
-    def neighbourhood_sizes(self, X: pd.DataFrame | ArrayLike) -> NDArray[Any]:
-        """Return the size of each neighbourhood (rows,): int64, or Python ints where one would overflow."""
-        return count_points(self._placed, self.as_inputs(X))
+    def hull(self, X: pd.DataFrame | ArrayLike, dtype: DTypeLike = np.float32) -> tuple[FloatArray, FloatArray]:
+        """Return the smallest box around each neighbourhood: lower and upper ends, each (rows, width)."""
+        return build_hull(self._placed, self.as_inputs(X, dtype))
+
+    def neighbourhood_sizes(self, X: pd.DataFrame | ArrayLike, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+        """Return the size of each neighbourhood (rows,): int64, or Python ints where their sum could overflow."""
+        return count_points(self._placed, self.as_inputs(X, dtype))
 
     def points(
         self, X: pd.DataFrame | ArrayLike, batch: int = 65536, dtype: DTypeLike = np.float32

@@ -3,6 +3,9 @@
 A *piece* is one choice of all one-hot groups of one input (as in `Regions`). Within it the remaining columns that vary
 are coordinates: whole numbers for integer and ordinal columns, which are lattices, and the encoded value itself for
 continuous ones. A *box* is a piece with a lowest and a highest coordinate in each such column.
+
+An input that was scaled elsewhere may have other bits than the encoding of its own value. Both are points of the
+neighbourhood, and both belong to the coordinate of that value.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import numpy.typing as npt
 
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.spec import Spec
-from fairmend.spec.features import Feature
+from fairmend.spec.reachable import ReachableValues, encode_column
 
 _ENTRIES = 4_000_000  # in an array (pieces, width): 32 MB at most, and only a few of them exist at a time
 
@@ -56,22 +59,25 @@ class Pieces:
         regions = spec.regions(X, X.dtype)
         self.owner = regions.owner
         self._base = regions.lower
-        self._features: list[Feature] = [f for f in spec.features if f.varies and not f.one_hot]
+        self._features = [f for f in spec.features if f.varies and not f.one_hot]
         self.columns = np.array([spec.columns(f.name).start for f in self._features], dtype=np.int64)
         self.lattice = np.array([f.kind != "continuous" for f in self._features], dtype=np.bool_)
-        self._bits = X[:, self.columns]  # an input keeps its own bits at its own value
+        self._bits = X[:, self.columns]
         self._own = self._bits.astype(np.float64)
+        # Where an input's own bits are a point beside the encoding of its own value.
+        self._apart = np.zeros(self._bits.shape, dtype=np.bool_)
         low, high = (ends[:, self.columns].astype(np.float64) for ends in (regions.lower, regions.upper))
-        for k, feature in enumerate(self._features):
-            if self.lattice[k]:
-                self._own[:, k] = feature.nearest(self._bits[:, k])
-                lowest, highest = feature.bounds
-                low[:, k] = np.maximum(self._own[:, k] - feature.reach, lowest)[self.owner]
-                high[:, k] = np.minimum(self._own[:, k] + feature.reach, highest)[self.owner]
+        for k in np.flatnonzero(self.lattice).tolist():
+            values = ReachableValues.around(self._features[k], spec.columns(self._features[k].name), X)
+            self._own[:, k], self._apart[:, k] = values.own, values.apart
+            low[:, k], high[:, k] = values.lowest[self.owner], values.highest[self.owner]
         self.roots = Boxes(np.arange(len(self.owner), dtype=np.int64), low, high)
 
     def points(self, piece: Ints, at: Floats) -> FloatArray:
-        """Return the encoded points (n, width) with coordinates `at` (n, varying) in their pieces (n,)."""
+        """Return the encoded points (n, width) with coordinates `at` (n, varying) in their pieces (n,).
+
+        At its own value an input keeps its own bits.
+        """
         points = self._base[piece]
         owner = self.owner[piece]
         for k, column in enumerate(self.columns.tolist()):
@@ -115,20 +121,25 @@ class Pieces:
     def sizes(self, boxes: Boxes) -> Floats:
         """Return the number of points of each box (n,); infinite if a continuous column varies."""
         wide = boxes.high - boxes.low
-        counts = np.where(self.lattice, wide + 1, np.where(wide > 0, np.inf, 1.0))
-        return np.asarray(counts.prod(axis=1))
+        counts = np.where(self.lattice, wide + 1 + self._has_own_bits(boxes), np.where(wide > 0, np.inf, 1.0))
+        with np.errstate(over="ignore"):
+            return np.asarray(counts.prod(axis=1))
 
     def all_points(self, boxes: Boxes) -> tuple[Ints, FloatArray]:
         """Return all points of small boxes: the box of each point (k,), and the encoded points (k, width)."""
         sizes = self.sizes(boxes).astype(np.int64)
         box = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
         index = np.arange(len(box)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        at = boxes.low[box]
+        owner = self.owner[boxes.piece[box]]
+        points = self.points(boxes.piece[box], boxes.low[box])
+        apart = self._has_own_bits(boxes)
         for k in np.flatnonzero(self.lattice).tolist():
-            radix = (boxes.high[:, k] - boxes.low[:, k] + 1).astype(np.int64)[box]
-            index, digit = np.divmod(index, radix)
-            at[:, k] += digit
-        return box, self.points(boxes.piece[box], at)
+            counts = (boxes.high[:, k] - boxes.low[:, k] + 1).astype(np.int64)
+            index, digit = np.divmod(index, (counts + apart[:, k])[box])
+            # The last of the values, where there is one more than whole numbers, is the input's own bits.
+            encoded = self._plain(k, boxes.low[box, k] + digit)
+            points[:, self.columns[k]] = np.where(digit < counts[box], encoded, self._bits[owner, k])
+        return box, points
 
     def middle(self, boxes: Boxes) -> Floats:
         """Return the coordinates (n, varying) of the middle of each box, rounded down on a lattice."""
@@ -154,10 +165,16 @@ class Pieces:
         inner = (middle > boxes.low) & (middle < boxes.high)
         return np.where(self.lattice, boxes.high > boxes.low, inner)
 
+    def _has_own_bits(self, boxes: Boxes) -> Bools:
+        """Return where a box (n, varying) holds its input's own value, and own bits that are a point beside it."""
+        owner = self.owner[boxes.piece]
+        own = self._own[owner]
+        return np.asarray(self._apart[owner] & (boxes.low <= own) & (own <= boxes.high))
+
     def _encoded(self, k: int, owner: Ints, values: Floats) -> FloatArray:
         if not self.lattice[k]:
             return values.astype(self._base.dtype)
         return np.where(values == self._own[owner, k], self._bits[owner, k], self._plain(k, values))
 
     def _plain(self, k: int, values: Floats) -> FloatArray:
-        return self._features[k].scaled(values).astype(self._base.dtype)
+        return encode_column(self._features[k], values, self._base.dtype)

@@ -25,6 +25,7 @@ from fairmend.threads import few_threads
 _LEAF = 64  # points; bounding one box takes about as long as evaluating this many
 _BATCH = 4096  # boxes; fewer for large networks or many inputs
 _ENTRIES = 16_000_000  # in an array of all points of a batch of small boxes
+_MOST_TWINS = 65_536  # points of a box that cannot be split further, because own bits lie beside encoded values
 _WORK = 200_000_000  # multiplications in a batch, so that the time limit is checked often enough
 _LEAST_SHARE = 0.1  # the weight of a column in which the network seems not to change
 
@@ -99,6 +100,13 @@ class _BranchAndBound:
         error = margin_error(self.net, *self.pieces.ends(boxes))
         decide_points(self.net, self.findings, self.rows[boxes.piece][box], points, error[box])
 
+    def _decide_stuck(self, boxes: Boxes) -> None:
+        """Decide boxes that cannot be split: list the points of finite ones; nothing lies within the others."""
+        few = self.pieces.sizes(boxes) <= _MOST_TWINS
+        for each in np.flatnonzero(few).tolist():
+            self._decide_points(boxes.take(slice(each, each + 1)))
+        self.findings.mark_unproven(self.rows[boxes.piece[~few]], between_adjacent(self.net.dtype))
+
     def _try_points(self, boxes: Boxes) -> Floats:
         """Try as witnesses the middle of each box, the middle of each face, and the corner with the least margins.
 
@@ -150,7 +158,7 @@ class _BranchAndBound:
         can = self.pieces.splittable(boxes)
         stuck = np.asarray(~can.any(axis=1))
         if stuck.any():
-            self.findings.mark_unproven(self.rows[boxes.piece[stuck]], between_adjacent(self.net.dtype))
+            self._decide_stuck(boxes.take(stuck))
             boxes, change, can = boxes.take(np.flatnonzero(~stuck)), change[~stuck], can[~stuck]
         if not len(boxes.piece):
             return []

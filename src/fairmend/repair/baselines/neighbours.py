@@ -48,7 +48,7 @@ def iterate_neighbours(
     spec: Spec, X: FloatArray, rng: np.random.Generator, samples: int = SAMPLES, most: int = MOST_POINTS
 ) -> Iterator[tuple[Ints, FloatArray]]:
     """Yield neighbours and their rows: all of them if they are few, else ``samples`` for each row."""
-    if spec.finite and sum(spec.neighbourhood_sizes(X).tolist()) <= most:
+    if spec.finite and sum(spec.neighbourhood_sizes(X, X.dtype).tolist()) <= most:
         yield from spec.points(X, dtype=X.dtype)
         return
     for _ in range(samples):
@@ -111,7 +111,7 @@ def _with_values(spec: Spec, points: FloatArray, feature: Feature, values: Float
     columns = spec.columns(feature.name)
     points = points.copy()
     if feature.one_hot:
-        points[:, columns] = feature.corners[values.astype(np.int64)]
+        points[:, columns] = feature.one_hot_columns(values.astype(np.int64), points.dtype)
         return points
     own = points[:, columns.start]
     encoded = feature.scaled(values).astype(points.dtype)

@@ -18,7 +18,7 @@ from fairmend.repair.baselines.flip import flip
 from fairmend.repair.baselines.grft import grft
 from fairmend.repair.blind import is_blind
 from fairmend.repair.calibrate import History
-from fairmend.repair.recipe import RepairAttempt, prove_repair_inputs
+from fairmend.repair.recipe import RepairAttempt, prove_repair_inputs, require_provable_size
 from fairmend.repair.task import RepairTask
 
 __all__ = ["BASELINES", "run_baseline"]
@@ -32,6 +32,7 @@ def run_baseline(
 ) -> RepairAttempt:
     """Run a baseline with its options, and prove what holds for the network that it returns."""
     started = time.perf_counter()
+    require_provable_size(task)
     network, history = BASELINES[method](task, progress=progress, **options)
     trained = time.perf_counter()
     blind = is_blind(network, task.protected_columns)

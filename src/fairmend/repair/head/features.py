@@ -24,8 +24,9 @@ from fairmend.arrays import Floats, Ints
 from fairmend.bounds import Boxes, propagate
 from fairmend.errors import FairmendError
 from fairmend.network import Network
+from fairmend.prove.proof import most_points
 from fairmend.spec import Spec
-from fairmend.spec.neighbourhoods import Regions
+from fairmend.spec.neighbourhoods import Regions, describe_count
 from fairmend.threads import few_threads
 
 __all__ = ["Box", "FeatureSet", "Linear", "Points", "Vertices", "symbolic_bounds"]
@@ -109,18 +110,23 @@ class Box(_VertexList):
         return Box(lower, upper, regions.owner, regions.count)
 
 
+def require_few_points(network: Network, spec: Spec, X: np.ndarray) -> None:
+    """Raise an error for neighbourhoods of X with too many points to list, or to check one by one."""
+    total, most = int(np.sum(spec.neighbourhood_sizes(X, network.dtype))), min(MOST_POINTS, most_points(network))
+    if total > most:
+        raise FairmendError(
+            f"the neighbourhoods hold {describe_count(total)} points, more than {most:,}; "
+            'use features="linear", or give fewer repair inputs'
+        )
+
+
 class Points(_VertexList):
     """The features ``(points, dimension)`` of every member of finite neighbourhoods: exact, without relaxation."""
 
     @staticmethod
     def from_network(network: Network, spec: Spec, X: np.ndarray) -> Points:
         """Return the features of all points of the neighbourhoods of X."""
-        total = int(np.sum(spec.neighbourhood_sizes(X)))
-        if total > MOST_POINTS:
-            raise FairmendError(
-                f"the neighbourhoods hold {total:,} points, more than {MOST_POINTS:,}; "
-                'use features="linear", or give fewer repair inputs'
-            )
+        require_few_points(network, spec, X)
         wide = network.astype(np.float64)
         chunks = [(rows, wide.features(points)) for rows, points in spec.points(X, dtype=network.dtype)]
         features = np.concatenate([features for _, features in chunks])

@@ -88,7 +88,7 @@ LAYERS = {
     "a steep slope": ({"class_name": "LeakyReLU", "config": {"name": "r", "alpha": 1.5}}, r"'r' \(LeakyReLU\) .*slope"),
     "no slope": ({"class_name": "LeakyReLU", "config": {"name": "r", "alpha": "x"}}, "alpha=x, which is not a number"),
     "half precision": (dense("b", 1, dtype="mixed_float16"), "computes in mixed_float16"),
-    "a double kernel": (dense("b", 1, dtype="float64"), "computes in float64 with weights stored as float32"),
+    "a double kernel": (dense("b", 1, dtype="float64"), r"'b' \(Dense\) is float64. Keras rounds its inputs"),
     "an int8 kernel": (dense("b", 1, quantization_config={"mode": "int8"}), "computes in .*int8"),
     "another width": (dense("b", 2), r"'b' \(Dense\) has 2 units and a kernel of shape \(3, 1\)"),
     "a missing bias": (dense("b", 1, use_bias=False), r"'b' \(Dense\) has 2 arrays instead of 1"),

@@ -16,12 +16,11 @@ SUFFIXES = (".h5", ".keras")
 @pytest.mark.parametrize("activation", [*ACTIVATIONS, Activation("leaky_relu", 0.0)], ids=str)
 def test_keras_loads_what_is_saved(suffix, activation, tmp_path):
     keras = import_keras()
-    for dtype, outputs, closing in (("float32", 1, "sigmoid"), ("float32", 3, "softmax"), ("float64", 2, "none")):
-        network = random_network(np.random.default_rng(0), 4, [5, 3], outputs, activation, dtype, closing)
+    for outputs, closing in ((1, "sigmoid"), (3, "softmax"), (2, "none")):
+        network = random_network(np.random.default_rng(0), 4, [5, 3], outputs, activation, "float32", closing)
         network.save(tmp_path / f"m{suffix}")
         model = keras.models.load_model(tmp_path / f"m{suffix}")
         expected = network.logits(X) if closing == "none" else network.probabilities(X)
-        # predict rounds its inputs to float32, which these are, so double precision is not lost.
         assert np.allclose(predictions(model, X), expected, atol=1e-6)
         stored = [np.asarray(w) for w in model.get_weights()]
         for affine, kernel, bias in zip(network.affines, stored[::2], stored[1::2], strict=True):

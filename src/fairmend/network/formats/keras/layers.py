@@ -15,6 +15,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation
 from fairmend.network.formats.chain import BatchNorm, Linear, Nonlinear, Scale, Softmax, Step, unsupported
 from fairmend.network.formats.keras.config import Layer
+from fairmend.network.formats.keras.write import FLOAT32_ONLY
 
 __all__ = ["convert_layer", "select_weights"]
 
@@ -51,17 +52,18 @@ def convert_layer(layer: Layer, weights: Weights, source: str) -> list[Step]:
 
 
 def _check_dtype(layer: Layer, weights: Weights, source: str) -> None:
-    """Refuse a policy such as mixed_float16 or int8, which computes with less precision than the weights have."""
+    """Refuse all but float32: a policy such as mixed_float16 rounds the weights, and float64 has rounded inputs."""
     dtype = layer.get("dtype")
     if isinstance(dtype, dict):
         config = dtype.get("config")
         dtype = config.get("name") if isinstance(config, dict) else dtype
-    if dtype not in (None, "float32", "float64") or layer.get("quantization_config"):
-        what = str(layer.get("quantization_config") or dtype)[:80]
-        raise unsupported(source, layer.where, f"computes in {what}; fairmend computes in float32 or float64")
-    for array in weights:
-        if dtype is not None and array.dtype.name != dtype:
-            raise unsupported(source, layer.where, f"computes in {dtype} with weights stored as {array.dtype.name}")
+    if layer.get("quantization_config"):
+        raise unsupported(source, layer.where, f"computes in {str(layer.get('quantization_config'))[:80]}")
+    stored = {array.dtype.name for array in weights if array.dtype.kind == "f"}
+    if "float64" in (dtype, *stored):
+        raise FairmendError(f"{source}: {layer.where} is float64. {FLOAT32_ONLY}")
+    if dtype not in (None, "float32") or stored - {"float32"}:
+        raise unsupported(source, layer.where, f"computes in {str(dtype)[:80]} with weights in {sorted(stored)}")
 
 
 def _expect(layer: Layer, weights: Weights, count: int, source: str) -> Weights:

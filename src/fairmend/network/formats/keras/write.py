@@ -1,4 +1,9 @@
-"""Write a network as the config of a Keras Sequential: Dense layers, and a separate layer for each leaky ReLU."""
+"""Write a network as the config of a Keras Sequential: Dense layers, and a separate layer for each leaky ReLU.
+
+Only float32 networks. What Keras computes with float64 layers depends on its version and backend, whatever dtype policy
+the file has: all round inputs to float32 in ``model.predict``, and Keras 3.15 with PyTorch rounds the kernels as well.
+Two people whom the network treats equally could get different predictions from the file.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,17 @@ import enum
 import re
 from typing import Any
 
+from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 
-__all__ = ["Style", "layer_names", "sequential_config"]
+__all__ = ["FLOAT32_ONLY", "Style", "layer_names", "sequential_config"]
 
 Config = dict[str, Any]
+
+FLOAT32_ONLY = (
+    "Keras rounds its inputs to float32, so what is proven of a float64 network does not hold in Keras. "
+    "Use a float32 model, or another format such as .onnx"
+)
 
 
 class Style(enum.Enum):
@@ -29,6 +40,8 @@ def layer_names(network: Network) -> list[str]:
 
 def sequential_config(network: Network, style: Style) -> Config:
     """Return the config of the model; `network.closing` is the activation of its last layer."""
+    if network.dtype.name != "float32":
+        raise FairmendError(f"cannot write a {network.dtype.name} network as a Keras file: {FLOAT32_ONLY}")
     shape = [None, network.inputs]
     dtype = network.dtype.name
     key = "batch_input_shape" if style is Style.KERAS_2 else "batch_shape"

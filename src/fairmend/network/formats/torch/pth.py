@@ -16,6 +16,7 @@ import torch
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
+from fairmend.network.formats.torch.pickle_limits import check_pickles
 from fairmend.network.formats.torch.state_dict import NOTE, from_tensors, to_note, to_tensors
 
 __all__ = ["read", "to_bytes", "to_numpy"]
@@ -26,6 +27,7 @@ _INSTEAD = "save the weights alone, torch.save(model.state_dict(), path), or exp
 
 def read(path: Path, activation: Activation) -> Network:
     """Return the network in a state dict or checkpoint, with `activation` unless fairmend's note names others."""
+    check_pickles(path)
     content = _load(path)
     if isinstance(content, Mapping):
         content = next((content[key] for key in _NESTED if isinstance(content.get(key), Mapping)), content)
@@ -34,7 +36,7 @@ def read(path: Path, activation: Activation) -> Network:
     tensors: dict[str, npt.NDArray[Any]] = {}
     for key, value in content.items():
         if not isinstance(key, str) or not isinstance(value, torch.Tensor):
-            raise FairmendError(f"{path}: {key!r} is {type(value).__name__}, not a tensor; {_INSTEAD}")
+            raise FairmendError(f"{path}: {str(key)[:80]!r} is {type(value).__name__}, not a tensor; {_INSTEAD}")
         tensors[key] = to_numpy(value, f"{path}: {key}")
     metadata = getattr(content, "_metadata", None)
     note = metadata.get(NOTE) if isinstance(metadata, Mapping) else None

@@ -1,0 +1,69 @@
+"""Save small Keras models as .h5 and .keras with the installed Keras and h5py; the versions are in the file names.
+
+    python tests/corpus/make_keras.py FOLDER
+
+Runs with Keras 2 (part of TensorFlow) and with Keras 3 (set KERAS_BACKEND); see README.md for the versions used.
+"""
+
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+try:
+    from tensorflow import keras  # Keras 2 up to TensorFlow 2.15
+except ImportError:
+    import keras
+VERSION = getattr(keras, "__version__", None) or metadata.version("keras")
+
+
+def first():
+    """Return the input layer, whose argument has another name in Keras 2."""
+    name = "shape" if VERSION.startswith("3") else "input_shape"
+    return keras.layers.InputLayer(**{name: (3,)})
+
+
+def plain():
+    """A binary classifier that was never compiled."""
+    return keras.Sequential(
+        [first(), keras.layers.Dense(4, activation="relu"), keras.layers.Dense(1, activation="sigmoid")]
+    )
+
+
+def trained():
+    """Layers of many classes, with the state of an optimizer."""
+    layers = keras.layers
+    model = keras.Sequential(
+        [
+            first(),
+            layers.Flatten(),
+            layers.Dense(4, kernel_regularizer="l2"),
+            layers.LeakyReLU(),
+            layers.Dropout(0.1),
+            layers.Dense(3),
+            layers.ReLU(),
+            layers.Dense(2),
+            layers.Softmax(),
+        ]
+    )
+    optimizer = keras.optimizers.SGD(momentum=0.9)
+    model.compile(optimizer=optimizer, loss="sparse_categorical_crossentropy", metrics=["accuracy"])
+    rng = np.random.default_rng(0)
+    model.fit(rng.normal(size=(8, 3)).astype("float32"), rng.integers(0, 2, 8), epochs=1, verbose=0)
+    return model
+
+
+def main(folder: Path) -> None:
+    """Write two models in two formats; before Keras 2.13 a .keras file is an .h5 file of that name."""
+    major, minor = map(int, VERSION.split(".")[:2])
+    versions = f"keras{VERSION}-h5py{h5py.__version__}"
+    for build in (plain, trained):
+        model = build()
+        for suffix in (".h5", ".keras") if (major, minor) >= (2, 13) else (".h5",):
+            model.save(str(folder / f"{versions}-{build.__name__}{suffix}"))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,220 @@
+"""Random specs and people, and the comparison of their neighbourhoods: fairmend's against the checker's.
+
+People are encoded by the spec, scaled elsewhere in float32, or off by a few units in the last place. Scales include
+those with a mean far above the standard deviation, where these differ by more than a step of the lattice.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairmend.audit.random_neighbours import stream_random_neighbours
+from fairmend.errors import FairmendError
+from fairmend.prove.engines.boxes import Pieces
+from fairmend.spec import Feature, Spec
+from fairmend.spec.neighbourhoods import are_neighbours
+from fairmend.spec.validation import scale_parameters
+from fairmend_check.coverage import find_uncovered
+from fairmend_check.errors import CheckError
+from fairmend_check.neighbourhood import Axis, Neighbourhood, count_points, neighbourhood, points
+from fairmend_check.spec import read_spec
+
+MOST_POINTS = 400
+
+
+@dataclass
+class Tally:
+    """What was compared, and the differences found."""
+
+    people: int = 0
+    refused: int = 0
+    apart: int = 0
+    points: int = 0
+    boxes: int = 0
+
+    def add(self, other: "Tally") -> None:
+        for name in vars(self):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+def random_scale(rng: np.random.Generator) -> dict[str, float] | None:
+    kind = rng.integers(5)
+    if kind == 0:
+        return None
+    if kind == 1:
+        return {"mean": float(rng.normal(0, 30)), "std": float(rng.uniform(0.5, 20))}
+    if kind == 2:
+        low = float(rng.normal(0, 30))
+        return {"min": low, "max": low + float(rng.uniform(0.5, 100))}
+    far = float(rng.choice([-1, 1]) * 10 ** rng.uniform(2, 12))
+    if kind == 3:
+        return {"mean": far, "std": float(10 ** rng.uniform(-3, 2))}
+    return {"min": far, "max": far + max(abs(far) * 1e-12, float(10 ** rng.uniform(-2, 3)))}
+
+
+def random_feature(rng: np.random.Generator, name: str, protected: bool) -> Feature:
+    kind = rng.choice(["integer", "integer", "continuous", "ordinal", "one-hot"])
+    if kind in ("ordinal", "one-hot"):
+        categories = tuple("abcdef"[: int(rng.integers(2, 6))])
+        dropped = str(rng.choice(categories)) if kind == "one-hot" and rng.random() < 0.5 else None
+        missing = str(rng.choice(categories)) if rng.random() < 0.2 else None
+        return Feature(
+            name,
+            "categorical",
+            categories=categories,
+            encoding=str(kind),
+            scale=random_scale(rng) if kind == "ordinal" else None,
+            protected=protected,
+            dropped=dropped,
+            missing=missing,
+        )
+    scale = random_scale(rng)
+    low = int(rng.integers(-40, 40))
+    if scale and rng.random() < 0.3:  # values near the offset, as in standardised data
+        low = int(scale_parameters(scale)[0]) + int(rng.integers(-8, 4))
+    span = int(rng.integers(1, 12))
+    extent = (low, low + span) if kind == "integer" else (low + rng.random() / 2, low + span + rng.random() / 2)
+    tolerance = 0.0 if protected else float(rng.choice([0, 0.4, 1, 2, 2.7]))
+    missing = low + 1 if rng.random() < 0.2 else None
+    return Feature(
+        name, str(kind), range=extent, scale=scale, protected=protected, tolerance=tolerance, missing=missing
+    )
+
+
+def random_spec(rng: np.random.Generator) -> Spec:
+    """Return a spec of one to three features, some finite and some not."""
+    return Spec([random_feature(rng, f"f{i}", i == 0 or rng.random() < 0.4) for i in range(int(rng.integers(1, 4)))])
+
+
+def random_people(spec: Spec, rng: np.random.Generator, count: int, dtype: type) -> np.ndarray:
+    """Return inputs (count, width), encoded in several ways; some are not valid."""
+    X = spec.sample_inputs(count, rng, np.float64)
+    values = {f.name: f.nearest(X[:, spec.columns(f.name).start]) for f in spec.features if not f.one_hot}
+    X = X.astype(dtype)
+    for name, value in values.items():
+        feature = next(f for f in spec.features if f.name == name)
+        offset, factor = scale_parameters(feature.scale)
+        column = X[:, spec.columns(name).start]
+        how = rng.integers(5, size=count)
+        single = np.float32(value) - np.float32(offset)
+        column[how == 1] = (single / np.float32(factor))[how == 1]
+        column[how == 2] = (single * (np.float32(1) / np.float32(factor)))[how == 2]
+        steps = rng.integers(-2, 3, size=count)
+        nudged = column.copy()
+        for _ in range(2):
+            towards = np.where(steps > 0, np.inf, -np.inf).astype(dtype)
+            nudged = np.where(steps != 0, np.nextafter(nudged, towards), nudged)
+            steps -= np.sign(steps)
+        column[how == 3] = nudged[how == 3]
+        off = rng.normal(size=count) * 2.0**-20 * (abs(offset) + np.abs(value)) / factor  # about what is still valid
+        column[how == 4] += off.astype(dtype)[how == 4]
+        column[(column == 0) & (rng.random(count) < 0.5)] = -0.0
+    return X
+
+
+def compare_case(rng: np.random.Generator, people: int) -> Tally:
+    """Draw a spec and people, and raise AssertionError if the two readings of their neighbourhoods differ."""
+    spec, dtype = random_spec(rng), rng.choice([np.float32, np.float64])
+    tally = Tally()
+    with np.errstate(all="ignore"):
+        X = random_people(spec, rng, people, dtype)
+    theirs = read_spec(spec.to_dict(), "spec")
+    around: list[Neighbourhood] = []
+    valid = np.zeros(len(X), dtype=bool)
+    for row, x in enumerate(X):
+        try:
+            around.append(neighbourhood(theirs, x.astype(np.float64), np.dtype(dtype).name))
+            valid[row] = True
+        except CheckError:
+            tally.refused += 1
+        try:
+            spec.as_inputs(x[None], dtype)
+            assert valid[row], f"only the checker refuses {x.tolist()} of {spec.to_dict()}"
+        except FairmendError:
+            assert not valid[row], f"only fairmend refuses {x.tolist()} of {spec.to_dict()}"
+    X = X[valid]
+    if len(X) == 0:
+        return tally
+    tally.people = len(X)
+    where = f"{spec.to_dict()}, {X.tolist()}, {np.dtype(dtype).name}"
+    tally.boxes = _compare_boxes(spec, X, around, where)
+    if spec.finite:
+        tally.apart = sum(any(axis.place_of_x is not None for axis in each.axes) for each in around)
+        tally.points = _compare_points(spec, X, around, where)
+    else:
+        _compare_samples(spec, X, around, rng, where)
+    return tally
+
+
+def _compare_boxes(spec: Spec, X: np.ndarray, around: list[Neighbourhood], where: str) -> int:
+    """Regions cover the checker's neighbourhood, and each box is the documented hull, of each category once."""
+    regions = spec.regions(X, X.dtype)
+    for row, each in enumerate(around):
+        mine = regions.owner == row
+        lower, upper = (ends[mine].astype(np.float64) for ends in (regions.lower, regions.upper))
+        assert find_uncovered(each, lower, upper, X.dtype.name) is None, where
+        assert (lower[:, each.fixed] == each.x[each.fixed]).all(), where
+        assert (upper[:, each.fixed] == each.x[each.fixed]).all(), where
+        hot = 1
+        for axis in each.axes:
+            columns = slice(axis.column, axis.column + axis.feature.width)
+            if axis.feature.one_hot:
+                hot *= len(axis.feature.categories)
+                assert (lower[:, columns] == upper[:, columns]).all(), where
+            else:
+                assert (lower[:, axis.column] == axis.low).all(), where
+                assert (upper[:, axis.column] == axis.high).all(), where
+        assert len(lower) == hot, where
+    return len(regions.owner)
+
+
+def _compare_points(spec: Spec, X: np.ndarray, around: list[Neighbourhood], where: str) -> int:
+    """Streamed points, those of the engines, and counts are the checker's; random neighbours are among them."""
+    sizes = [count_points(each) for each in around]
+    assert spec.neighbourhood_sizes(X, X.dtype).tolist() == sizes, where
+    few = np.flatnonzero(np.array(sizes) <= MOST_POINTS)
+    if len(few) == 0:
+        return 0
+    X, around = X[few], [around[i] for i in few]
+    placed = [(f, spec.columns(f.name)) for f in spec.features]
+    streamed = [*spec.points(X, dtype=X.dtype)]
+    owner, listed = np.concatenate([r for r, _ in streamed]), np.concatenate([p for _, p in streamed])
+    assert are_neighbours(placed, X[owner], listed).all(), where
+    pieces = Pieces(spec, X)
+    box, boxed = pieces.all_points(pieces.roots)
+    box_owner = pieces.owner[pieces.roots.piece[box]]
+    drawn = next(stream_random_neighbours(spec, X, 3, np.random.default_rng(0)))
+    for row, each in enumerate(around):
+        expected = _sorted(points(each, 0, count_points(each)))
+        assert np.array_equal(_sorted(listed[owner == row]), expected), where
+        assert np.array_equal(_sorted(boxed[box_owner == row]), expected), where
+        assert (expected == each.x).all(axis=1).any(), where
+        known = {tuple(point) for point in (expected + 0.0).tolist()}
+        assert {tuple(p) for p in (drawn[1][drawn[0] == row].astype(np.float64) + 0.0).tolist()} <= known, where
+    return len(listed)
+
+
+def _compare_samples(
+    spec: Spec, X: np.ndarray, around: list[Neighbourhood], rng: np.random.Generator, where: str
+) -> None:
+    """Random neighbours are inside the checker's neighbourhood, feature by feature."""
+    rows, drawn = next(stream_random_neighbours(spec, X, 3, rng))
+    for row, point in zip(rows.tolist(), drawn.astype(np.float64), strict=True):
+        each = around[row]
+        assert (point[each.fixed] == each.x[each.fixed]).all(), where
+        assert all(_reaches(axis, point) for axis in each.axes), where
+
+
+def _reaches(axis: Axis, point: np.ndarray) -> bool:
+    if axis.feature.one_hot:
+        return True
+    value = point[axis.column : axis.column + 1]
+    if axis.feature.whole:
+        first, last = axis.numbers_within(value, value)
+        return bool(first[0] <= last[0])
+    return axis.low <= value[0] <= axis.high
+
+
+def _sorted(rows: np.ndarray) -> np.ndarray:
+    rows = rows.astype(np.float64)
+    return rows[np.lexsort(rows.T)]
