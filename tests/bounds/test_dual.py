@@ -47,7 +47,7 @@ def cut(rng, units):
     return parts
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_any_multipliers_are_sound_and_no_point_is_lost(data):
     network = data.draw(hard_networks(KINKED, spread=data.draw(st.sampled_from((4, 30)))))

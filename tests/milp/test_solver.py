@@ -1,5 +1,7 @@
 """Solutions are checked, not statuses: each against the problem, against the others, against brute force."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
@@ -194,3 +196,58 @@ def test_solvers_are_found_by_name(monkeypatch):
     assert available_solvers() == []
     with pytest.raises(FairmendError, match=r"pip install fairmend\[scip\]"):
         get_solver("scip")
+
+
+def ill_scaled(size, where, *, integers):
+    """A problem of three variables with one number of this size: in a row, the cost, a bound or a row's bound."""
+    builder = MilpBuilder()
+    x = builder.add_variables(
+        3,
+        lower=-size if where == "lower" else 0.0,
+        upper=size if where == "upper" else 5.0,
+        cost=[size if where == "cost" else 1.0, -1.0, 1.0],
+        integer=integers,
+    )
+    builder.add_row(x, [size if where == "row" else 1.0, 1.0, -1.0], lower=size if where == "side" else 0.5)
+    builder.add_row(x, [1.0, -1.0, 1.0], -1, 1)
+    return builder.build()
+
+
+@pytest.mark.parametrize("integers", [False, True])
+@pytest.mark.parametrize("where", ["row", "cost", "lower", "upper", "side"])
+@pytest.mark.parametrize("size", [1e15, 1e20, 1e25, 1e100, 1e300, 1e-300])
+def test_ill_scaled_problems_end_with_a_status_or_a_reason(solver, size, where, integers, capfd):
+    with suppress(FairmendError):  # anything else would fail the test
+        solution = solver.solve(ill_scaled(size, where, integers=integers), time_limit=10)
+        assert solution.x is None or np.isfinite(solution.x).all()
+    assert "ERROR" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "bounds", [{"lower": np.inf, "upper": np.inf}, {"lower": -np.inf, "upper": -np.inf}], ids=["above", "below"]
+)
+def test_a_bound_that_no_number_meets_is_infeasible(solver, bounds):
+    builder = MilpBuilder()
+    builder.add_variables(1, **bounds)
+    assert solver.solve(builder.build()).status is Status.INFEASIBLE
+    builder = MilpBuilder()
+    builder.add_row(builder.add_variables(1), [1.0], **bounds)
+    assert solver.solve(builder.build()).status is Status.INFEASIBLE
+
+
+def test_what_a_solver_raises_becomes_a_reason(monkeypatch):
+    def fail(*arguments):
+        raise Exception("SCIP: error in input data!")  # PySCIPOpt raises this class
+
+    solver = get_solver()
+    monkeypatch.setattr(type(solver), "_run", fail)
+    with pytest.raises(FairmendError, match=r"highs failed on Milp\(2 variables.*error in input data"):
+        solver.solve(unbounded(integers=True))
+
+
+@pytest.mark.parametrize("name", ["lower", "upper", "cost"])
+def test_not_a_number_is_refused_before_a_solver_sees_it(name):
+    builder = MilpBuilder()
+    builder.add_variables(1, **{name: np.nan})
+    with pytest.raises(FairmendError, match=f"{name} holds NaN"):
+        builder.build()

@@ -1,10 +1,10 @@
-"""Witnesses do not change features that the network ignores."""
+"""Witnesses do not change features that the network ignores, and say whether they are ties."""
 
 import numpy as np
 
 import fairmend
 from fairmend.network import Affine
-from fairmend.prove.witness import keep_ignored_features
+from fairmend.prove.witness import Witness, keep_ignored_features
 from fairmend.spec import Feature, Spec
 from support.strategies import random_network
 
@@ -67,3 +67,10 @@ def test_only_ignored_features_keep_their_values():
     np.testing.assert_array_equal(kept[:, 1:], other[:, 1:])
     np.testing.assert_array_equal(net.logits(kept), net.logits(other))
     assert (X[:, 0] != other[:, 0]).any()
+
+
+def test_a_tie_is_called_a_tie():
+    x, other = SPEC.sample_inputs(2, np.random.default_rng(0))
+    clear, tie = Witness(x, other, 0, 1), Witness(x, other, 0, 1, tie=True)
+    assert tie.describe(SPEC) == f"{clear.describe(SPEC)} (a tie: within the rounding error of inference)"
+    assert (clear.as_dict(SPEC)["tie"], tie.as_dict(SPEC)["tie"]) == (False, True)

@@ -3,6 +3,7 @@
 To prove with, in NumPy with every rounding error accounted for:
 
 - `rigorous`: bounds of the logits over boxes and at points (`enclosure` bounds the activations, `pieces` the memory)
+- `dual`: bounds of piecewise linear networks from the multipliers of a linear program
 - `inference`: how far floating-point inference can be from real arithmetic
 
 To repair with, in PyTorch and differentiable in the weights:

@@ -23,7 +23,7 @@ from fairmend.arrays import Floats
 from fairmend.bounds.enclosure import TINY, UNIT, enclose_image, gamma
 from fairmend.network import Activation, Network
 
-__all__ = ["DualBound", "Interval", "Intervals", "dual_bound", "tightened"]
+__all__ = ["DualBound", "Interval", "Intervals", "dual_bound", "line_slopes", "tightened"]
 
 Interval = tuple[Floats, Floats]
 """Lowest and highest values, each ``(units,)``."""
@@ -96,13 +96,21 @@ def tightened(network: Network, box: Interval, units: Intervals) -> Intervals | 
     return found
 
 
+@np.errstate(all="ignore")
+def line_slopes(activation: Activation, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Return slopes of lines below and above a piecewise linear activation on intervals of any shape."""
+    kink = _slope_below(activation)
+    on_one_side = np.where(low >= 0, 1.0, kink)
+    crosses = (low < 0) & (high > 0)
+    below = np.where(high > -low, 1.0, kink)
+    above = (high - kink * low) / (high - low)
+    return np.where(crosses, below, on_one_side), np.where(crosses, np.nan_to_num(above), on_one_side)
+
+
 def _multipliers(activation: Activation, a: Floats, z: Interval, given: Floats | None) -> Floats:
     """Return a times the slope of a line on the side of the activation that matters, or the given multipliers."""
-    low, high = z
-    kink = _slope_below(activation)
-    above = (high - kink * low) / (high - low)
-    across = np.where(a < 0, above, np.where(high > -low, 1.0, kink))
-    m = a * np.where(low >= 0, 1.0, np.where(high <= 0, kink, across))
+    below, above = line_slopes(activation, *z)
+    m = a * np.where(a < 0, above, below)
     m = m if given is None else np.where(np.isfinite(given), given, m)
     return np.where(np.isfinite(m), m, 0.0)
 

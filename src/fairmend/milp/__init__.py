@@ -1,7 +1,8 @@
 """Mixed-integer linear programs: one sparse form as data (`model`), and one file for each solver.
 
 Other parts build a `Milp` with `MilpBuilder` and pass it to the solver that `get_solver` returns. `LinearProgram` is
-for many small linear programs that differ in a few rows, and `Relaxation` for those that differ in bounds. A new solver is a subclass of `Solver`; see docs/extending.md.
+for many small linear programs that differ in a few rows, and `Relaxation` for those that differ in bounds. A new solver
+is a subclass of `Solver`; see docs/extending.md.
 """
 
 from fairmend.errors import FairmendError

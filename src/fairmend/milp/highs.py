@@ -8,10 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fairmend.arrays import Floats
 from fairmend.errors import FairmendError
 from fairmend.milp.interrupt import run_interruptibly
 from fairmend.milp.model import Milp, Status
 from fairmend.milp.solver import Answer, Settings, Solver
+
+_LARGEST = 1e15  # HiGHS refuses coefficients of this size
 
 
 class Highs(Solver):
@@ -121,4 +124,12 @@ def pass_model(highs: Any, milp: Milp, *, integer: bool = True) -> None:
         whole.astype(np.int32),
     )
     if passed == highspy.HighsStatus.kError:
-        raise FairmendError(f"HiGHS does not accept {milp!r}; a coefficient of 1e15 or more is one cause")
+        raise FairmendError(f"HiGHS does not accept {milp!r}: {why_refused(milp.values)}")
+
+
+def why_refused(coefficients: Floats) -> str:
+    """Return what HiGHS most likely refuses."""
+    largest = float(np.abs(coefficients).max(initial=0.0))
+    if not largest < _LARGEST:
+        return f"the coefficient {largest:.3g} is not below {_LARGEST:.0e}; scale the inputs of the network"
+    return "it gives no reason; choose another solver"

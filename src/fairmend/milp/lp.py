@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fairmend.arrays import Floats
 from fairmend.errors import FairmendError
-from fairmend.milp.highs import Highs
+from fairmend.milp.highs import Highs, why_refused
 from fairmend.milp.model import Status
 
 __all__ = ["LinearProgram", "LpSolution"]
@@ -64,7 +64,7 @@ class LinearProgram:
             count, lower, upper, count * width, starts, columns, np.ascontiguousarray(values).ravel()
         )
         if status == self._highspy.HighsStatus.kError:
-            raise FairmendError("HiGHS does not accept a row of the repair; a coefficient of 1e15 or more is one cause")
+            raise FairmendError(f"HiGHS does not accept a row of the repair: {why_refused(values)}")
         self.rows += count
 
     def truncate(self, rows: int) -> None:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from fairmend.errors import FairmendError
 from fairmend.milp.interrupt import run_interruptibly
 from fairmend.milp.model import Milp, Status
 from fairmend.milp.solver import Answer, Settings, Solver
@@ -57,6 +58,12 @@ class Scip(Solver):
 
         model = Model()
         model.hideOutput()
+        largest = max(np.abs(part).max(initial=0.0) for part in (milp.cost, milp.values))
+        if largest >= model.infinity():  # SCIP would print to stderr and raise a bare Exception
+            raise FairmendError(
+                f"SCIP does not accept {milp!r}: {largest:.3g} counts as infinite; scale the inputs of the network, or "
+                "choose another solver"
+            )
         # On an unbounded ray, SCIP tries whole numbers up to about 1/feastol, beyond any time limit.
         whole = np.concatenate([milp.lower[milp.integer], milp.upper[milp.integer]])
         model.setParams(

@@ -79,7 +79,7 @@ class Solver(ABC):
             return _solution(Status.INFEASIBLE, milp, None, math.inf, gap, begin)
         if not milp.variables:
             return _solution(Status.OPTIMAL, milp, np.zeros(0), 0.0, gap, begin)
-        answer = self._run(milp, settings)
+        answer = self._run_or_explain(milp, settings)
         status = self._read(answer)
         _logger.debug(
             "%s: %d variables (%d whole), %d rows: %s (%s) in %.3f s",
@@ -94,11 +94,23 @@ class Solver(ABC):
         if status is Status.UNBOUNDED:
             # A ray does not show that there is a feasible point: solve again without a cost.
             left = None if time_limit is None else max(0.0, time_limit - (time.perf_counter() - begin))
-            point = self._run(replace(milp, cost=np.zeros(milp.variables)), replace(settings, time_limit=left, gap=0.0))
+            without_cost = replace(milp, cost=np.zeros(milp.variables))
+            point = self._run_or_explain(without_cost, replace(settings, time_limit=left, gap=0.0))
             found = self._read(point)
             status = Status.UNBOUNDED if found in (Status.OPTIMAL, Status.FEASIBLE) else found
             return _solution(status, milp, None, -math.inf, gap, begin)
         return _solution(status, milp, answer.x, answer.bound, gap, begin)
+
+    def _run_or_explain(self, milp: Milp, settings: Settings) -> Answer:
+        """Run the solver; what it raises on a problem that it cannot handle becomes a FairmendError."""
+        try:
+            return self._run(milp, settings)
+        except (FairmendError, ImportError, MemoryError):
+            raise
+        except Exception as error:
+            raise FairmendError(
+                f"{self.NAME} failed on {milp!r}: {error}; scale the inputs of the network, or choose another solver"
+            ) from error
 
     def _read(self, answer: Answer) -> Status:
         if answer.word not in self.STATUS_MAP:
@@ -107,6 +119,8 @@ class Solver(ABC):
                 f"install the version of {self.REQUIRED_MODULE} that fairmend requires, or choose another solver"
             )
         status = self.STATUS_MAP[answer.word]
+        if answer.x is not None and not np.isfinite(answer.x).all():
+            return Status.ERROR
         if answer.x is None:
             return Status.ERROR if status is Status.OPTIMAL else status
         return Status.FEASIBLE if status is Status.LIMIT else status
@@ -128,11 +142,14 @@ def _settings(
 
 
 def _contradicts_itself(milp: Milp) -> bool:
-    """Return whether bounds cross, or 0 violates a row without entries; solvers handle these differently."""
+    """Return whether bounds cross or no number meets one, or 0 violates a row without entries.
+
+    Solvers handle these differently.
+    """
     empty = np.diff(milp.indptr) == 0
+    lower, upper = np.append(milp.lower, milp.row_lower), np.append(milp.upper, milp.row_upper)
     return bool(
-        (milp.lower > milp.upper).any()
-        or (milp.row_lower > milp.row_upper).any()
+        ((lower > upper) | (lower == np.inf) | (upper == -np.inf)).any()
         or (empty & ((milp.row_lower > 0) | (milp.row_upper < 0))).any()
     )
 

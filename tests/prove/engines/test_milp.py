@@ -84,8 +84,8 @@ def test_a_solver_that_accepts_no_model_costs_no_verdict(monkeypatch):
     assert certify(sliver(1.5, 1e-2), CONTINUOUS, inputs, "milp").counts["fair"] == 5
 
 
-def test_the_smallest_network_on_which_the_solver_was_wrong():
-    """A kink crossed by 1e-12 times 4e12: HiGHS's constraints are kept to 1e-9 only."""
+def test_a_kink_that_is_crossed_by_very_little_counts_if_the_next_weight_is_large():
+    # A kink crossed by 1e-12, times 4e12; the solver keeps its constraints to 1e-9.
     first = affine([[1.0, -1.0]], [-1.0 + 1e-12], np.float64)  # positive in one corner only
     net = Network([first, affine([[-4e12]], [1.0], np.float64)], [RELU])
     report = certify(net, CONTINUOUS_CORNER, np.array([[0.5, 0.5]]), "milp")
@@ -114,7 +114,11 @@ def test_milp_agrees_with_brute_force(case, seed, outputs, data):
     check_witnesses(net, spec, X, report)
 
 
-@pytest.mark.parametrize("seed", range(40))
+# The engine that relied on the solver called these bumps FAIR.
+ONCE_FAIR = (66, 119, 121, 145, 165, 171, 200, 228, 237, 313, 402, 424)
+
+
+@pytest.mark.parametrize("seed", [*range(16), *ONCE_FAIR])
 def test_a_planted_bump_is_never_called_fair(seed):
     bump = plant_bump(np.random.default_rng([2026, seed]))
     for engine in ("branch", "milp"):

@@ -29,7 +29,7 @@ def run_tree(net, spec, x, time_limit=20):
     return findings.result("milp")
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(case=specs_and_inputs(), seed=st.integers(0, 2**32 - 1), data=st.data())
 def test_without_a_solver_what_is_proven_is_true_of_exact_samples(case, seed, data):
     spec, X = case

@@ -20,6 +20,9 @@ from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.spec import Spec
 from fairmend.spec.reachable import ReachableValues, encode_column
 
+MOST_TWINS = 65_536
+"""The points of a box that may be listed if it cannot be split, because own bits lie beside encoded values."""
+
 _ENTRIES = 4_000_000  # in an array (pieces, width): 32 MB at most, and only a few of them exist at a time
 
 
@@ -103,20 +106,6 @@ class Pieces:
         for k in np.flatnonzero(self.lattice).tolist():
             low[:, k], high[:, k] = (self._features[k].scaled(ends[:, k]) for ends in boxes[1:])
         return low, high
-
-    def rounded_off(self, boxes: Boxes) -> Floats:
-        """Return how far encoded points can be from the `unrounded` lattice (n, varying)."""
-        off = np.zeros_like(boxes.low)
-        owner = self.owner[boxes.piece]
-        low, high = self.unrounded(boxes)
-        largest = np.maximum(np.abs(low), np.abs(high))
-        eps = float(np.finfo(self._base.dtype).eps)
-        for k in np.flatnonzero(self.lattice).tolist():
-            feature = self._features[k]
-            exact = feature.scale is None and float(np.abs(feature.bounds).max()) * eps <= 1
-            own = np.abs(self._bits[owner, k].astype(np.float64) - feature.scaled(self._own[owner, k]))
-            off[:, k] = np.maximum(own, 0.0 if exact else eps * largest[:, k])
-        return off
 
     def sizes(self, boxes: Boxes) -> Floats:
         """Return the number of points of each box (n,); infinite if a continuous column varies."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.network import Network
-from fairmend.prove.engines.boxes import Boxes, Pieces, inputs_per_batch
+from fairmend.prove.engines.boxes import MOST_TWINS, Boxes, Pieces, inputs_per_batch
 from fairmend.prove.engines.enumerate import decide_points
 from fairmend.prove.engines.findings import WITHIN_ROUNDING, Findings, between_adjacent
 from fairmend.prove.margin import compute_margins, margin_error, margin_lower_bound, proves_class, rounding_slack
@@ -25,7 +25,6 @@ from fairmend.threads import few_threads
 _LEAF = 64  # points; bounding one box takes about as long as evaluating this many
 _BATCH = 4096  # boxes; fewer for large networks or many inputs
 _ENTRIES = 16_000_000  # in an array of all points of a batch of small boxes
-_MOST_TWINS = 65_536  # points of a box that cannot be split further, because own bits lie beside encoded values
 _WORK = 200_000_000  # multiplications in a batch, so that the time limit is checked often enough
 _LEAST_SHARE = 0.1  # the weight of a column in which the network seems not to change
 
@@ -102,7 +101,7 @@ class _BranchAndBound:
 
     def _decide_stuck(self, boxes: Boxes) -> None:
         """Decide boxes that cannot be split: list the points of finite ones; nothing lies within the others."""
-        few = self.pieces.sizes(boxes) <= _MOST_TWINS
+        few = self.pieces.sizes(boxes) <= MOST_TWINS
         for each in np.flatnonzero(few).tolist():
             self._decide_points(boxes.take(slice(each, each + 1)))
         self.findings.mark_unproven(self.rows[boxes.piece[~few]], between_adjacent(self.net.dtype))

@@ -75,7 +75,9 @@ class Findings:
             now = (rank == attempt) & ~self.unfair[rows]
             if not now.any():
                 return
-            for row, witness in zip(rows[now].tolist(), _confirm(self.net, self.X[rows[now]], points[now]), strict=True):
+            for row, witness in zip(
+                rows[now].tolist(), _confirm(self.net, self.X[rows[now]], points[now]), strict=True
+            ):
                 if witness is None:
                     self.mark_unproven([row], TIE)
                 else:
@@ -129,6 +131,6 @@ def _confirm(net: Network, X: FloatArray, other: FloatArray) -> list[Witness | N
     ties = np.logical_not(clear.reshape(-1, 2).all(axis=1)).tolist()
     found = proven & (answers[:, 0] != answers[:, 1])
     return [
-        Witness(pair[0].copy(), pair[1].copy(), *answer, tie) if ok else None
+        Witness(pair[0].copy(), pair[1].copy(), answer[0], answer[1], tie) if ok else None
         for pair, answer, tie, ok in zip(pairs, answers.tolist(), ties, found.tolist(), strict=True)
     ]

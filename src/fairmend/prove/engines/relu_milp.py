@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
-from fairmend.bounds.dual import Interval, Intervals
-from fairmend.bounds.rigorous import rigorous_bounds
+from fairmend.bounds.dual import Interval, Intervals, line_slopes
+from fairmend.bounds.rigorous import Slopes, rigorous_bounds
 from fairmend.milp import MilpBuilder
 from fairmend.network import Network
 
@@ -22,8 +22,14 @@ __all__ = ["EncodedLayer", "EncodedNetwork", "encode_network", "unit_intervals"]
 
 def unit_intervals(net: Network, lower: FloatArray, upper: FloatArray) -> Intervals:
     """Return rigorous intervals (boxes, units) of each layer before its activation, over boxes (boxes, inputs)."""
-    until = (Network(net.affines[: layer + 1], net.activations[:layer]) for layer in range(len(net.activations)))
-    return [rigorous_bounds(part, lower, upper) for part in until]
+    found: Intervals = []
+    slopes: list[Slopes] = []
+    for layer, activation in enumerate(net.activations):
+        until = Network(net.affines[: layer + 1], net.activations[:layer])
+        low, high = rigorous_bounds(until, lower, upper, slopes)
+        found.append((low, high))
+        slopes.append(Slopes(*line_slopes(activation, low, high)))
+    return found
 
 
 class EncodedLayer(NamedTuple):

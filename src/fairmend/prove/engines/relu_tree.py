@@ -18,7 +18,7 @@ from fairmend.arrays import Floats
 from fairmend.bounds.dual import DualBound, Interval, Intervals, dual_bound, tightened
 from fairmend.milp import Relaxation, Status
 from fairmend.network import Network
-from fairmend.prove.engines.boxes import Boxes, Pieces
+from fairmend.prove.engines.boxes import MOST_TWINS, Boxes, Pieces
 from fairmend.prove.engines.enumerate import decide_points
 from fairmend.prove.engines.findings import TIME_LIMIT, WITHIN_ROUNDING, Findings, between_adjacent
 from fairmend.prove.engines.relu_milp import EncodedNetwork, unit_intervals
@@ -159,8 +159,8 @@ class ProofTree:
 
     def _split(self, node: _Node, found: DualBound) -> list[_Node]:
         """Return two parts of a node, or none if it was decided point by point or cannot be proven."""
-        size = self.pieces.sizes(node.box)[0]
-        if size <= _LEAF:
+        size, can = self.pieces.sizes(node.box)[0], self.pieces.splittable(node.box)[0]
+        if size <= (_LEAF if can.any() else MOST_TWINS):
             _, points = self.pieces.all_points(node.box)
             error = margin_error(self.net, *(end[None] for end in node.encoded))
             rows, errors = np.repeat(self.rows, len(points)), np.repeat(error, len(points))
@@ -174,7 +174,6 @@ class ProofTree:
             if not found.bound < -slack:
                 self.findings.mark_unproven(self.rows, WITHIN_ROUNDING)
                 return []
-        can = self.pieces.splittable(node.box)[0]
         if not can.any():
             self.findings.mark_unproven(self.rows, between_adjacent(self.net.dtype))
             return []
