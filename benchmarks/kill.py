@@ -22,6 +22,8 @@ from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
+from rich.progress import track
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from fairmend import folders
@@ -97,7 +99,7 @@ def run() -> None:
     with tempfile.TemporaryDirectory() as folder:
         repairs = Repairs(Path(folder), arguments.seed)
         print(f"{arguments.count} repairs of {repairs.seconds:.2f} s each, killed with SIGKILL:")
-        for what, times in sorted(Counter(repairs.kill_one(number) for number in range(arguments.count)).items()):
+        for what, times in sorted(Counter(map(repairs.kill_one, track(range(arguments.count)))).items()):
             print(f"  {times:5,}  {what}")
     for way in ("with the exchange of folders", "without it"):
         with tempfile.TemporaryDirectory() as folder:

@@ -15,8 +15,9 @@ SRC = Path(__file__).parents[1] / "src"
 # The parts of fairmend from the bottom up. A module imports from its own part and from parts on lower floors. Parts on
 # the same floor do not import each other.
 FLOORS = (
-    ("errors", "arrays", "_version"),
-    ("text", "progress", "atomic", "exchange", "threads", "metrics"),
+    ("text", "arrays", "_version"),
+    ("errors",),
+    ("progress", "atomic", "exchange", "threads", "metrics"),
     ("tables", "json_files", "folders"),
     ("network", "spec"),
     ("bounds", "milp"),
@@ -32,7 +33,7 @@ FLOORS = (
 FLOOR = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 CHECKER = "fairmend_check"
 
-_LOWEST_DRAWN = 3  # the floors below are modules that every part uses
+_LOWEST_DRAWN = 4  # the floors below are modules that every part uses
 _WIDTH, _HEIGHT, _ROW, _GAP, _EDGE, _SHIFT = 104, 30, 62, 60, 24, 58
 
 

@@ -50,7 +50,7 @@ def test_imports_run_one_way():
         ("fairmend/report/page.py", "from fairmend.cli.console import console"),
         ("fairmend/network/network.py", "from fairmend.spec import Spec"),
         ("fairmend/evaluate/groups.py", "import fairmend.report.page"),
-        ("fairmend/errors.py", "from fairmend import text"),
+        ("fairmend/text.py", "from fairmend import errors"),
         ("fairmend/network/formats/keras/h5.py", "from fairmend_check import check"),
         ("fairmend_check/check.py", "from fairmend.errors import FairmendError"),
         ("fairmend_check/check.py", "import fairmend"),

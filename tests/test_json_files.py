@@ -43,3 +43,10 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
         write_json(tmp_path / "a.txt", {"x": object()})
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
     assert (tmp_path / "a.txt").read_text() == "old"
+
+
+def test_what_cannot_be_seen_is_escaped_and_letters_are_not():
+    text = to_json({"größe\u202e": "年齢\x9b\x7f\U000e0001\n"})
+    assert text.replace("\n", "").isprintable()
+    assert "größe" in text
+    assert json.loads(text) == {"größe\u202e": "年齢\x9b\x7f\U000e0001\n"}

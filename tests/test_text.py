@@ -17,6 +17,7 @@ from fairmend.text import (
     percent,
     plain_value,
     points,
+    printable,
     score,
     short,
     shown,
@@ -106,3 +107,27 @@ def test_an_error_without_a_message_is_named_by_its_class():
 def test_the_nearest_known_word_is_suggested():
     assert suggest("Gendr", ["gender", "age"]) == ' (did you mean "gender"?)'
     assert suggest("zzz", ["gender", "age"]) == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["größe", "年齢", "возраст", "العمر", "café 5 %", "👩", "a\u00a0b", "\U00018cd6", "\ue000"]
+)
+def test_letters_of_every_script_are_printable(name):
+    assert printable(name) == name
+
+
+def test_what_cannot_be_seen_is_escaped():
+    assert printable("\x1b[2J\x9b\r\nVALID\u202e\u200b\u2028\x7f") == r"\x1b[2J\x9b\r\nVALID\u202e\u200b\u2028\x7f"
+    assert printable("a\nb\x1b", keep="\n") == "a\nb\\x1b"
+    assert printable("\ud800") == r"\ud800"
+
+
+def test_names_in_lists_and_short_texts_are_printable():
+    assert short("a\nb") == r"a\nb"
+    assert listed(["a\x1b", "b"]) == listed(["a\x1b", "b"], most=None) == r"a\x1b and b"
+
+
+def test_whole_numbers_of_any_type_are_compared_alike():
+    texts = [as_text(value) for value in (1, 1.0, np.float32(1), np.int64(1), np.float64(1))]
+    assert texts == ["1"] * 5
+    assert [as_text(value) for value in (True, np.True_, 10**400, 0.5)] == ["True", "True", str(10**400), "0.5"]

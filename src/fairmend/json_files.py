@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairmend.atomic import write_text
+from fairmend.text import printable
 
 __all__ = ["to_json", "write_json"]
 
@@ -21,8 +22,19 @@ def write_json(path: str | os.PathLike[str], document: object) -> None:
 
 
 def to_json(document: object) -> str:
-    """Return plain data as JSON; NumPy numbers and arrays are allowed, and numbers that are not finite become null."""
-    return json.dumps(_plain(document), indent=2, allow_nan=False, ensure_ascii=False)
+    """Return plain data as JSON; NumPy numbers and arrays are allowed, and numbers that are not finite become null.
+
+    Letters of every script are written as they are. Characters that cannot be seen are escaped, which is the same JSON:
+    the document may be printed to a terminal.
+    """
+    text = json.dumps(_plain(document), indent=2, allow_nan=False, ensure_ascii=False)
+    odd = {char for char in set(text) - {"\n"} if printable(char) != char}
+    return text.translate({ord(char): _escape(char) for char in odd})
+
+
+def _escape(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
 def _plain(value: object) -> Any:

@@ -1,14 +1,14 @@
 """Format values, shares and lists: the same text in the terminal, in JSON sentences and in the report.
 
-Nothing here is HTML, and nothing is escaped for it.
+Nothing here is HTML, and nothing is escaped for it. Names and values come from files, so they are made printable.
 """
 
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable, Sequence
-
-import numpy as np
+from numbers import Integral, Real
 
 __all__ = [
     "MOST_NAMES",
@@ -20,6 +20,7 @@ __all__ = [
     "percent",
     "plain_value",
     "points",
+    "printable",
     "score",
     "short",
     "shown",
@@ -32,9 +33,28 @@ LONGEST = 80
 MOST_NAMES = 8
 """Names that `listed` writes out before it counts the others."""
 
+_INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+"""Categories of Unicode: control, format (such as bidirectional overrides), surrogate, and ends of lines."""
+
 _NBSP = "\N{NO-BREAK SPACE}"  # keeps a number and its unit on one line
 _MINUS = "\N{MINUS SIGN}"
 _NONE = "\N{EN DASH}"
+
+
+# Text from files
+
+
+def printable(text: object, keep: str = "") -> str:
+    """Return text with control characters, line breaks, bidirectional overrides and invisible characters escaped.
+
+    A name in a file must not move the cursor, end a line or turn the order of the letters around. Letters of every
+    script stay as they are, and so do the characters in `keep`.
+    """
+    whole = str(text)
+    if whole.isprintable():
+        return whole
+    odd = {char for char in set(whole) - set(keep) if unicodedata.category(char) in _INVISIBLE}
+    return whole.translate({ord(char): char.encode("unicode_escape").decode("ascii") for char in odd})
 
 
 # Values
@@ -42,20 +62,20 @@ _NONE = "\N{EN DASH}"
 
 def as_text(value: object) -> str:
     """Return the text by which values are compared: 1 and 1.0 are "1", True is "True"."""
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
+    if isinstance(value, Real) and not isinstance(value, Integral) and float(value).is_integer():
+        return str(int(float(value)))
     return str(value).strip()
 
 
 def shown(value: object, most: int = 60) -> str:
     """Return a value of the user's data for a message: one short line, with control characters escaped."""
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value)[: most + 1])
+    text = printable(str(value)[: most + 1])
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def short(text: object, longest: int = LONGEST) -> str:
-    """Return a text with at most `longest` characters; an ellipsis marks the cut."""
-    whole = str(text)
+    """Return a printable text with at most `longest` characters; an ellipsis marks the cut."""
+    whole = printable(str(text)[: longest + 1])
     return whole if len(whole) <= longest else f"{whole[: longest - 1]}…"
 
 
@@ -67,7 +87,7 @@ def plain_value(value: object) -> str:
 def first_line(error: BaseException) -> str:
     """Return the first line of another library's error message, or the name of its class if it has no message."""
     lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return printable(lines[0]) if lines else type(error).__name__
 
 
 # Lists
@@ -80,7 +100,7 @@ def listed(names: Sequence[str], joint: str = "and", most: int | None = MOST_NAM
     """
     if not names:
         return ""
-    parts = list(names) if most is None else [short(name) for name in names[:most]]
+    parts = [printable(name) for name in names] if most is None else [short(name) for name in names[:most]]
     if most is not None and len(names) > most:
         parts.append(f"{len(names) - most} others")
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {joint} {parts[-1]}"

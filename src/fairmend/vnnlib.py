@@ -15,7 +15,6 @@ Both only add counterexamples: unsat always means fair.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from collections.abc import Iterator, Sequence
@@ -30,10 +29,12 @@ from fairmend._version import __version__
 from fairmend.arrays import FloatArray
 from fairmend.atomic import write_atomically
 from fairmend.errors import FairmendError
+from fairmend.json_files import to_json
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 from fairmend.spec.neighbourhoods import build_hull, count_points, stream_points
+from fairmend.text import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,7 +98,7 @@ class VnnlibExport:
     def __repr__(self) -> str:
         """Return the number of problems, and how many are relaxed."""
         relaxed = sum(bool(problem.relaxed) for problem in self.problems)
-        return f"VnnlibExport({len(self.problems)} problems in {self.folder}, {relaxed} of them relaxed)"
+        return f"VnnlibExport({len(self.problems)} problems in {printable(self.folder)}, {relaxed} of them relaxed)"
 
 
 def export_vnnlib(
@@ -147,7 +148,7 @@ def export_vnnlib(
         problems.append(problem)
         _logger.debug("%s: %d boxes, relaxed: %s", problem.file, problem.boxes, ", ".join(problem.relaxed) or "none")
     manifest = {"fairmend": __version__, "model": MODEL, "problems": [problem.as_dict() for problem in problems]}
-    write_atomically(folder / MANIFEST, (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode("utf-8"))
+    write_atomically(folder / MANIFEST, f"{to_json(manifest)}\n".encode())
     # Written last, so that every file it names exists.
     lines = "".join(f"{MODEL},{problem.file},{timeout}\n" for problem in problems)
     write_atomically(folder / INSTANCES, lines.encode("utf-8"))
@@ -263,7 +264,7 @@ def _meaning_of_sat(relaxed: Sequence[str], tie_is_sat: bool) -> str:
 
 def _comment(text: str) -> str:
     """Return a comment on one line: text after a line break in a name would become part of the property."""
-    return f"; {' '.join(text.split())}"
+    return f"; {printable(' '.join(text.split()))}"
 
 
 def _number(value: Any) -> str:

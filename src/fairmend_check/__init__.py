@@ -9,6 +9,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - check.py: the rules, from the three files to a result
    - result.py, errors.py: the result, and why there is none
    - claim.py: what a certificate claims, in English
+   - printable.py: names from files, safe to print
 2. The certificate
    - json_reader.py: JSON from an untrusted file
    - certificate.py: the certificate as typed data

@@ -53,8 +53,8 @@ _REFUSED = {
 }
 # Class, bit field, size and properties of an IEEE number, little-endian.
 _FLOATS = {
-    bytes.fromhex("11201f0004000000" + "0000200017080017" + "7f000000"): np.dtype("<f4"),
-    bytes.fromhex("11203f0008000000" + "00004000340b0034" + "ff030000"): np.dtype("<f8"),
+    bytes.fromhex("11201f0004000000" + "0000200017080017" + "7f000000"): "<f4",
+    bytes.fromhex("11203f0008000000" + "00004000340b0034" + "ff030000"): "<f8",
 }
 _FIXED_TEXT = bytes.fromhex("13010000")  # padded with zeros, ASCII; its size follows
 _VARIABLE_TEXT = [  # ASCII and UTF-8
@@ -76,10 +76,10 @@ class Array:
 
     def floats(self, where: str) -> Floats:
         """Return the numbers if they are float32 or float64 in at most two dimensions."""
-        kind = _FLOATS.get(self.datatype)
-        if kind is None or len(self.shape) > 2:
+        if self.datatype not in _FLOATS or len(self.shape) > 2:
             raise CheckError(f"{where} does not consist of float32 or float64 numbers in at most two dimensions")
-        return np.frombuffer(self.data, dtype=kind).reshape(self.shape).astype(kind.newbyteorder("="))
+        stored = np.dtype(_FLOATS[self.datatype])
+        return np.frombuffer(self.data, dtype=stored).reshape(self.shape).astype(stored.newbyteorder("="))
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,9 +175,7 @@ class _Reader:
         return Group(members, attributes)
 
     def _array(self, messages: list[tuple[int, int, memoryview]], attributes: dict[str, Text], where: str) -> Array:
-        space, kind, fill, layout = (
-            _only(messages, part, where) for part in (_DATASPACE, _DATATYPE, _FILL, _LAYOUT)
-        )
+        space, kind, fill, layout = (_only(messages, part, where) for part in (_DATASPACE, _DATATYPE, _FILL, _LAYOUT))
         shape, datatype = _shape(space, where), _datatype(kind, where)
         if bytes(fill) != _NO_FILL_VALUE:
             raise CheckError(f"{where} has a fill value")
@@ -266,12 +264,10 @@ class _Reader:
         while position + 16 <= len(heap):
             self._spend(1)
             index, _, reserved, size = struct.unpack_from("<HHIQ", heap, position)
-            if index == 0:  # free space up to the end
-                if size != len(heap) - position:
-                    raise CheckError("a heap of texts is damaged")
-                break
-            if index in found or reserved:
+            if reserved or index in found or (index == 0 and size != len(heap) - position):
                 raise CheckError("a heap of texts is damaged")
+            if index == 0:  # free space up to the end
+                break
             found[index] = bytes(_part(heap, position + 16, size))
             position += 16 + size + -size % 8
         self._heaps[address] = found

@@ -13,10 +13,12 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from fairmend_check._version import __version__
 from fairmend_check.check import check_files
 from fairmend_check.errors import CannotAnswerError
+from fairmend_check.printable import printable
 from fairmend_check.read_model import FORMATS
 from fairmend_check.result import CheckResult
 
@@ -36,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parsed.certificate, parsed.model, parsed.spec, real=parsed.real, json_output=parsed.json
         )
     except CannotAnswerError as error:
-        sys.stderr.write(f"Error: {_printable(str(error))}\n")
+        sys.stderr.write(f"Error: {printable(str(error))}\n")
         return NO_ANSWER
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; there is no verdict\n")
@@ -54,9 +56,9 @@ def check_and_print(
     result = check_files(certificate, model, spec, real=real)
     if json_output:
         content = {**result.as_dict(), "certificate": str(certificate), "model": str(model)}
-        lines = [json.dumps(content, indent=2)]
+        lines = [json.dumps(content, indent=2).replace("\x7f", "\\u007f")]  # json escapes all others
     else:
-        lines = [_printable(line) for line in _lines(result, certificate, model)]
+        lines = [printable(line) for line in _lines(result, certificate, model)]
         lines[0] = _coloured(lines[0], _GREEN if result.valid else _RED)
     sys.stdout.write("\n".join(lines) + "\n")
     return result
@@ -82,12 +84,8 @@ def _wrapped(sentence: str) -> list[str]:
     if not sys.stdout.isatty():
         return [sentence]
     width = shutil.get_terminal_size().columns
-    return textwrap.wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
-
-
-def _printable(line: str) -> str:
-    """Escape control characters: a name in a certificate must not move the cursor and draw another verdict."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)
+    # Indented, so that a name in the sentence cannot begin a line and look like a verdict.
+    return textwrap.wrap(sentence, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _coloured(line: str, colour: str) -> str:
@@ -104,8 +102,13 @@ def _exists(path: Path) -> bool:
         return False
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="fairmend-check",
         description="Check a fairmend certificate against a model file, without trusting either.",
         epilog="Exit codes: 0 the certificate is VALID, 1 it is INVALID, 2 there is no result (a file is missing).",

@@ -114,12 +114,12 @@ class _Reader:
             self._expect(b"s")
         return found
 
-    def _tensor(self) -> Tensor:
+    def _tensor(self, in_parameter: bool = False) -> Tensor:
         if self._next() in (b"h", b"j") and isinstance(self._peek_reference(), Tensor):
             return self._reference(Tensor)
         name = self._name()
-        if name == _PARAMETER:
-            tensor = self._tensor()
+        if name == _PARAMETER and not in_parameter:
+            tensor = self._tensor(in_parameter=True)
             self._boolean()
             self._ordered_dict()
             self._expect(b"\x87")
@@ -180,7 +180,10 @@ class _Reader:
             return self._reference(str)
         self._expect(b"X")
         (length,) = struct.unpack("<I", self._take(4))
-        return self._remember(self._take(length).decode("utf-8"))
+        try:
+            return self._remember(self._take(length).decode("utf-8"))
+        except UnicodeDecodeError:
+            self._refuse()
 
     def _constant_text(self, expected: str) -> None:
         if self._text() != expected:
@@ -215,7 +218,7 @@ class _Reader:
     def _peek_reference(self) -> Any:
         width = 1 if self._next() == b"h" else 4
         number = int.from_bytes(self._data[self._position + 1 : self._position + 1 + width], "little")
-        if not (number >= 256 if width == 4 else True) or number >= len(self._memo):
+        if (width == 4 and number < 256) or number >= len(self._memo):
             self._refuse()
         return self._memo[number]
 

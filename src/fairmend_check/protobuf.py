@@ -8,6 +8,8 @@ and form that Google's own library writes, and refused if that does not give the
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 from fairmend_check.errors import CheckError
@@ -56,13 +58,23 @@ _SCHEMA = {
     "TensorShape": {1: "dim Dimension*"},
     "Dimension": {1: "dim_value int64", 2: "dim_param string", 3: "denotation refused"},
 }  # fmt: skip
+_MAX_FIELDS, _MAX_PACKED_BYTES = 1_000_000, 1000
 _VARINT, _BYTES, _FIXED32 = 0, 2, 5
 _WIRE_TYPES = {"int64": _VARINT, "int32": _VARINT, "float": _FIXED32}  # of all other types: _BYTES
 
 
+def _field(entry: str) -> tuple[str, str, bool]:
+    """Return name and type of a field, and whether it is repeated."""
+    name, kind = entry.rstrip("*").split()
+    return name, kind, entry.endswith("*")
+
+
+_FIELDS = {kind: {number: _field(entry) for number, entry in fields.items()} for kind, fields in _SCHEMA.items()}
+
+
 def read_message(kind: str, content: bytes) -> Message:
     """Return a message of this kind, if the content is what Google's library writes for it."""
-    message = _parse(kind, memoryview(content))
+    message = _parse(kind, memoryview(content), count())
     if b"".join(_encode(kind, message)) != content:
         raise CheckError(
             "the file can be read in more than one way: it repeats a field, changes the order of fields or writes a "
@@ -73,6 +85,8 @@ def read_message(kind: str, content: bytes) -> Message:
 
 def unpack_integers(packed: memoryview) -> list[int]:
     """Return the whole numbers of a packed field."""
+    if len(packed) > _MAX_PACKED_BYTES:
+        raise CheckError("a list of whole numbers is too long for the shape of a layer")
     numbers, position = [], 0
     while position < len(packed):
         number, position = _varint(packed, position)
@@ -82,20 +96,16 @@ def unpack_integers(packed: memoryview) -> list[int]:
     return numbers
 
 
-def _field(kind: str, number: int) -> tuple[str, str, bool]:
-    """Return name and type of a field, and whether it may be repeated."""
-    if number not in _SCHEMA[kind]:
-        raise CheckError(f"{kind}Proto has a field {number}, which this checker does not know")
-    name, kind_of_field = _SCHEMA[kind][number].split()
-    return name, kind_of_field.rstrip("*"), kind_of_field.endswith("*")
-
-
-def _parse(kind: str, data: memoryview) -> Message:
+def _parse(kind: str, data: memoryview, counter: Iterator[int]) -> Message:
     message: Message = {}
     position = 0
     while position < len(data):
+        if next(counter) >= _MAX_FIELDS:
+            raise CheckError(f"the file has more than {_MAX_FIELDS:,} fields")
         key, position = _varint(data, position)
-        name, what, repeated = _field(kind, key >> 3)
+        if key >> 3 not in _FIELDS[kind]:
+            raise CheckError(f"{kind}Proto has a field {key >> 3}, which this checker does not know")
+        name, what, repeated = _FIELDS[kind][key >> 3]
         if what == "refused":
             raise CheckError(f"{kind}Proto has {name}, which cannot be checked")
         if key & 7 != _WIRE_TYPES.get(what, _BYTES):
@@ -108,7 +118,7 @@ def _parse(kind: str, data: memoryview) -> Message:
             size, position = (4, position) if what == "float" else _varint(data, position)
             if size > len(data) - position:
                 raise CheckError("the file is truncated")
-            value, position = _value(what, data[position : position + size]), position + size
+            value, position = _value(what, data[position : position + size], counter), position + size
         if repeated:
             message.setdefault(name, []).append(value)
         else:
@@ -116,19 +126,21 @@ def _parse(kind: str, data: memoryview) -> Message:
     return message
 
 
-def _value(what: str, data: memoryview) -> Any:
+def _value(what: str, data: memoryview, counter: Iterator[int]) -> Any:
     if what == "float":
         return struct.unpack("<f", data)[0]
     if what == "string":
-        return bytes(data).decode("utf-8")
-    return _parse(what, data) if what in _SCHEMA else data
+        text = bytes(data).decode("utf-8")
+        if "\0" in text:  # where some programs end a text
+            raise CheckError("a text contains a NUL character")
+        return text
+    return _parse(what, data, counter) if what in _SCHEMA else data
 
 
 def _encode(kind: str, message: Message) -> list[bytes | memoryview]:
     """Return the bytes of a message in parts, so that weights are not copied."""
     parts: list[bytes | memoryview] = []
-    for number in sorted(_SCHEMA[kind]):
-        name, what, repeated = _field(kind, number)
+    for number, (name, what, repeated) in sorted(_FIELDS[kind].items()):
         values = message.get(name, []) if repeated else [message[name]] if name in message else []
         for value in values:
             if what == "packed" and not value:  # no numbers, no field

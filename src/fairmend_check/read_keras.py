@@ -4,8 +4,8 @@ Keras believes some parts of a file and ignores others, and which ones differs b
 the config must be known and have a value whose meaning is the same to all of them, and the weights must be where Keras
 2 and 3 both look, by order and by name, with nothing beside them that a version could take instead.
 
-Keras rounds inputs to float32 before a layer computes in float64 (`model.predict` of Keras 2, any call of Keras 3), so
-a claim about float64 inputs would not hold there: only models that are stored and computed in float32 are read.
+Only float32 models are read. What Keras computes with float64 layers depends on its version and backend: all round
+inputs to float32 in `model.predict`, and Keras 3.15 with PyTorch rounds the kernels as well.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,8 @@ _TRAINING_KEYS = (
     "kernel_initializer", "bias_initializer", "kernel_regularizer", "bias_regularizer", "activity_regularizer",
     "kernel_constraint", "bias_constraint",
 )  # fmt: skip
-_OFF_KEYS = ("sparse", "ragged", "optional", "quantization_config", "lora_rank", "lora_alpha", "max_value")
+_FALSE_KEYS = ("sparse", "ragged", "optional")
+_NULL_KEYS = ("quantization_config", "lora_rank", "lora_alpha", "max_value")
 _KEYS = {
     "InputLayer": ("sparse", "ragged", "optional"),
     "Dense": (
@@ -52,6 +53,8 @@ _KEYS = {
     "Flatten": ("data_format",),
     **dict.fromkeys(_RANDOM, ("rate", "stddev", "seed", "noise_shape")),
 }  # fmt: skip
+
+_FLOAT32_ONLY = "Keras rounds inputs to float32, so only float32 models can be checked. Save it in float32, or as .onnx"
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def read_h5(content: bytes) -> Model:
     described = _layers(config.encode("utf-8"))
     _check_listing(root, described)
 
-    def weights(layer: _Layer, number: int) -> Pair:
+    def weights(layer: _Layer) -> Pair:
         group = root.find("model_weights", layer.name)
         assert isinstance(group, Group)  # the listing names it
         kernel, bias = _texts(group, "weight_names")
@@ -131,7 +134,7 @@ def read_keras(content: bytes) -> Model:
             _only_members(group, ("vars", "seed_generator") if layer.kind in _RANDOM else ("vars",))
             _check_no_variables(group, f'layer "{layer.name[:40]}"')
 
-    def weights(layer: _Layer, number: int) -> Pair:
+    def weights(layer: _Layer) -> Pair:
         group = groups.find(places[layer.name])
         variables = groups.find(places[layer.name], "vars")
         if not isinstance(group, Group) or not isinstance(variables, Group) or sorted(variables.members) != ["0", "1"]:
@@ -153,7 +156,8 @@ def _places(layers: list[_Layer]) -> dict[str, str]:
     return places
 
 
-def _only_members(group: Group, known: Any) -> None:
+def _only_members(group: Group, known: Collection[str]) -> None:
+    """Refuse a group or array that a version of Keras might take for weights of a layer."""
     for name in group.members:
         if name not in known:
             raise CheckError(f'the file contains "{name[:40]}", which Keras does not write for these layers')
@@ -177,10 +181,7 @@ def _floats(found: Group | Array | None, layer: _Layer) -> NDArray[np.floating]:
     return floats
 
 
-_FLOAT32_ONLY = "Keras rounds inputs to float32, so only float32 models can be checked. Save it in float32, or as .onnx"
-
-
-def _model(described: list[_Layer], weights: Callable[[_Layer, int], Pair]) -> Model:
+def _model(described: list[_Layer], weights: Callable[[_Layer], Pair]) -> Model:
     """Assemble the model: Dense, activation, Dense, …, Dense, and an optional closing sigmoid or softmax."""
     layers: list[Pair] = []
     activations: list[Activation] = []
@@ -192,7 +193,7 @@ def _model(described: list[_Layer], weights: Callable[[_Layer, int], Pair]) -> M
                 raise CheckError(f'layer "{layer.name[:40]}" follows a closing softmax')
             if len(layers) > len(activations):
                 activations.append(Activation("identity"))
-            layers.append(_dense(layer, weights(layer, len(layers))))
+            layers.append(_dense(layer, weights(layer)))
         for activation in found:
             if len(layers) != len(activations) + 1 or closed:
                 raise CheckError(f'layer "{layer.name[:40]}" has an activation in a position that cannot be checked')
@@ -268,8 +269,9 @@ def _check_options(kind: str, options: dict[str, Any], where: str) -> None:
     _check_dtype(options.get("dtype"), where)
     for key in ("batch_shape", "batch_input_shape"):
         _check_shape(options.get(key), where)
-    for key in _OFF_KEYS:
-        if options.get(key) not in (None, False):
+    for key in (*_FALSE_KEYS, *_NULL_KEYS):  # 0 is a value of its own: ReLU with max_value 0 is always 0
+        off = options.get(key) is None or (key in _FALSE_KEYS and options[key] is False)
+        if not off:
             raise CheckError(f"{where} has the option {key}, which cannot be checked")
     for key in _TRAINING_KEYS:
         _check_training_part(options.get(key), f"{where}.{key}")

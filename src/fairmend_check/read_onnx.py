@@ -25,8 +25,8 @@ Tensor = NDArray[Any]
 _ELEMENTS = {"float32": 1, "int64": 7, "float64": 11}
 _STORED = {1: ("float_data", "<f4"), 7: ("int64_data", "<i8"), 11: ("double_data", "<f8")}  # where unless raw, and how
 _ATTRIBUTE_TYPES = {1: ("f", float), 2: ("i", int), 4: ("t", dict)}  # field of the value, and its type
-# The standard of today: Gemm and Add had other meanings before 7, and a later version could give new ones.
-_OPSETS, _IR_VERSIONS = range(7, 29), range(3, 15)
+# The standard of today. Gemm and Add had other meanings before 7, weights were inputs before 4; later is unknown.
+_OPSETS, _IR_VERSIONS = range(7, 29), range(4, 15)
 _MAX_NODES = 10_000
 # Operators: how many inputs they may have, and their attributes with the values that count if a file does not set them.
 _OPERATORS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from fairmend_check.printable import printable
+
 
 @dataclass(frozen=True, repr=False)
 class CheckResult:
@@ -36,11 +38,11 @@ class CheckResult:
     def __repr__(self) -> str:
         """Return the verdict with the claim, or with the reasons."""
         if not self.valid:
-            return f"CheckResult(INVALID: {'; '.join(self.reasons)})"
+            return f"CheckResult(INVALID: {printable('; '.join(self.reasons))})"
         margin = "" if self.least_margin is None else f", least margin {self.least_margin:.3g}"
         regions = f" {self.regions:,} regions{margin}," if self.regions else ""
-        condition = f" Condition: {self.condition}" if self.condition else ""
-        return f"CheckResult(VALID: {self.claim}{condition}{regions} {self.seconds:.2f} s)"
+        condition = f" Condition: {printable(self.condition)}" if self.condition else ""
+        return f"CheckResult(VALID: {printable(self.claim)}{condition}{regions} {self.seconds:.2f} s)"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""

@@ -9,7 +9,7 @@ from rich.console import Console
 import fairmend
 from fairmend.cli import console
 from fairmend.evaluate.utility import Utility
-from support.checker_cases import rounding_case
+from support.checker_cases import case, rounding_case
 from support.cli_case import Case, run
 
 
@@ -84,6 +84,17 @@ def test_a_certificate_in_exact_arithmetic_is_shown_as_such_with_the_command_tha
     console.show_check(Console(file=shown, width=300), result, certificate, model, real=True)
     assert "in exact arithmetic only: inference may answer differently" in shown.getvalue()
     assert f"fairmend check {certificate} {model} --real" in shown.getvalue()
+
+
+def test_the_condition_of_a_state_dict_is_shown(tmp_path):
+    certificate, model = case().save(tmp_path, "pth")
+    shown = io.StringIO()
+    console.show_check(Console(file=shown, width=900), fairmend.check(certificate, model), certificate, model)
+    assert (
+        "Condition: the file stores weights only. The claim is about a module that computes in float32"
+        in shown.getvalue()
+    )
+    assert '"layers.0" (4 to 6), relu, "layers.1" (6 to 5), relu, "layers.2" (5 to 1)' in shown.getvalue()
 
 
 def test_a_table_of_a_repair_counts_repair_inputs(tmp_path):

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import fairmend.cli.repair as command
+from fairmend.cli.logs import start_logging
 from support.cli_case import Case, run
 
 COMMAND = [sys.executable, "-c", "from fairmend.cli.main import main; main(prog_name='fairmend')"]
@@ -137,3 +138,18 @@ def test_log_lines_stay_whole_beside_progress_bars(case):
     assert len(lines) > 5
     for line in lines:
         assert "━" not in line  # no bar and log line share a line
+
+
+def test_a_message_is_one_line_and_a_traceback_is_indented(tmp_path):
+    stop = start_logging(0, tmp_path / "run.log")
+    try:
+        logging.getLogger("fairmend").info("a %s", "name\nVALID\x1b[2J")
+        try:
+            raise ValueError("bad\nVALID\x1b[2J")
+        except ValueError:
+            logging.getLogger("fairmend").debug("failed", exc_info=True)
+    finally:
+        stop()
+    text = (tmp_path / "run.log").read_text()
+    assert text.replace("\n", "").isprintable()
+    assert not [line for line in text.splitlines() if line.startswith("VALID")]

@@ -9,7 +9,9 @@ from rich.console import Console
 
 from fairmend.cli.report_files import REPORT_FILES, check_certificate, show_report
 from fairmend.errors import FairmendError
+from fairmend.network.formats.torch.state_dict import to_tensors
 from fairmend.report.report import DATA_NAME, PAGE_NAME
+from support.checker_cases import case as checker_case
 from support.cli_case import Case, run, small_network, small_people, small_spec
 
 
@@ -55,3 +57,15 @@ def test_a_certificate_is_checked_before_it_is_published(tmp_path):
     assert check_certificate(case.out / "certificate.json", case.out / "model.onnx").valid
     with pytest.raises(FairmendError, match=r"not valid by fairmend's own check \(.*\), so nothing was written"):
         check_certificate(case.out / "certificate.json", case.model)
+
+
+def test_a_file_that_the_checker_does_not_read_gets_no_certificate(tmp_path):
+    """The loader reads more than the checker, which refuses what programs could read in two ways."""
+    import torch
+
+    made = checker_case()
+    state = {key: torch.tensor(array) for key, array in to_tensors(made.network).items()}
+    torch.save({"state_dict": state, "epoch": 3}, tmp_path / "checkpoint.pth")
+    made.certificate.save(tmp_path / "c.json", tmp_path / "checkpoint.pth")
+    with pytest.raises(FairmendError, match=r"model checkpoint\.pth: the pickle.*save the network with fairmend"):
+        check_certificate(tmp_path / "c.json", tmp_path / "checkpoint.pth")

@@ -6,6 +6,7 @@ Runs with Keras 2 (part of TensorFlow) and with Keras 3 (set KERAS_BACKEND); see
 """
 
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import h5py
@@ -15,11 +16,12 @@ try:
     from tensorflow import keras  # Keras 2 up to TensorFlow 2.15
 except ImportError:
     import keras
+VERSION = getattr(keras, "__version__", None) or metadata.version("keras")
 
 
 def first():
     """Return the input layer, whose argument has another name in Keras 2."""
-    name = "shape" if keras.__version__.startswith("3") else "input_shape"
+    name = "shape" if VERSION.startswith("3") else "input_shape"
     return keras.layers.InputLayer(**{name: (3,)})
 
 
@@ -55,8 +57,8 @@ def trained():
 
 def main(folder: Path) -> None:
     """Write two models in two formats; before Keras 2.13 a .keras file is an .h5 file of that name."""
-    major, minor = map(int, keras.__version__.split(".")[:2])
-    versions = f"keras{keras.__version__}-h5py{h5py.__version__}"
+    major, minor = map(int, VERSION.split(".")[:2])
+    versions = f"keras{VERSION}-h5py{h5py.__version__}"
     for build in (plain, trained):
         model = build()
         for suffix in (".h5", ".keras") if (major, minor) >= (2, 13) else (".h5",):

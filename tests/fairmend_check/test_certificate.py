@@ -78,6 +78,46 @@ def test_numbers_at_the_edge_of_double_precision(model, tmp_path):
             json.dumps(report.as_dict(), allow_nan=False)
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda layers: layers[0].update(name='a" (1 to 1), relu, "b'), "layers[0].name must have at most 200"),
+        (lambda layers: layers[0].update(name="a\x1b[2J"), "layers[0].name must have at most 200"),
+        (lambda layers: layers[0].update(name="a" * 201), "layers[0].name must have at most 200"),
+        (lambda layers: layers[0].update(name=3), "layers[0].name must be a text"),
+        (lambda layers: layers[0].update(name=layers[1]["name"]), "names a layer twice"),
+        (lambda layers: layers[0].update(activation="gelu"), "layers[0].activation is 'gelu', which is not possible"),
+        (lambda layers: layers[0].update(activation="none"), "layers[0].activation is 'none', which is not possible"),
+        (lambda layers: layers[-1].update(activation="relu"), "layers[2].activation is 'relu', which is not possible"),
+        (lambda layers: layers[-1].update(slope=0.5), "a slope of the last one"),
+        (lambda layers: layers[0].update(slope=0.5), "activation relu with slope 0.5 is unknown"),
+        (lambda layers: layers[0].update(slope=True), "layers[0].slope must be a number"),
+        (lambda layers: layers[0].update(width=3), "unknown key"),
+        (lambda layers: layers.clear(), "belongs to no layer"),
+        (lambda layers: layers.reverse(), "which is not possible there"),
+        (lambda layers: layers.insert(0, 3), "layers[0] must be an object"),
+    ],
+)
+def test_layers_of_a_state_dict(tmp_path, change, reason):
+    _, model = case().save(tmp_path, "safetensors")
+    content = case().content
+    change(content["model"]["layers"])
+    assert reason in fairmend.check(write(tmp_path, content), model).reasons[0]
+
+
+def test_a_certificate_of_version_1_has_no_layers(tmp_path):
+    _, model = case().save(tmp_path)
+    content = case().content
+    content["version"] = 1
+    assert "unknown key" in fairmend.check(write(tmp_path, content), model).reasons[0]
+    layers = content["model"].pop("layers")
+    assert fairmend.check(write(tmp_path, content), model).valid
+    content["version"] = 2
+    assert 'has no "layers"' in fairmend.check(write(tmp_path, content), model).reasons[0]
+    content["version"], content["model"]["layers"] = 3, layers
+    assert "version 1 or 2" in fairmend.check(write(tmp_path, content), model).reasons[0]
+
+
 def test_key_order_and_whitespace_do_not_matter(tmp_path):
     made = case(spec="tolerance")
     _, model = made.save(tmp_path)

@@ -130,7 +130,7 @@ def test_a_slope_that_overflows_is_an_infinite_error():
         (np.ones((1, 1), np.float32), np.zeros(1, np.float32)),
         (np.zeros((1, 1), np.float32), np.ones(1, np.float32)),
     ]
-    model = make_model(layers, [Activation("leaky_relu", 1e30)])
+    model = make_model(layers, [Activation("leaky_relu", 2.0**100)])
     assert np.isinf(inference_error(model, np.full((1, 1), -1e20), np.full((1, 1), -1e20))).all()
 
 
@@ -150,3 +150,51 @@ def test_a_probability_is_on_the_side_of_its_score_beyond_the_closing_error(dtyp
         pairs = torch.from_numpy(np.stack([np.full_like(score, base), base - score], axis=1))
         first, second = torch.softmax(pairs, dim=1).numpy().T
         assert (first > second)[pairs.numpy()[:, 0] - pairs.numpy()[:, 1] >= margin].all()
+
+
+def flushed(values):
+    """Subnormal numbers become 0."""
+    values = np.asarray(values, np.float32)
+    return np.where(np.abs(values) < np.finfo(np.float32).tiny, np.float32(0), values)
+
+
+def flushing_outputs(network, x):
+    """Inference in float32, one operation after the other, with every operand and every result flushed."""
+    h = flushed(x)
+    for layer, affine in enumerate(network.affines):
+        total = flushed(affine.bias)
+        for column in range(affine.weight.shape[1]):
+            total = flushed(total + flushed(flushed(affine.weight[:, column]) * h[column]))
+        h = total
+        if layer < len(network.activations):
+            kind = network.activations[layer]
+            slope = flushed({"relu": 0.0, "identity": 1.0}.get(kind.name, kind.slope))
+            h = np.where(h >= 0, h, flushed(slope * h))
+    return h
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    networks([kind for kind in ACTIVATIONS if kind.piecewise_linear], dtypes=[np.float32]),
+    st.integers(0, 2**32 - 1),
+)
+def test_random_networks_of_subnormal_and_huge_numbers_stay_within_the_error(network, seed):
+    rng = np.random.default_rng(seed)
+
+    def spread(values):
+        with np.errstate(over="ignore"):
+            scaled = (values * 2.0 ** rng.choice([-140, -127, -60, 0, 60, 100], values.shape)).astype(np.float32)
+        return np.where(np.isfinite(scaled), scaled, 1).astype(np.float32)
+
+    network = network.with_affines([Affine(spread(a.weight), spread(a.bias)) for a in network.affines])
+    x = spread(rng.normal(size=network.inputs))
+    point = x[None].astype(np.float64)
+    model = model_of(network)
+    bounds = inference_error(model, point, point)[0], fairmend_error(network, x[None], x[None])[0]
+    assert bounds[0] <= HEADROOM * bounds[1]
+    if np.isfinite(bounds[0]):
+        off = [
+            abs(Fraction(float(computed)) - truth)
+            for computed, truth in zip(flushing_outputs(network, x), exact_outputs(model, x), strict=True)
+        ]
+        assert max(off) <= Fraction(bounds[0]) / (1 if network.outputs == 1 else 2)

@@ -31,6 +31,21 @@ def test_a_valid_certificate_exits_with_0(files, capsys):
     assert lines[3].startswith("Checked in ")
 
 
+@pytest.mark.parametrize("suffix", ["pth", "safetensors"])
+def test_the_condition_of_a_state_dict_is_printed_and_part_of_the_json(tmp_path, capsys, suffix):
+    arguments = [str(path) for path in case(spec="tolerance").save(tmp_path, suffix)]
+    assert main(arguments) == 0
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Condition: ")]
+    assert '"layers.0" (3 to 6), relu, "layers.1" (6 to 5), relu, "layers.2" (5 to 1)' in line
+    assert main([*arguments, "--json"]) == 0
+    assert f"Condition: {json.loads(capsys.readouterr().out)['condition']}" == line
+
+
+def test_other_formats_have_no_condition(files, capsys):
+    assert main([*files, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["condition"] == ""
+
+
 def test_a_terminal_gets_lines_that_break_between_words(files, capsys, monkeypatch):
     assert main(list(files)) == 0
     claim = capsys.readouterr().out.splitlines()[1]
@@ -39,7 +54,7 @@ def test_a_terminal_gets_lines_that_break_between_words(files, capsys, monkeypat
     assert main(list(files)) == 0
     lines = capsys.readouterr().out.splitlines()[1:]
     assert max(map(len, lines[:3])) <= 60
-    assert claim in " ".join(lines)
+    assert claim in " ".join(line.strip() for line in lines)
 
 
 def test_an_invalid_certificate_exits_with_1_and_lists_the_reasons(files, tmp_path, capsys):

@@ -124,7 +124,6 @@ def test_what_pytorch_exports_by_default(tmp_path):
         ".",
         "",
         "C:weights.bin",
-        "weights.bin\0x",  # ONNX Runtime reads weights.bin
         "*/_ORT_MEM_ADDR_/*",  # ONNX Runtime takes the offset for an address in memory
     ],
 )
@@ -133,6 +132,13 @@ def test_a_location_with_a_path_is_refused(split, location):
     (model.parent.parent / "weights.bin").write_bytes((model.parent / "weights.bin").read_bytes())
     edited(model, setting("location", location))
     assert "must be a file in the folder of the model, named without a path" in reason(certificate, model)
+
+
+def test_a_name_with_a_nul_is_refused(split):
+    """ONNX Runtime reads weights.bin."""
+    certificate, model = split
+    edited(model, setting("location", "weights.bin\0x"))
+    assert "a NUL character" in reason(certificate, model)
 
 
 def test_a_link_out_of_the_folder_is_refused(split):

@@ -1,30 +1,113 @@
-"""The pickle of a .pth file is read and never run."""
+"""The pickle of a .pth file is read opcode by opcode, as torch.save writes it, and never run."""
 
 import io
 import pickle
 import zipfile
 
 import pytest
+import torch
 
 from fairmend_check.errors import CheckError
-from fairmend_check.read_model import read_model
+from fairmend_check.pickle_reader import Storage, read_pickle
 
 
-def test_nothing_in_a_pickle_runs(tmp_path):
+def pickled(content):
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    with zipfile.ZipFile(buffer) as archive:
+        return archive.read("archive/data.pkl")
+
+
+LINEAR = pickled(torch.nn.Linear(3, 2).state_dict())
+
+
+def test_tensors_are_described():
+    tensors = read_pickle(LINEAR)
+    assert list(tensors) == ["weight", "bias"]
+    weight = tensors["weight"]
+    assert weight.storage == Storage("FloatStorage", "0", "cpu", 6)
+    assert (weight.offset, weight.size, weight.stride) == (0, (2, 3), (3, 1))
+
+
+@pytest.mark.parametrize("count", [1, 2, 40, 400])
+def test_long_and_short_state_dicts(count):
+    """From 256 entries on, the memo has long numbers."""
+    state = {f"{i}.weight": torch.zeros(1, 300) for i in range(count)}
+    assert list(read_pickle(pickled(state))) == list(state)
+
+
+def test_a_tensor_under_two_names():
+    weight = torch.zeros(2, 2)
+    tensors = read_pickle(pickled({"a": weight, "b": weight, "c": torch.nn.Parameter(weight)}))
+    assert tensors["a"] is tensors["b"]
+    assert tensors["c"].storage == tensors["a"].storage
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_nothing_in_a_pickle_runs(tmp_path, protocol):
     ran = tmp_path / "ran"
 
     class Attack:
         def __reduce__(self):
             return (open, (str(ran), "w"))
 
-    for protocol in (2, 4):
-        archive = io.BytesIO()
-        with zipfile.ZipFile(archive, "w") as file:
-            file.writestr("archive/data.pkl", pickle.dumps({"w": Attack()}, protocol=protocol))
-        (tmp_path / "attack.pth").write_bytes(archive.getvalue())
-        with pytest.raises(CheckError, match=r"pickle calls|which no state dict needs"):
-            read_model(tmp_path / "attack.pth")
-    (tmp_path / "bare.pth").write_bytes(pickle.dumps(Attack()))
-    with pytest.raises(CheckError, match=r"not a \.pth file"):
-        read_model(tmp_path / "bare.pth")
+    for content in ({"w": Attack()}, Attack()):
+        with pytest.raises(CheckError, match=r"pickle calls|state dict"):
+            read_pickle(pickle.dumps(content, protocol=protocol))
     assert not ran.exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"\x80\x02", b"\x80\x03"),
+        (b"K\x03", b"M\x03\x00"),  # a longer number than needed
+        (b"K\x03", b"J\x03\x00\x00\x00"),
+        (b"K\x03", b"\x8a\x01\x03"),
+        (b"K\x03", b"I3\n"),
+        (b"K\x06t", b"J\xff\xff\xff\xfft"),
+        (b"q\x02", b"q\x03"),  # another number in the memo
+        (b"q\x02", b""),
+        (b"q\x02", b"q\x02q\x02"),
+        (b"q\x02", b"r\x02\x00\x00\x00"),
+        (b"h\x00)R", b"h\x01)R"),  # a reference to something else
+        (b"h\x00)R", b"h\xee)R"),
+        (b"\x89h", b"Nh"),
+        (b"t", b"}t"),  # one argument more
+        (b"\x89h\x00)Rq\x0b", b"\x89h\x00)Rq\x0b}q\x0cX\x03\x00\x00\x00negq\x0d\x88s"),
+        (b"torch FloatStorage".replace(b" ", b"\n"), b"numpy\nFloatStorage"),
+        (b"torch._utils\n_rebuild_tensor_v2", b"torch._utils\n_rebuild_tensor"),
+        (b"collections\nOrderedDict", b"builtins\ndict"),
+        (b"X\x04\x00\x00\x00bias", b"X\x06\x00\x00\x00weight"),  # the same key twice
+        (b"X\x04\x00\x00\x00bias", b"K\x04"),
+        (b"X\x04\x00\x00\x00bias", b"X\x04\x00\x00\x00bi\xff\xff"),
+        (b"X\x03\x00\x00\x00cpu", b"X\x04\x00\x00\x00meta"),
+        (b"X\x01\x00\x00\x000", b"X\x02\x00\x00\x00/0"),
+        (b"X\x07\x00\x00\x00version", b"X\x07\x00\x00\x00Version"),
+        (b"X\x09\x00\x00\x00_metadata", b"X\x09\x00\x00\x00__class__"),
+        (b"sb.", b"s."),
+        (b"sb.", b"sb"),
+        (b"sb.", b"sb.."),
+        (b"u}", b"0}"),
+        (b"(X\x06", b"((X\x06"),
+    ],
+)
+def test_what_torch_does_not_write(old, new):
+    assert old in LINEAR
+    with pytest.raises(CheckError):
+        read_pickle(LINEAR.replace(old, new, 1))
+
+
+def test_every_prefix_is_refused():
+    for length in range(len(LINEAR)):
+        with pytest.raises(CheckError):
+            read_pickle(LINEAR[:length])
+
+
+def test_depth_costs_nothing():
+    deep = b"\x80\x02" + b"ctorch._utils\n_rebuild_parameter\n" * 100_000
+    with pytest.raises(CheckError):
+        read_pickle(deep)
+    nested = b"\x80\x02}q\x00X\x01\x00\x00\x00aq\x01ctorch._utils\n_rebuild_parameter\nq\x02"
+    with pytest.raises(CheckError):
+        read_pickle(nested + b"h\x02" * 100_000)

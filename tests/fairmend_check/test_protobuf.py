@@ -11,9 +11,10 @@ from support.onnx_forgeries import honest
 from support.onnx_wire import BYTES, FIXED32, FIXED64, field, tensor, varint
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
+TEXT = st.text(st.characters(exclude_characters="\0", codec="utf-8"))
 
 
-@given(st.lists(INT64), st.integers(-(2**31), 2**31 - 1), st.text(), st.binary(), st.lists(INT64))
+@given(st.lists(INT64), st.integers(-(2**31), 2**31 - 1), TEXT, st.binary(), st.lists(INT64))
 def test_a_message_of_googles_library_is_read_as_it_was_written(dims, data_type, name, raw, packed):
     written = TensorProto(dims=dims, data_type=data_type, name=name, raw_data=raw, int64_data=packed)
     found = protobuf.read_message("Tensor", written.SerializeToString())
@@ -101,6 +102,17 @@ def test_texts_are_utf_8():
         protobuf.read_message("Tensor", field(8, b"\xff"))
     with pytest.raises(UnicodeDecodeError):
         protobuf.read_message("Tensor", field(8, b"\xc1\x81"))  # an "A" in two bytes
+    with pytest.raises(CheckError, match="a NUL character"):
+        protobuf.read_message("Tensor", field(8, "w\0"))
+
+
+def test_the_number_of_fields_is_limited(monkeypatch):
+    monkeypatch.setattr(protobuf, "_MAX_FIELDS", 1000)
+    assert len(protobuf.read_message("Tensor", field(1, 1) * 1000)["dims"]) == 1000
+    with pytest.raises(CheckError, match="more than 1,000 fields"):
+        protobuf.read_message("Tensor", field(1, 1) * 1001)
+    with pytest.raises(CheckError, match="a list of whole numbers is too long"):
+        protobuf.unpack_integers(memoryview(bytes(1001)))
 
 
 def is_repeated(entry):
@@ -112,12 +124,12 @@ def test_the_schema_is_that_of_onnx():
     kinds = {"int64": (3,), "int32": (5, 14), "float": (2,), "string": (9,), "bytes": (12,), "packed": (1, 2, 3)}
     nested = {"TensorType": "TypeProto.Tensor", "Dimension": "TensorShapeProto.Dimension"}
     pool = ModelProto.DESCRIPTOR.file.pool
-    for kind, fields in protobuf._SCHEMA.items():
+    for kind, fields in protobuf._FIELDS.items():
         descriptor = pool.FindMessageTypeByName(f"onnx.{nested.get(kind, kind + 'Proto')}")
         known = {entry.number: entry for entry in descriptor.fields}
         assert set(known) <= set(fields), kind
         for number in known:
-            name, what, repeated = protobuf._field(kind, number)
+            name, what, repeated = fields[number]
             assert name == known[number].name
             if what == "refused":
                 continue

@@ -271,8 +271,9 @@ AMBIGUOUS = {
         "one version of ONNX's operators",
     ),
     "a format of the future": (changed(head=field(1, 15)), "ONNX's format"),
+    "a format with weights as inputs": (changed(head=field(1, 3)), "ONNX's format"),
     "no version of the format": (changed(head=b""), "ONNX's format"),
-    "a number of rows for the weights' type": (
+    "no rows": (
         changed(
             inputs=[field(1, "x") + field(2, field(1, field(1, 1) + field(2, field(1, field(1, 0)) * 2)))],
         ),

@@ -64,6 +64,19 @@ def test_a_saved_certificate_is_bound_to_the_bytes_of_the_model(tmp_path):
     assert not (tmp_path / "other.json").exists()
 
 
+def test_a_certificate_for_a_state_dict_names_the_layers(tmp_path):
+    net = balanced_network(0, SPEC, "leaky_relu")
+    certificate = certificate_of_blindness(net, SPEC, [0], method="blind")
+    expected = [{"name": name, "activation": "leaky_relu", "slope": net.activations[0].slope} for name in net.names]
+    expected[-1].update(activation="none", slope=0.0)
+    for suffix in ("pth", "PT", "safetensors", "onnx", "h5", "keras"):
+        net.save(tmp_path / f"net.{suffix}")
+        certificate.save(tmp_path / "bound.json", tmp_path / f"net.{suffix}")
+        layers = json.loads((tmp_path / "bound.json").read_text())["model"]["layers"]
+        assert layers == (expected if suffix in ("pth", "PT", "safetensors") else None)
+    assert certificate.content["model"]["layers"] is None
+
+
 def test_the_digest_changes_with_every_part_of_the_network():
     net = balanced_network(0, SPEC, "leaky_relu")
     first, *rest = net.affines

@@ -5,12 +5,14 @@ import json
 
 import pandas as pd
 import pytest
+import tomlkit
 from hypothesis import given
 
 from fairmend.spec import Spec
-from fairmend.spec.toml import toml_bytes
+from fairmend.spec.toml import MOST_BYTES, toml_bytes
+from fairmend_check.errors import CheckError
 from fairmend_check.spec import read_spec
-from fairmend_check.spec_toml import spec_digest
+from fairmend_check.spec_toml import read_spec_file, spec_digest
 from support.spec_cases import refused
 from support.strategies_spec import specs, unhurried
 
@@ -84,6 +86,50 @@ def test_categories_in_a_file_may_be_numbers_and_booleans(tmp_path):
     for column in ([1.0, 0.0], [1, 0], ["1", "0 "], pd.Categorical([1, 0]), pd.array([1, 0], dtype="Int64")):
         assert spec.encode(pd.DataFrame({"a": column})).ravel().tolist() == [1, 0]
     assert spec.encode(pd.DataFrame({"a": [True]})).item() == 2
+
+
+@unhurried
+@given(specs())
+def test_the_bytes_are_those_of_earlier_versions(spec):
+    """They used tomlkit, and a certificate holds the digest of the bytes."""
+    plain = spec.to_dict()
+    tables = []
+    for table in plain["feature"]:
+        tables.append(dict(table))
+        if "scale" in table:
+            tables[-1]["scale"] = tomlkit.inline_table()
+            tables[-1]["scale"].update(table["scale"])
+    assert toml_bytes(plain) == tomlkit.dumps({**plain, "feature": tables}).encode()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [b"a", b"'a'", b'"a"', b'"\\""', b"a ", b'"." '],
+    ids=["bare", "literal", "quoted", "escaped", "with spaces", "a dot"],
+)
+@pytest.mark.parametrize("form", [b"%s = 1\n", b"[%s]\n", b"[[%s]]\n", b"a = {%s = 1}\n"])
+def test_a_key_without_end_is_refused_at_once(key, form, tmp_path):
+    """The time to read it would grow with the square of its parts: minutes for 4 MB."""
+    path = tmp_path / "spec.toml"
+    path.write_bytes(form % b".".join([key] * (4_000_000 // (len(key) + 1))))
+    with refused("spec.toml", "more than 50 parts"):
+        Spec.load(path)
+    with pytest.raises(CheckError, match="more than 50 parts"):
+        read_spec_file(path, "")
+
+
+def test_a_large_file_is_refused_before_it_is_read(tmp_path):
+    (tmp_path / "spec.toml").write_bytes(b"#" * (MOST_BYTES + 1))
+    with refused("spec.toml", "larger than 4 MB"):
+        Spec.load(tmp_path / "spec.toml")
+
+
+def test_a_long_list_of_decimal_numbers_is_no_deep_key(tmp_path):
+    numbers = ", ".join(f'"{number}.5"' for number in range(5000))
+    (tmp_path / "spec.toml").write_text(
+        f'[[feature]]\nname = "v"\nkind = "categorical"\ncategories = [{numbers}]\nprotected = true\n'
+    )
+    assert Spec.load(tmp_path / "spec.toml").width == 1
 
 
 @unhurried

@@ -134,7 +134,24 @@ def corner(rng: np.random.Generator, x: np.ndarray, other: np.ndarray, changed: 
     return [(scale * sign[None], bias), (np.array([[1 / (scale * little)]]), np.zeros(1)), *_chain(rng)[1:]]
 
 
-KINDS: list[tuple[str, Callable[..., Layers]]] = [("tent", tent), ("triangle", triangle), ("corner", corner)]
+def steep(rng: np.random.Generator, x: np.ndarray, other: np.ndarray, changed: np.ndarray) -> Layers:
+    """A tent whose steepness is the product of the weights of several layers, such as 33."""
+    columns = rng.permutation(changed)[: rng.integers(1, len(changed) + 1)]
+    k = float(rng.choice([33.0, 10.0 ** rng.uniform(1, 3)]))
+    sides = np.zeros((2 * len(columns), len(x)))
+    for i, column in enumerate(columns):
+        sides[2 * i : 2 * i + 2, column] = k, -k
+    middle = [(np.full((1, len(sides)), k), np.zeros(1))]
+    middle += [(np.array([[k]]), np.zeros(1)) for _ in range(rng.integers(0, 3))]
+    return [(sides, -sides @ other), *middle, (np.array([[-k]]), np.ones(1)), (np.ones((1, 1)), np.zeros(1))]
+
+
+KINDS: list[tuple[str, Callable[..., Layers]]] = [
+    ("tent", tent),
+    ("triangle", triangle),
+    ("corner", corner),
+    ("steep", steep),
+]
 
 
 def _steepness(rng: np.random.Generator, there: float, here: float) -> float:

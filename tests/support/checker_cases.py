@@ -52,9 +52,8 @@ class Case:
     @property
     def content(self) -> dict:
         """Return a copy that a test may change, with the layers that a state dict needs."""
-        content = json.loads(json.dumps(self.certificate.content))
-        content["model"]["layers"] = list(self.certificate.layers)
-        return content
+        content, layers = self.certificate.content, list(self.certificate.layers)
+        return json.loads(json.dumps({**content, "model": {**content["model"], "layers": layers}}))
 
     def save(self, folder: Path, suffix: str = "onnx", bind: bool = False) -> tuple[Path, Path]:
         model, certificate = folder / f"model.{suffix}", folder / "certificate.json"

@@ -83,8 +83,9 @@ def kill(process: int) -> None:
 
 def wait_until(condition: Callable[[], bool]) -> None:
     """Wait without sleeping, which would take longer than what it waits for."""
+    last = time.monotonic() + 600
     while not condition():
-        pass
+        assert time.monotonic() < last, "the process did not replace the folder"
 
 
 def wait(seconds: float) -> None:

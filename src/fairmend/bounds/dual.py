@@ -35,9 +35,10 @@ _LARGEST = 1e300  # sums beyond could overflow
 
 
 class DualBound(NamedTuple):
-    """A lower bound of d·logits, and the coefficients a of each hidden layer, each ``(units,)``."""
+    """A lower bound of d·logits, and the coefficients a of the inputs ``(inputs,)`` and of each hidden layer."""
 
     bound: float
+    inputs: Floats
     coefficients: list[Floats]
 
 
@@ -71,7 +72,8 @@ def dual_bound(
     each = np.concatenate(terms)
     # fsum rounds once. A number that is not finite is no bound.
     usable = float(np.abs(each).sum()) < _LARGEST
-    return DualBound(math.nextafter(math.fsum(each), -math.inf) if usable else -math.inf, coefficients[::-1])
+    bound = math.nextafter(math.fsum(each), -math.inf) if usable else -math.inf
+    return DualBound(bound, a, coefficients[::-1])
 
 
 @np.errstate(all="ignore")

@@ -153,7 +153,8 @@ def run_audit(
         _show_pairs(screen, spec, net.outputs, result)
         show_warnings(screen, warnings)
         if out is not None:
-            screen.print(Text.assemble("\nEveryone who is treated unequally: ", (str(out), "bold")), soft_wrap=True)
+            screen.print()
+            screen.print(Text.assemble("Everyone who is treated unequally: ", (str(out), "bold")), soft_wrap=True)
         if page is not None:
             show_report(screen, page)
     return SOME_UNEQUAL if result.count else NONE_UNEQUAL

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from fairmend.cli.echo import echo_line
 from fairmend.cli.group import Command
 from fairmend.cli.options import FILE, common_options, json_option, seed_option
 from fairmend.errors import FairmendError
@@ -77,7 +78,7 @@ def run_bench(
     screen = Console(width=max(Console().width, 200), highlight=False)
     show_tables(screen, results.tables)
     for path in files:
-        click.echo(f"Saved {path}")
+        echo_line(f"Saved {path}")
 
 
 @contextmanager

@@ -124,7 +124,8 @@ def run_certify(
             inputs = f"{covered:,} of the {fair:,} FAIR inputs"
             if covered == fair:
                 inputs = "the FAIR input" if fair == 1 else f"all {fair:,} FAIR inputs"
-            screen.print(Text.assemble(f"\nCertificate for {inputs}: ", (str(certificate), "bold")), soft_wrap=True)
+            screen.print()
+            screen.print(Text.assemble(f"Certificate for {inputs}: ", (str(certificate), "bold")), soft_wrap=True)
             if written["arithmetic"] == "real":
                 screen.print(Text(_REAL_ONLY, style="yellow"))
     counts = result.counts
@@ -160,10 +161,10 @@ def _write_certificate(
 
 
 def _show(screen: Console, result: CertifyResult, spec: Spec, rows: list[int], title: str) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     from fairmend.cli.console import figures_table
+    from fairmend.cli.screen import Rows
     from fairmend.text import percent
 
     table = figures_table(title, "verdict", "people", "share", "meaning", right=("people", "share"))
@@ -177,7 +178,7 @@ def _show(screen: Console, result: CertifyResult, spec: Spec, rows: list[int], t
     if pairs:
         some = "" if len(pairs) <= _SHOWN else f" ({_SHOWN} of {len(pairs):,})"
         screen.print(f"\nTreated unequally{some}:")
-        lines = Table.grid(padding=(0, 1))
+        lines = Rows.grid(padding=(0, 1))
         for row, pair in pairs[:_SHOWN]:
             lines.add_row(Text(f"  row {row}:"), Text(pair.describe(spec)))
         screen.print(lines)

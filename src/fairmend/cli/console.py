@@ -15,8 +15,9 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Table
 from rich.text import Text
 
+from fairmend.cli.screen import Rows, Screen
 from fairmend.progress import Progress as ProgressCallback
-from fairmend.text import percent
+from fairmend.text import percent, printable
 
 if TYPE_CHECKING:
     from fairmend import CheckResult
@@ -61,13 +62,13 @@ _STAGES = {
 
 def console() -> Console:
     """Return a console for text and tables, on stdout."""
-    return Console(highlight=False)
+    return Screen()
 
 
 @cache
 def stderr_console() -> Console:
     """Return the console for progress bars and log lines, on stderr. They share it so that they do not overlap."""
-    return Console(stderr=True, soft_wrap=True)
+    return Screen(stderr=True, soft_wrap=True, highlight=True)
 
 
 def show_json(document: Mapping[str, object]) -> None:
@@ -79,7 +80,8 @@ def show_json(document: Mapping[str, object]) -> None:
 
 def figures_table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
     """Return an empty table in the style that all commands share; the columns in `right` are aligned to the right."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False)
+    title = printable(title)
+    table = Rows(title=Text(title), title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False)
     table.show_header = any(column.strip() for column in columns)
     table.caption_justify = "left"
     table.min_width = min(len(title), 76)  # a title wider than its table would be wrapped
@@ -177,7 +179,7 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
 
 def candidates_table(candidates: Sequence[Candidate]) -> Table:
     """Return the recipes that auto tried, with their figures."""
-    table = Table(
+    table = Rows(
         title="Recipes that auto tried",
         title_justify="left",
         title_style="bold",
@@ -222,7 +224,7 @@ def show_warnings(screen: Console, warnings: Sequence[str]) -> None:
 
 def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditPair], what: str) -> None:
     """Print pairs in the user's values, one line each; `what` is the name of what their numbers count."""
-    lines = Table.grid(padding=(0, 1))
+    lines = Rows.grid(padding=(0, 1))
     for pair in pairs:
         first, second = (
             f"{_prediction(spec, outputs, answer)} ({score:+.3g})"
@@ -258,7 +260,7 @@ def show_files(screen: Console, out: Path, files: Mapping[str, str]) -> None:
     """Print where the files are and what each contains."""
     screen.print()
     screen.print(Text.assemble("Saved in ", (str(out), "bold"), ":"))
-    lines = Table.grid(padding=(0, 2))
+    lines = Rows.grid(padding=(0, 2))
     for name, what in files.items():
         lines.add_row("", Text(name, style="cyan"), Text(what))
     screen.print(lines)
@@ -275,6 +277,8 @@ def show_check(
     scope = f" for {covers} only" if covers else ""
     scope += ", in exact arithmetic only: inference may answer differently" if real else ""
     colour = "bold yellow" if scope else "bold green"
+    if result.condition:
+        screen.print(Text(f"Condition: {result.condition}"))
     sentence = (f"The certificate is valid{scope}", colour)
     screen.print(Text.assemble(sentence, f" (checked in {result.seconds:.2f} s). To check it yourself, run:"))
     screen.print(

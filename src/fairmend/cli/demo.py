@@ -159,19 +159,22 @@ def _introduce(screen: Console, rows: int, approved: float) -> None:
 def _show_bias(
     screen: Console, people: DataSplit, before: Measurement, pairs: Sequence[ExamplePair], net: Network
 ) -> None:
-    from rich.table import Table
     from rich.text import Text
 
+    from fairmend.cli.screen import Rows
     from fairmend.text import percent
 
     _headline(screen, "What the network learned")
+    unequal = f"{before.data.count:,} of {len(people.X):,} applicants ({percent(before.data.rate)})"
     screen.print(
-        f"The network agrees with the loan officers on {percent(before.utility.accuracy)} of the applicants. "
-        f"But [bold]{before.data.count:,} of {len(people.X):,} applicants ({percent(before.data.rate)})[/] "
-        "would get a different decision if only their age or gender were different:"
+        Text.assemble(
+            f"The network agrees with the loan officers on {percent(before.utility.accuracy)} of the applicants. But ",
+            (unequal, "bold"),
+            " would get a different decision if only their age or gender were different:",
+        )
     )
     screen.print()
-    lines = Table.grid(padding=(0, 1))
+    lines = Rows.grid(padding=(0, 1))
     for pair in pairs:
         first, second = (_ANSWERS[answer] for answer in pair.answers(net))
         difference = people.spec.describe_pair(pair.x, pair.other)
@@ -183,13 +186,14 @@ def _show_bias(
 def _show_again(screen: Console, comparison: RepairComparison, pairs: Sequence[ExamplePair], net: Network) -> None:
     """Show the same pairs with the decisions of the repaired network, and how sure each is."""
     from rich.box import SIMPLE_HEAD
-    from rich.table import Table
     from rich.text import Text
+
+    from fairmend.cli.screen import Rows
 
     _headline(screen, "The same applicants after the repair")
     people = comparison.split
     assert people.repair is not None
-    table = Table(box=SIMPLE_HEAD, show_edge=False)
+    table = Rows(box=SIMPLE_HEAD, show_edge=False)
     for heading in ("Applicant", "The same person, …", "Before", "After", "Treated equally"):
         table.add_column(heading)
     for pair in pairs:
@@ -246,11 +250,8 @@ def _show_next_step(screen: Console, out: Path) -> None:
 
     screen.print()
     screen.print("Next, repair your own network. The command is the same as for this one:")
-    screen.print(
-        Text(
-            f"  fairmend repair {out / 'model.onnx'} --data {out / 'applicants.csv'} \\\n"
-            f"      --spec {out / 'spec.toml'} --out my-repair",
-            style="bold",
-        ),
-        soft_wrap=True,
-    )
+    for line in (
+        f"  fairmend repair {out / 'model.onnx'} --data {out / 'applicants.csv'} \\",
+        f"      --spec {out / 'spec.toml'} --out my-repair",
+    ):
+        screen.print(Text(line, style="bold"), soft_wrap=True)

@@ -20,6 +20,7 @@ import click
 
 from fairmend._version import __version__
 from fairmend.cli.config import check_config
+from fairmend.cli.echo import echo_line
 from fairmend.cli.group import BareCommand, config_in_use
 from fairmend.cli.options import common_options, json_option
 from fairmend.cli.packages import RequiredPackage, module_of, required_packages
@@ -93,7 +94,7 @@ def run_doctor(commands: click.Group, config: Path | None = None, *, json_output
             problems.append(f"{config}: not checked, because the package {error.name} is missing")
     document |= {"problems": problems, "can_work": not problems}
     if json_output:
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(document, indent=2))
     else:
         _show(document, packages)
         _show_conclusion(broken, problems)
@@ -169,22 +170,22 @@ def _gpu() -> str | None:
 
 
 def _show(document: dict[str, Any], packages: list[PackageStatus]) -> None:
-    click.echo(f"fairmend {document['fairmend']}, Python {document['python']}, {document['platform']}")
+    echo_line(f"fairmend {document['fairmend']}, Python {document['python']}, {document['platform']}")
     for package in packages:
         good = not package.problem
         colour = "green" if good else "red" if package.extra is None else "yellow"
         click.secho(f"  {'✓' if good else '✗'} ", fg=colour, nl=False)
         needed = f" (at least {package.needed})" if good else ""
         extra = f", for the extra {package.extra}" if package.extra else ""
-        click.echo(f"{package.name} {package.problem or package.found}{needed}{extra}")
+        echo_line(f"{package.name} {package.problem or package.found}{needed}{extra}")
     solvers = [f"{name} {status}" for name, status in document["solvers"].items()]
-    click.echo(f"Solvers: {'; '.join(solvers)}")
+    echo_line(f"Solvers: {'; '.join(solvers)}")
     threads = document["threads"]
     used = "is not loaded" if threads["torch"] is None else f"uses {_counted(threads['torch'], 'thread')}"
-    click.echo(f"CPUs: {threads['cpus']} (PyTorch {used})")
-    click.echo(f"GPU: {document['gpu'] or 'none'} (fairmend computes on the CPU)")
-    click.echo(f"Browser for screenshots of a report: {document['browser'] or 'none (optional)'}")
-    click.echo(f"fairmend.toml: {document['config'] or 'none in this folder or a parent folder'}")
+    echo_line(f"CPUs: {threads['cpus']} (PyTorch {used})")
+    echo_line(f"GPU: {document['gpu'] or 'none'} (fairmend computes on the CPU)")
+    echo_line(f"Browser for screenshots of a report: {document['browser'] or 'none (optional)'}")
+    echo_line(f"fairmend.toml: {document['config'] or 'none in this folder or a parent folder'}")
 
 
 def _counted(number: int, what: str) -> str:
@@ -193,7 +194,7 @@ def _counted(number: int, what: str) -> str:
 
 def _show_conclusion(broken: list[PackageStatus], problems: list[str]) -> None:
     for problem in problems:
-        click.secho(f"Problem: {problem}", fg="red")
+        echo_line(f"Problem: {problem}", fg="red")
     if not problems:
         click.secho("fairmend is ready to use.", bold=True)
     elif len(broken) == len(problems) and not any(p.name in _FOR_CHECK for p in broken):

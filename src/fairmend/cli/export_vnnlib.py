@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from fairmend._version import __version__
+from fairmend.cli.echo import echo_line
 from fairmend.cli.group import Command
 from fairmend.cli.options import (
     FILE,
@@ -87,14 +88,14 @@ def run_export(
         names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed, "out": out}
         show_json({**names, "problems": [problem.as_dict() for problem in problems]})
         return
-    click.echo(f"{len(problems):,} properties in {out}: {INSTANCES} lists them, {MANIFEST} describes each.")
+    echo_line(f"{len(problems):,} properties in {out}: {INSTANCES} lists them, {MANIFEST} describes each.")
     click.echo("unsat: every similar person gets the same prediction, proven.")
     click.echo("sat:   a similar person gets a different prediction, or the point is an exact")
     click.echo("       tie, which VNN-LIB cannot exclude.")
     relaxed = [problem for problem in problems if problem.relaxed]
     if relaxed:
         names_of = ", ".join(sorted({name for problem in relaxed for name in problem.relaxed}))
-        click.secho(
+        echo_line(
             f"{len(relaxed):,} properties are relaxed ({names_of}): for these, a sat point need not be a person. "
             "A larger --most-boxes relaxes fewer.",
             fg="yellow",

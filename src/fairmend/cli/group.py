@@ -6,7 +6,9 @@ import logging
 import shlex
 import time
 import traceback
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,7 +17,9 @@ import click
 
 from fairmend._version import __version__
 from fairmend.cli.config import command_defaults, find_config
+from fairmend.cli.echo import echo_line
 from fairmend.errors import FairmendError
+from fairmend.text import printable
 
 __all__ = [
     "COULD_NOT_ANSWER",
@@ -81,7 +85,7 @@ class Command(click.Command):
             used = [name for name in ctx.default_map or {} if ctx.get_parameter_source(name) is _FROM_FILE]
             _logger.info("defaults from %s: %s", config, ", ".join(used) or "none used")
             if used:  # these influence the answer, so the user must see them
-                click.secho(f"Defaults from {config}: {', '.join(used)}", err=True, dim=True)
+                echo_line(f"Defaults from {config}: {', '.join(used)}", err=True, dim=True)
         try:
             return super().invoke(ctx)
         finally:
@@ -128,13 +132,21 @@ class Group(click.Group):
         """Remember the command line for logs and reports."""
         if ctx.parent is None:
             ctx.meta[TYPED] = shlex.join(["fairmend", *args])
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.ClickException as error:
+            _make_printable(error)
+            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; write errors to stderr and set the exit code."""
         try:
-            return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            with _warnings_on_one_line():
+                return super().invoke(ctx)
+        except click.ClickException as error:
+            _make_printable(error)
+            raise
+        except (click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise  # click handles these
         except FairmendError as error:
             _fail(ctx, str(error))
@@ -157,15 +169,36 @@ class Group(click.Group):
             _fail_unexpectedly(ctx, error)
 
 
+def _make_printable(error: click.ClickException) -> None:
+    """Escape control characters in a message of click, which may name a file or an argument."""
+    error.message = printable(error.message)  # type: ignore[misc]
+
+
+@contextmanager
+def _warnings_on_one_line() -> Iterator[None]:
+    """Print warnings of other libraries on one line each: they may name a column."""
+
+    def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+        echo_line(f"Warning: {message} ({category.__name__})", err=True)
+
+    before = warnings.showwarning
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
+
+
 def _fail(ctx: click.Context, message: str, code: int = COULD_NOT_ANSWER) -> NoReturn:
     _logger.debug("exit %d: %s", code, message)
-    click.secho(f"Error: {message}" if code != INTERRUPTED else message, fg="red", err=True)
+    echo_line(f"Error: {message}" if code != INTERRUPTED else message, fg="red", err=True)
     ctx.exit(code)
 
 
 def _fail_unexpectedly(ctx: click.Context, error: Exception) -> NoReturn:
     if ctx.meta.get(VERBOSE):
-        click.echo(traceback.format_exc(), err=True)
+        for line in traceback.format_exc().splitlines():
+            echo_line(f"  {line}", err=True)  # indented: a message in it could look like output
     _logger.debug("unexpected error", exc_info=True)
     hint = "" if ctx.meta.get(VERBOSE) else "; run again with --verbose to see the traceback"
     _fail(ctx, f"unexpected {type(error).__name__}: {error}. This is a bug in fairmend{hint}")

@@ -6,13 +6,25 @@ import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from fairmend.errors import FairmendError
+from fairmend.text import printable
 
 __all__ = ["start_logging"]
 
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _LOG_LINE = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ")
+
+
+class _Formatter(logging.Formatter):
+    """Writes a message on one line, with control characters escaped, and indents a traceback below it."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # its name in logging
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  # its name in logging
+        return "\n".join(f"  {printable(line)}" for line in super().formatException(ei).splitlines())
 
 
 def start_logging(verbosity: int, file: Path | None) -> Callable[[], None]:
@@ -28,7 +40,7 @@ def start_logging(verbosity: int, file: Path | None) -> Callable[[], None]:
         if not isinstance(handler, logging.NullHandler):
             logger.removeHandler(handler)
     for handler in handlers:
-        handler.setFormatter(logging.Formatter(_FORMAT))
+        handler.setFormatter(_Formatter(_FORMAT))
         logger.addHandler(handler)
     logger.setLevel(logging.DEBUG if file is not None or verbosity > 1 else logging.INFO)
 

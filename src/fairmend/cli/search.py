@@ -113,9 +113,8 @@ def run_search(
         screen = console()
         _show(screen, f"{model.name}, searched from {data.name}", result, spec, net.outputs, pairs)
         if out is not None:
-            screen.print(
-                Text.assemble("\nEveryone found to be treated unequally: ", (str(out), "bold")), soft_wrap=True
-            )
+            screen.print()
+            screen.print(Text.assemble("Everyone found to be treated unequally: ", (str(out), "bold")), soft_wrap=True)
     return SOME_FOUND if result.count else NONE_FOUND
 
 

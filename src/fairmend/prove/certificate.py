@@ -27,6 +27,7 @@ from fairmend.prove.proof import Proof, most_points, prove_points, prove_regions
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 from fairmend.spec.toml import toml_bytes
+from fairmend.text import printable
 
 __all__ = [
     "Certificate",
@@ -68,7 +69,7 @@ class Certificate:
 
     def __repr__(self) -> str:
         """Return the claim."""
-        return f"Certificate({self.claim})"
+        return f"Certificate({printable(self.claim)})"
 
     def for_model(self, path: str | PathLike[str]) -> Certificate:
         """Return the same claim, bound to the bytes of a model file as well as to its weights.

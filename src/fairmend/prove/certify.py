@@ -46,8 +46,9 @@ def certify(
     """Decide for each input whether every similar person gets the same prediction.
 
     FAIR means proven, in real arithmetic and for the weights as stored: every point of the neighbourhood gets the
-    class that the network predicts for the input. UNFAIR comes with a witness: a counterfactual for which inference
-    predicts a different class. Every other input is UNKNOWN, with the reason.
+    class that the network predicts for the input. UNFAIR comes with a witness: a counterfactual with a different class,
+    in inference and in real arithmetic. If a score of the pair is within the rounding error of inference, the witness
+    is a `tie`. Every other input is UNKNOWN, with the reason; "a tie" if two classes differ by rounding only.
 
     Parameters
     ----------
@@ -55,8 +56,8 @@ def certify(
     spec : the features; they define which people are similar
     X : the inputs, encoded or as a DataFrame
     engine : "enumerate" (finite neighbourhoods, point by point), "branch" (any network: branch and bound on rigorous
-        bounds), "milp" (piecewise linear networks; FAIR then relies on the solver), or "auto": "enumerate" if every
-        neighbourhood is finite and small, else "branch"
+        bounds), "milp" (piecewise linear networks: a MILP solver searches for a witness, and a tree of linear programs
+        proves, with rigorous bounds), or "auto": "enumerate" if every neighbourhood is finite and small, else "branch"
     time_limit : seconds for the whole call; undecided inputs are UNKNOWN
     seed : random seed of the MILP solver; the other engines make no random choices
     progress : called with "certify", the number of inputs done and the number of inputs

@@ -18,6 +18,7 @@ __all__ = [
     "compute_margins",
     "margin_error",
     "margin_lower_bound",
+    "point_margins",
     "proven_at_points",
     "proves_class",
     "rounding_slack",
@@ -68,22 +69,25 @@ def proves_class(net: Network, margin: Floats, classes: Ints) -> Bools:
     return np.asarray((margin > 0) | ((margin == 0) & (classes == 1) if net.outputs == 1 else False))
 
 
+def point_margins(net: Network, points: FloatArray, classes: Ints) -> tuple[Floats, Floats]:
+    """Return lower and upper bounds (n,), in real arithmetic, of the margins of classes (n,) at points (n, width)."""
+    lower, upper = rigorous_point_logits(net, points)
+    if net.outputs == 1:
+        return np.where(classes == 1, lower[:, 0], -upper[:, 0]), np.where(classes == 1, upper[:, 0], -lower[:, 0])
+    least, most = _lead(lower, upper, classes), _lead(upper, lower, classes)
+    return np.nextafter(least, -np.inf), np.nextafter(most, np.inf)
+
+
 def proven_at_points(net: Network, points: FloatArray, classes: Ints) -> Bools:
     """Return where points (n, width) provably have the given classes (n,) in real arithmetic."""
     if len(points) == 0:
         return np.zeros(0, dtype=np.bool_)
-    lower, upper = rigorous_point_logits(net, points)
-    if net.outputs == 1:
-        margin = np.where(classes == 1, lower[:, 0], -upper[:, 0])
-        against = np.where(classes == 1, upper[:, 0], -lower[:, 0])
-    else:
-        margin = np.nextafter(_lead(lower, upper, classes), -np.inf)
-        against = np.nextafter(_lead(upper, lower, classes), np.inf)
-    proven = proves_class(net, margin, classes)
-    close = np.flatnonzero(~proven & (against >= 0))
+    least, most = point_margins(net, points, classes)
+    proven = proves_class(net, least, classes)
+    close = np.flatnonzero(~proven & (most >= 0))
     if len(close) and is_piecewise_linear(net):
         weights = sum(affine.weight.size for affine in net.affines)
-        close = close[: max(1, _EXACT_WORK // weights)]
+        close = close[: max(2, _EXACT_WORK // weights)]  # 2: the pair of a witness
         proven[close] = exact_classes(net, points[close]) == classes[close]
     return proven
 

@@ -15,7 +15,7 @@ __all__ = ["CertifyResult", "Verdict", "Witness"]
 
 
 class Verdict(Enum):
-    """FAIR: proven in real arithmetic. UNFAIR: shown by a witness. UNKNOWN: neither, for a stated reason."""
+    """FAIR: proven in real arithmetic. UNFAIR: shown by a witness, confirmed in real arithmetic. UNKNOWN: neither."""
 
     FAIR = "fair"
     UNFAIR = "unfair"

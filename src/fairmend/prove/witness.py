@@ -16,16 +16,22 @@ __all__ = ["Witness", "keep_ignored_features"]
 
 @dataclass(frozen=True, eq=False)
 class Witness:
-    """An input x (width,) and a counterfactual, both encoded, with the different classes that the network predicted."""
+    """An input x (width,) and a counterfactual, both encoded, with the different classes that the network predicted.
+
+    Both classes are those of exact arithmetic as well. It is a ``tie`` if a score is within the rounding error of
+    inference: another library, or another order of summation, may then predict one class for both.
+    """
 
     x: FloatArray
     other: FloatArray
     answer: int
     other_answer: int
+    tie: bool = False
 
     def describe(self, spec: Spec) -> str:
         """Return how the two differ, in the user's own values, and the class of each."""
-        return f"{spec.describe_pair(self.x, self.other)}: class {self.other_answer} instead of {self.answer}"
+        tie = " (a tie: within the rounding error of inference)" if self.tie else ""
+        return f"{spec.describe_pair(self.x, self.other)}: class {self.other_answer} instead of {self.answer}{tie}"
 
     def as_dict(self, spec: Spec) -> dict[str, Any]:
         """Return both as plain data, in the user's own values."""
@@ -35,6 +41,7 @@ class Witness:
             "other": other,
             "answer": self.answer,
             "other_answer": self.other_answer,
+            "tie": self.tie,
             "words": self.describe(spec),
         }
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairmend.bounds.inference import closing_error
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.progress import Progress
@@ -186,7 +187,9 @@ def _repair_until_proven(network: Network, task: RepairTask, progress: Progress 
     """Run step 2 and prove its result after casting; where the proof fails, repeat with a larger margin."""
     settings = task.head_options
     features = _feature_set(network, task)
-    margins = np.full(features.count, settings.margin)
+    # No smaller margin covers inference.
+    least = 2 * closing_error(network) if settings.cover_inference else 0.0
+    margins = np.full(features.count, max(settings.margin, least))
     weight, bias = network.head.weight.astype(np.float64), network.head.bias.astype(np.float64)
     checking = 0.0
     for attempt in range(1, _MOST_ATTEMPTS + 1):

@@ -75,11 +75,18 @@ def _asset(name: str) -> str:
     return (files("fairmend.report") / "templates" / name).read_text(encoding="utf-8")
 
 
+def _visible(value: object) -> object:
+    """Return what the page shows of a value: text from files without characters that cannot be seen."""
+    plain = isinstance(value, str) and not isinstance(value, Markup)
+    return text.printable(value) if plain else value
+
+
 @cache
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),
         autoescape=True,
+        finalize=_visible,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -9,6 +9,7 @@ from os import PathLike
 from fairmend.atomic import write_text
 from fairmend.evaluate.document import Document
 from fairmend.json_files import write_json
+from fairmend.text import printable
 
 __all__ = ["DATA_NAME", "PAGE_NAME", "Report"]
 
@@ -29,7 +30,7 @@ class Report:
 
     def __repr__(self) -> str:
         """Return the kind of the report, its subject and its date."""
-        return f"Report({self.document.kind} of {self.document.title}, {self.document.origin.created})"
+        return f"Report({self.document.kind} of {printable(self.document.title)}, {self.document.origin.created})"
 
     @cached_property
     def html(self) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from markupsafe import Markup, escape
 
+from fairmend.text import printable
+
 
 def element(name: str, *children: object, **attributes: object) -> Markup:
     """Return an element; `class_` is class, `text_anchor` is text-anchor, and None leaves an attribute out."""
@@ -14,7 +16,7 @@ def element(name: str, *children: object, **attributes: object) -> Markup:
         for key, value in attributes.items()
         if value is not None
     )
-    inner = Markup("").join(escape(child) for child in children)
+    inner = Markup("").join(child if isinstance(child, Markup) else escape(printable(child)) for child in children)
     return Markup("<{0}{1}>{2}</{0}>").format(Markup(name), given, inner)
 
 
@@ -47,4 +49,4 @@ def path(steps: Iterable[str], class_: str, **attributes: object) -> Markup:
 
 
 def _plain(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else printable(value)

@@ -29,6 +29,7 @@ from fairmend.sklearn._specs import (
 )
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
+from fairmend.text import printable
 
 if TYPE_CHECKING:
     from fairmend.report import Report
@@ -118,7 +119,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self._fit_repair(find_mlp(estimator), X, y, seed)
             self.estimator_ = replace_mlp(estimator, to_estimator(self.network_, find_mlp(estimator)))
         for warning in self.result_.warnings:
-            warnings.warn(warning, RepairWarning, stacklevel=2)
+            warnings.warn(printable(warning), RepairWarning, stacklevel=2)
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from fairmend.spec.features import Feature
-from fairmend.text import listed
+from fairmend.text import listed, printable
 
 if TYPE_CHECKING:
     from fairmend.spec.spec import Spec
@@ -92,7 +92,7 @@ def describe_difference(values: Iterable[tuple[str, object, object]]) -> str:
         for name, own, other in values
         if own != other
     ]
-    return ", ".join(["the same person", *(changes or ["no difference"])])
+    return printable(", ".join(["the same person", *(changes or ["no difference"])]))
 
 
 def _distinguishable(value: object, other: object) -> str:

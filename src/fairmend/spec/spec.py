@@ -23,7 +23,7 @@ from fairmend.spec.neighbourhoods import Regions, build_hull, build_regions, cou
 from fairmend.spec.read_values import is_frame, raise_for_rows, read_labels, read_values
 from fairmend.spec.toml import feature_table, from_table, name_feature, read_toml, require_known_keys, write_toml
 from fairmend.spec.validation import validate_features_together
-from fairmend.text import suggest
+from fairmend.text import printable, suggest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,7 +126,7 @@ class Spec:
         tolerances = [f"{f.name} ±{f.tolerance:g}" for f in self._features if f.tolerance]
         parts += ["tolerance: " + ", ".join(tolerances)] if tolerances else []
         parts += [f'label: {self._label.column} = "{self._label.positive}"'] if self._label else []
-        return f"Spec({'; '.join(parts)})"
+        return printable(f"Spec({'; '.join(parts)})")
 
     # Files
 

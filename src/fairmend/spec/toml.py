@@ -1,15 +1,18 @@
-"""The TOML form of a spec: read and write files, and convert features and labels to and from tables."""
+"""The TOML form of a spec: read and write files, and convert features and labels to and from tables.
+
+The size of a file and the depth of its keys are limited before it is read, because the time to read it grows with the
+square of the depth.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, TypeVar
-
-import tomlkit
-import tomlkit.exceptions
 
 from fairmend.atomic import write_atomically
 from fairmend.errors import FairmendError
@@ -19,32 +22,89 @@ from fairmend.text import suggest
 __all__ = [
     "feature_table",
     "from_table",
-    "inline_scale",
     "name_feature",
+    "parse_toml",
     "read_toml",
     "require_known_keys",
     "toml_bytes",
+    "toml_lines",
     "write_toml",
 ]
 
 _Part = TypeVar("_Part", Feature, Label)
 
 
+MOST_BYTES = 4 * 2**20
+"""Size of the largest file; the checker reads no larger one."""
+
+_DEEPEST = 50  # parts of a key such as feature.scale.mean
+_PART = rb"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\.[ \t]*"""
+_DEEP_KEY = re.compile(rb"(?<![A-Za-z0-9_-])(?:" + _PART + rb"){%d}" % _DEEPEST)
+
+_ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+_ESCAPED = {ord(c): _ESCAPES.get(c, f"\\u{ord(c):04x}") for c in [*map(chr, range(32)), "\x7f", '"', "\\"]}
+
+
 def read_toml(path: str | os.PathLike[str], what: str = "the spec") -> dict[str, Any]:
     """Return the content of a TOML file as plain data."""
     try:
-        data: dict[str, Any] = tomlkit.parse(Path(path).read_bytes().decode("utf-8-sig")).unwrap()
+        with open(path, "rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise FairmendError(f"{path}: {what} is larger than {MOST_BYTES // 2**20} MB. Describe fewer features.")
+        if _DEEP_KEY.search(content):
+            raise FairmendError(f"{path}: not valid as {what}: a key has more than {_DEEPEST} parts")
+        return parse_toml(content.decode("utf-8-sig"))
     except OSError as err:
         raise FairmendError(f"{path}: cannot read {what} ({err.strerror}). Check the path.") from err
     except UnicodeDecodeError as err:
         raise FairmendError(f"{path}: {what} is not UTF-8 text. Save it as UTF-8.") from err
-    except tomlkit.exceptions.ParseError as err:
-        raise FairmendError(f"{path}, line {err.line}: not valid TOML ({err}). Correct this line.") from err
+    except _InvalidTomlError as err:
+        where = f", line {err.line}" if err.line else ""
+        advice = ". Correct this line." if err.line else ""
+        raise FairmendError(f"{path}{where}: not valid TOML ({err}){advice}") from err
+
+
+class _InvalidTomlError(Exception):
+    """Why a text is not TOML, and in which line, if that is known."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the content of a TOML text as plain data."""
+    try:
+        return _parse(text)
     except RecursionError as err:
-        raise FairmendError(f"{path}: not valid TOML (nested too deeply)") from err
-    except tomlkit.exceptions.TOMLKitError as err:
-        raise FairmendError(f"{path}: not valid TOML ({err})") from err
-    return data
+        raise _InvalidTomlError("nested too deeply") from err
+
+
+if sys.version_info >= (3, 11):
+    import tomllib
+
+    def _parse(text: str) -> dict[str, Any]:
+        try:
+            return tomllib.loads(text)
+        except ValueError as err:
+            message, _, place = str(err).partition(" (at ")
+            line = re.match(r"line (\d+)", place)
+            last = text.count("\n") + 1 if place.startswith("end of document") else None
+            raise _InvalidTomlError(message, int(line[1]) if line else last) from err
+
+else:
+    import tomlkit
+    import tomlkit.exceptions
+
+    def _parse(text: str) -> dict[str, Any]:
+        try:
+            data: dict[str, Any] = tomlkit.parse(text).unwrap()
+        except tomlkit.exceptions.ParseError as err:
+            raise _InvalidTomlError(str(err), err.line) from err
+        except tomlkit.exceptions.TOMLKitError as err:
+            raise _InvalidTomlError(str(err)) from err
+        return data
 
 
 def write_toml(path: str | os.PathLike[str], plain: Mapping[str, Any]) -> None:
@@ -53,18 +113,31 @@ def write_toml(path: str | os.PathLike[str], plain: Mapping[str, Any]) -> None:
 
 
 def toml_bytes(plain: Mapping[str, Any]) -> bytes:
-    """Return the bytes that `write_toml` writes."""
-    tables = [inline_scale(table) for table in plain["feature"]]
-    return tomlkit.dumps({**plain, "feature": tables}).encode("utf-8")
+    """Return the bytes that `write_toml` writes; certificates hold their digest, so they must not change."""
+    tables = [["[label]", *toml_lines(plain["label"])]] if "label" in plain else []
+    for table in plain["feature"]:
+        scale_last = sorted(table.items(), key=lambda item: isinstance(item[1], Mapping))
+        tables.append(["[[feature]]", *toml_lines(dict(scale_last))])
+    return "\n".join("\n".join([*lines, ""]) for lines in tables).encode("utf-8")
 
 
-def inline_scale(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the table of a feature with its scale on one line."""
-    if "scale" not in table:
-        return dict(table)
-    scale = tomlkit.inline_table()
-    scale.update(table["scale"])
-    return {**table, "scale": scale}
+def toml_lines(table: Mapping[str, Any]) -> list[str]:
+    """Return the keys and values of a table, one line each."""
+    return [f"{key} = {_value(value)}" for key, value in table.items()]
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{value.translate(_ESCAPED)}"'
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(toml_lines(value))}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, int | float):
+        return repr(value)
+    raise TypeError(f"TOML has no {type(value).__name__}")
 
 
 def from_table(cls: type[_Part], data: Mapping[str, Any], where: str) -> _Part:

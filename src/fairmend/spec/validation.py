@@ -17,12 +17,32 @@ from fairmend.text import as_text, suggest
 if TYPE_CHECKING:
     from fairmend.spec.features import Feature, Label
 
-__all__ = ["scale_parameters", "validate_feature", "validate_features_together", "validate_label"]
+__all__ = [
+    "MOST_FEATURES",
+    "first_repeated",
+    "scale_parameters",
+    "validate_feature",
+    "validate_features_together",
+    "validate_label",
+]
+
+MOST_FEATURES = 10_000
+"""A spec that describes more is refused before the work, which would take minutes for each pass over the features."""
 
 _KINDS = ("continuous", "integer", "categorical")
 _ENCODINGS = ("ordinal", "one-hot")
 _SCALES = (("mean", "std"), ("min", "max"))
 _EXACT = 2.0**53  # whole numbers up to here are exact in float64
+
+
+def first_repeated(names: Iterable[str]) -> str | None:
+    """Return the first name that occurs for the second time, or None."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def scale_parameters(scale: Mapping[str, float] | None) -> tuple[float, float]:
@@ -87,10 +107,12 @@ def validate_features_together(features: Sequence[Feature], label: Label | None)
     """Raise an error if the features and the label do not make a spec."""
     if not features:
         raise FairmendError("the spec has no features. Add one [[feature]] table for each input feature.")
+    if len(features) > MOST_FEATURES:
+        raise FairmendError(f"the spec has {len(features):,} features. A spec describes at most {MOST_FEATURES:,}.")
     names = [f.name for f in features]
-    for name in names:
-        if names.count(name) > 1:
-            raise FairmendError(f'feature "{name}" is listed twice. Rename or remove one.')
+    twice = first_repeated(names)
+    if twice is not None:
+        raise FairmendError(f'feature "{twice}" is listed twice. Rename or remove one.')
     if not any(f.protected for f in features):
         raise FairmendError("no feature is protected. Set protected = true for at least one, such as gender or age.")
     if label is not None and label.column in names:
@@ -119,9 +141,9 @@ def _categories(f: Feature, where: str) -> tuple[str, ...]:
     if not categories:
         raise FairmendError(f"{where}: a categorical feature needs categories = [...], got {f.categories!r}")
     texts = tuple(_text(category, f"{where}: a category") for category in categories)
-    for text in texts:
-        if texts.count(text) > 1:
-            raise FairmendError(f'{where}: category "{text}" is listed twice. Remove one.')
+    twice = first_repeated(texts)
+    if twice is not None:
+        raise FairmendError(f'{where}: category "{twice}" is listed twice. Remove one.')
     if f.protected and len(texts) < 2:
         raise FairmendError(f"{where}: a protected feature needs at least two categories")
     return texts

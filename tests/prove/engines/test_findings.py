@@ -1,9 +1,11 @@
-"""A witness is a pair for which inference itself predicts two classes."""
+"""A witness is a pair with two classes in inference and in exact arithmetic; otherwise it is a tie."""
 
 import numpy as np
 
-from fairmend.prove.engines.findings import Findings
-from support.certify_cases import linear
+from fairmend.network import Activation, Network
+from fairmend.prove.engines.findings import TIE, Findings
+from fairmend.prove.result import Verdict
+from support.certify_cases import RELU, affine, linear
 
 
 def test_a_candidate_that_does_not_replay_is_no_witness():
@@ -14,3 +16,39 @@ def test_a_candidate_that_does_not_replay_is_no_witness():
     findings.try_witnesses(np.array([0, 0]), np.array([[5.0], [-1.0]], np.float32), np.array([-1.0, -0.5]))
     assert findings.unfair.all()
     assert findings.result("enumerate").witnesses[0].other.tolist() == [-1.0]
+
+
+def try_one(net, x, other):
+    findings = Findings(net, np.array([x], net.dtype))
+    findings.try_witnesses(np.array([0]), np.array([other], net.dtype), np.array([-1.0]))
+    findings.mark_done([0])
+    return findings.result("enumerate")
+
+
+def test_a_clear_pair_is_no_tie():
+    witness = try_one(linear(1.0, bias=-1.5), [4.0], [0.0]).witnesses[0]
+    assert not witness.tie
+
+
+def test_a_pair_whose_score_is_within_the_error_of_inference_is_a_tie():
+    witness = try_one(linear(1.0, bias=-4.0), [4.0], [0.0]).witnesses[0]  # exactly 0 is class 1
+    assert witness.tie
+    tiny = np.float32(2.0**-24)
+    witness = try_one(linear(1.0, bias=-1.0 - 2 * tiny), [1.0], [4.0]).witnesses[0]
+    assert witness.tie
+    assert (witness.answer, witness.other_answer) == (0, 1)
+
+
+def test_classes_that_differ_by_rounding_only_are_no_witness():
+    # 1 + 2^-24 rounds to 1 in float32: the real score at 1 is -2^-24, as negative as at 2.
+    net = Network([affine([[1.0], [2.0**-24]], [0.0, 0.0]), affine([[-1.0, -1.0]], [1.0])], [RELU])
+    result = try_one(net, [2.0], [1.0])
+    assert net.predict(np.array([[2.0], [1.0]], np.float32)).tolist() == [0, 1]
+    assert result.verdicts == (Verdict.UNKNOWN,)
+    assert result.reasons == (TIE,)
+
+
+def test_a_curved_pair_that_bounds_cannot_tell_apart_is_no_witness():
+    net = Network([affine([[1.0]], [0.0]), affine([[1.0]], [0.0])], [Activation("tanh")])
+    assert try_one(net, [-1.0], [0.0]).reasons == (TIE,)
+    assert try_one(net, [-1.0], [1.0]).witnesses[0].tie is False

@@ -23,8 +23,15 @@ def test_units_stay_within_the_intervals_that_big_m_is_made_of(activation):
     for layer, (low, high) in enumerate(known):
         until = Network(net.affines[: layer + 1], net.activations[:layer])
         values = until.logits(points.reshape(-1, 2)).reshape(2000, 5, -1)
-        assert (values >= low - 1e-9).all()
-        assert (values <= high + 1e-9).all()
+        assert (values >= low - 1e-12).all()  # the values are rounded
+        assert (values <= high + 1e-12).all()
+
+
+def test_a_kink_that_is_crossed_by_very_little_is_not_stable():
+    net = Network([affine([[1.0]], [-1.0], np.float64), affine([[1.0]], [0.0], np.float64)], [Activation("relu")])
+    low, high = unit_intervals(net, np.array([[0.0]]), np.array([[1 + 1e-13]]))[0]
+    assert low[0, 0] <= -1.0
+    assert high[0, 0] >= 1e-13
 
 
 def test_a_network_without_kinks_is_a_linear_program():

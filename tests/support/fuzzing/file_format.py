@@ -11,11 +11,27 @@ import numpy as np
 from fairmend_check.model import Model
 from fairmend_check.read_model import read_model
 
-__all__ = ["FileFormat", "RuntimeRefusal"]
+__all__ = ["FileFormat", "RuntimeRefusal", "first_difference"]
 
 
 class RuntimeRefusal(Exception):  # noqa: N818 - a refusal is an answer, not an error
     """The runtime does not read the file that the checker reads: safe, and counted on its own."""
+
+
+def first_difference(readings: dict[str, Callable[[], str | None]]) -> str | None:
+    """Return what the first reading that differs says; raise RuntimeRefusal if all of them refuse the file."""
+    refusals = []
+    for name, difference in readings.items():
+        try:
+            found = difference()
+        except Exception as error:  # a runtime raises what a damaged file makes it raise
+            refusals.append(f"{name}: {type(error).__name__}: {str(error)[:200]}")
+            continue
+        if found is not None:
+            return f"{name}: {found}"
+    if len(refusals) == len(readings):
+        raise RuntimeRefusal("; ".join(refusals))
+    return None
 
 
 def read_by_checker(path: Path) -> Model:

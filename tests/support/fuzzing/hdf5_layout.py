@@ -81,7 +81,9 @@ class _Walk:
 
     def _space(self, place: int, path: str) -> None:
         rank = self.content[place + 1]
-        self._add(place, path, ("space", 1), ("rank", 1), ("space flags", 1), ("reserved", 5), *[("shape", 8)] * 2 * rank)
+        self._add(
+            place, path, ("space", 1), ("rank", 1), ("space flags", 1), ("reserved", 5), *[("shape", 8)] * 2 * rank
+        )
 
     def _attribute(self, place: int, path: str) -> None:
         sizes = struct.unpack_from("<HHH", self.content, place + 2)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from fairmend_check.model import Model
-from support.fuzzing.file_format import FileFormat, RuntimeRefusal
+from support.fuzzing.file_format import FileFormat, first_difference
 
 CORPUS = Path(__file__).parents[2] / "corpus" / "nnet"
 _NUMBERS = ["1_0", "0x10", "nan", "inf", "-inf", "+1.5", "1.", ".5", " 1.5", "1.5 ", "1e5", "1E+05", "1e+05", "1.5d0"]
@@ -28,18 +28,12 @@ def disagreement(model: Model, content: bytes, path: Path) -> str | None:
     """Say how one of the two readers reads the file differently, or whether its normalisation has an effect."""
     del path
     text = content.decode("utf-8")
-    readings = {
-        "the Python reader": (iter(io.StringIO(text, newline=None)), _python_numbers),
-        "the C reader": (iter(text.split("\n")), _c_numbers),
-    }
-    for name, (lines, numbers) in readings.items():
-        try:
-            found = _compare(model, lines, numbers)
-        except (ValueError, IndexError, StopIteration, OverflowError) as error:
-            raise RuntimeRefusal(f"{name}: {error}") from error
-        if found is not None:
-            return f"{name}: {found}"
-    return None
+    return first_difference(
+        {
+            "the Python reader": lambda: _compare(model, iter(io.StringIO(text, newline=None)), _python_numbers),
+            "the C reader": lambda: _compare(model, iter(text.split("\n")), _c_numbers),
+        }
+    )
 
 
 def _compare(model: Model, lines: Iterator[str], numbers: Numbers) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairmend_check.model import Model
-from support.fuzzing.file_format import FileFormat, RuntimeRefusal
+from support.fuzzing.file_format import FileFormat, first_difference
 from support.fuzzing.state_dicts import difference, read_with_layers, seeds
 
 Header = dict[str, Any]
@@ -36,15 +36,9 @@ def disagreement(model: Model, content: bytes, path: Path) -> str | None:
         "safetensors.numpy.load": lambda: load(content),
         "safetensors.torch.load_file": lambda: {key: value.numpy() for key, value in load_torch(path).items()},
     }
-    for name, read in readings.items():
-        try:
-            tensors = read()
-        except Exception as error:
-            raise RuntimeRefusal(f"{name}: {type(error).__name__}: {str(error)[:200]}") from error
-        found = difference(model, tensors, name)
-        if found is not None:
-            return found
-    return None
+    return first_difference(
+        {name: lambda read=read: difference(model, read()) for name, read in readings.items()}  # type: ignore[misc]
+    )
 
 
 def mutate(content: bytes, rng: np.random.Generator) -> bytes:
@@ -54,7 +48,10 @@ def mutate(content: bytes, rng: np.random.Generator) -> bytes:
     if length > len(content):
         return content
     if rng.random() < 0.5:
-        text = _change_data(text, rng)
+        try:
+            text = _change_data(text, rng)
+        except (KeyError, TypeError, ValueError, RecursionError):  # a damaged header
+            return content
     elif rng.random() < 0.8:
         text = _change_text(text, rng)
     else:
@@ -67,9 +64,8 @@ def mutate(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 def _change_data(text: bytes, rng: np.random.Generator) -> bytes:
-    try:
-        header = json.loads(text)
-    except (ValueError, RecursionError):
+    header = json.loads(text)
+    if type(header) is not dict:
         return text
     names = [name for name in header if type(header[name]) is dict and "shape" in header[name]]
     if not names:

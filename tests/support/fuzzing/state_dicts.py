@@ -27,7 +27,7 @@ def read_with_layers(path: Path) -> Model:
     return read_model(path, LAYERS)[0]
 
 
-def difference(model: Model, tensors: Mapping[str, np.ndarray], runtime: str) -> str | None:
+def difference(model: Model, tensors: Mapping[str, np.ndarray]) -> str | None:
     """Say how the tensors that a runtime reads differ from the model, bit by bit."""
     expected = {}
     for name, weight, bias in zip(NAMES, model.weights, model.biases, strict=True):
@@ -35,11 +35,11 @@ def difference(model: Model, tensors: Mapping[str, np.ndarray], runtime: str) ->
         if f"{name}.bias" in tensors:
             expected[f"{name}.bias"] = bias
         elif bias.any():
-            return f"{runtime} finds no {name}.bias"
+            return f"there is no {name}.bias"
     if set(expected) != set(tensors):
-        return f"{runtime} finds the tensors {sorted(tensors)}"
+        return f"the tensors are {sorted(tensors)}"
     for name, array in expected.items():
         found = np.asarray(tensors[name])
         if found.dtype.name != model.dtype or found.astype(np.float64).tobytes() != array.tobytes():
-            return f"{runtime} reads {name} as {found.dtype} {found.tolist()}, the checker as {array.tolist()}"
+            return f"{name} is {found.dtype} {found.tolist()}, the checker reads {array.tolist()}"
     return None

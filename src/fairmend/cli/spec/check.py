@@ -145,7 +145,8 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
         cells = (columns, feature.name, describe_values(feature), describe_encoding(feature), describe_role(feature))
         table.add_row(*map(Text, cells), style="bold" if feature.protected else "")
     screen.print(table)
-    screen.print(Text(f"\n{describe_similarity(spec)}"))
+    screen.print()
+    screen.print(Text(describe_similarity(spec)))
     screen.print(Text(describe_neighbourhood(spec)))
     if sizes is not None and sizes.least < sizes.most:
         screen.print(

@@ -62,7 +62,6 @@ def finish(
     """Write the draft, show it and return the exit code; `inputs` is the number of columns that the model reads."""
     from fairmend.atomic import write_text
     from fairmend.cli.console import show_json
-    from fairmend.spec import Spec
 
     spec = draft.spec
     if frame is not None:  # the spec must fit the data that it was drafted from
@@ -72,8 +71,6 @@ def finish(
             raise FairmendError(f"{data}: {error}") from error
     fits = inputs is None or inputs == spec.width
     write_text(out, draft.toml(title))
-    if Spec.load(out) != spec:
-        raise RuntimeError(f"{out}: the file does not give the spec that was drafted")
     next_steps = _next_steps(out, data, model)
     if json_output:
         show_json(_document(draft, out, inputs, fits, next_steps))
@@ -124,9 +121,11 @@ def _show(draft: Draft, out: Path, model: Path | None, inputs: int | None, next_
         message = f"The spec does not fit {model.name}, which reads {inputs} columns: see below."
         screen.print(Text(message, style="bold yellow"), soft_wrap=True)
     if draft.to_review:
-        screen.print(Text("\nReview these points in the file:", style="bold"))
+        screen.print()
+        screen.print(Text("Review these points in the file:", style="bold"))
         for point in draft.to_review:
             screen.print(Text(f"  - {point}"), soft_wrap=True)
-    screen.print(Text("\nNext:", style="bold"))
+    screen.print()
+    screen.print(Text("Next:", style="bold"))
     for step in next_steps:
         screen.print(Text(f"  {step}", style="cyan"), soft_wrap=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from fairmend.cli.echo import echo_line
 from fairmend.cli.group import Command
 from fairmend.cli.options import FILE
 from fairmend.cli.spec.drafting import drafting_options, finish, refuse_overwriting, split_names
@@ -49,7 +50,7 @@ def command(
     frame = None if data is None else read_table(data)
     fitted, warnings = read_pipeline(pipeline, trust_pickle)
     for warning in warnings:
-        click.echo(f"Warning: {warning}", err=True)
+        echo_line(f"Warning: {warning}", err=True)
     try:
         draft = draft_from_sklearn(fitted, split_names(protected), label_from_options(label, positive, frame), frame)
     except FairmendError as error:

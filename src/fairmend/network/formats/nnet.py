@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +31,7 @@ __all__ = ["read", "to_bytes"]
 
 _TITLE = "// Neural Network File Format by Kyle Julian, Stanford 2016"
 _NOTE = "// fairmend "
+_NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _MOST = 2**26  # numbers in one file
 _HEADER = 7  # lines of numbers before the weights
 
@@ -45,7 +47,7 @@ def read(path: Path, activation: Activation) -> Network:
         raise FairmendError(f"{path}: not a .nnet file, which is text ({error})") from error
     if not text.endswith(("\n", ",")):  # a last number that lost its end would still be one
         raise FairmendError(f"{path}: ends in the middle of a line; if nothing is missing, add a line feed")
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip(" \t") for line in text.split("\n")]
     notes = [line for line in lines if line.startswith("//")]
     rows = [line.rstrip(",") for line in lines if line and not line.startswith("//")]
     note = _note(notes, source)
@@ -165,10 +167,10 @@ def _floats(row: str, count: int, where: str, source: str) -> Float64:
     parts = row.split(",")
     if len(parts) != count:
         raise FairmendError(f"{source}: {where} has {len(parts)} numbers instead of {count}")
-    try:
-        values = np.array([float(part) for part in parts])
-    except ValueError as error:
-        raise FairmendError(f"{source}: {where} holds something that is not a number ({error})") from error
+    for part in parts:
+        if not re.fullmatch(_NUMBER, part.strip(" \t")):  # Python's float would also read 1_0, and digits of any script
+            raise FairmendError(f"{source}: {where} holds something that is not a number ({part[:40]!r})")
+    values = np.array([float(part) for part in parts])
     if not all(map(math.isfinite, values)):
         raise FairmendError(f"{source}: {where} holds a number that is not finite")
     return values

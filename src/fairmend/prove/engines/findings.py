@@ -11,10 +11,12 @@ import numpy.typing as npt
 from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.network import Network
 from fairmend.progress import Progress
+from fairmend.prove.margin import margin_error, point_margins, proven_at_points
 from fairmend.prove.result import CertifyResult, Verdict, Witness
 
 TIME_LIMIT = "time limit"
 WITHIN_ROUNDING = "no witness was found, but the margin is within rounding error"
+TIE = "a tie: inference predicts two classes, but the scores are within its rounding error"
 
 
 def between_adjacent(dtype: npt.DTypeLike) -> str:
@@ -60,22 +62,25 @@ class Findings:
     def try_witnesses(self, rows: Ints, points: FloatArray, margin: Floats) -> None:
         """Try points (k, width) as witnesses for the inputs `rows` (k,), those with the least margin (k,) first.
 
-        A point becomes a witness only if inference on the pair alone predicts two classes: in another batch the last
-        bits of a logit may differ.
+        Inference must have predicted another class for each than for the input. A point becomes a witness only if
+        inference on the pair alone predicts two classes too (in another batch the last bits of a logit may differ), and
+        if both classes are proven in exact arithmetic. Otherwise it is a tie, and the input cannot be proven either.
         """
         differs = (points != self.X[rows]).any(axis=1) & ~self.unfair[rows]
         rows, points, margin = rows[differs], points[differs], margin[differs]
         order = np.lexsort((margin, rows))
-        tried: dict[int, int] = {}
-        for candidate in order.tolist():
-            row = int(rows[candidate])
-            tried[row] = tried.get(row, 0) + 1
-            if self.unfair[row] or tried[row] > _TRIES:
-                continue
-            witness = _confirm(self.net, self.X[row], points[candidate])
-            if witness is not None:
-                self._witnesses[row] = witness
-                self.unfair[row] = True
+        rows, points = rows[order], points[order]
+        rank = np.arange(len(rows)) - np.searchsorted(rows, rows)
+        for attempt in range(_TRIES):
+            now = (rank == attempt) & ~self.unfair[rows]
+            if not now.any():
+                return
+            for row, witness in zip(rows[now].tolist(), _confirm(self.net, self.X[rows[now]], points[now]), strict=True):
+                if witness is None:
+                    self.mark_unproven([row], TIE)
+                else:
+                    self._witnesses[row] = witness
+                    self.unfair[row] = True
 
     def mark_unproven(self, rows: npt.ArrayLike, reason: str) -> None:
         """Record why these inputs cannot be proven. The first reason counts, and a witness overrides it."""
@@ -114,9 +119,16 @@ class Findings:
         return CertifyResult(tuple(verdicts), tuple(self._witnesses), tuple(reasons), engine, seconds)
 
 
-def _confirm(net: Network, x: FloatArray, other: FloatArray) -> Witness | None:
-    """Return the pair as a witness, or None if inference predicts one class for both."""
-    answer, other_answer = net.predict(np.stack([x, other])).tolist()
-    if answer == other_answer:
-        return None
-    return Witness(x.copy(), other.copy(), answer, other_answer)
+def _confirm(net: Network, X: FloatArray, other: FloatArray) -> list[Witness | None]:
+    """Return each pair, both (k, width), as a witness, or None if it is not confirmed."""
+    pairs = np.stack([X, other], axis=1)
+    answers = np.stack([net.predict(pair) for pair in pairs])
+    points, classes = pairs.reshape(-1, pairs.shape[2]), answers.ravel()
+    proven = proven_at_points(net, points, classes).reshape(-1, 2).all(axis=1)
+    clear = point_margins(net, points, classes)[0] > margin_error(net, points, points)
+    ties = np.logical_not(clear.reshape(-1, 2).all(axis=1)).tolist()
+    found = proven & (answers[:, 0] != answers[:, 1])
+    return [
+        Witness(pair[0].copy(), pair[1].copy(), *answer, tie) if ok else None
+        for pair, answer, tie, ok in zip(pairs, answers.tolist(), ties, found.tolist(), strict=True)
+    ]

@@ -95,6 +95,7 @@ class ProofTree:
         found, empty = self._improve(found, node)
         if empty or self._proves(found.bound, node):
             return np.inf, []
+        self._try_corner(node, found)
         return found.bound, self._split(node, found)
 
     def _proves(self, bound: float, node: _Node) -> bool:
@@ -142,7 +143,15 @@ class ProofTree:
         """Try a point as a witness: t (varying,) counts from the lowest coordinates of the piece."""
         low, high = self.root.low[0], self.root.high[0]
         at = low + np.clip(np.nan_to_num(t), 0.0, high - low)
-        at = np.clip(np.where(self.pieces.lattice, np.rint(at), at), low, high)
+        self._try(np.clip(np.where(self.pieces.lattice, np.rint(at), at), low, high))
+
+    def _try_corner(self, node: _Node, found: DualBound) -> None:
+        """Try the middle of the box, and the corner where the linear bound is least."""
+        rising = found.inputs[self.pieces.columns] > 0
+        self._try(np.where(rising, node.box.low[0], node.box.high[0]))
+        self._try(self.pieces.middle(node.box)[0])
+
+    def _try(self, at: Floats) -> None:
         point = self.pieces.points(self.root.piece, at[None])
         differs, margin = compute_margins(self.net, point, self.classes)
         if differs[0]:
@@ -169,8 +178,9 @@ class ProofTree:
         if not can.any():
             self.findings.mark_unproven(self.rows, between_adjacent(self.net.dtype))
             return []
-        width = np.maximum(self.root.high - self.root.low, np.finfo(np.float64).tiny)
-        column = np.where(can, (node.box.high - node.box.low)[0] / width[0], -1.0).argmax()
+        lower, upper = node.encoded
+        change = np.abs(found.inputs * (upper - lower))[self.pieces.columns]
+        column = np.where(can, np.nan_to_num(change), -1.0).argmax()
         halves = self.pieces.split(node.box, np.array([column], dtype=np.int64))
         return [self._shrunk(node, half) for half in halves]
 

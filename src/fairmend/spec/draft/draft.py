@@ -6,13 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import tomlkit
-from tomlkit.items import Table
-
 from fairmend.errors import FairmendError
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature, Label
-from fairmend.spec.toml import feature_table, inline_scale
+from fairmend.spec.toml import feature_table, parse_toml, toml_lines
 from fairmend.text import suggest
 
 __all__ = ["Draft", "DraftFeature", "count_rows", "require_columns"]
@@ -52,43 +49,31 @@ class Draft:
 
     def toml(self, title: str) -> str:
         """Return the spec as TOML with the notes as comments."""
-        document = tomlkit.document()
-        for line in (title, "Lists the columns that the model reads, in order, and says who is similar.", *self.review):
-            document.add(tomlkit.comment(_line(line)))
-        for name, reason in self.left_out:
-            document.add(tomlkit.comment(_line(f'left out: "{name}": {reason}')))
+        head = [title, "Lists the columns that the model reads, in order, and says who is similar.", *self.review]
+        head += [f'left out: "{name}": {reason}' for name, reason in self.left_out]
+        tables = [_comments(head)]
         if self.label is not None:
-            table = tomlkit.table()
-            _comment(table, self.label_notes)
-            table["column"], table["positive"] = self.label.column, self.label.positive
-            document.add("label", table)
-        tables = tomlkit.aot()
+            label = {"column": self.label.column, "positive": self.label.positive}
+            tables.append(["[label]", *_comments(self.label_notes), *toml_lines(label)])
         for drafted in self.features:
-            table = tomlkit.table()
-            _comment(table, drafted.notes)
-            _comment(table, [f"REVIEW: {line}" for line in drafted.review])
-            for key, value in inline_scale(feature_table(drafted.feature)).items():
-                table[key] = value
-            tables.append(table)
-        document.add("feature", tables)
-        text = tomlkit.dumps(document).replace("\n[[feature]]", "\n\n[[feature]]").replace("\n\n\n", "\n\n")
-        if Spec.from_dict(tomlkit.parse(text).unwrap()) != self.spec:
+            notes = [*drafted.notes, *(f"REVIEW: {line}" for line in drafted.review)]
+            tables.append(["[[feature]]", *_comments(notes), *toml_lines(feature_table(drafted.feature))])
+        text = "\n\n".join("\n".join(lines) for lines in tables) + "\n"
+        if Spec.from_dict(parse_toml(text)) != self.spec:
             raise FairmendError("the spec cannot be written as TOML. Rename columns with unusual characters.")
-        return text.rstrip("\n") + "\n"
+        return text
 
 
 def require_columns(names: Iterable[str], columns: Sequence[Any], what: str) -> list[str]:
     """Return the names without duplicates; raise an error for a name that is not a column."""
-    known = [str(column) for column in columns]
-    found = []
-    for name in names:
+    known = dict.fromkeys(str(column) for column in columns)
+    found = dict.fromkeys(names)
+    for name in found:
         if name not in known:
             more = ", …" if len(known) > _MOST_COLUMNS else ""
-            hint = suggest(name, known) or f". The columns are {', '.join(known[:_MOST_COLUMNS])}{more}"
+            hint = suggest(name, known) or f". The columns are {', '.join(list(known)[:_MOST_COLUMNS])}{more}"
             raise FairmendError(f'{what}: there is no column "{name}"{hint}')
-        if name not in found:
-            found.append(name)
-    return found
+    return list(found)
 
 
 def count_rows(count: int) -> str:
@@ -96,9 +81,8 @@ def count_rows(count: int) -> str:
     return f"{count} row" if count == 1 else f"{count} rows"
 
 
-def _comment(table: Table, lines: Iterable[str]) -> None:
-    for line in lines:
-        table.add(tomlkit.comment(_line(line)))
+def _comments(lines: Iterable[str]) -> list[str]:
+    return [f"# {_line(line)}" for line in lines]
 
 
 def _line(text: str) -> str:

@@ -11,6 +11,7 @@ from fairmend.spec.draft.draft import Draft, DraftFeature, require_columns
 from fairmend.spec.draft.guess_encoding import guess_encodings
 from fairmend.spec.draft.guess_feature import guess_feature, reason_for_id
 from fairmend.spec.draft.labels import guess_label
+from fairmend.spec.validation import MOST_FEATURES, first_repeated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,11 +47,16 @@ def draft_from_data(
     if scale not in _SCALES:
         raise FairmendError(f"scale must be one of {', '.join(_SCALES)}, got {scale!r}")
     columns = [str(name) for name in data.columns]
-    for name in columns:
-        if columns.count(name) > 1:
-            raise FairmendError(f'the data has two columns "{name}". Rename or remove one.')
+    twice = first_repeated(columns)
+    if twice is not None:
+        raise FairmendError(f'the data has two columns "{twice}". Rename or remove one.')
     wanted = require_columns(protected, columns, "protected")
-    dropped = require_columns(drop, columns, "drop")
+    dropped = dict.fromkeys(require_columns(drop, columns, "drop"))
+    if len(columns) - len(dropped) > MOST_FEATURES:
+        raise FairmendError(
+            f"the data has {len(columns):,} columns, and a spec describes at most {MOST_FEATURES:,} features. Remove "
+            "the columns that the model does not read, from the file or with --drop."
+        )
     found, label_notes = (None, ()) if label is None else guess_label(data, label, positive)
     if not wanted:
         raise FairmendError("no protected column is given. Name at least one, such as gender or age.")

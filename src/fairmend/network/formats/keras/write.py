@@ -1,8 +1,8 @@
 """Write a network as the config of a Keras Sequential: Dense layers, and a separate layer for each leaky ReLU.
 
-Only float32 networks: Keras rounds the inputs of a float64 model to float32 (``model.predict`` of Keras 2 and 3, and
-any call of Keras 3), whatever dtype policy the file has, so two people whom the network treats equally could get
-different predictions from the file.
+Only float32 networks. What Keras computes with float64 layers depends on its version and backend, whatever dtype policy
+the file has: all round inputs to float32 in ``model.predict``, and Keras 3.15 with PyTorch rounds the kernels as well.
+Two people whom the network treats equally could get different predictions from the file.
 """
 
 from __future__ import annotations

@@ -1,0 +1,62 @@
+"""A terminal that shows names from files as they are: they contain no markup, control characters or line breaks.
+
+Each text is one line, and each cell of a table is one; only the lines that the screen wraps itself are more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from fairmend.text import printable
+
+__all__ = ["Rows", "Screen"]
+
+
+class Screen(Console):
+    """A console that escapes what cannot be printed, and knows no markup."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"markup": False, "highlight": False, **options})
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print objects; a text is one line, whatever the names in it contain."""
+        super().print(*(_one_line(thing) if isinstance(thing, Text) else thing for thing in objects), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield the segments of an object, with control characters escaped; those of the screen itself are kept."""
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.control else printable(segment.text, keep="\n")
+            yield segment if text == segment.text else Segment(text, segment.style)
+
+
+class Rows(Table):
+    """A table whose cells and headings are text, without markup, on one line each."""
+
+    def add_row(self, *renderables: RenderableType | None, **options: Any) -> None:
+        """Add a row."""
+        super().add_row(*(_cell(cell) for cell in renderables), **options)
+
+    def add_column(self, header: RenderableType = "", *more: Any, **options: Any) -> None:
+        """Add a column."""
+        heading = _cell(header)
+        super().add_column("" if heading is None else heading, *more, **options)
+
+
+def _cell(cell: RenderableType | None) -> RenderableType | None:
+    if isinstance(cell, str):
+        return Text(printable(cell))
+    return _one_line(cell) if isinstance(cell, Text) else cell
+
+
+def _one_line(text: Text) -> Text:
+    """Return the text; if something in it has to be escaped, without the styles of its parts."""
+    shown = printable(text.plain)
+    if shown == text.plain:
+        return text
+    return Text(shown, style=text.style, justify=text.justify, overflow=text.overflow, no_wrap=text.no_wrap)
