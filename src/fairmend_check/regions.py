@@ -17,7 +17,7 @@ from fairmend_check.rounding import Array, down
 from fairmend_check.spec import Spec
 
 MAX_WORK = 10**12  # multiplications for the points of all regions together: about ten minutes
-_PER_UNIT = 200  # what a unit costs beside them
+_PER_UNIT = 200  # what an input or output of a layer costs beside them
 _BATCH = 2**20  # numbers in a batch of points, at the widest layer
 
 
@@ -32,7 +32,7 @@ class ProvenMargins:
 def check_coverage(model: Model, spec: Spec, regions: list[Region]) -> list[str]:
     """Return a reason for each input that is not possible, and for pieces that do not cover its neighbourhood."""
     reasons, total, effort = [], 0, Effort()
-    most = MAX_WORK // sum(weight.size + _PER_UNIT * len(weight) for weight in model.weights)
+    most = MAX_WORK // sum(weight.size + _PER_UNIT * sum(weight.shape) for weight in model.weights)
     for number, region in enumerate(regions):
         try:
             around = neighbourhood(spec, region.x, model.dtype)

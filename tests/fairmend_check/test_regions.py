@@ -3,10 +3,16 @@
 import numpy as np
 import pytest
 
-from fairmend_check import regions
+from fairmend.network import Affine, Network
+from fairmend.prove.certificate import certificate_of_regions
+from fairmend.prove.proof import Proof
+from fairmend.spec.neighbourhoods import Regions
+from fairmend_check import check, regions
 from fairmend_check.certificate import read_certificate, read_region
 from fairmend_check.read_model import read_model
 from support.checker_cases import case, margin_of, neighbours
+from support.huge_cases import SPECS as HUGE
+from support.huge_cases import people
 
 
 def read(kind, folder):
@@ -30,7 +36,7 @@ def test_margins_by_points_are_those_of_the_worst_point(tmp_path):
 def test_points_are_counted_over_all_regions(tmp_path, monkeypatch):
     _, spec, model, found = read({"features": "points", "outputs": 3}, tmp_path)
     assert regions.check_coverage(model, spec, found) == []
-    work = sum(weight.size + 200 * len(weight) for weight in model.weights)
+    work = sum(weight.size + 200 * sum(weight.shape) for weight in model.weights)
     monkeypatch.setattr(regions, "MAX_WORK", 2 * 43 * 3 * work)  # sex and age of three of the four inputs
     (reason,) = regions.check_coverage(model, spec, found)
     assert reason == "regions: there are more points to check than the limit for this model, 258"
@@ -49,3 +55,20 @@ def test_batches_do_not_change_margins(batch, tmp_path, monkeypatch):
 def test_a_margin_below_the_error_of_inference_does_not_cover_it():
     excess = regions._excess(np.array([1.0, 1.0, np.inf, -1.0]), np.array([0.5, 1.0, np.inf, 0.1]))
     assert (excess > 0).tolist() == [True, False, False, False]
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_huge_neighbourhoods_get_an_answer_whatever_the_proof(name, tmp_path):
+    """One box around the neighbourhood covers it, however many pieces it would have; its points are too many."""
+    spec, (net, X, _) = HUGE[name], people(HUGE[name], 2)
+    affines = [*net.affines[:-1], Affine(net.affines[-1].weight * np.float32(1e-3), np.full(1, 500, np.float32))]
+    net = Network(affines, net.activations)
+    proof = Proof(np.ones(2, np.int64), np.ones(2), np.zeros(2))
+    boxes = Regions(*spec.hull(X), np.arange(2), 2)
+    net.save(tmp_path / "model.onnx")
+    for hull, valid in ((boxes, True), (None, False)):
+        certificate = certificate_of_regions(net, spec, X, proof, method="certify", regions=hull)
+        certificate.save(tmp_path / "certificate.json", tmp_path / "model.onnx")
+        result = check(tmp_path / "certificate.json", tmp_path / "model.onnx")
+        assert result.valid == valid, result.reasons
+    assert "more points to check than the limit" in result.reasons[0]

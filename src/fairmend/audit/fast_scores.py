@@ -23,6 +23,7 @@ from fairmend.bounds.inference import inference_error
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
+from fairmend.spec.reachable import ReachableValues
 
 __all__ = ["FastScores"]
 
@@ -147,8 +148,8 @@ class FastScores:
             return [np.zeros(0, np.int64)], np.zeros(len(X), np.int64)
         ends = []
         for feature, column in self._near:
-            own, (lo, hi) = feature.nearest(X[:, column]), feature.bounds
-            ends += [np.maximum(-feature.reach, lo - own), np.minimum(feature.reach, hi - own)]
+            values = ReachableValues.around(feature, slice(column, column + 1), X)
+            ends += [values.lowest - values.own, values.highest - values.own]
         members = np.zeros(len(X), dtype=np.int64)
         for end in ends:  # one by one, in numbers that stay below the square of the inputs
             values, which = np.unique(end, return_inverse=True)

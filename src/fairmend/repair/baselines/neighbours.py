@@ -13,6 +13,7 @@ from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
+from fairmend.spec.reachable import ReachableValues
 
 __all__ = ["draw_neighbours", "find_different_pairs", "flip_protected"]
 
@@ -86,11 +87,8 @@ def class_scores(network: Network, X: FloatArray) -> Floats:
 def _redraw(spec: Spec, X: FloatArray, features: Iterable[Feature], rng: np.random.Generator) -> FloatArray:
     points = X.copy()
     for feature in features:
-        lo, hi = feature.bounds
-        low, high = np.full(len(X), lo), np.full(len(X), hi)
-        if not feature.protected:
-            own = _values(feature, X, spec)
-            low, high = np.maximum(own - feature.reach, lo), np.minimum(own + feature.reach, hi)
+        reachable = ReachableValues.around(feature, spec.columns(feature.name), X)
+        low, high = reachable.lowest, reachable.highest
         if feature.kind == "continuous":
             values = rng.uniform(low, high)
         else:
