@@ -76,7 +76,7 @@ class Repairs:
         old = digests(self.case.out)
         process = self.start(1000 + number)
         if number % 2:
-            wait_until(lambda: self.phase.get() == 1)
+            wait_until(lambda: self.phase.get() >= 1)
             wait(self.rng.uniform(0, 0.002))
         else:
             time.sleep(self.rng.uniform(0, self.seconds))

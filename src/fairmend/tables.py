@@ -166,9 +166,11 @@ def _check_header(path: Path) -> None:
         for separator, name in ((";", '";"'), ("\t", "tabs")):
             if separator in str(names[0]):
                 raise FairmendError(f"{path}: its columns seem to be separated by {name}; save it with commas")
+    seen: set[str] = set()
     for name in names:
-        if isinstance(name, str) and names.count(name) > 1:
+        if isinstance(name, str) and name in seen:
             raise FairmendError(f'{path}: the header has two columns "{name}"; rename or remove one')
+        seen.add(name)
 
 
 def _check_fields(path: Path, frame: pd.DataFrame) -> None:

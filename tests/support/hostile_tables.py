@@ -27,6 +27,11 @@ def always(content: bytes):
     return lambda folder: content
 
 
+def wide_csv(columns: int) -> bytes:
+    names = ",".join(f"column{number}" for number in range(columns))
+    return f"{names}\n{','.join(['1'] * columns)}\n".encode()
+
+
 DATA = {
     "csv: random bytes": (".csv", lambda folder: np.random.default_rng(0).bytes(20_000)),
     "csv: null bytes": (".csv", always(HEADER.encode() + b"\x00" * 5000)),
@@ -38,6 +43,7 @@ DATA = {
     "csv: one endless line": (".csv", always(b"x" * 20_000_000)),
     "csv: numbers beyond all": (".csv", always(csv(income="1e999"))),
     "csv: formulas for numbers": (".csv", always(csv(age="=1+1"))),
+    "csv: twenty thousand columns": (".csv", always(wide_csv(20_000))),
     "csv: only a header": (".csv", always(HEADER.encode())),
     "parquet: half a file": (".parquet", always(parquet()[: len(parquet()) // 2])),
     "parquet: without its end": (".parquet", always(parquet()[:-4])),
@@ -68,6 +74,10 @@ SPECS = {
     "nothing": always(b""),
     "deep lists": always(b"a = " + b"[" * 50_000),
     "deep keys": always(b"a" + b".a" * 50_000 + b" = 1"),
+    "keys without end": always(b"a." * 2_000_000 + b"a = 1"),
+    "quoted keys without end": always(b'[["\\"".' + b'"\\"".' * 600_000 + b"a]]"),
+    "more than 4 MB": always(b"#" * 5_000_000),
+    "eighty thousand features": always(b'[[feature]]\nname = "a"\nkind = "integer"\nrange = [0, 1]\n' * 80_000),
     "a list of features that is none": always(b"feature = 3\n"),
     "features that are numbers": always(b"feature = [1, 2, 3]\n"),
     "a range of words": spec(AGE, 'range = ["a", "b"]'),

@@ -131,7 +131,7 @@ def kill_replacing(folder: Path, count: int, seed: int) -> Counter:
         process = forked(work)
         time.sleep(rng.uniform(0.005, 0.03))
         if number % 2:  # close to the exchange
-            wait_until(lambda: phase.get() == 1)
+            wait_until(lambda: phase.get() in (1, 2))
             wait(rng.uniform(0, 0.001))
         kill(process)
         killed[PHASES[phase.get()]] += 1

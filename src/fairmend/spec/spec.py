@@ -22,7 +22,7 @@ from fairmend.spec.features import Feature, Label
 from fairmend.spec.neighbourhoods import Regions, build_hull, build_regions, count_points, stream_points
 from fairmend.spec.read_values import is_frame, raise_for_rows, read_labels, read_values
 from fairmend.spec.toml import feature_table, from_table, name_feature, read_toml, require_known_keys, write_toml
-from fairmend.spec.validation import validate_features_together
+from fairmend.spec.validation import require_few, validate_features_together
 from fairmend.text import printable, suggest
 
 if TYPE_CHECKING:
@@ -49,8 +49,10 @@ class Spec:
         label: Label | Mapping[str, Any] | None = None,
     ) -> None:
         """Validate the features and the label, so that every existing spec is valid."""
+        given = list(features)
+        require_few(given)
         self._features = tuple(
-            f if isinstance(f, Feature) else from_table(Feature, f, name_feature(i, f)) for i, f in enumerate(features)
+            f if isinstance(f, Feature) else from_table(Feature, f, name_feature(i, f)) for i, f in enumerate(given)
         )
         self._label = _as_label(label)
         validate_features_together(self._features, self._label)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_FEATURES",
     "first_repeated",
+    "require_few",
     "scale_parameters",
     "validate_feature",
     "validate_features_together",
@@ -50,6 +51,12 @@ def scale_parameters(scale: Mapping[str, float] | None) -> tuple[float, float]:
     if scale is None:
         return 0.0, 1.0
     return (scale["mean"], scale["std"]) if "mean" in scale else (scale["min"], scale["max"] - scale["min"])
+
+
+def require_few(features: Sequence[object]) -> None:
+    """Raise an error for more features than a spec describes, before the first is validated."""
+    if len(features) > MOST_FEATURES:
+        raise FairmendError(f"the spec has {len(features):,} features. A spec describes at most {MOST_FEATURES:,}.")
 
 
 def validate_feature(f: Feature) -> dict[str, Any]:
@@ -107,8 +114,6 @@ def validate_features_together(features: Sequence[Feature], label: Label | None)
     """Raise an error if the features and the label do not make a spec."""
     if not features:
         raise FairmendError("the spec has no features. Add one [[feature]] table for each input feature.")
-    if len(features) > MOST_FEATURES:
-        raise FairmendError(f"the spec has {len(features):,} features. A spec describes at most {MOST_FEATURES:,}.")
     names = [f.name for f in features]
     twice = first_repeated(names)
     if twice is not None:

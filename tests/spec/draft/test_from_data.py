@@ -1,10 +1,12 @@
 """A draft from data encodes the data; what is protected, dropped or left out is as asked."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fairmend.spec import Spec
 from fairmend.spec.draft.from_data import draft_from_data
+from fairmend.spec.validation import MOST_FEATURES
 from support.pipeline_cases import people
 from support.spec_cases import refused
 
@@ -50,3 +52,11 @@ def test_columns_without_values_or_with_the_same_name_are_refused():
         draft_from_data(frame.assign(age=np.nan), ["sex"])
     with refused('two columns "age"'):
         draft_from_data(frame.rename(columns={"region": "age"}), ["sex"])
+
+
+def test_more_columns_than_a_spec_describes_are_refused_before_the_work():
+    frame = pd.DataFrame(np.ones((1, MOST_FEATURES + 2)), columns=[f"c{i}" for i in range(MOST_FEATURES + 2)])
+    with refused("10,002 columns", "at most 10,000 features", "--drop"):
+        draft_from_data(frame, ["c0"])
+    with refused("10,001 columns", "at most 10,000 features"):
+        draft_from_data(frame.drop(columns="c1"), ["c0"])
