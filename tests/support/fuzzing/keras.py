@@ -196,13 +196,33 @@ def _attribute(file: h5py.File, rng: np.random.Generator) -> None:
         created.write(encoded, mtype=kind if rng.random() < 0.5 else h5py.h5t.py_create(encoded.dtype))
 
 
+def _add_decoys(file: h5py.File, rng: np.random.Generator) -> None:
+    """Name the weights of a layer with padding, and put other arrays under the padded names."""
+    groups = [group for group in _groups(file) if len(group.attrs.get("weight_names", ()))]
+    if not groups:
+        return
+    group = _pick(rng, groups)
+    names = [name.decode() if isinstance(name, bytes) else str(name) for name in group.attrs["weight_names"]]
+    size = max(map(len, names)) + int(rng.integers(3))
+    for name in names:
+        padded = name.ljust(size)
+        if padded not in group:
+            group[padded] = rng.normal(size=group[name].shape).astype(group[name].dtype)
+    kind = h5py.h5t.C_S1.copy()
+    kind.set_size(size)
+    kind.set_strpad(int(rng.integers(3)))
+    del group.attrs["weight_names"]
+    created = h5py.h5a.create(group.id, b"weight_names", kind, h5py.h5s.create_simple((len(names),)))
+    created.write(np.array([name.ljust(size).encode() for name in names], f"S{size}"), mtype=kind)
+
+
 def _change_config_attribute(file: h5py.File, rng: np.random.Generator) -> None:
     if "model_config" in file.attrs:
         file.attrs["model_config"] = _changed_json(str(file.attrs["model_config"]).encode(), rng).decode()
 
 
 _EDITS: tuple[Callable[[h5py.File, np.random.Generator], None], ...] = (
-    _replace_array, _write_numbers, _move, _swap, _copy, _link, _attribute, _attribute, _attribute,
+    _replace_array, _write_numbers, _move, _swap, _copy, _link, _attribute, _attribute, _attribute, _add_decoys,
     *[_change_config_attribute] * 6,
 )  # fmt: skip
 
