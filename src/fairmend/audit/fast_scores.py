@@ -152,8 +152,8 @@ class FastScores:
             ends += [values.lowest - values.own, values.highest - values.own]
         members = np.zeros(len(X), dtype=np.int64)
         for end in ends:  # one by one, in numbers that stay below the square of the inputs
-            values, which = np.unique(end, return_inverse=True)
-            _, first, members = np.unique(members * len(values) + which, return_index=True, return_inverse=True)
+            distinct, which = np.unique(end, return_inverse=True)
+            _, first, members = np.unique(members * len(distinct) + which, return_index=True, return_inverse=True)
         return list(np.stack(ends, axis=1)[first].astype(np.int64)), members
 
     def _steps(self, feature: Feature, where: slice, ends: Ints) -> Floats:
