@@ -42,7 +42,7 @@ TEXTS = (
     *("alpha", "beta", "transA", "transB", "axis", "to", "value", "broadcast", "allowzero", "saturate"),
     *("keepdims", "select_last_index", "classlabels_strings", "classlabels_int64s"),
 )
-OPERATORS = {text.encode() for text in TEXTS if text[:1].isupper()}
+OPERATORS = [text.encode() for text in TEXTS if text[:1].isupper()]
 
 
 @dataclass(frozen=True)
@@ -300,9 +300,13 @@ def change_data(fields: list[Field], everything: list[list[Field]], rng: np.rand
         fields[i] = replace(fields[i], value=bytes(data))
 
 
+def nodes_among(everything: list[list[Field]]) -> list[list[Field]]:
+    return [part for part in everything if any(one.number == 4 and one.value in OPERATORS for one in part)]
+
+
 def rewire(fields: list[Field], everything: list[list[Field]], rng: np.random.Generator) -> None:
     """Let a node or an output take another value of the same graph."""
-    nodes = [part for part in everything if any(one.number == 4 and one.value in OPERATORS for one in part)]
+    nodes = nodes_among(everything)
     values = [one.value for part in nodes for one in part if one.number in (1, 2)]
     places = [(part, i) for part in nodes for i, one in enumerate(part) if one.number in (1, 2)]
     places += [(part, 0) for part in everything if part and part[0].number == 1 and part[0].value in values]
@@ -313,17 +317,17 @@ def rewire(fields: list[Field], everything: list[list[Field]], rng: np.random.Ge
 
 def add_attribute(fields: list[Field], everything: list[list[Field]], rng: np.random.Generator) -> None:
     """Add an attribute to a node, or change the one it has."""
-    nodes = [part for part in everything if any(one.number == 4 and one.value in OPERATORS for one in part)]
+    nodes = nodes_among(everything)
     if nodes:
         part = nodes[rng.integers(len(nodes))]
         number = int(rng.integers(-1, 9))
-        name, *values = [
-            ("axis", number), ("keepdims", number), ("select_last_index", number), ("to", number),
-            ("classlabels_int64s", 0, 1), ("classlabels_int64s", 1, 0, 2), ("classlabels_strings", "yes", "no"),
-            ("classlabels_strings", "no", "yes"), ("classlabels_strings", "a", "a"),
-        ][rng.integers(9)]  # fmt: skip
-        where, kind = (3, 2) if name[0] != "c" else (8, 7) if name[-3] == "6" else (9, 8)
-        made = attribute(name, *(field(where, value) for value in values), kind=kind)
+        choices: list[tuple[str, int, list[int] | list[str]]] = [
+            *((name, 2, [number]) for name in ("axis", "keepdims", "select_last_index", "to")),
+            *(("classlabels_int64s", 7, keys) for keys in ([0, 1], [1, -2], [1, 0, 2])),
+            *(("classlabels_strings", 8, keys) for keys in (["no", "yes"], ["yes", "no"], ["low", "low", "high"])),
+        ]
+        name, kind, values = choices[rng.integers(len(choices))]
+        made = attribute(name, *(field({2: 3, 7: 8, 8: 9}[kind], value) for value in values), kind=kind)
         own = [one for one in part if one.number != 5 or rng.random() < 0.3]
         place = max(i for i, one in enumerate(own) if one.number <= 4) + 1
         part[:] = [*own[:place], Field(5, BYTES, made), *own[place:]]
