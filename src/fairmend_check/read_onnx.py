@@ -55,7 +55,8 @@ def read_onnx(content: bytes, folder: Path) -> Model:
     nodes = [read_node(message) for message in messages]
     _check_names([value.get("name", "") for value in inputs + constants] + [node.output for node in nodes])
     external = ExternalData(folder)
-    chain, decision = _Chain(inputs[0]), list[Node]()
+    chain = _Chain(inputs[0])
+    decision: list[Node] = []
     for tensor in constants:
         chain.tensors[tensor.get("name", "")] = _tensor(tensor, external)
     for node in nodes:
