@@ -18,6 +18,10 @@ Message = dict[str, Any]  # field name: value, or the list of values of a repeat
 
 # Field number: name and type, as in onnx.proto; * marks a repeated field. Left out are the fields that hold subgraphs,
 # functions, other kinds of tensors and the like: "refused" fields are known by name, and no file with them is read.
+_TYPE = {
+    1: "tensor_type TensorType", 4: "sequence_type refused", 5: "map_type refused", 6: "denotation refused",
+    7: "opaque_type refused", 8: "sparse_tensor_type refused", 9: "optional_type refused",
+}  # fmt: skip
 _SCHEMA = {
     "Model": {
         1: "ir_version int64", 2: "producer_name string", 3: "producer_version string", 4: "domain string",
@@ -39,21 +43,22 @@ _SCHEMA = {
     },
     "Attribute": {
         1: "name string", 2: "f float", 3: "i int64", 4: "s refused", 5: "t Tensor", 6: "g refused",
-        7: "floats refused", 8: "ints refused", 9: "strings refused", 10: "tensors refused", 11: "graphs refused",
+        7: "floats refused", 8: "ints int64*", 9: "strings string*", 10: "tensors refused", 11: "graphs refused",
         13: "doc_string string", 14: "tp refused", 15: "type_protos refused", 20: "type int32",
         21: "ref_attr_name refused", 22: "sparse_tensor refused", 23: "sparse_tensors refused",
     },
     "Tensor": {
-        1: "dims int64*", 2: "data_type int32", 3: "segment refused", 4: "float_data packed", 5: "int32_data refused",
-        6: "string_data refused", 7: "int64_data packed", 8: "name string", 9: "raw_data bytes",
+        1: "dims int64*", 2: "data_type int32", 3: "segment refused", 4: "float_data packed", 5: "int32_data packed",
+        6: "string_data string*", 7: "int64_data packed", 8: "name string", 9: "raw_data bytes",
         10: "double_data packed", 11: "uint64_data refused", 12: "doc_string string",
         13: "external_data StringStringEntry*", 14: "data_location int32", 16: "metadata_props StringStringEntry*",
     },
     "ValueInfo": {1: "name string", 2: "type Type", 3: "doc_string string", 4: "metadata_props StringStringEntry*"},
-    "Type": {
-        1: "tensor_type TensorType", 4: "sequence_type refused", 5: "map_type refused", 6: "denotation refused",
-        7: "opaque_type refused", 8: "sparse_tensor_type refused", 9: "optional_type refused",
-    },
+    "Type": _TYPE | {4: "sequence_type SequenceType"},  # in ONNX's schema these are one, which could contain itself
+    "SequenceType": {1: "elem_type MapsType"},
+    "MapsType": _TYPE | {5: "map_type MapType"},
+    "MapType": {1: "key_type int32", 2: "value_type PlainType"},
+    "PlainType": _TYPE,
     "TensorType": {1: "elem_type int32", 2: "shape TensorShape"},
     "TensorShape": {1: "dim Dimension*"},
     "Dimension": {1: "dim_value int64", 2: "dim_param string", 3: "denotation refused"},
@@ -83,14 +88,14 @@ def read_message(kind: str, content: bytes) -> Message:
     return message
 
 
-def unpack_integers(packed: memoryview) -> list[int]:
-    """Return the whole numbers of a packed field."""
+def unpack_integers(packed: memoryview, bits: int) -> list[int]:
+    """Return the whole numbers of a packed field, each of so many bits."""
     if len(packed) > _MAX_PACKED_BYTES:
-        raise CheckError("a list of whole numbers is too long for the shape of a layer")
+        raise CheckError("a list of whole numbers is too long for a shape or for classes")
     numbers, position = [], 0
     while position < len(packed):
         number, position = _varint(packed, position)
-        numbers.append(_signed(number, 64))
+        numbers.append(_signed(number, bits))
     if b"".join(map(_varint_bytes, numbers)) != packed:
         raise CheckError("a packed number is written in an unusual form")
     return numbers

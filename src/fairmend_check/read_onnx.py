@@ -1,4 +1,4 @@
-"""Read .onnx files: one chain of Gemm (or MatMul and Add) and activations.
+"""Read .onnx files: one chain of Gemm (or MatMul and Add) and activations, and perhaps a decision after it.
 
 Whoever writes a model could also write its certificate, so a file is read only if every program that follows the
 standard runs it as the same network: what programs could read differently, or what a caller could replace, is refused.
@@ -7,7 +7,7 @@ standard runs it as the same network: what programs could read differently, or w
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,78 +17,67 @@ from numpy.typing import NDArray
 from fairmend_check import protobuf
 from fairmend_check.errors import CheckError
 from fairmend_check.model import Activation, Model, make_model
+from fairmend_check.onnx_decision import ELEMENTS, FIRST_NODES, ValueType, read_decision
 from fairmend_check.onnx_external_data import ExternalData
+from fairmend_check.onnx_nodes import ML, Node, read_node
 from fairmend_check.protobuf import Message
 
 Tensor = NDArray[Any]
 
-_ELEMENTS = {"float32": 1, "int64": 7, "float64": 11}
-_STORED = {1: ("float_data", "<f4"), 7: ("int64_data", "<i8"), 11: ("double_data", "<f8")}  # where unless raw, and how
-_ATTRIBUTE_TYPES = {1: ("f", float), 2: ("i", int), 4: ("t", dict)}  # field of the value, and its type
-# The standard of today. Gemm and Add had other meanings before 7, weights were inputs before 4; later is unknown.
-_OPSETS, _IR_VERSIONS = range(7, 29), range(4, 15)
-_MAX_NODES = 10_000
-# Operators: how many inputs they may have, and their attributes with the values that count if a file does not set them.
-_OPERATORS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
-    "Add": ((2,), {}),
-    "Cast": ((1,), {"to": 0}),
-    "Constant": ((0,), {"value": {}}),
-    "Flatten": ((1,), {"axis": 1}),
-    "Gemm": ((2, 3), {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}),
-    "Identity": ((1,), {}),
-    "LeakyRelu": ((1,), {"alpha": float(np.float32(0.01))}),
-    "MatMul": ((2,), {}),
-    "PRelu": ((2,), {}),
-    "Relu": ((1,), {}),
-    "Reshape": ((2,), {}),
-    "Sigmoid": ((1,), {}),
-    "Softmax": ((1,), {"axis": -1}),
-    "Tanh": ((1,), {}),
+# Where the elements of a tensor are stored unless raw, and how; O are texts.
+_STORED = {
+    1: ("float_data", "<f4"),
+    6: ("int32_data", "<i4"),
+    7: ("int64_data", "<i8"),
+    8: ("string_data", "O"),
+    11: ("double_data", "<f8"),
 }
-
-
-@dataclass(frozen=True)
-class _Node:
-    kind: str
-    inputs: list[str]
-    output: str
-    attributes: dict[str, Any]
-
-    def expect(self, name: str, *allowed: float) -> None:
-        """Refuse an attribute that has none of the allowed values."""
-        if self.attributes[name] not in allowed:
-            raise CheckError(f"node {self.kind} has {name} = {self.attributes[name]:g}, which cannot be checked")
+# The standard of today. Gemm and Add had other meanings before 7, weights were inputs before 4; later is unknown.
+_OPSETS, _ML_OPSETS, _IR_VERSIONS = range(7, 29), range(1, 6), range(4, 15)
+_MAX_NODES = 10_000
 
 
 def read_onnx(content: bytes, folder: Path) -> Model:
-    """Return the model, if it is a plain chain from one input to one output; ``folder`` may hold external data."""
+    """Return the model, if it is a plain chain from one input to one output; ``folder`` may hold external data.
+
+    After the chain, nodes may choose a label by its probabilities: then the outputs are labels and probabilities.
+    """
     if content[4:8] == b"ORTM":
         raise CheckError("bytes 4 to 8 are ORTM, so ONNX Runtime could take the file for one of its own format")
     model = protobuf.read_message("Model", content)
-    _check_versions(model)
     graph = model.get("graph", {})
-    inputs, outputs, nodes = (graph.get(key, []) for key in ("input", "output", "node"))
-    if len(inputs) != 1 or len(outputs) != 1:
-        raise CheckError("the model must have one input and one output; weights must not be inputs")
-    if len(nodes) > _MAX_NODES:
+    inputs, outputs, constants, messages = (graph.get(key, []) for key in ("input", "output", "initializer", "node"))
+    _check_versions(model, messages)
+    if len(inputs) != 1 or len(outputs) not in (1, 2):
+        raise CheckError("the model must have one input, and one output or two; weights must not be inputs")
+    if len(messages) > _MAX_NODES:
         raise CheckError(f"the graph has more than {_MAX_NODES:,} nodes")
+    nodes = [read_node(message) for message in messages]
+    _check_names([value.get("name", "") for value in inputs + constants] + [node.output for node in nodes])
     external = ExternalData(folder)
     chain = _Chain(inputs[0])
-    for tensor in graph.get("initializer", []):
-        chain.define(tensor.get("name", ""), _tensor(tensor, external))
-    for node in map(_node, nodes):
+    decision: list[Node] = []
+    for tensor in constants:
+        chain.tensors[tensor.get("name", "")] = _tensor(tensor, external)
+    for node in nodes:
         if node.kind == "Constant":
-            chain.define(node.output, _tensor(node.attributes["value"], external))
+            chain.tensors[node.output] = _tensor(node.attributes["value"], external)
+        elif decision or node.kind in FIRST_NODES:
+            decision.append(node)
         else:
             chain.append(node)
-    if chain.value != outputs[0].get("name", ""):
-        raise CheckError("the output of the graph is not the output of its last node")
-    chain.close()
+    closed = chain.close()
     network = make_model(chain.layers, chain.activations)
-    if _ELEMENTS.get(network.dtype) != chain.element:
+    if ELEMENTS[network.dtype] != chain.element:
         raise CheckError(f"the input is not {network.dtype}, as the weights are")
+    types: dict[str, ValueType] = {name: (chain.element, [chain.width(name)]) for name in chain.places}
+    names = [value.get("name", "") for value in outputs]
+    if closed and decision:
+        types |= read_decision(decision, names, chain.tensors, chain.value, network)
+    elif decision or names != [chain.value]:
+        raise CheckError("the output of the graph is not the output of its last node")
     for value in inputs + outputs + graph.get("value_info", []):
-        _check_value(value, chain)
+        _check_value(value, chain, types)
     return network
 
 
@@ -105,12 +94,7 @@ class _Chain:
         self._lacks_bias = False  # a MatMul comes before, and no Add yet
         self._advance(start.get("name", ""))
 
-    def define(self, name: str, tensor: Tensor) -> None:
-        """Add a constant."""
-        self._expect_new(name)
-        self.tensors[name] = tensor
-
-    def append(self, node: _Node) -> None:
+    def append(self, node: Node) -> None:
         """Add what a node computes from the value before it."""
         data = [name for name in node.inputs if name and name not in self.tensors]
         if data != [self.value] or (node.inputs[0] != self.value and node.kind != "Add"):
@@ -134,28 +118,25 @@ class _Chain:
             raise CheckError(f"node {node.kind} cannot be checked at this place")
         self._advance(node.output)
 
-    def close(self) -> None:
-        """Take away a closing sigmoid of one output or softmax of several."""
-        if self.layers and len(self.activations) == len(self.layers):
+    def close(self) -> bool:
+        """Take away a closing sigmoid of one output or softmax of several; return whether there is one."""
+        closed = len(self.activations) == len(self.layers) > 0
+        if closed:
             closing = self.activations.pop().name
             if closing != ("sigmoid" if self.width(self.value) == 1 else "softmax"):
                 raise CheckError(f"the model ends with {closing}, which cannot be checked there")
+        return closed
 
     def width(self, value: str) -> int:
         """Return the number of columns of a value on the way."""
         place = self.places[value]
         return int(self.layers[place - 1][0].shape[0] if place else self.layers[0][0].shape[1])
 
-    def _expect_new(self, name: str) -> None:
-        if not name or name in self.tensors or name in self.places:
-            raise CheckError(f"two values have the name {name[:40]!r}" if name else "a value has no name")
-
     def _advance(self, name: str) -> None:
-        self._expect_new(name)
         self.value = name
         self.places[name] = len(self.layers)
 
-    def _affine(self, node: _Node) -> tuple[Tensor, Tensor | None]:
+    def _affine(self, node: Node) -> tuple[Tensor, Tensor | None]:
         weight = self.tensors[node.inputs[1]]
         if weight.ndim != 2:
             raise CheckError(f"node {node.kind} has a matrix of {weight.ndim} dimensions")
@@ -173,7 +154,7 @@ class _Chain:
             raise CheckError(f"a bias of shape {bias.shape} is added to {width} values")
         return bias.reshape(width)
 
-    def _activation(self, node: _Node) -> Activation:
+    def _activation(self, node: Node) -> Activation:
         if node.kind == "LeakyRelu":
             return Activation("leaky_relu", node.attributes["alpha"])
         if node.kind == "PRelu":  # how a LeakyReLU in double precision is written: one number for all neurons
@@ -185,7 +166,7 @@ class _Chain:
             node.expect("axis", -1, 1)
         return Activation(node.kind.lower())
 
-    def _expect_no_change(self, node: _Node) -> None:
+    def _expect_no_change(self, node: Node) -> None:
         """Refuse a node that does more than pass on a value of shape (rows, columns)."""
         if node.kind == "Cast":
             node.expect("to", self.element)
@@ -197,13 +178,22 @@ class _Chain:
                 raise CheckError("node Reshape changes the shape of a value, which cannot be checked")
 
 
-def _check_versions(model: Message) -> None:
+def _check_names(names: list[str]) -> None:
+    for name, occurrences in Counter(names).items():
+        if occurrences > 1 or not name:
+            raise CheckError(f"two values have the name {name[:40]!r}" if name else "a value has no name")
+
+
+def _check_versions(model: Message, nodes: list[Message]) -> None:
     """Refuse versions that this checker does not know, and two versions of the operators."""
-    imports = [entry for entry in model.get("opset_import", []) if entry.get("domain", "") in ("", "ai.onnx")]
-    if len(imports) != 1 or imports[0].get("domain", "") != "":
+    imports = [(entry.get("domain", ""), entry.get("version", 0)) for entry in model.get("opset_import", [])]
+    domains, versions = [domain for domain, _ in imports], dict(imports)
+    used = {"", *(ML for node in nodes if node.get("domain", "") == ML)}
+    if len(versions) != len(imports) or not used <= set(domains) or "ai.onnx" in domains:
         raise CheckError("the model must import one version of ONNX's operators")
     for what, version, known in (
-        ("operators", imports[0].get("version", 0), _OPSETS),
+        ("operators", versions[""], _OPSETS),
+        (f"operators of {ML}", versions.get(ML, _ML_OPSETS[0]), _ML_OPSETS),
         ("format", model.get("ir_version", 0), _IR_VERSIONS),
     ):
         if version not in known:
@@ -212,6 +202,8 @@ def _check_versions(model: Message) -> None:
 
 def _declared(info: Message) -> tuple[int, list[int | str]]:
     """Return the declared type and dimensions of a value: each a number, a name, or "" for neither."""
+    if len(info.get("type", {})) > 1:
+        raise CheckError("a value has more than one type")
     kind = info.get("type", {}).get("tensor_type", {})
     dimensions = kind.get("shape", {}).get("dim", [])
     if any(len(dimension) > 1 or dimension.get("dim_value", 1) < 1 for dimension in dimensions):
@@ -219,55 +211,43 @@ def _declared(info: Message) -> tuple[int, list[int | str]]:
     return kind.get("elem_type", 0), [next(iter(dimension.values()), "") for dimension in dimensions]
 
 
-def _check_value(info: Message, chain: _Chain) -> None:
+def _check_value(info: Message, chain: _Chain, types: dict[str, ValueType]) -> None:
     """Refuse a declaration that does not agree with what the graph computes: runtimes plan their memory by it."""
     name, (element, shape) = info.get("name", ""), _declared(info)
+    computed = types.get(name)
     if name in chain.tensors:
         tensor = chain.tensors[name]
-        agrees = (element, shape) == (_ELEMENTS[tensor.dtype.name], list(tensor.shape))
-    elif name in chain.places:
+        agrees = (element, shape) == (ELEMENTS[tensor.dtype.name], list(tensor.shape))
+    elif isinstance(computed, tuple):
         rows = shape[0] if shape and isinstance(shape[0], str) else chain.rows
-        agrees = (element, shape) == (chain.element, [rows, chain.width(name)])
+        agrees = (element, shape) == (computed[0], [rows, *computed[1]])
+    elif computed is not None:
+        agrees = info["type"] == computed
     else:
         raise CheckError(f"the graph declares {name[:40]!r}, a value that it does not compute")
     if not agrees:
         raise CheckError(f"the type or shape of {name[:40]!r} is not what the graph declares")
 
 
-def _node(message: Message) -> _Node:
-    kind, inputs, outputs = message.get("op_type", ""), message.get("input", []), message.get("output", [])
-    if message.get("domain", "") != "" or kind not in _OPERATORS:
-        raise CheckError(f"node {kind[:40]!r} cannot be checked")
-    counts, attributes = _OPERATORS[kind]
-    if len(outputs) != 1 or len(inputs) not in counts:
-        raise CheckError(f"node {kind} has {len(inputs)} inputs and {len(outputs)} outputs")
-    given: dict[str, Any] = {}
-    for attribute in message.get("attribute", []):
-        name = attribute.get("name", "")
-        field, kind_of_value = _ATTRIBUTE_TYPES.get(attribute.get("type", 0), ("", None))
-        fields = set(attribute) - {"doc_string"}
-        if type(attributes.get(name)) is not kind_of_value or fields != {"name", "type", field} or name in given:
-            raise CheckError(f"node {kind} has the attribute {name[:40]!r}, which cannot be checked")
-        given[name] = attribute[field]
-    return _Node(kind, inputs, outputs[0], {**attributes, **given})
-
-
 def _tensor(message: Message, external: ExternalData) -> Tensor:
     shape, where = message.get("dims", []), f"tensor {message.get('name', '')[:40]!r}"
     if message.get("data_type") not in _STORED:
-        raise CheckError(f"{where} is neither float32 nor float64")
+        raise CheckError(f"{where} has elements of a type that cannot be checked")
     typed, stored = _STORED[message["data_type"]]
-    size = math.prod(shape) * np.dtype(stored).itemsize
+    is_text = stored == "O"
+    size = math.prod(shape) * (1 if is_text else np.dtype(stored).itemsize)
     found = {"raw_data", "external_data", *(field for field, _ in _STORED.values())} & set(message)
-    if len(found) != 1 or not found <= {"raw_data", "external_data", typed}:
+    if len(found) != 1 or not found <= ({typed} if is_text else {"raw_data", "external_data", typed}):
         raise CheckError(f"{where} must have its data in one field, that of its type")
     if message.get("data_location", 0) != (found == {"external_data"}):
         raise CheckError(f"{where} is said to be both in the model and in another file")
     data = message[found.pop()]
     if "external_data" in message:
         data = external.read(data, size, where)
-    elif "int64_data" in message:
-        data = np.array(protobuf.unpack_integers(data), stored).tobytes()
+    elif typed in ("int32_data", "int64_data") and typed in message:
+        data = np.array(protobuf.unpack_integers(data, int(typed[3:5])), stored).tobytes()
     if min(shape, default=0) < 0 or len(data) != size:
         raise CheckError(f"{where} does not fit its shape")
+    if is_text:
+        return np.array(data, object).reshape(shape)
     return np.frombuffer(data, stored).reshape(shape).astype(np.dtype(stored).newbyteorder("="))

@@ -155,6 +155,8 @@ def make_skl2onnx():
         "binary": MLPClassifier(**small).fit(X, y.astype(int)),
         "classes": MLPClassifier(**small).fit(X, three),
         "names": MLPClassifier(**small).fit(X, np.where(y, "yes", "no")),
+        "numbers": MLPClassifier(**small).fit(X, 1 - 3 * y.astype(int)),
+        "class-names": MLPClassifier(**small).fit(X, np.array(["low", "medium", "high"])[three]),
     }
     for name, model in models.items():
         options = {id(model): {"zipmap": False}} if name in ("binary", "classes") else None
@@ -164,6 +166,9 @@ def make_skl2onnx():
     types = [("X", DoubleTensorType([None, 4]))]
     double = skl2onnx.convert_sklearn(models["regressor"], initial_types=types)
     write(f"{version}-float64", double.SerializeToString())
+    options = {id(models["binary"]): {"zipmap": False}}
+    double = skl2onnx.convert_sklearn(models["binary"], initial_types=types, options=options)
+    write(f"{version}-binary-float64", double.SerializeToString())
 
 
 def make_tf2onnx():

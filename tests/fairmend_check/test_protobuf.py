@@ -10,19 +10,23 @@ from fairmend_check.errors import CheckError
 from support.onnx_forgeries import honest
 from support.onnx_wire import BYTES, FIXED32, FIXED64, field, tensor, varint
 
+INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(exclude_characters="\0", codec="utf-8"))
 
 
-@given(st.lists(INT64), st.integers(-(2**31), 2**31 - 1), TEXT, st.binary(), st.lists(INT64))
-def test_a_message_of_googles_library_is_read_as_it_was_written(dims, data_type, name, raw, packed):
-    written = TensorProto(dims=dims, data_type=data_type, name=name, raw_data=raw, int64_data=packed)
+@given(st.lists(INT64), INT32, TEXT, st.binary(), st.lists(INT64), st.lists(INT32), st.lists(TEXT))
+def test_a_message_of_googles_library_is_read_as_it_was_written(dims, data_type, name, raw, packed, short, texts):
+    written = TensorProto(dims=dims, data_type=data_type, name=name, raw_data=raw, int64_data=packed, int32_data=short)
+    written.string_data.extend(text.encode() for text in texts)
     found = protobuf.read_message("Tensor", written.SerializeToString())
     assert found.get("dims", []) == dims
     assert found["data_type"] == data_type
     assert found["name"] == name
     assert bytes(found["raw_data"]) == raw
-    assert protobuf.unpack_integers(found.get("int64_data", memoryview(b""))) == packed
+    assert protobuf.unpack_integers(found.get("int64_data", memoryview(b"")), 64) == packed
+    assert protobuf.unpack_integers(found.get("int32_data", memoryview(b"")), 32) == short
+    assert found.get("string_data", []) == texts
 
 
 @given(st.data())
@@ -69,8 +73,9 @@ def test_a_second_graph_is_refused():
 
 
 def test_packed_numbers_have_one_form():
-    with pytest.raises(CheckError, match="unusual form"):
-        protobuf.unpack_integers(memoryview(varint(1, length=2)))
+    for number, bits in ((varint(1, length=2), 64), (varint(2**32 + 1), 32), (varint(2**31), 32)):
+        with pytest.raises(CheckError, match="unusual form"):
+            protobuf.unpack_integers(memoryview(number), bits)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +117,7 @@ def test_the_number_of_fields_is_limited(monkeypatch):
     with pytest.raises(CheckError, match="more than 1,000 fields"):
         protobuf.read_message("Tensor", field(1, 1) * 1001)
     with pytest.raises(CheckError, match="a list of whole numbers is too long"):
-        protobuf.unpack_integers(memoryview(bytes(1001)))
+        protobuf.unpack_integers(memoryview(bytes(1001)), 64)
 
 
 def is_repeated(entry):
@@ -121,8 +126,10 @@ def is_repeated(entry):
 
 def test_the_schema_is_that_of_onnx():
     """Numbers, names, types and repetition of every field, by the descriptors of the installed onnx."""
-    kinds = {"int64": (3,), "int32": (5, 14), "float": (2,), "string": (9,), "bytes": (12,), "packed": (1, 2, 3)}
+    kinds = {"int64": (3,), "int32": (5, 14), "float": (2,), "string": (9, 12), "bytes": (12,), "packed": (1, 2, 3, 5)}
     nested = {"TensorType": "TypeProto.Tensor", "Dimension": "TensorShapeProto.Dimension"}
+    nested |= {"SequenceType": "TypeProto.Sequence", "MapType": "TypeProto.Map"}
+    nested |= {"MapsType": "TypeProto", "PlainType": "TypeProto"}
     pool = ModelProto.DESCRIPTOR.file.pool
     for kind, fields in protobuf._FIELDS.items():
         descriptor = pool.FindMessageTypeByName(f"onnx.{nested.get(kind, kind + 'Proto')}")

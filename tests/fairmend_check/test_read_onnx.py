@@ -213,7 +213,7 @@ AMBIGUOUS = {
     "dimensions that overflow": (with_tensor(NAME, field(9, b""), dims=(2**32, 2**32)), "does not fit its shape"),
     "another place for the data": (with_tensor(NAME, field(9, floats(SHOWN["w"])), field(14, 1)), "another file"),
     "a type beyond 32 bits": (with_tensor(NAME, field(9, b""), data_type=2**32 + 1), "more than one way"),
-    "half precision": (with_tensor(NAME, field(9, b""), data_type=10), "neither float32 nor float64"),
+    "half precision": (with_tensor(NAME, field(9, b""), data_type=10), "a type that cannot be checked"),
     "an attribute twice": (
         with_attribute(attribute("transB", field(3, 0), kind=2), attribute("transB", field(3, 1), kind=2)),
         "the attribute 'transB'",
@@ -244,7 +244,8 @@ AMBIGUOUS = {
     "a tensor named like a value": (changed(tensors=[*honest().tensors, raw("h", RUN["w"])]), "the name 'h'"),
     "nodes in another order": (changed(nodes=honest().nodes[::-1]), "must read the value of the node before it"),
     "another output": (changed(outputs=[value_info("h", 2)]), "not the output of its last node"),
-    "two outputs": (changed(outputs=[value_info("h", 2), value_info("y", 1)]), "one input and one output"),
+    "two outputs": (changed(outputs=[value_info("h", 2), value_info("y", 1)]), "not the output of its last node"),
+    "three outputs": (changed(outputs=[value_info(name, 1) for name in "yyy"]), "one output or two"),
     "too wide an input": (changed(inputs=[value_info("x", 3)]), "the type or shape of 'x'"),
     "an input in double precision": (changed(inputs=[value_info("x", 2, 11)]), "the input is not float32"),
     "an input of no type": (changed(inputs=[field(1, "x")]), "the input is not float32"),
@@ -297,7 +298,28 @@ AMBIGUOUS = {
         "the type or shape of 'y'",
     ),
     "a decoy in packed whole numbers": (with_tensor(field(7, varint(1)), NAME, field(9, b"")), "in one field"),
-    "an unused tensor of texts": (changed(tensors=[tensor("t", [0], data_type=8)]), "neither float32 nor float64"),
+    "texts without texts": (changed(tensors=[tensor("t", [0], data_type=8)]), "in one field"),
+    "texts in bytes": (changed(tensors=[tensor("t", [1], field(9, "12345678"), data_type=8)]), "in one field"),
+    "more texts than the shape has": (
+        changed(tensors=[field(1, 1) + field(2, 8) + field(6, "a") + field(6, "b") + field(8, "t")]),
+        "does not fit its shape",
+    ),
+    "weights that are texts": (
+        with_tensor(*[field(6, "1")] * 4, NAME, data_type=8),
+        "weights must all be float32 or all be float64, got float32, object",
+    ),
+    "weights that are whole numbers": (
+        with_tensor(field(5, b"\1\2\3\4"), NAME, data_type=6),
+        "weights must all be float32 or all be float64, got float32, int32",
+    ),
+    "a number of more than 32 bits": (
+        with_tensor(field(5, varint(2**32 + 1) * 4), NAME, data_type=6),
+        "written in an unusual form",
+    ),
+    "a tensor that is a sequence too": (
+        changed(graph_end=field(13, field(1, "w") + field(2, field(1, field(1, 1)) + field(4, b"")))),
+        "a value has more than one type",
+    ),
 }
 
 

@@ -38,8 +38,11 @@ TEXTS = (
     *("", "ai.onnx", "ai.onnx.ml", "com.microsoft", "x", "ORTM"),
     *("Gemm", "MatMul", "Add", "Relu", "LeakyRelu", "PRelu", "Tanh", "Sigmoid", "Softmax", "Identity", "Constant"),
     *("Cast", "Flatten", "Reshape", "Neg", "Sub", "Mul", "Transpose", "Dropout", "Clip"),
-    *("alpha", "beta", "transA", "transB", "axis", "to", "value", "broadcast"),
+    *("Concat", "ArgMax", "ArgMin", "ZipMap", "ArrayFeatureExtractor", "Gather"),
+    *("alpha", "beta", "transA", "transB", "axis", "to", "value", "broadcast", "allowzero", "saturate"),
+    *("keepdims", "select_last_index", "classlabels_strings", "classlabels_int64s"),
 )
+OPERATORS = [text.encode() for text in TEXTS if text[:1].isupper()]
 
 
 @dataclass(frozen=True)
@@ -260,6 +263,9 @@ def add_decoy(fields: list[Field], everything: list[list[Field]], rng: np.random
         Field(9, BYTES, values.astype("<f4").tobytes()),
         Field(10, BYTES, values.astype("<f8").tobytes()),
         Field(5, BYTES, b"".join(varint(int(one)) for one in values * 4)),
+        Field(6, BYTES, TEXTS[rng.integers(len(TEXTS))].encode()),
+        Field(8, VARINT, int(rng.integers(0, 3))),
+        Field(9, BYTES, TEXTS[rng.integers(len(TEXTS))].encode()),
         Field(7, BYTES, b"".join(varint(int(one)) for one in values * 4)),
         Field(2, FIXED32, struct.pack("<f", values[0])),
         Field(3, VARINT, int(rng.integers(0, 3))),
@@ -294,9 +300,43 @@ def change_data(fields: list[Field], everything: list[list[Field]], rng: np.rand
         fields[i] = replace(fields[i], value=bytes(data))
 
 
+def nodes_among(everything: list[list[Field]]) -> list[list[Field]]:
+    return [part for part in everything if any(one.number == 4 and one.value in OPERATORS for one in part)]
+
+
+def rewire(fields: list[Field], everything: list[list[Field]], rng: np.random.Generator) -> None:
+    """Let a node or an output take another value of the same graph."""
+    nodes = nodes_among(everything)
+    values = [one.value for part in nodes for one in part if one.number in (1, 2)]
+    places = [(part, i) for part in nodes for i, one in enumerate(part) if one.number in (1, 2)]
+    places += [(part, 0) for part in everything if part and part[0].number == 1 and part[0].value in values]
+    if places:
+        part, i = places[rng.integers(len(places))]
+        part[i] = replace(part[i], value=values[rng.integers(len(values))])
+
+
+def add_attribute(fields: list[Field], everything: list[list[Field]], rng: np.random.Generator) -> None:
+    """Add an attribute to a node, or change the one it has."""
+    nodes = nodes_among(everything)
+    if nodes:
+        part = nodes[rng.integers(len(nodes))]
+        number = int(rng.integers(-1, 9))
+        choices: list[tuple[str, int, list[int] | list[str]]] = [
+            *((name, 2, [number]) for name in ("axis", "keepdims", "select_last_index", "to")),
+            *(("classlabels_int64s", 7, keys) for keys in ([0, 1], [1, -2], [1, 0, 2])),
+            *(("classlabels_strings", 8, keys) for keys in (["no", "yes"], ["yes", "no"], ["low", "low", "high"])),
+        ]
+        name, kind, values = choices[rng.integers(len(choices))]
+        made = attribute(name, *(field({2: 3, 7: 8, 8: 9}[kind], value) for value in values), kind=kind)
+        own = [one for one in part if one.number != 5 or rng.random() < 0.3]
+        place = max(i for i, one in enumerate(own) if one.number <= 4) + 1
+        part[:] = [*own[:place], Field(5, BYTES, made), *own[place:]]
+
+
 CHANGES = (
     *(drop, repeat, swap, swap_contents, copy_from_elsewhere, renumber, change_wire_type, change_number),
     *(change_text, pad_number, pack, add_decoy, rename, change_data),
+    *(rewire, add_attribute),
 )
 
 
@@ -346,15 +386,45 @@ def disagreement(model: Model, content: bytes, path: Path) -> str | None:
     for runtime, result in runs:
         if result is not None:
             rows, found = result
-            if isinstance(found, str):
-                return f"{runtime} {found}"
-            if not any(fits(found, low, high) for low, high in possible_outputs(model, rows)):
-                return f"{runtime} computes other outputs"
+            wrong = found if isinstance(found, str) else difference(found, content, model, rows)
+            if wrong is not None:
+                return f"{runtime} {wrong}"
     with contextlib.suppress(DecodeError):
         if onnx.ModelProto.FromString(content).SerializeToString() != content:
             return "Google's library writes the same model in other bytes"
     if all(result is None for _, result in runs):
         raise RuntimeRefusal("neither ONNX Runtime nor the reference implementation runs it")
+    return None
+
+
+def difference(found: list[Any], content: bytes, model: Model, rows: np.ndarray) -> str | None:
+    """Say how the outputs differ from those of the model: scores, or labels and probabilities."""
+    possible = possible_outputs(model, rows)
+    if len(found) == 1:
+        return None if any(fits(found[0], low, high) for low, high in possible) else "computes other outputs"
+    labels, scores = found
+    low, high = possible[1 if model.outputs == 1 else 2]
+    if model.outputs == 1:
+        low, high = np.hstack([1 - high, low]), np.hstack([1 - low, high])
+    keys = None
+    if isinstance(scores, list):
+        (zipped,) = (one for one in onnx.ModelProto.FromString(content).graph.node if one.op_type == "ZipMap")
+        keys = [*zipped.attribute[0].ints, *(text.decode() for text in zipped.attribute[0].strings)]
+        if any(set(row) != set(keys) for row in scores):
+            return "has other keys than the classes"
+        scores = np.array([[row[key] for key in keys] for row in scores])
+    if not fits(scores, low, high):
+        return "computes other probabilities"
+    if np.shape(labels) != (len(rows),):
+        return "has labels of another shape"
+    of_class: dict[int, Any] = {} if keys is None else dict(enumerate(keys))
+    for label, least, most in zip(labels, low, high, strict=True):
+        chosen = int(np.argmax(least))
+        certain = np.isfinite(most).all() and (np.delete(most, chosen) < least[chosen]).all()
+        if certain and of_class.setdefault(chosen, label) != label:
+            return "gives two labels to one class"
+    if len(set(of_class.values())) != len(of_class):
+        return "gives one label to two classes"
     return None
 
 
@@ -365,7 +435,7 @@ def fits(found: np.ndarray, low: np.ndarray, high: np.ndarray) -> bool:
 
 
 def rows_for(model: Model, count: Any, rng: np.random.Generator) -> np.ndarray:
-    rows = count if isinstance(count, int) and 0 < count < 1000 else 5
+    rows = count if isinstance(count, int) and 0 < count < 1000 else 40
     return rng.normal(size=(rows, model.inputs)).astype(model.dtype)
 
 
@@ -383,11 +453,11 @@ def run_onnxruntime(source: str | bytes, model: Model, rng: np.random.Generator)
         count = inputs[0].shape[0] if inputs and inputs[0].shape else None
     except UnicodeDecodeError:
         return np.zeros(0), "has a name that is no text"
-    if len(inputs) != 1 or len(outputs) != 1 or session.get_overridable_initializers():
+    if len(inputs) != 1 or len(outputs) not in (1, 2) or session.get_overridable_initializers():
         return np.zeros(0), "has other inputs or outputs"
     rows = rows_for(model, count, rng)
     try:
-        (found,) = session.run(None, {inputs[0].name: rows})
+        found = session.run(None, {inputs[0].name: rows})
     except Exception as error:
         return rows, f"cannot run the model on its own inputs ({str(error)[:200]})"
     return rows, found
@@ -398,7 +468,7 @@ def run_reference(path: Path, model: Model, rng: np.random.Generator) -> tuple[n
         evaluator = ReferenceEvaluator(onnx.load(path))
         rows = rows_for(model, evaluator.proto_.graph.input[0].type.tensor_type.shape.dim[0].dim_value, rng)
         with np.errstate(all="ignore"):
-            (found,) = evaluator.run(None, {evaluator.input_names[0]: rows})
+            found = evaluator.run(None, {evaluator.input_names[0]: rows})
     except Exception:  # whatever is raised in Python code that runs an odd file
         return None
     return rows, found

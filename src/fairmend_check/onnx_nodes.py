@@ -1,0 +1,71 @@
+"""The nodes of ONNX graphs: which operators this checker knows, with which inputs and attributes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairmend_check.errors import CheckError
+from fairmend_check.protobuf import Message
+
+ML = "ai.onnx.ml"  # the domain of operators for classical machine learning
+_ATTRIBUTE_TYPES = {1: ("f", float), 2: ("i", int), 4: ("t", dict), 7: ("ints", list), 8: ("strings", list)}
+# Operators: how many inputs they may have, and their attributes with the values that count if a file does not set them.
+_OPERATORS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "Add": ((2,), {}),
+    "ArgMax": ((1,), {"axis": 0, "keepdims": 1, "select_last_index": 0}),
+    "ArrayFeatureExtractor": ((2,), {}),
+    "Cast": ((1,), {"to": 0}),
+    "Concat": ((2,), {"axis": 0}),
+    "Constant": ((0,), {"value": {}}),
+    "Flatten": ((1,), {"axis": 1}),
+    "Gemm": ((2, 3), {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}),
+    "Identity": ((1,), {}),
+    "LeakyRelu": ((1,), {"alpha": float(np.float32(0.01))}),
+    "MatMul": ((2,), {}),
+    "PRelu": ((2,), {}),
+    "Relu": ((1,), {}),
+    "Reshape": ((2,), {}),
+    "Sigmoid": ((1,), {}),
+    "Softmax": ((1,), {"axis": -1}),
+    "Sub": ((2,), {}),
+    "Tanh": ((1,), {}),
+    "ZipMap": ((1,), {"classlabels_int64s": [], "classlabels_strings": []}),
+}
+_DOMAINS = {"ArrayFeatureExtractor": ML, "ZipMap": ML}  # of all other operators: ""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node, with the values of all its attributes."""
+
+    kind: str
+    inputs: list[str]
+    output: str
+    attributes: dict[str, Any]
+
+    def expect(self, name: str, *allowed: float) -> None:
+        """Refuse an attribute that has none of the allowed values."""
+        if self.attributes[name] not in allowed:
+            raise CheckError(f"node {self.kind} has {name} = {self.attributes[name]:g}, which cannot be checked")
+
+
+def read_node(message: Message) -> Node:
+    """Return a node, if its operator is known and has inputs and attributes of the known kinds."""
+    kind, inputs, outputs = message.get("op_type", ""), message.get("input", []), message.get("output", [])
+    if kind not in _OPERATORS or message.get("domain", "") != _DOMAINS.get(kind, ""):
+        raise CheckError(f"node {kind[:40]!r} cannot be checked")
+    counts, attributes = _OPERATORS[kind]
+    if len(outputs) != 1 or len(inputs) not in counts:
+        raise CheckError(f"node {kind} has {len(inputs)} inputs and {len(outputs)} outputs")
+    given: dict[str, Any] = {}
+    for attribute in message.get("attribute", []):
+        name = attribute.get("name", "")
+        field, kind_of_value = _ATTRIBUTE_TYPES.get(attribute.get("type", 0), ("", None))
+        fields = set(attribute) - {"doc_string"}
+        if type(attributes.get(name)) is not kind_of_value or fields != {"name", "type", field} or name in given:
+            raise CheckError(f"node {kind} has the attribute {name[:40]!r}, which cannot be checked")
+        given[name] = attribute[field]
+    return Node(kind, inputs, outputs[0], {**attributes, **given})
