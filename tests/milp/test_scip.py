@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fairmend.errors import FairmendError
 from fairmend.milp import MilpBuilder, Status, get_solver
 
 
@@ -35,9 +36,10 @@ def test_an_error_inside_scip_is_a_status_and_not_an_exception(monkeypatch):
     assert solution.x is None
 
 
-def test_numbers_beyond_the_infinity_of_scip_are_an_error_and_not_an_exception():
+def test_numbers_beyond_the_infinity_of_scip_are_refused_with_a_reason():
     pytest.importorskip("pyscipopt")
     builder = MilpBuilder()
     x = builder.add_variables(2, upper=1, cost=[1.0, 1.0])
     builder.add_row(x, [1e21, 1.0], 1e20, np.inf)
-    assert get_solver("scip").solve(builder.build()).status is Status.ERROR
+    with pytest.raises(FairmendError, match="counts as infinite"):
+        get_solver("scip").solve(builder.build())

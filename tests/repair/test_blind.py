@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fairmend
+from fairmend import Feature, Spec
 from fairmend.metrics import balanced_accuracy
 from fairmend.repair.blind import (
     blind_at_best_reference,
@@ -15,6 +16,15 @@ from fairmend.repair.blind import (
 )
 from support.blind_cases import SPEC, TOLERANT, case
 from support.huge_cases import SPECS as HUGE
+from support.strategies import random_network
+
+NEARLY_FLAT = Spec(
+    features=[
+        Feature(name="age", kind="integer", range=(40, 43), protected=True),
+        Feature(name="amount", kind="integer", range=(0, 20), tolerance=1),
+        Feature(name="group", kind="categorical", categories=("a", "b", "c"), encoding="one-hot"),
+    ]
+)
 
 
 @pytest.mark.parametrize("activation", ["relu", "leaky_relu", "tanh", "sigmoid"])
@@ -87,6 +97,23 @@ def test_with_tolerances_the_papers_steps_follow():
         near[:, 0] = rng.integers(0, 10, 200)
         near[:, 1] = np.clip(near[:, 1] + rng.uniform(-0.05, 0.05, 200), -3, 3)
         assert (result.network.predict(near) == label).all()
+
+
+@pytest.mark.parametrize("features", ["linear", "box", "points"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_head_that_is_the_only_layer_does_not_use_protected_columns_again(tmp_path, features, seed):
+    """Step 2 changes the head, and here the head reads the inputs."""
+    rng = np.random.default_rng(seed)
+    network = random_network(rng, NEARLY_FLAT.width, (), 1, "relu", np.float32)
+    X = NEARLY_FLAT.sample_inputs(60, rng)
+    result = fairmend.repair(
+        network, NEARLY_FLAT, X[:20], X[20:], network.predict(X[20:]), method="blind", features=features, steps=3
+    )
+    assert result.blind
+    assert not result.network.affines[0].weight[:, 0].any()
+    result.network.save(tmp_path / "model.onnx")
+    result.certificate.save(tmp_path / "certificate.json", tmp_path / "model.onnx")
+    assert fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx").valid
 
 
 def test_the_global_claim_stands_in_the_certificate():

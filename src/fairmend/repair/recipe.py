@@ -16,7 +16,7 @@ import numpy as np
 
 from fairmend.bounds.inference import closing_error
 from fairmend.errors import FairmendError
-from fairmend.network import Affine, Network
+from fairmend.network import Activation, Affine, Network
 from fairmend.progress import Progress
 from fairmend.prove.proof import HEADROOM, Proof, prove_points, prove_regions
 from fairmend.repair.blind import blind_at_best_reference, fold_columns, is_blind, mean_reference, zero_columns
@@ -104,12 +104,12 @@ def run_recipe(recipe: Recipe, task: RepairTask, progress: Progress | None = Non
         proof = Proof.by_blindness(trained.network.predict(task.X_repair))
         done = _ProvenHead(trained.network, None, proof, 0.0, 0, 0.0)
     else:
-        done = _repair_until_proven(trained.network, task, progress)
+        done = _repair_until_proven(trained.network, task, progress, blind=blind)
     ended = time.perf_counter()
     return RepairAttempt(
         network=done.network,
         proof=done.proof,
-        blind=blind,
+        blind=is_blind(done.network, task.protected_columns),
         history=trained.history,
         head=done.head,
         margin=done.margin,
@@ -162,6 +162,7 @@ class _ProvenHead:
 
 
 def _feature_set(network: Network, task: RepairTask) -> FeatureSet:
+    """Return the features of the head: the inputs if it is the only layer."""
     if task.head_options.features == "points":
         return Points.from_network(network, task.spec, task.X_repair)
     return (Linear if task.head_options.features == "linear" else Box).from_network(network, task.regions)
@@ -183,10 +184,20 @@ def require_provable_size(task: RepairTask) -> None:
         _logger.debug("%r", task.regions)
 
 
-def _repair_until_proven(network: Network, task: RepairTask, progress: Progress | None) -> _ProvenHead:
+def _without_columns(network: Network, columns: list[int]) -> Network:
+    """Return the network after a layer that passes on all inputs but these columns, which become 0."""
+    kept = np.eye(network.inputs, dtype=network.dtype)
+    kept[columns, columns] = 0
+    first = Affine(kept, np.zeros(network.inputs, network.dtype))
+    return Network([first, *network.affines], [Activation("identity"), *network.activations])
+
+
+def _repair_until_proven(network: Network, task: RepairTask, progress: Progress | None, *, blind: bool) -> _ProvenHead:
     """Run step 2 and prove its result after casting; where the proof fails, repeat with a larger margin."""
     settings = task.head_options
-    features = _feature_set(network, task)
+    # A head that is the only layer reads the protected columns itself; a blind one must not use them again.
+    unused = task.protected_columns if blind and network.depth == 1 else []
+    features = _feature_set(_without_columns(network, unused) if unused else network, task)
     # No smaller margin covers inference.
     least = 2 * closing_error(network) if settings.cover_inference else 0.0
     margins = np.full(features.count, max(settings.margin, least))
@@ -207,7 +218,9 @@ def _repair_until_proven(network: Network, task: RepairTask, progress: Progress 
             seed=task.seed,
             progress=progress,
         )
-        new_head = Affine((weight + head.weight).astype(network.dtype), (bias + head.bias).astype(network.dtype))
+        change = head.weight.copy()
+        change[:, unused] = 0  # a solver may leave traces where nothing depends on a weight
+        new_head = Affine((weight + change).astype(network.dtype), (bias + head.bias).astype(network.dtype))
         candidate = network.with_affines([*network.affines[:-1], new_head])
         check_started = time.perf_counter()
         proof = prove_repair_inputs(candidate, task)

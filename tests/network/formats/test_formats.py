@@ -21,6 +21,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*")
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(network=networks())
 def test_what_is_saved_loads_back_bit_equal(network, suffix, tmp_path):
+    if suffix in (".h5", ".keras"):
+        network = network.astype(np.float32)  # Keras rounds the inputs of others
     path = tmp_path / f"model{suffix}"
     network.save(path)
     back = load_network(path, activation="sigmoid")  # the file knows better
