@@ -19,6 +19,11 @@ from fairmend.errors import FairmendError
 from fairmend.spec.features import Feature, Label
 from fairmend.text import suggest
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 __all__ = [
     "feature_table",
     "from_table",
@@ -81,30 +86,14 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise _InvalidTomlError("nested too deeply") from err
 
 
-if sys.version_info >= (3, 11):
-    import tomllib
-
-    def _parse(text: str) -> dict[str, Any]:
-        try:
-            return tomllib.loads(text)
-        except ValueError as err:
-            message, _, place = str(err).partition(" (at ")
-            line = re.match(r"line (\d+)", place)
-            last = text.count("\n") + 1 if place.startswith("end of document") else None
-            raise _InvalidTomlError(message, int(line[1]) if line else last) from err
-
-else:
-    import tomlkit
-    import tomlkit.exceptions
-
-    def _parse(text: str) -> dict[str, Any]:
-        try:
-            data: dict[str, Any] = tomlkit.parse(text).unwrap()
-        except tomlkit.exceptions.ParseError as err:
-            raise _InvalidTomlError(str(err), err.line) from err
-        except tomlkit.exceptions.TOMLKitError as err:
-            raise _InvalidTomlError(str(err)) from err
-        return data
+def _parse(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except ValueError as err:
+        message, _, place = str(err).partition(" (at ")
+        line = re.match(r"line (\d+)", place)
+        last = text.count("\n") + 1 if place.startswith("end of document") else None
+        raise _InvalidTomlError(message, int(line[1]) if line else last) from err
 
 
 def write_toml(path: str | os.PathLike[str], plain: Mapping[str, Any]) -> None:
