@@ -165,10 +165,10 @@ def _layers(model: dict[str, Any]) -> tuple[Layer, ...] | None:
         if not re.fullmatch(r"[\w .:/+-]{0,200}", name):  # it is printed as a part of the condition
             raise CheckError(f"{where}.name must have at most 200 letters, digits, spaces and the signs _ . : / + -")
         if activation not in (ACTIVATIONS if number < len(entries) - 1 else ("none",)):
-            raise CheckError(f"{where}.activation is {activation[:40]!r}, which is not possible there")
+            raise CheckError(f"{where}.activation is {activation[:40]!r}, which is not allowed there")
         found.append(Layer(name, Activation(activation, take(entry, "slope", float, where))))
     if len({layer.name for layer in found}) != len(found) or (found and found[-1].activation.slope):
-        raise CheckError("certificate.model.layers names a layer twice, or a slope of the last one")
+        raise CheckError("certificate.model.layers names a layer twice, or gives a slope for the last one")
     return tuple(found)
 
 

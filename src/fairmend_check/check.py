@@ -24,8 +24,8 @@ __all__ = ["check", "check_files"]
 
 MAX_REASONS = 20
 REAL_ONLY = (
-    "the certificate claims exact real arithmetic only; inference may answer differently; pass --real (in Python "
-    "real=True) to check that claim"
+    "the certificate is about exact real arithmetic only, and rounding may change a prediction in inference; to accept "
+    "that claim, pass --real (in Python real=True)"
 )
 
 
@@ -45,7 +45,7 @@ def check(
     certificate : the certificate, a .json file
     model : the model that the certificate is about: .onnx, .safetensors, .pth, .pt, .h5, .keras or .nnet
     spec : a spec, a .toml file; the certificate is not valid if it is about another spec
-    real : accept a claim about exact real arithmetic only, which says nothing about inference
+    real : also accept a claim about exact real arithmetic only, which does not cover inference
     """
     try:
         return check_files(certificate, model, spec, real=real)
@@ -107,8 +107,8 @@ def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, 
     found.condition = network.condition
     if claimed.arithmetic not in ("real", network.dtype):
         raise CheckError(
-            f"certificate.arithmetic is {claimed.arithmetic}, but this model computes in {network.dtype}: the claim "
-            "says nothing about its inference"
+            f"certificate.arithmetic is {claimed.arithmetic}, but the model computes in {network.dtype}: the claim "
+            "does not cover its inference"
         )
     if claimed.arithmetic == "real" and not real:
         found.reasons.append(REAL_ONLY)

@@ -151,7 +151,7 @@ class _Reader:
         """Return the group or array whose header is at an address, and everything below it."""
         where = f'"{path[-60:] or "/"}"'
         if depth > _DEEPEST:
-            raise CheckError("the file has too many groups within groups")
+            raise CheckError("the groups of the file are nested too deeply")
         messages = self._messages(address, where)
         table = _only(messages, _SYMBOL_TABLE, where) if any(kind == _SYMBOL_TABLE for kind, _, _ in messages) else None
         known = _ARRAY if table is None else _GROUP

@@ -121,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--real",
         action="store_true",
-        help="accept a claim about exact real arithmetic only; without it such a certificate is INVALID",
+        help="also accept a claim about exact real arithmetic only, which does not cover inference",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of text")
     parser.add_argument("--version", action="version", version=f"fairmend-check {__version__}")

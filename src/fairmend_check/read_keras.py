@@ -67,7 +67,7 @@ class _Layer:
 def read_h5(content: bytes) -> Model:
     """Return the model of a whole-model .h5 file."""
     if zipfile.is_zipfile(io.BytesIO(content)):
-        raise CheckError("the file is a zip archive as well")
+        raise CheckError("the file can also be read as a zip archive")
     root = read_hdf5(content)
     config = root.attributes.get("model_config")
     if type(config) is not str:
@@ -260,7 +260,7 @@ def _check_origin(entry: dict[str, Any], modules: tuple[str, ...], where: str) -
 
 def _check_shape(shape: Any, where: str) -> None:
     if shape is not None and (type(shape) is not list or len(shape) != 2):
-        raise CheckError(f"{where} does not read rows of numbers")
+        raise CheckError(f"{where} does not take rows of numbers as its input")
 
 
 def _check_options(kind: str, options: dict[str, Any], where: str) -> None:

@@ -43,13 +43,13 @@ def read_onnx(content: bytes, folder: Path) -> Model:
     After the chain, nodes may choose a label by its probabilities: then the outputs are labels and probabilities.
     """
     if content[4:8] == b"ORTM":
-        raise CheckError("bytes 4 to 8 are ORTM, so ONNX Runtime could take the file for one of its own format")
+        raise CheckError("bytes 4 to 7 are ORTM, so ONNX Runtime could read the file in its own format")
     model = protobuf.read_message("Model", content)
     graph = model.get("graph", {})
     inputs, outputs, constants, messages = (graph.get(key, []) for key in ("input", "output", "initializer", "node"))
     _check_versions(model, messages)
     if len(inputs) != 1 or len(outputs) not in (1, 2):
-        raise CheckError("the model must have one input, and one output or two; weights must not be inputs")
+        raise CheckError("the model must have one input and one or two outputs; weights must not be inputs")
     if len(messages) > _MAX_NODES:
         raise CheckError(f"the graph has more than {_MAX_NODES:,} nodes")
     nodes = [read_node(message) for message in messages]
@@ -69,7 +69,7 @@ def read_onnx(content: bytes, folder: Path) -> Model:
     closed = chain.close()
     network = make_model(chain.layers, chain.activations)
     if ELEMENTS[network.dtype] != chain.element:
-        raise CheckError(f"the input is not {network.dtype}, as the weights are")
+        raise CheckError(f"the weights are {network.dtype}, but the input is not")
     types: dict[str, ValueType] = {name: (chain.element, [chain.width(name)]) for name in chain.places}
     names = [value.get("name", "") for value in outputs]
     if closed and decision:
@@ -238,9 +238,9 @@ def _tensor(message: Message, external: ExternalData) -> Tensor:
     size = math.prod(shape) * (1 if is_text else np.dtype(stored).itemsize)
     found = {"raw_data", "external_data", *(field for field, _ in _STORED.values())} & set(message)
     if len(found) != 1 or not found <= ({typed} if is_text else {"raw_data", "external_data", typed}):
-        raise CheckError(f"{where} must have its data in one field, that of its type")
+        raise CheckError(f"{where} must store its data in one field, the one for its type")
     if message.get("data_location", 0) != (found == {"external_data"}):
-        raise CheckError(f"{where} is said to be both in the model and in another file")
+        raise CheckError(f"{where} contradicts itself about where its data is stored")
     data = message[found.pop()]
     if "external_data" in message:
         data = external.read(data, size, where)

@@ -36,12 +36,12 @@ def read_pth(content: bytes, layers: Sequence[Layer] | None) -> Model:
     pickled = read_pickle(members["data.pkl"])
     storages = {tensor.storage.key: tensor.storage for tensor in pickled.values()}
     if any(storages[tensor.storage.key] != tensor.storage for tensor in pickled.values()):
-        raise CheckError("the file describes a storage twice, and differently")
+        raise CheckError("the file describes a storage in two different ways")
     if {f"data/{key}" for key in storages} != {name for name in members if name not in _MEMBERS}:
         raise CheckError("the file does not contain exactly the storages that its tensors use")
     numbers = {key: _numbers(storage, members[f"data/{key}"]) for key, storage in storages.items()}
     if sum(math.prod(tensor.size) for tensor in pickled.values()) > MAX_BYTES // 8:
-        raise CheckError("the tensors of the file are too large")
+        raise CheckError("the tensors in the file are too large")
     tensors = {name: _view(name, tensor, numbers[tensor.storage.key]) for name, tensor in pickled.items()}
     return model_of_tensors(tensors, layers)
 
@@ -56,7 +56,9 @@ def _members(content: bytes) -> dict[str, bytes]:
     for name, data in inside.items():
         known = name in _MEMBERS and re.fullmatch(_MEMBERS[name], data, re.DOTALL)
         if not known and not re.fullmatch("data/[0-9]+", name):
-            raise CheckError(f"the archive contains {name[:60]!r}, or a content of it, that torch.save does not write")
+            raise CheckError(
+                f"the archive contains {name[:60]!r} with a name or content that torch.save does not write"
+            )
     if not {"data.pkl", "version"} <= inside.keys():
         raise CheckError("the archive contains no data.pkl or no version, so torch.save did not write it")
     return inside
@@ -67,7 +69,7 @@ def _numbers(storage: Storage, data: bytes) -> NDArray[np.floating]:
         raise CheckError(f"a tensor is stored as {storage.kind[:40]}; only float32 and float64 can be checked")
     dtype = np.dtype(_TYPES[storage.kind])
     if len(data) != storage.count * dtype.itemsize:
-        raise CheckError(f"storage {storage.key[:40]} has {len(data):,} bytes, and not the size that the pickle says")
+        raise CheckError(f"storage {storage.key[:40]} has {len(data):,} bytes, but the pickle says another size")
     return np.frombuffer(data, dtype=dtype)
 
 

@@ -48,7 +48,7 @@ def check_coverage(model: Model, spec: Spec, regions: list[Region]) -> list[str]
         if hole is not None:
             reasons.append(f"regions[{number}]: the pieces do not cover the neighbourhood: {hole}")
     if total > most:
-        reasons.append(f"regions: there are more points to check than the limit for this model, {most:,}")
+        reasons.append(f"regions: there are more points to check than the limit for this model ({most:,})")
     return reasons
 
 

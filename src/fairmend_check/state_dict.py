@@ -24,7 +24,7 @@ def model_of_tensors(tensors: dict[str, NDArray[np.floating]], layers: Sequence[
     if layers is None:
         raise CheckError(
             "a state dict stores weights only, and the certificate does not name the layers of the module "
-            "(model.layers is null). Write the certificate for this file: Certificate.save(path, model)"
+            "(model.layers is null). Save the certificate with the model file: certificate.save(path, model)"
         )
     left = dict(tensors)
     pairs = []
@@ -34,7 +34,9 @@ def model_of_tensors(tensors: dict[str, NDArray[np.floating]], layers: Sequence[
             raise CheckError(f'the file has no tensor "{prefix[:40]}weight", or the certificate names it twice')
         pairs.append((left.pop(f"{prefix}weight"), left.pop(f"{prefix}bias", None)))
     if left:
-        raise CheckError(f'the file contains the tensor "{next(iter(left))[:40]}" which belongs to no layer')
+        raise CheckError(
+            f'the file contains the tensor "{next(iter(left))[:40]}", which belongs to no layer of the certificate'
+        )
     model = make_model(pairs, [layer.activation for layer in layers[:-1]])
     return replace(model, condition=_condition(model, layers))
 

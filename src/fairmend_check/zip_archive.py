@@ -78,17 +78,17 @@ def read_archive(content: bytes, *, compressed: bool = False) -> dict[str, bytes
         name = _name(member)
         header = next((h for h in member.headers() if content.startswith(h, position)), None)
         if header is None or member.header_at != position:
-            raise CheckError(f"the archive describes {name[:60]!r} twice, and differently")
+            raise CheckError(f"the archive describes {name[:60]!r} in two different ways")
         start = position + len(header)
         position = start + member.stored_size
         if not content.startswith(member.footer(), position):
-            raise CheckError(f"the archive describes {name[:60]!r} twice, and differently")
+            raise CheckError(f"the archive describes {name[:60]!r} in two different ways")
         found[name] = _data(content[start:position], member, name)
         position += len(member.footer())
     if position != _directory_position(content):
         raise CheckError("the archive contains bytes that belong to no file in it")
     if len({name.casefold() for name in found}) != len(members):
-        raise CheckError("the archive contains two files of the same name; some programs ignore case")
+        raise CheckError("the archive contains two files whose names are equal or differ only in case")
     return found
 
 
@@ -108,7 +108,7 @@ def _directory(content: bytes, compressed: bool) -> list[_Member]:
     for _ in range(count):
         member = _entry(content, position, start + size)
         if member.method != _STORED and not (compressed and member.method == _DEFLATED):
-            raise CheckError("the archive is compressed, which the writer of this format never does")
+            raise CheckError("the archive is compressed, but this format is always stored uncompressed")
         members.append(member)
         position += len(member.directory_entry())
     if position != start + size or content[position:] not in _ends(count, size, start):
@@ -164,7 +164,7 @@ def _data(stored: bytes, member: _Member, name: str) -> bytes:
         except zlib.error as error:
             raise CheckError(f"{name[:60]!r} in the archive is damaged ({error})") from error
         if not stream.eof or stream.unused_data or stream.unconsumed_tail:
-            raise CheckError(f"{name[:60]!r} in the archive is longer or shorter than it says")
+            raise CheckError(f"{name[:60]!r} in the archive does not have the size that the archive says")
     if len(data) != member.size or zlib.crc32(data) != member.crc:
         raise CheckError(f"{name[:60]!r} in the archive is damaged")
     return data

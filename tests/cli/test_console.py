@@ -82,7 +82,7 @@ def test_a_certificate_in_exact_arithmetic_is_shown_as_such_with_the_command_tha
     shown = io.StringIO()
     result = fairmend.check(certificate, model, real=True)
     console.show_check(Console(file=shown, width=300), result, certificate, model, real=True)
-    assert "in exact arithmetic only: inference may answer differently" in shown.getvalue()
+    assert "in exact arithmetic only: rounding may change a prediction in inference" in shown.getvalue()
     assert f"fairmend check {certificate} {model} --real" in shown.getvalue()
 
 

@@ -241,9 +241,9 @@ def test_a_claim_about_another_precision_is_refused_because_inference_answers_di
     assert (scores >= 0).tolist() == [True, False]  # two similar people are treated unequally
     content = found.content
     for arithmetic, reason in (
-        ("float64", "certificate.arithmetic is float64, but this model computes in float32"),
+        ("float64", "certificate.arithmetic is float64, but the model computes in float32"),
         ("float32", "the margin does not exceed the rounding errors of float32 inference"),
-        ("real", "the certificate claims exact real arithmetic only; inference may answer differently; pass --real"),
+        ("real", "the certificate is about exact real arithmetic only, and rounding may change a prediction"),
     ):
         content["arithmetic"] = arithmetic
         result = fairmend.check(write(tmp_path, content), model)
@@ -272,7 +272,7 @@ def test_the_other_precision_is_refused_for_a_float64_model_too(tmp_path):
     found = case(dtype="float64")
     _, model = found.save(tmp_path)
     result = fairmend.check(write(tmp_path, {**found.content, "arithmetic": "float32"}), model)
-    assert "this model computes in float64" in result.reasons[0]
+    assert "the model computes in float64" in result.reasons[0]
 
 
 def test_a_weight_of_minus_zero_ignores_its_column_and_a_subnormal_one_does_not(tmp_path):

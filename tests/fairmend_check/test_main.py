@@ -144,7 +144,7 @@ def test_a_name_in_a_certificate_cannot_draw_another_verdict(capsys, monkeypatch
 def test_a_claim_about_real_arithmetic_needs_real(tmp_path, capsys):
     files = [str(path) for path in rounding_case().save(tmp_path)]
     assert main(files) == 1
-    assert "inference may answer differently; pass --real" in capsys.readouterr().out
+    assert "rounding may change a prediction in inference; to accept that claim, pass --real" in capsys.readouterr().out
     assert main([*files, "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["valid"] is False
     assert main([*files, "--real"]) == 0

@@ -232,11 +232,11 @@ def test_inference_where_only_real_arithmetic_is_covered(tmp_path):
     report = fairmend.check(write(tmp_path, content), tmp_path / "shifted.pth", real=True)
     assert report.valid, report.reasons
     assert report.covers_inference is False
-    assert "claims exact real arithmetic only" in refusal(tmp_path, content, tmp_path / "shifted.pth")
+    assert "is about exact real arithmetic only" in refusal(tmp_path, content, tmp_path / "shifted.pth")
     content["arithmetic"] = "float64"
     assert "rounding errors of float64 inference" in refusal(tmp_path, content, tmp_path / "shifted.pth")
     content["arithmetic"] = "float32"
-    assert "this model computes in float64" in refusal(tmp_path, content, tmp_path / "shifted.pth")
+    assert "the model computes in float64" in refusal(tmp_path, content, tmp_path / "shifted.pth")
 
 
 def test_a_certificate_that_claims_nothing(made, tmp_path):

@@ -233,13 +233,13 @@ def test_data_in_both_places_or_in_none_is_refused(split):
     def doubled(tensor):
         tensor.raw_data = b"\0" * 4
 
-    assert "must have its data in one field" in reason(certificate, edited(model, doubled))
+    assert "must store its data in one field" in reason(certificate, edited(model, doubled))
 
     def denied(tensor):
         tensor.ClearField("raw_data")
         tensor.data_location = onnx.TensorProto.DEFAULT
 
-    assert "both in the model and in another file" in reason(certificate, edited(model, denied))
+    assert "contradicts itself about where its data is stored" in reason(certificate, edited(model, denied))
 
 
 def test_a_folder_or_a_pipe_is_not_read(split):

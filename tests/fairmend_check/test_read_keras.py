@@ -263,7 +263,7 @@ def test_a_file_that_is_a_zip_archive_as_well(tmp_path):
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("config.json", "{}")
     path.write_bytes(path.read_bytes() + archive.getvalue())
-    with pytest.raises(CheckError, match="zip archive as well"):
+    with pytest.raises(CheckError, match="can also be read as a zip archive"):
         read_model(path)
 
 

@@ -169,7 +169,7 @@ def test_bytes_that_onnx_runtime_takes_for_its_own_format_are_refused():
     parts.head += field(2, "ORTM")
     with pytest.raises(Exception, match="ORT model verification failed"):
         runtime(parts.content(), X)
-    with pytest.raises(CheckError, match="bytes 4 to 8 are ORTM"):
+    with pytest.raises(CheckError, match="bytes 4 to 7 are ORTM"):
         read(parts.content())
 
 
@@ -211,7 +211,10 @@ AMBIGUOUS = {
     "too little data": (with_tensor(NAME, field(9, floats([1]))), "does not fit its shape"),
     "a negative dimension": (with_tensor(NAME, field(9, floats(SHOWN["w"])), dims=(-2, -2)), "does not fit its shape"),
     "dimensions that overflow": (with_tensor(NAME, field(9, b""), dims=(2**32, 2**32)), "does not fit its shape"),
-    "another place for the data": (with_tensor(NAME, field(9, floats(SHOWN["w"])), field(14, 1)), "another file"),
+    "another place for the data": (
+        with_tensor(NAME, field(9, floats(SHOWN["w"])), field(14, 1)),
+        "where its data is stored",
+    ),
     "a type beyond 32 bits": (with_tensor(NAME, field(9, b""), data_type=2**32 + 1), "more than one way"),
     "half precision": (with_tensor(NAME, field(9, b""), data_type=10), "a type that cannot be checked"),
     "an attribute twice": (
@@ -245,10 +248,13 @@ AMBIGUOUS = {
     "nodes in another order": (changed(nodes=honest().nodes[::-1]), "must read the value of the node before it"),
     "another output": (changed(outputs=[value_info("h", 2)]), "not the output of its last node"),
     "two outputs": (changed(outputs=[value_info("h", 2), value_info("y", 1)]), "not the output of its last node"),
-    "three outputs": (changed(outputs=[value_info(name, 1) for name in "yyy"]), "one output or two"),
+    "three outputs": (changed(outputs=[value_info(name, 1) for name in "yyy"]), "one or two outputs"),
     "too wide an input": (changed(inputs=[value_info("x", 3)]), "the type or shape of 'x'"),
-    "an input in double precision": (changed(inputs=[value_info("x", 2, 11)]), "the input is not float32"),
-    "an input of no type": (changed(inputs=[field(1, "x")]), "the input is not float32"),
+    "an input in double precision": (
+        changed(inputs=[value_info("x", 2, 11)]),
+        "the weights are float32, but the input is not",
+    ),
+    "an input of no type": (changed(inputs=[field(1, "x")]), "the weights are float32, but the input is not"),
     "an input of no shape": (changed(inputs=[field(1, "x") + field(2, field(1, field(1, 1)))]), "shape of 'x'"),
     "an output in double precision": (changed(outputs=[value_info("y", 1, 11)]), "the type or shape of 'y'"),
     "too wide an output": (changed(outputs=[value_info("y", 2)]), "the type or shape of 'y'"),

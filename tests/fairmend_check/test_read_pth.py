@@ -96,7 +96,7 @@ def test_names_that_differ_in_case_only(tmp_path):
     members = unpacked(saved(state(FAIR)))
     unfair = unpacked(saved(state(UNFAIR)))["archive/data/0"]
     content = packed({**members, "archive/data/0": members["archive/data/0"], "archive/DATA/0": unfair})
-    assert "same name" in refusal(tmp_path, content)
+    assert "equal or differ only in case" in refusal(tmp_path, content)
 
 
 def test_storages_that_pytorch_does_not_load(tmp_path):

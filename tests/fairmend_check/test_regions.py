@@ -39,7 +39,7 @@ def test_points_are_counted_over_all_regions(tmp_path, monkeypatch):
     work = sum(weight.size + 200 * sum(weight.shape) for weight in model.weights)
     monkeypatch.setattr(regions, "MAX_WORK", 2 * 43 * 3 * work)  # sex and age of three of the four inputs
     (reason,) = regions.check_coverage(model, spec, found)
-    assert reason == "regions: there are more points to check than the limit for this model, 258"
+    assert reason == "regions: there are more points to check than the limit for this model (258)"
     monkeypatch.setattr(regions, "MAX_WORK", 2 * 43 * 4 * work)
     assert regions.check_coverage(model, spec, found) == []
 

@@ -35,7 +35,7 @@ def test_a_single_layer_without_a_name_or_a_bias():
     [
         (None, r"does not name the layers of the module \(model\.layers is null\)"),
         ([], "belongs to no layer"),
-        ([Layer("a", NONE)], 'the tensor "b.weight" which belongs to no layer'),
+        ([Layer("a", NONE)], 'the tensor "b.weight", which belongs to no layer'),
         ([Layer("a", Activation("relu")), Layer("c", NONE)], 'no tensor "c.weight"'),
         ([Layer("a", Activation("relu")), Layer("a", NONE)], 'no tensor "a.weight", or the certificate names it twice'),
         ([Layer("a", Activation("gelu")), Layer("b", NONE)], "gelu"),

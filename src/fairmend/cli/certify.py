@@ -36,8 +36,8 @@ ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
 
 _SHOWN = 5
 _REAL_ONLY = (
-    "It claims exact arithmetic only: all margins are below the rounding errors of inference, so the deployed model "
-    "may answer differently. Check it with fairmend check --real."
+    "It is about exact arithmetic only: every margin is below the rounding errors of inference, which may change a "
+    "prediction of the deployed model. Check it with fairmend check --real."
 )
 _MEANING = {
     "fair": ("green", "proven: every similar person gets the same prediction"),

@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
     "--spec", "spec_file", type=FILE, help="Spec, .toml; the certificate is valid only if it is about this spec."
 )
 @click.option(
-    "--real", is_flag=True, help="Accept a claim about exact real arithmetic only, which says nothing about inference."
+    "--real", is_flag=True, help="Also accept a claim about exact real arithmetic only, which does not cover inference."
 )
 @json_option
 @common_options

@@ -275,7 +275,7 @@ def show_check(
     """
     screen.print()
     scope = f" for {covers} only" if covers else ""
-    scope += ", in exact arithmetic only: inference may answer differently" if real else ""
+    scope += ", in exact arithmetic only: rounding may change a prediction in inference" if real else ""
     colour = "bold yellow" if scope else "bold green"
     if result.condition:
         screen.print(Text(f"Condition: {result.condition}"))

@@ -46,12 +46,12 @@ def check_certificate(certificate: Path, model: Path, *, real: bool = False) -> 
     reason = "" if result.valid else result.reasons[0]
     if reason.startswith(f"model {model.name}: ") and "the certificate is about" not in reason:
         raise FairmendError(
-            f"{reason}. So no certificate can be checked against this file, and none was written; save the "
-            'network with fairmend, load_network(file).save("model.onnx"), and certify that file'
+            f"{reason}. fairmend check cannot read this file, so no certificate was written. Save the network "
+            'with fairmend, load_network(file).save("model.onnx"), and certify that file'
         )
     if not result.valid:  # fairmend and the checker disagree, so neither can be trusted
         raise FairmendError(
-            f"the certificate is not valid by fairmend's own check ({reason}), so nothing was written. "
+            f"the certificate failed its check ({reason}), so nothing was written. "
             "This is a bug in fairmend; please report it"
         )
     return result

@@ -79,7 +79,7 @@ class Guarantee:
 
     @property
     def real_only(self) -> bool:
-        """Whether the claim about inputs is about exact arithmetic, and inference may answer differently."""
+        """Whether the claim about inputs holds in exact arithmetic, but not in inference."""
         return self.arithmetic == "real" and self.proven > 0
 
     # The certificate
@@ -139,8 +139,8 @@ class Guarantee:
         if not self.real_only:
             return ""
         return (
-            "The margin is below the rounding errors of inference: the deployed model may answer differently, and "
-            "fairmend check accepts the certificate only with --real."
+            "The margin is below the rounding errors of inference, which may change a prediction of the deployed "
+            "model. fairmend check accepts the certificate only with --real."
         )
 
     def partial_coverage(self) -> str:

@@ -22,7 +22,7 @@ EQUAL_ROWS = "all {rows} calibration rows are equal: the calibration set cannot 
 GAP = "step 2 stopped before it proved its optimum: the smallest change may be up to {gap} smaller than this one"
 NOT_INFERENCE = (
     "{count} neighbourhoods are proven in real arithmetic only: their margin is below the rounding error of inference, "
-    "so the certificate says nothing about inference and needs --real (in Python real=True) to be checked"
+    "so the certificate does not cover inference, and fairmend check accepts it only with --real (in Python real=True)"
 )
 
 NOT_PROVEN = "{count} of {inputs} repair inputs are not proven to be treated equally: this method gives no guarantee"
