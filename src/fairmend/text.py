@@ -34,6 +34,8 @@ MOST_NAMES = 8
 """Names that `listed` writes out before it counts the others."""
 
 _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+# Printable characters that show nothing: fillers, a blank, and selectors of variants.
+_BLANK = {0x034F, 0x115F, 0x1160, 0x2800, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)}
 """Categories of Unicode: control, format (such as bidirectional overrides), surrogate, and ends of lines."""
 
 _NBSP = "\N{NO-BREAK SPACE}"  # keeps a number and its unit on one line
@@ -51,9 +53,9 @@ def printable(text: object, keep: str = "") -> str:
     script stay as they are, and so do the characters in `keep`.
     """
     whole = str(text)
-    if whole.isprintable():
+    if whole.isascii() and whole.isprintable():
         return whole
-    odd = {char for char in set(whole) - set(keep) if unicodedata.category(char) in _INVISIBLE}
+    odd = {char for char in set(whole) - set(keep) if unicodedata.category(char) in _INVISIBLE or ord(char) in _BLANK}
     return whole.translate({ord(char): char.encode("unicode_escape").decode("ascii") for char in odd})
 
 

@@ -162,7 +162,7 @@ def _layers(model: dict[str, Any]) -> tuple[Layer, ...] | None:
         where = f"certificate.model.layers[{number}]"
         name, activation = take(entry, "name", str, where), take(entry, "activation", str, where)
         only_keys(entry, _LAYER_KEYS, where)
-        if not re.fullmatch(r"[\w .:/+-]{0,200}", name):  # it is printed as a part of the condition
+        if not re.fullmatch("[A-Za-z0-9_ .:/+-]{0,200}", name):  # it is printed as a part of the condition
             raise CheckError(f"{where}.name must have at most 200 letters, digits, spaces and the signs _ . : / + -")
         if activation not in (ACTIVATIONS if number < len(entries) - 1 else ("none",)):
             raise CheckError(f"{where}.activation is {activation[:40]!r}, which is not allowed there")

@@ -66,7 +66,7 @@ def inference_error_of(model: Model, lower: Array, upper: Array, layers: list[tu
 def _after(activation: Activation, before: tuple[Array, Array], error: Array, kind: Precision) -> Array:
     """Return the error after an activation, from that of its input."""
     if activation.name in ("tanh", "sigmoid"):
-        return np.minimum(error, 2.0) + 8 * kind.u + kind.tiny  # no two values are further apart than 2
+        return np.minimum(error, 2.0) + 16 * kind.u + kind.tiny  # no two values are further apart than 2
     if activation.name == "leaky_relu":
         steepest = max(1.0, activation.slope)
         reach = np.maximum(np.abs(before[0]), np.abs(before[1])) + error

@@ -123,12 +123,11 @@ def _constant(name: str) -> None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        raise CheckError(
-            f'the key "{next(key for key in keys if keys.count(key) > 1)[:40]}" occurs twice in one object'
-        )
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise CheckError(f'the key "{key[:40]}" occurs twice in one object')
+        found[key] = value
     return found
 
 

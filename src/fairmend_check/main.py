@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import textwrap
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -66,7 +67,8 @@ def check_and_print(
 
 def _lines(result: CheckResult, certificate: Path, model: Path) -> list[str]:
     if not result.valid:
-        return [f"INVALID: {certificate} does not hold for {model}.", *(f"  - {why}" for why in result.reasons)]
+        reasons = [line for why in result.reasons for line in _wrapped(f"  - {why}", "    ")]
+        return [f"INVALID: {certificate} does not hold for {model}.", *reasons]
     lines = [f"VALID: {certificate} holds for {model}.", *_wrapped(f"Proven: {result.claim}")]
     if result.condition:
         lines += _wrapped(f"Condition: {result.condition}")
@@ -79,13 +81,17 @@ def _lines(result: CheckResult, certificate: Path, model: Path) -> list[str]:
     return [*lines, f"Checked in {result.seconds:.2f} s, independently of the code that wrote the certificate."]
 
 
-def _wrapped(sentence: str) -> list[str]:
+def _wrapped(sentence: str, indent: str = "  ") -> list[str]:
     """Return the lines of a sentence: of the width of the terminal, or one line if the output is not a terminal."""
     if not sys.stdout.isatty():
         return [sentence]
-    width = shutil.get_terminal_size().columns
+    sentence = printable(sentence)
+    wide = any(unicodedata.east_asian_width(letter) in "WF" for letter in sentence)
+    width = max(20, shutil.get_terminal_size().columns // (2 if wide else 1))
     # Indented, so that a name in the sentence cannot begin a line and look like a verdict.
-    return textwrap.wrap(sentence, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(
+        sentence, width, subsequent_indent=indent, break_on_hyphens=False, drop_whitespace=True, tabsize=1
+    )
 
 
 def _coloured(line: str, colour: str) -> str:

@@ -37,19 +37,23 @@ def model_of_tensors(tensors: dict[str, NDArray[np.floating]], layers: Sequence[
         raise CheckError(
             f'the file contains the tensor "{next(iter(left))[:40]}", which belongs to no layer of the certificate'
         )
+    without_bias = [f'"{layer.name}"' for layer, (_, bias) in zip(layers, pairs, strict=True) if bias is None]
     model = make_model(pairs, [layer.activation for layer in layers[:-1]])
-    return replace(model, condition=_condition(model, layers))
+    return replace(model, condition=_condition(model, layers, without_bias))
 
 
-def _condition(model: Model, layers: Sequence[Layer]) -> str:
+def _condition(model: Model, layers: Sequence[Layer], without_bias: Sequence[str]) -> str:
     steps = []
     for layer, weight in zip(layers, model.weights, strict=True):
         steps.append(f'"{layer.name}" ({weight.shape[1]} to {weight.shape[0]})')
         if layer is not layers[-1]:
             slope = np.dtype(model.dtype).type(layer.activation.slope)
-            steps.append(f"{layer.activation.name}{f' with slope {slope!s}' if slope else ''}")
+            leaky = layer.activation.name == "leaky_relu"
+            steps.append(f"{layer.activation.name}{f' with slope {slope!s}' if leaky else ''}")
+    bias = f" Without a bias: {', '.join(without_bias)}." if without_bias else ""
     return (
         "the file stores weights only. The claim is about a module that computes in "
-        f"{model.dtype}, in this order: {', '.join(steps)}. Nothing else may come before or between them, and only a "
-        f"sigmoid or softmax after them.{_ROUNDED[model.dtype]}"
+        f"{model.dtype}, in this order: {', '.join(steps)}. Each layer computes W x + b, as torch.nn.Linear does with "
+        f"W = weight (out, in) and b = bias.{bias} Nothing else may come before or between them, and only a "
+        f"{'sigmoid' if model.outputs == 1 else 'softmax'} after them.{_ROUNDED[model.dtype]}"
     )

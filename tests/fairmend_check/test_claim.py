@@ -1,10 +1,13 @@
 """The claim in English: written from the data of a certificate, in the words of the certificate's own claim."""
 
+from types import SimpleNamespace
+
 import pytest
 
 import fairmend
 from fairmend_check.certificate import read_certificate
 from fairmend_check.claim import describe_claim
+from fairmend_check.spec import read_spec
 from support.checker_cases import SPECS, case, write
 
 OLD = "Each of the 4 inputs listed here gets one answer from this model whatever its sex and age, in real arithmetic."
@@ -27,8 +30,8 @@ def test_inputs_are_listed_with_their_tolerances_and_values(claim):
     content = case(spec="tolerance").content
     assert claim(content) == (
         "For each of the 4 inputs listed in this certificate, the prediction of this model stays the same whatever its "
-        "sex, even if you also change income by up to 2.5 and credits by up to 1.9. This holds in real "
-        "arithmetic and in float32 inference, for these values: sex f, m."
+        "sex, even if you also change income by up to 2.5 and credits by up to 1. This holds in real "
+        "arithmetic and in float32 inference, for these values: sex f, m; income 0 to 100; credits 0 to 5."
     )
 
 
@@ -66,3 +69,29 @@ def test_the_sentence_in_the_file_is_not_evidence(sentence, tmp_path):
     result = fairmend.check(write(tmp_path, content), model)
     assert result.valid
     assert result.claim == made.certificate.claim
+
+
+def claim_of(features, **claims):
+    return describe_claim(SimpleNamespace(spec=SimpleNamespace(features=features), **claims))
+
+
+def some_feature(name, **options):
+    sex = {"name": "another", "kind": "integer", "range": [0, 1], "protected": True}
+    return read_spec({"feature": [{"name": name, **options}, sex]}, "spec").features[0]
+
+
+def test_a_name_that_is_more_than_one_word_is_quoted():
+    """Otherwise the claim would name a feature that the model does depend on."""
+    odd = some_feature("id, sex or race", kind="integer", range=[0, 1], protected=True)
+    race = some_feature("race", kind="categorical", categories=["a, b", "c"], protected=True)
+    claim = claim_of([odd, race], blind=[0], regions=[{}], arithmetic="float32")
+    assert 'does not depend on "id, sex or race" or race.' in claim
+    assert 'race "a, b", c.' in claim
+
+
+def test_numbers_are_exact_and_tolerances_are_what_they_reach():
+    sex = some_feature("sex", kind="continuous", range=[0, 0.9999999999999], protected=True)
+    age = some_feature("age", kind="integer", range=[0, 9999999999999], tolerance=1.9999999)
+    claim = claim_of([sex, age], blind=None, regions=[{}], arithmetic="float32")
+    assert "change age by up to 1." in claim
+    assert claim.endswith("for these values: sex 0 to 0.9999999999999; age 0 to 9999999999999.")

@@ -1,14 +1,17 @@
 """The command line of the checker: arguments, output and exit codes."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 import fairmend
 import fairmend_check
-from fairmend_check.main import main
+from fairmend_check.main import _wrapped, main
 from fairmend_check.result import CheckResult
 from support.checker_cases import case, rounding_case, write
 
@@ -154,3 +157,13 @@ def test_a_claim_about_real_arithmetic_needs_real(tmp_path, capsys):
     assert "not above all rounding errors of inference" in shown
     assert main([*files, "--real", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["covers_inference"] is False
+
+
+def test_a_reason_cannot_draw_a_verdict_at_the_start_of_a_line(monkeypatch):
+    """Spaces up to the edge of the terminal would put the rest of a name at the start of the next line."""
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((80, 24)))
+    for name in (" " * 70 + "VALID: it holds.", "x" * 78 + "VALID: it holds.", "\u5b57" * 60 + "VALID: it holds."):
+        lines = _wrapped(f'  - feature "{name}" is wrong', "    ")
+        assert all(line.startswith("    ") for line in lines[1:])
+        assert all(len(line) <= 80 for line in lines)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fairmend import text
 from fairmend_check.main import main
 from fairmend_check.printable import printable
 from fairmend_check.result import CheckResult
@@ -29,3 +30,8 @@ def test_wrong_arguments_are_shown_escaped(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["a", "b", f"--{HOSTILE}"])
     assert capsys.readouterr().err.replace("\n", "").isprintable()
+
+
+def test_characters_that_show_nothing_are_escaped():
+    for blank in "\u034f\u115f\u1160\u2800\u3164\uffa0\ufe0f\U000e0100":
+        assert printable(f"a{blank}b") == text.printable(f"a{blank}b") != f"a{blank}b"

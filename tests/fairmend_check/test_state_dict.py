@@ -20,7 +20,7 @@ def test_the_certificate_decides_order_and_activations():
         assert model.activations == (activation,)
         shown = "relu" if names == "ab" else "leaky_relu with slope 0.01"
         steps = f'"{names[0]}" (2 to 2), {shown}, "{names[1]}" (2 to 2)'
-        assert f"computes in float32, in this order: {steps}. Nothing else" in model.condition
+        assert f"computes in float32, in this order: {steps}. Each layer computes W x + b" in model.condition
 
 
 def test_a_single_layer_without_a_name_or_a_bias():
@@ -45,3 +45,18 @@ def test_a_single_layer_without_a_name_or_a_bias():
 def test_layers_that_do_not_fit(layers, reason):
     with pytest.raises(CheckError, match=reason):
         model_of_tensors(SQUARE, layers)
+
+
+def test_the_condition_says_whatever_a_module_could_do_otherwise():
+    """A slope of 0 is not PyTorch's default, a layer may have no bias, and a sigmoid is not a softmax."""
+    tensors = {
+        "a.weight": np.eye(2, dtype=np.float32),
+        "b.weight": np.eye(2, dtype=np.float32),
+        "b.bias": np.ones(2, np.float32),
+    }
+    layers = [Layer("a", Activation("leaky_relu", 0.0)), Layer("b", Activation("identity"))]
+    condition = model_of_tensors(tensors, layers).condition
+    assert "leaky_relu with slope 0.0" in condition
+    assert 'Without a bias: "a".' in condition
+    assert "W = weight (out, in)" in condition
+    assert "only a softmax after them" in condition

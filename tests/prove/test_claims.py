@@ -41,14 +41,14 @@ def test_a_spec_gives_names_tolerances_and_values():
     guarantee = of_spec()
     assert guarantee.protected == ("age", "gender")
     assert guarantee.tolerances == {"hours": 2}  # half a day allows no other whole number of days
-    assert guarantee.values == {"age": "17 to 90", "gender": "Female, Male"}
+    assert guarantee.values == {"age": "17 to 90", "gender": "Female, Male", "hours": "1 to 99"}
 
 
 def test_the_claim_of_a_certificate_says_for_whom_in_which_values_and_in_which_arithmetic():
     assert of_spec().certificate_claim() == (
         "For each of the 30 inputs listed in this certificate, the prediction of this model stays the same whatever "
         "its age or gender, even if you also change hours by up to 2. This holds in real arithmetic and in float32 "
-        "inference, for these values: age 17 to 90; gender Female, Male."
+        "inference, for these values: age 17 to 90; gender Female, Male; hours 1 to 99."
     )
     one = of_spec(proven=1, arithmetic="real").certificate_claim()
     assert one.startswith("For the input listed in this certificate, ")

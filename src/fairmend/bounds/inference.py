@@ -80,7 +80,7 @@ def closing_error(network: Network) -> float:
 
 
 def _through(activation: Activation, low: Floats, high: Floats, error: Floats, kind: _Precision) -> Floats:
-    """Return the error after an activation: all are 1-Lipschitz, and libraries compute tanh and sigmoid to 8 units."""
+    """Return the error after an activation: all are 1-Lipschitz, and libraries compute tanh and sigmoid to 16 units."""
     if activation.name == "leaky_relu":
         # The slope is rounded, and the product with it; a subnormal slope may be taken as 0.
         size = np.maximum(np.abs(low), np.abs(high)) + error
@@ -88,7 +88,7 @@ def _through(activation: Activation, low: Floats, high: Floats, error: Floats, k
     if activation.name in ("tanh", "sigmoid"):
         # Both are bounded, but after an overflow the value may be NaN.
         bounded = np.where(np.isfinite(error), np.minimum(error, 2.0), np.inf)
-        return np.asarray(bounded + 8 * kind.unit + kind.tiny)
+        return np.asarray(bounded + 16 * kind.unit + kind.tiny)
     if activation.name in ("relu", "identity"):
         return np.asarray(error + kind.tiny)
     raise NotImplementedError(f"the rounding error of {activation.name}")

@@ -43,7 +43,7 @@ class Guarantee:
     proven : how many of the inputs are proven to be treated equally, tolerances included
     inputs : how many inputs were to be proven: the repair inputs, or the inputs of a certificate
     arithmetic : "real", or the precision of inference that the proof covers as well, such as "float32"
-    values : the values of each protected feature that the proof covers, by name; empty where they are not known
+    values : the values of each varying feature that the proof covers, by name; empty where they are not known
     """
 
     everyone: bool
@@ -60,11 +60,11 @@ class Guarantee:
         return cls(
             everyone,
             tuple(f.name for f in spec.protected),
-            {f.name: f.tolerance for f in spec.features if f.tolerance > 0 and f.varies},
+            {f.name: f.reach for f in spec.features if f.varies and not f.protected},
             proven,
             inputs,
             arithmetic,
-            {f.name: _describe_values(f) for f in spec.protected},
+            {f.name: _describe_values(f) for f in spec.features if f.varies},
         )
 
     @property
@@ -239,7 +239,7 @@ class Guarantee:
         return " in exact arithmetic" if self.real_only else ""
 
     def _amounts(self) -> list[str]:
-        return [f"{name} by up to {amount:g}" for name, amount in self.tolerances.items()]
+        return [f"{name} by up to {_exact(amount)}" for name, amount in self.tolerances.items()]
 
     def _even_if(self, condition: str, most: int | None = MOST_NAMES) -> str:
         return f", even if {condition} {listed(self._amounts(), most=most)}" if self.tolerances else ""
@@ -266,7 +266,12 @@ def _describe_values(feature: Feature) -> str:
         rest = ", …" if len(feature.categories) > _MOST_CATEGORIES else ""
         return ", ".join(feature.categories[:_MOST_CATEGORIES]) + rest
     low, high = feature.bounds
-    return f"{low:.12g} to {high:.12g}"
+    return f"{_exact(low)} to {_exact(high)}"
+
+
+def _exact(number: float) -> str:
+    """Return a number with all its digits, so that a sentence does not claim more than is proven."""
+    return str(int(number)) if int(number) == number else repr(float(number))
 
 
 def _be(count: int) -> str:
