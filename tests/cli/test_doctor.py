@@ -32,7 +32,7 @@ def test_a_complete_installation_is_ready_to_use():
     assert "fairmend is ready to use." in text.stdout
 
 
-@pytest.mark.parametrize("name", ["numpy", "torch", "tomlkit"])
+@pytest.mark.parametrize("name", ["numpy", "torch", "jinja2"])
 def test_a_missing_requirement_exits_2_with_the_remedy(monkeypatch, name):
     real = metadata.version
 
