@@ -76,6 +76,11 @@ class Spec:
         return [f for f in self._features if f.protected]
 
     @property
+    def varying(self) -> list[Feature]:
+        """The features in which similar people may differ: the protected ones, and others that the spec lets vary."""
+        return [f for f in self._features if f.varies]
+
+    @property
     def width(self) -> int:
         """The number of columns that the network reads."""
         return self._width
