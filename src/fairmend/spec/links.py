@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 from fairmend.errors import FairmendError
 from fairmend.spec.features import Feature
-from fairmend.spec.validation import _listed as as_list
-from fairmend.spec.validation import _number as as_number
-from fairmend.spec.validation import _text as text_of
-from fairmend.spec.validation import first_repeated
+from fairmend.spec.validation import as_list, as_number, as_value_text, first_repeated
 from fairmend.text import suggest
 
 __all__ = [
@@ -52,6 +50,10 @@ class Link:
 
     when: Mapping[str, Any] = field(hash=False)
     then: Mapping[str, Any] = field(hash=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data that JSON can hold."""
+        return {"when": deepcopy(dict(self.when)), "then": deepcopy(dict(self.then))}
 
 
 def validate_links(links: Iterable[Link | Mapping[str, Any]], features: Sequence[Feature]) -> tuple[Link, ...]:
@@ -252,7 +254,7 @@ def _category_or_list(feature: Feature, value: object, where: str) -> str | list
 
 
 def _category(feature: Feature, value: object, where: str) -> str:
-    text = text_of(value, f"{where}: a category")
+    text = as_value_text(value, f"{where}: a category")
     categories = feature.categories or ()
     if text not in categories:
         raise FairmendError(
