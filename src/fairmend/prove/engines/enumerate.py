@@ -19,7 +19,7 @@ _BATCH = 65536  # points
 def certify_by_enumeration(net: Network, spec: Spec, X: FloatArray, findings: Findings) -> None:
     """Decide each input from all points of its neighbourhood, until the time limit."""
     if not spec.finite:
-        names = ", ".join(f.name for f in spec.features if f.varies and f.kind == "continuous")
+        names = ", ".join(f.name for f in spec.varying if f.kind == "continuous")
         raise FairmendError(
             f"engine enumerate: counterfactuals differ in {names}, which is continuous, so there are infinitely many; "
             "use engine branch"
