@@ -67,7 +67,7 @@ def prove(model: Model, spec: Spec, regions: list[Region]) -> ProvenMargins:
         ]
         classes = np.array([regions[number].label for number, _ in boxes])
         bound = margin_bounds(model, classes, lower, upper, [(below, above) for below, above in slopes])
-        error = inference_error(model, lower, upper)
+        error = inference_error(model, classes, lower, upper)
         np.minimum.at(margin, owner, bound)
         np.minimum.at(excess, owner, _excess(bound, error))
     for number, region in enumerate(regions):
@@ -92,7 +92,7 @@ def _over_points(model: Model, around: Neighbourhood, label: int) -> tuple[float
             else:
                 others = leads(model, np.array([label]))[0].argmin(axis=1)
                 bound = down(low[:, label] - high[:, others].max(axis=1))
-            error = inference_error_of(model, batch, batch, layers)
+            error = inference_error_of(model, np.full(len(batch), label), batch, batch, layers)
             least = min(least, float(bound.min()))
             least_excess = min(least_excess, float(_excess(bound, error).min()))
     return least, least_excess
