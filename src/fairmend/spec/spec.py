@@ -138,7 +138,9 @@ class Spec:
     def require_class_claim(self, what: str) -> None:
         """Raise an error if the claim is about scores, for ``what`` compares classes only."""
         if self._claim.is_score:
-            raise FairmendError(f'{what} compares classes, but the spec claims scores. Remove [claim], or use "audit".')
+            raise FairmendError(
+                f"{what} compares classes, but the spec claims scores. Remove [claim], or use an audit."
+            )
 
     def columns(self, name: str) -> slice:
         """Return the columns of a feature, among those that the network reads."""
