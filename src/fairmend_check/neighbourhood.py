@@ -163,16 +163,16 @@ def _product(x: Array, axes: Sequence[Axis]) -> Product:
 def _cells(feature: Feature, own: float, runs: Sequence[Runs]) -> list[Cell]:
     """Cut the values of a protected feature where they begin or cease to match a link, and around the own value.
 
-    The cells of a continuous feature are closed, so that they share their ends.
+    The cells of a continuous feature are closed. Each end is a cell as well: more links may apply to it than to either
+    side of it.
     """
-    ends = {end for each in runs for run in each for end in run}
     if feature.whole:
         first = {low for each in runs for low, _ in each} | {own, feature.low}
         after = {high + 1 for each in runs for _, high in each} | {own + 1, feature.high + 1}
         return [Cell(low, end - 1, low == own) for low, end in pairwise(sorted(first | after))]
-    single = {low for each in runs for low, high in each if low == high} - {own}
-    segments = [Cell(low, high, False) for low, high in pairwise(sorted(ends | {feature.low, feature.high}))]
-    return [Cell(own, own, True), *segments, *(Cell(value, value, False) for value in sorted(single))]
+    ends = {end for each in runs for run in each for end in run}
+    between = [Cell(low, high, False) for low, high in pairwise(sorted(ends | {feature.low, feature.high}))]
+    return [Cell(own, own, True), *between, *(Cell(end, end, False) for end in sorted(ends - {own}))]
 
 
 def _linked_values(

@@ -11,7 +11,7 @@ from fairmend_check.bounds import Slopes, form_bounds, interval_layers, leads, m
 from fairmend_check.certificate import Region
 from fairmend_check.coverage import Effort, find_uncovered
 from fairmend_check.errors import CheckError
-from fairmend_check.inference_error import inference_error, inference_error_of
+from fairmend_check.inference_error import inference_error, inference_error_of, output_errors
 from fairmend_check.model import Model
 from fairmend_check.neighbourhood import batches, count_points, neighbourhood
 from fairmend_check.rounding import Array, down
@@ -34,7 +34,7 @@ class ProvenMargins:
 
 @dataclass(frozen=True, eq=False)
 class ProvenScores:
-    """For each region bounds of its scores (regions, outputs), and of the error of the raw outputs (regions,)."""
+    """For each region bounds of its scores (regions, outputs), and of the error of each raw output."""
 
     low: Array
     high: Array
@@ -77,17 +77,19 @@ def prove(model: Model, spec: Spec, regions: list[Region]) -> ProvenMargins:
     excess = np.full(len(regions), np.inf)  # of the margin over the error of inference
     if any(region.pieces for region in regions):
         owner, lower, upper, slopes = _stacked_pieces(model, regions)
-        bound = margin_bounds(model, np.array([regions[number].label for number in owner]), lower, upper, slopes)
-        error = inference_error(model, lower, upper)
+        classes = np.array([regions[number].label for number in owner])
+        bound = margin_bounds(model, classes, lower, upper, slopes)
         np.minimum.at(margin, owner, bound)
-        np.minimum.at(excess, owner, _excess(bound, error))
+        np.minimum.at(excess, owner, _excess(bound, inference_error(model, classes, lower, upper)))
     for number, region in enumerate(regions):
-        for low, high, error in _over_points(model, spec, region):
+        for batch, layers in _over_points(model, spec, region):
+            low, high = layers[-1]
             if model.outputs == 1:
                 bound = low[:, 0] if region.label == 1 else -high[:, 0]
             else:
                 others = leads(model, np.array([region.label]))[0].argmin(axis=1)
                 bound = down(low[:, region.label] - high[:, others].max(axis=1))
+            error = inference_error_of(model, np.full(len(batch), region.label), batch, batch, layers)
             margin[number] = min(margin[number], float(bound.min()))
             excess[number] = min(excess[number], float(_excess(bound, error).min()))
     return ProvenMargins(margin, excess > 0)
@@ -95,21 +97,29 @@ def prove(model: Model, spec: Spec, regions: list[Region]) -> ProvenMargins:
 
 def prove_scores(model: Model, spec: Spec, regions: list[Region], score: Score) -> ProvenScores:
     """Return bounds of the scores of all regions, which must be covered."""
-    low, high = np.full((2, len(regions), model.outputs), np.inf)
-    high, error = -high, np.zeros(len(regions))
+    shape = len(regions), model.outputs
+    low, high, error = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape)
     if any(region.pieces for region in regions):
         owner, lower, upper, slopes = _stacked_pieces(model, regions)
         least, most = score.from_forms(form_bounds(model, score.forms, lower, upper, slopes))
+        with np.errstate(all="ignore"):
+            layers = interval_layers(model, lower, upper)
         np.minimum.at(low, owner, least)
         np.maximum.at(high, owner, most)
-        np.maximum.at(error, owner, inference_error(model, lower, upper))
+        np.maximum.at(error, owner, _output_errors(model, lower, upper, layers))
     for number, region in enumerate(regions):
-        for outputs_low, outputs_high, off in _over_points(model, spec, region):
-            least, most = score.from_outputs(outputs_low, outputs_high)
+        for batch, layers in _over_points(model, spec, region):
+            least, most = score.from_outputs(*layers[-1])
             low[number] = np.minimum(low[number], least.min(axis=0))
             high[number] = np.maximum(high[number], most.max(axis=0))
-            error[number] = max(error[number], float(off.max()))
+            error[number] = np.maximum(error[number], _output_errors(model, batch, batch, layers).max(axis=0))
     return ProvenScores(low, high, error)
+
+
+def _output_errors(model: Model, lower: Array, upper: Array, layers: list[tuple[Array, Array]]) -> Array:
+    """Return bounds of the error of each output in inference (boxes, outputs)."""
+    each = np.broadcast_to(np.eye(model.outputs), (len(lower), model.outputs, model.outputs))
+    return output_errors(model, lower, upper, layers, each)
 
 
 def _stacked_pieces(model: Model, regions: list[Region]) -> tuple[np.ndarray, Array, Array, Slopes]:
@@ -119,24 +129,20 @@ def _stacked_pieces(model: Model, regions: list[Region]) -> tuple[np.ndarray, Ar
     lower = np.stack([piece.lower for _, piece in boxes])
     upper = np.stack([piece.upper for _, piece in boxes])
     slopes = [
-        (
-            np.stack([piece.slopes[layer][0] for _, piece in boxes]),
-            np.stack([piece.slopes[layer][1] for _, piece in boxes]),
-        )
-        for layer in range(len(model.activations))
+        tuple(np.stack([piece.slopes[layer][side] for _, piece in boxes]) for side in (0, 1))
+        for layer in range(len(model.between))
     ]
-    return owner, lower, upper, slopes
+    return owner, lower, upper, [(below, above) for below, above in slopes]
 
 
-def _over_points(model: Model, spec: Spec, region: Region) -> Iterator[tuple[Array, Array, Array]]:
-    """Return bounds of the outputs at all points of a region and the errors of inference, unless it has pieces."""
+def _over_points(model: Model, spec: Spec, region: Region) -> Iterator[tuple[Array, list[tuple[Array, Array]]]]:
+    """Return the points of a region and intervals of every layer there, unless it is proven by pieces."""
     if region.pieces is None:
         step = max(1, _BATCH // max(max(weight.shape) for weight in model.weights))
         for batch in batches(neighbourhood(spec, region.x, model.dtype), step):
             with np.errstate(all="ignore"):
                 layers = interval_layers(model, batch, batch)
-                error = inference_error_of(model, batch, batch, layers)
-            yield *layers[-1], error
+            yield batch, layers
 
 
 def _excess(bound: Array, error: Array) -> Array:

@@ -55,15 +55,15 @@ class Score:
     def difference(self, low: Array, high: Array, error: Array, kind: Precision | None) -> Array:
         """Return how far apart two scores can be (regions,), from the bounds that regions state (regions, outputs).
 
-        ``error`` (regions,) is that of each raw output in inference, where a probability is rounded as well; ``kind``
+        ``error`` is that of each raw output in inference, where a probability is rounded as well; ``kind``
         is None for exact arithmetic. A softmax of outputs that are off by e is off by at most e / 2: the sizes of its
         derivatives, p (1 - p) and p q for each of the other probabilities q, add up to 2 p (1 - p).
         """
-        off = np.zeros((len(low), 1)) if kind is None else error[:, None]
+        off = np.zeros_like(low) if kind is None else error
         rounding = np.zeros(1) if kind is None or self.name == "output" else np.full(1, 16 * kind.u + kind.tiny)
         with np.errstate(all="ignore"):
             if self.name == "softmax":
-                rounding = rounding + 0.5 * off
+                rounding = rounding + 0.5 * off.max(axis=1, keepdims=True)
             else:
                 low, high = down(low - off), up(high + off)
             if self.name == "sigmoid":

@@ -194,6 +194,15 @@ def test_cells_of_a_continuous_protected_feature_are_closed():
     assert covered(spec, [3, 10], low, high, within, ([3, 10], [3, 10]))
 
 
+def test_at_an_end_that_two_links_share_both_apply():
+    some = {"when": {"wealth": [2, 4]}, "then": {"pay": {"range": [50, 60]}}}
+    more = {"when": {"wealth": [4, 6]}, "then": {"years": {"range": [5, 6]}}}
+    spec = linked(some, more, features=(WEALTH, PAY, {**YEARS, "scale": {"min": 0, "max": 1}}))
+    parts = [([0, 10, 2], [8, 10, 2]), ([2, 50, 2], [4, 60, 2]), ([4, 10, 5], [6, 10, 6])]
+    assert not covered(spec, [1, 10, 2], *parts)
+    assert covered(spec, [1, 10, 2], *parts, ([4, 50, 5], [4, 60, 6]))
+
+
 def test_a_single_continuous_value_can_be_a_condition():
     broke = {"when": {"wealth": 0.5}, "then": {"pay": {"offset": [-5, 200]}}}
     spec = linked(broke, features=(WEALTH, PAY))
@@ -271,14 +280,14 @@ def test_too_many_links_are_refused():
         read_spec(linked(), "spec")
     with pytest.raises(CheckError, match="must name 1 to"):
         read_spec(linked(*[WIFE] * (MAX_NAMES // 5)), "spec")
-    sexes = [{**SEX, "name": f"sex{i}", "categories": [f"c{j}" for j in range(9)]} for i in range(5)]
+    sexes = [{**SEX, "name": f"sex{i}", "categories": [f"c{j}" for j in range(10)]} for i in range(6)]
     each = [
         {"when": {f["name"]: ["c1", "c3", "c5"]}, "then": {f"years{i}": {"offset": 1}}} for i, f in enumerate(sexes)
     ]
-    years = [{**YEARS, "name": f"years{i}"} for i in range(5)]
-    with pytest.raises(CheckError, match="divides a neighbourhood into more than 10,000 parts"):
+    years = [{**YEARS, "name": f"years{i}"} for i in range(6)]
+    with pytest.raises(CheckError, match="divides a neighbourhood into more than 100,000 parts"):
         read_spec(linked(*each, features=[*sexes, *years]), "spec")
-    read_spec(linked(*each[:4], features=[*sexes[:4], *years[:4]]), "spec")
+    read_spec(linked(*each[:5], features=[*sexes[:5], *years[:5]]), "spec")
 
 
 def test_specs_with_other_links_are_others():

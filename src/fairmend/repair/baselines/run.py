@@ -16,9 +16,9 @@ from fairmend.prove.proof import Proof
 from fairmend.repair.baselines.care import care
 from fairmend.repair.baselines.flip import flip
 from fairmend.repair.baselines.grft import grft
-from fairmend.repair.blind import is_blind
+from fairmend.repair.blind import ignored_features
 from fairmend.repair.calibrate import History
-from fairmend.repair.recipe import RepairAttempt, prove_repair_inputs, require_provable_size
+from fairmend.repair.recipe import RepairAttempt, covers_everyone, prove_repair_inputs, require_provable_size
 from fairmend.repair.task import RepairTask
 
 __all__ = ["BASELINES", "run_baseline"]
@@ -35,8 +35,8 @@ def run_baseline(
     require_provable_size(task)
     network, history = BASELINES[method](task, progress=progress, **options)
     trained = time.perf_counter()
-    blind = is_blind(network, task.protected_columns)
-    if blind and task.strict:
+    ignored = ignored_features(network, task.spec)
+    if covers_everyone(ignored, task.spec):
         proof = Proof.by_blindness(network.predict(task.X_repair))
     else:
         proof = prove_repair_inputs(network, task)
@@ -44,4 +44,4 @@ def run_baseline(
     if progress is not None:
         progress("check", len(proof.holds), len(proof.holds))
     seconds = {"train": trained - started, "check": ended - trained, "total": ended - started}
-    return RepairAttempt(network, proof, blind, history, None, 0.0, 0, seconds)
+    return RepairAttempt(network, task.spec, proof, ignored, history, None, 0.0, 0, seconds)
