@@ -138,10 +138,9 @@ def _effect(value: Any, feature: Feature, where: str) -> Effect:
     if feature.categories:
         own = [_category(name, feature, where) for name in value]
         targets = [_categories(entry, feature, where) for entry in value.values()]
-        changes = sorted((i, runs) for i, runs in zip(own, targets, strict=True) if runs != ((i, i),))
-        if len(set(own)) != len(own) or not changes:
+        if len(set(own)) != len(own) or all(runs == ((i, i),) for i, runs in zip(own, targets, strict=True)):
             raise CheckError(f"{where} has no effect, or names a category twice")
-        return Effect("map", tuple(changes))
+        return Effect("map", tuple(sorted(zip(own, targets, strict=True))))
     (key,) = value if len(value) == 1 else ("",)
     if key not in ("range", "offset"):
         raise CheckError(f"{where} must have either a range or an offset")
