@@ -38,11 +38,14 @@ class Similarity:
     """Who counts as similar: people who differ in protected features, and in others by up to their tolerance.
 
     Tolerances are in the feature's own units. `everything_looked_at` says whether every counterfactual was examined.
+    `linked` names the features that change together with protected ones, and `links` says how, in sentences.
     """
 
     protected: list[str]
     tolerances: dict[str, float]
     everything_looked_at: bool
+    linked: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

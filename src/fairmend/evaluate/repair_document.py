@@ -70,7 +70,7 @@ def _repair(original: Network, comparison: RepairComparison, check: str | None) 
         beyond=short(comparison.beyond, 4_000),
         certified=None if result.certificate is None else short(result.certificate.claim, 4_000),
         blind=result.blind,
-        strict=all(f.protected or not f.varies for f in people.spec.features),
+        strict=all(f.protected for f in people.spec.varying),
         proven=result.proven,
         inputs=result.regions,
         covers_inference=bool(result.proven and result.proof.covers_inference[result.proof.holds].all()),

@@ -56,6 +56,7 @@ def _summarize_repair(document: Document, repair: Repair) -> Summary:
         repair.proven,
         repair.inputs,
         repair.precision if repair.covers_inference else "real",
+        linked=tuple(document.similar.linked),
     )
     unequal = UnequalCount(repair.after.unfair_inputs, repair.inputs, repair.after.unfair_inputs_exact)
     return Summary(
@@ -166,7 +167,8 @@ def _proxies(document: Document) -> str:
 
 
 def _amounts(document: Document) -> list[str]:
-    return [f"{name} by up to {amount:g}" for name, amount in document.similar.tolerances.items()]
+    amounts = [f"{name} by up to {amount:g}" for name, amount in document.similar.tolerances.items()]
+    return amounts + [f"{name} as the spec links it" for name in document.similar.linked]
 
 
 def _capitalize(sentence: str) -> str:

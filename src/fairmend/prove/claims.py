@@ -41,10 +41,11 @@ class Guarantee:
         in which similar people may differ, or none
     protected : names of the protected features
     tolerances : how much a counterfactual may differ in other features, by name; empty without tolerances
-    proven : how many of the inputs are proven to be treated equally, tolerances included
+    proven : how many of the inputs are proven to be treated equally, tolerances and links included
     inputs : how many inputs were to be proven: the repair inputs, or the inputs of a certificate
     arithmetic : "real", or the precision of inference that the proof covers as well, such as "float32"
     values : the values of each varying feature that the proof covers, by name; empty where they are not known
+    linked : the features that change together with protected ones
     """
 
     ignored: tuple[str, ...]
@@ -54,6 +55,7 @@ class Guarantee:
     inputs: int
     arithmetic: str
     values: Mapping[str, str] = field(default_factory=dict)
+    linked: tuple[str, ...] = ()
 
     @classmethod
     def for_spec(cls, spec: Spec, *, ignored: Sequence[str], proven: int, inputs: int, arithmetic: str) -> Guarantee:
@@ -66,6 +68,7 @@ class Guarantee:
             inputs,
             arithmetic,
             {f.name: _describe_values(f) for f in spec.features if f.varies},
+            tuple(f.name for f in spec.linked),
         )
 
     @property
@@ -75,8 +78,8 @@ class Guarantee:
 
     @property
     def covers_everyone(self) -> bool:
-        """Whether every input is proven to be treated equally, tolerances included."""
-        return self.everyone and all(name in self.ignored for name in self.tolerances)
+        """Whether every input is proven to be treated equally, tolerances and links included."""
+        return self.everyone and all(name in self.ignored for name in (*self.tolerances, *self.linked))
 
     @property
     def complete(self) -> bool:
@@ -154,7 +157,11 @@ class Guarantee:
         if self.complete:
             return ""
         some = f"{self.proven:,} of the {self.inputs:,} repair inputs"
-        return f"everyone's {self._ignored_alone('')}, and {some} with their tolerance" if self.everyone else some
+        return (
+            f"everyone's {self._ignored_alone('')}, and {some} with their {self._extension()}"
+            if self.everyone
+            else some
+        )
 
     # The report
 
@@ -165,7 +172,7 @@ class Guarantee:
             return "Proven for everyone"
         if self.everyone:
             some = inputs if self.complete else f"{self.proven:,} of {inputs}"
-            return f"Proven for everyone; with tolerance, for {some}"
+            return f"Proven for everyone; with {self._extension()}, for {some}"
         return f"Proven for {inputs}" if self.complete else "Not proven"
 
     def headline(self, method: str, unequal: UnequalCount) -> str:
@@ -226,7 +233,7 @@ class Guarantee:
         if self.everyone:
             return (
                 f"For {self._ignored_alone()} alone: every input.",
-                f"With tolerance: {covered[0].lower()}{covered[1:]}",
+                f"With {self._extension()}: {covered[0].lower()}{covered[1:]}",
             )
         return (covered,)
 
@@ -248,10 +255,17 @@ class Guarantee:
         return " in exact arithmetic" if self.real_only else ""
 
     def _amounts(self) -> list[str]:
-        return [f"{name} by up to {_exact(amount)}" for name, amount in self.tolerances.items()]
+        """Return how similar people may differ in features that are not protected."""
+        amounts = [f"{name} by up to {_exact(amount)}" for name, amount in self.tolerances.items()]
+        return amounts + [f"{name} as the spec links it" for name in self.linked]
+
+    def _extension(self) -> str:
+        """Return what similar people may differ in beside protected features, in one word or two."""
+        return " and ".join(["tolerance"] * bool(self.tolerances) + ["links"] * bool(self.linked))
 
     def _even_if(self, condition: str, most: int | None = MOST_NAMES) -> str:
-        return f", even if {condition} {listed(self._amounts(), most=most)}" if self.tolerances else ""
+        amounts = self._amounts()
+        return f", even if {condition} {listed(amounts, most=most)}" if amounts else ""
 
     def _kept_with_differences(self) -> str:
         of = f"of the {self.inputs:,} repair inputs"
@@ -267,7 +281,8 @@ class Guarantee:
         return f"{kept}{self._limit()} if {differs} in {listed(self._amounts())}"
 
     def _or(self, condition: str) -> str:
-        return f", or {condition} {listed(self._amounts(), 'or')}" if self.tolerances else ""
+        amounts = self._amounts()
+        return f", or {condition} {listed(amounts, 'or')}" if amounts else ""
 
 
 def _describe_values(feature: Feature) -> str:

@@ -181,10 +181,23 @@ def _blind(recipe: Recipe, task: RepairTask) -> Network:
 
 
 def _blind_regions(task: RepairTask, columns: list[int]) -> Regions:
-    """Return one box around each neighbourhood, with zeros in these columns: what step 1 tightens, not the proof."""
+    """Return one box around each neighbourhood, with zeros in these columns: what step 1 tightens, not the proof.
+
+    With links it is one box for each piece, as linked one-hot features jump from one point to another.
+    """
+    if task.spec.links:
+        return _zeroed_pieces(task.regions, columns)
     lower, upper = task.spec.hull(task.X_repair, task.network.dtype)
     owner = np.arange(len(lower), dtype=np.int64)
     return Regions(zero_columns(lower, columns), zero_columns(upper, columns), owner, len(lower))
+
+
+def _zeroed_pieces(regions: Regions, columns: list[int]) -> Regions:
+    """Return regions with zeros in these columns, and each of the pieces that this makes equal once."""
+    lower, upper = zero_columns(regions.lower, columns), zero_columns(regions.upper, columns)
+    _, first = np.unique(np.column_stack([regions.owner, lower, upper]), axis=0, return_index=True)
+    first = np.sort(first)
+    return Regions(lower[first], upper[first], regions.owner[first], regions.count)
 
 
 def _training_rows(recipe: Recipe, task: RepairTask) -> tuple[FloatArray, np.ndarray]:
