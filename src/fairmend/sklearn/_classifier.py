@@ -246,7 +246,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self.calibration_classes_,
             self.method,
             seed,
-            **self._repair_options(inputs[rest[self.calibration_rows :]]),
+            **self._repair_options(inputs[np.setdiff1d(order, [*chosen, *calibration])]),
         )
         self.network_, self.certificate_ = self.result_.network, self.result_.certificate
 
