@@ -8,6 +8,7 @@ from fairmend.network import Network
 from fairmend.prove.certificate import Certificate
 from fairmend.prove.proof import Proof
 from fairmend.repair.calibrate import History
+from fairmend.repair.policy import Policy
 from fairmend.repair.selection import Candidate
 from fairmend.text import listed
 
@@ -24,9 +25,10 @@ class RepairResult:
     of each stage (calibrate, solve, check) and the total. ``blind_features`` are the features that the network provably
     ignores for every input: all protected ones and possibly others that vary, or none. ``everyone`` tells whether these
     are all in which similar people may differ, so that the claim holds for everyone, tolerances and links included.
-    ``candidates`` are the recipes that "auto" tried. ``collapsed`` tells whether the network lost a class, or agrees
-    with the original hardly more than chance would: such a network proves a lot and is worth little. Read the
-    ``warnings`` before you use the network.
+    ``candidates`` are the recipes that "auto" tried, and ``policy`` is how it selects among them. Their accuracy
+    compares with ``original_accuracy`` and ``original_balanced_accuracy``: the original network on the calibration set.
+    ``collapsed`` tells whether the network lost a class, or agrees with the original hardly more than chance would:
+    such a network proves a lot and is worth little. Read the ``warnings`` before you use the network.
     """
 
     network: Network
@@ -46,6 +48,9 @@ class RepairResult:
     candidates: tuple[Candidate, ...] = field(default=())
     warnings: tuple[str, ...] = field(default=())
     collapsed: bool = False
+    policy: Policy | None = None
+    original_accuracy: float | None = None
+    original_balanced_accuracy: float | None = None
 
     @property
     def blind(self) -> bool:

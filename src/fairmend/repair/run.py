@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from fairmend.arrays import FloatArray
+from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress
 from fairmend.prove.certificate import Certificate, certificate_of_blindness, certificate_of_regions
@@ -148,9 +149,10 @@ def repair(
     head_options = HeadOptions(**head)
     task = prepare_task(load_network(net), spec, X_repair, X_cal, y_cal, head_options, seed, deadline, X_unlabelled)
     candidates: tuple[Candidate, ...] = ()
+    policy = Policy.from_options(keep, guarantee, prefer) if method == "auto" else None
     if method == "auto":
         started = time.perf_counter()
-        attempt, candidates = select_repair(task, Policy.from_options(keep, guarantee, prefer), progress)
+        attempt, candidates = select_repair(task, policy, progress)
         total = time.perf_counter() - started
         attempt = replace(
             attempt, seconds={**attempt.seconds, "choose": total - attempt.seconds["total"], "total": total}
@@ -159,7 +161,7 @@ def repair(
         attempt = run_baseline(method, task, training, progress)
     else:
         attempt = run_recipe(_recipe(method, training, task.strict), task, progress)
-    return _result(task, method, attempt, candidates)
+    return _result(task, method, attempt, candidates, policy)
 
 
 def _recipe(method: str, training: Mapping[str, Any], strict: bool) -> Recipe:
@@ -176,7 +178,14 @@ def _recipe(method: str, training: Mapping[str, Any], strict: bool) -> Recipe:
     return Recipe(method, **{**defaults, **training})
 
 
-def _result(task: RepairTask, method: str, attempt: RepairAttempt, candidates: tuple[Candidate, ...]) -> RepairResult:
+def _result(
+    task: RepairTask,
+    method: str,
+    attempt: RepairAttempt,
+    candidates: tuple[Candidate, ...],
+    policy: Policy | None,
+) -> RepairResult:
+    before = task.network.predict(task.X_cal)
     gap = 0.0 if attempt.head is None else attempt.head.gap
     return RepairResult(
         network=attempt.network,
@@ -194,6 +203,9 @@ def _result(task: RepairTask, method: str, attempt: RepairAttempt, candidates: t
         total_weights=sum(affine.weight.size + affine.bias.size for affine in task.network.affines),
         attempts=attempt.attempts,
         candidates=candidates,
+        policy=policy,
+        original_accuracy=accuracy(task.y_cal, before),
+        original_balanced_accuracy=balanced_accuracy(task.y_cal, before),
         warnings=(
             *calibration_warnings(task.X_cal, task.y_cal),
             *outcome_warnings(task.network, attempt.network, task.X_cal, task.y_cal, gap, attempt.proof),
