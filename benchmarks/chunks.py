@@ -21,6 +21,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 ROOT = Path(__file__).resolve().parents[1]
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 POLL_S = 0.5
@@ -203,3 +205,11 @@ def replaced(worker: Worker, work: Work, reason: str) -> Worker:
     new = Worker(work)
     new.start(replace(chunk, stopped={**chunk.stopped, item: (phase, reason)}))
     return new
+
+
+def exit_code(found: int, *, stopped: bool, resumable: bool, console: Console) -> int:
+    """Return the exit code of a run with this many findings; say how to continue one that was stopped."""
+    if stopped:
+        console.print("Stopped. Run the same command again to continue." if resumable else "Stopped.")
+        return 130
+    return 1 if found else 0

@@ -139,10 +139,7 @@ def main() -> int:
             stopped = True
     found = show(names, options, state, console)
     console.print(f"{found} findings")
-    if stopped:
-        console.print("Stopped. Run the same command again to continue." if options.state else "Stopped.")
-        return 130
-    return 1 if found else 0
+    return chunks.exit_code(found, stopped=stopped, resumable=options.state is not None, console=console)
 
 
 if __name__ == "__main__":

@@ -248,10 +248,7 @@ def main() -> int:
         except KeyboardInterrupt:
             stopped = True
     found = show([state.results[chunk.name] for chunk in todo if chunk.name in state.results], console)
-    if stopped:
-        console.print("Stopped. Run the same command again to continue." if options.state else "Stopped.")
-        return 130
-    return 1 if found else 0
+    return chunks.exit_code(found, stopped=stopped, resumable=options.state is not None, console=console)
 
 
 if __name__ == "__main__":

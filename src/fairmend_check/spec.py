@@ -85,10 +85,6 @@ class Spec:
             start += feature.width
         return starts
 
-    def protected_columns(self) -> set[int]:
-        """Return the columns of all protected features."""
-        return {start + i for feature, start in self.columns() if feature.protected for i in range(feature.width)}
-
 
 def read_spec(content: dict[str, Any], where: str) -> Spec:
     """Return the spec in plain data; refuse one with parts that do not fit together."""

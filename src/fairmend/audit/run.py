@@ -166,6 +166,7 @@ def _worst_pairs(
 
 def _check(net: Network, spec: Spec, sampling: bool, *, samples: int, per_row: int, pairs: int) -> None:
     spec.require_inputs(net.inputs)
+    spec.require_class_claim("an audit")
     least = {"samples": (samples, 1 if sampling else 0), "per_row": (per_row, 1), "pairs": (pairs, 0)}
     for name, (value, lowest) in least.items():
         if value < lowest:

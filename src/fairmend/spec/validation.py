@@ -1,6 +1,7 @@
-"""Validation: raise an error for a feature, a label or a list of features that does not make sense.
+"""Validation: raise an error for a feature, a label, a claim or a list of features that does not make sense.
 
-Every check runs when a `Feature`, a `Label` or a `Spec` is created, so that the rest of fairmend can rely on them.
+Every check runs when a `Feature`, a `Label`, a `Claim` or a `Spec` is created, so that the rest of fairmend can rely
+on them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from fairmend.errors import FairmendError
 from fairmend.text import as_text, suggest
 
 if TYPE_CHECKING:
+    from fairmend.spec.claim import Claim
     from fairmend.spec.features import Feature, Label
 
 __all__ = [
@@ -22,6 +24,8 @@ __all__ = [
     "first_repeated",
     "require_few",
     "scale_parameters",
+    "validate_claim",
+    "validate_claim_for_label",
     "validate_feature",
     "validate_features_together",
     "validate_label",
@@ -33,6 +37,8 @@ MOST_FEATURES = 10_000
 _KINDS = ("continuous", "integer", "categorical")
 _ENCODINGS = ("ordinal", "one-hot")
 _SCALES = (("mean", "std"), ("min", "max"))
+_CLAIMS = ("class", "score")
+_SCORES = ("probability", "logit", "output")
 _EXACT = 2.0**53  # whole numbers up to here are exact in float64
 
 
@@ -65,10 +71,7 @@ def validate_feature(f: Feature) -> dict[str, Any]:
         raise FairmendError(f"a feature needs a name, got {f.name!r}. Set it to the name of its column.")
     where = f'feature "{f.name}"'
     for key, allowed in (("kind", _KINDS), ("encoding", _ENCODINGS)):
-        value = getattr(f, key)
-        if value not in allowed:
-            hint = suggest(str(value), allowed)
-            raise FairmendError(f'{where}: {key} must be one of {", ".join(allowed)}, got "{value}"{hint}')
+        _require_one_of(getattr(f, key), allowed, f"{where}: {key}")
     if not isinstance(f.protected, bool | np.bool_):
         raise FairmendError(f"{where}: protected must be true or false, got {f.protected!r}")
     tolerance = _number(f.tolerance, f"{where}: tolerance")
@@ -103,11 +106,52 @@ def validate_feature(f: Feature) -> dict[str, Any]:
     return checked
 
 
-def validate_label(label: Label) -> str:
-    """Return the positive value of a label as text; raise an error for a wrong column or value."""
+def validate_label(label: Label) -> str | None:
+    """Return the positive value of a label as text, if it has one; raise an error for a wrong column or value."""
     if not isinstance(label.column, str) or not label.column:
         raise FairmendError(f"[label]: column must be the name of a column, got {label.column!r}")
-    return _text(label.positive, "[label]: positive")
+    return None if label.positive is None else _text(label.positive, "[label]: positive")
+
+
+def validate_claim(claim: Claim) -> float | None:
+    """Return delta as a float, None for a claim about classes; raise an error for a wrong field."""
+    _require_one_of(claim.kind, _CLAIMS, "[claim]: kind")
+    if claim.kind == "class":
+        if claim.delta is not None or claim.on is not None:
+            raise FairmendError('[claim]: delta and on need kind = "score". Change the kind, or remove them.')
+        return None
+    if claim.delta is None:
+        raise FairmendError("[claim]: a claim about scores needs delta, the largest difference. Add delta = ...")
+    if claim.on is None:
+        raise FairmendError(f"[claim]: a claim about scores needs on. Set it to one of {', '.join(_SCORES)}.")
+    _require_one_of(claim.on, _SCORES, "[claim]: on")
+    delta = _number(claim.delta, "[claim]: delta")
+    if delta <= 0:
+        raise FairmendError(f"[claim]: delta must be above 0, got {delta:g}")
+    if claim.on == "probability" and delta >= 1:
+        raise FairmendError(f"[claim]: delta must be below 1, as probabilities differ by no more, got {delta:g}")
+    return delta
+
+
+def validate_claim_for_label(claim: Claim, label: Label | None) -> None:
+    """Raise an error for a claim about classes where the label is a number to predict, or the other way round."""
+    if label is None:
+        return
+    if label.positive is None and claim.on != "output":
+        raise FairmendError(
+            f'[label] has no positive value, so "{label.column}" is a number to predict. Add positive = ..., or a '
+            '[claim] with kind = "score", delta = ... and on = "output".'
+        )
+    if label.positive is not None and claim.on == "output":
+        raise FairmendError(
+            f'[claim]: on = "output" is for a number to predict, but "{label.column}" has a positive value. '
+            'Set on = "logit", or remove positive from [label].'
+        )
+
+
+def _require_one_of(value: object, allowed: Sequence[str], what: str) -> None:
+    if value not in allowed:
+        raise FairmendError(f'{what} must be one of {", ".join(allowed)}, got "{value}"{suggest(str(value), allowed)}')
 
 
 def validate_features_together(features: Sequence[Feature], label: Label | None) -> None:
