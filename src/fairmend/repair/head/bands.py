@@ -10,8 +10,8 @@ width h = (U - L) / 2,
 
     h <= H(c),      exp(H(c)) = (delta cosh c + sqrt(delta² cosh² c + 1 - delta²)) / (1 - delta).
 
-H is convex. So each of its tangents is a band that implies the claim (the tangent at c = 0 is the width that suffices
-anywhere), and a chord is a band that the claim implies as long as c stays within its ends.
+H is convex. So each of its tangents is a band that implies the claim; the tangent at c = 0 is the width that suffices
+anywhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 
 from fairmend.arrays import Floats
 
-__all__ = ["Bands", "chords", "sufficient_width", "tangents", "widths"]
+__all__ = ["Bands", "half_width", "sufficient_width", "tangents", "widths"]
 
 _STEEPEST = 1 - 1e-5
 """The largest slope of a tangent. Slopes near 1 leave U almost free, and their rows have entries of very different
@@ -61,18 +61,11 @@ def tangents(delta: Floats, centre: Floats) -> Bands:
     farthest = np.arccosh(np.sqrt((1 + (_STEEPEST / ratio) ** 2) / (1 - _STEEPEST**2)))  # where the slope is that
     at = np.clip(centre, -farthest, farthest)
     slope = np.asarray(ratio * np.sinh(at) / np.sqrt(1 + (ratio * np.cosh(at)) ** 2))
-    return Bands(slope, 2 * (_half_width(delta, at) - slope * at))
+    return Bands(slope, 2 * (half_width(delta, at) - slope * at))
 
 
-def chords(delta: Floats, lowest: Floats, highest: Floats) -> Bands:
-    """Return the chords of H between two centres, each ``(count, directions)``, ``lowest < highest``."""
-    left, right = _half_width(delta, lowest), _half_width(delta, highest)
-    slope = np.asarray(np.clip((right - left) / (highest - lowest), -1.0, 1.0))
-    return Bands(slope, 2 * (np.maximum(left - slope * lowest, right - slope * highest) + 1e-9))
-
-
-def _half_width(delta: Floats, centre: Floats) -> Floats:
-    """Return H at ``centre (count, directions)``."""
+def half_width(delta: Floats, centre: Floats) -> Floats:
+    """Return H at ``centre (count, directions)``: how far a logit may be from it for probabilities within delta."""
     share = delta[:, None]
     cosine = share * np.cosh(np.clip(centre, -30, 30))
     near = np.log((cosine + np.sqrt(cosine**2 + 1 - share**2)) / (1 - share))

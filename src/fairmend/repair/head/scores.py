@@ -4,12 +4,13 @@ Over each region a score has a least and a largest value, both in closed form (`
 so step 2 is a linear program: one band for each region (`bands`), and rows at the vertices that a solution violates.
 
 - *Raw outputs*: each output is a linear program by itself, and its optimum is the smallest change there is.
-- *The probability of one output, or of two*: the claim is not convex. Each tangent of `bands` implies it. Bands at the
-  centres of the best change so far never make it worse, and are renewed until they no longer help. A linear program
-  with chords then gives a lower bound on the smallest change.
+- *The probability of one output, or of two*: the claim is not convex. Each tangent of `bands` implies it. Tangents at
+  the centres of the best change so far never make it worse, and are renewed until they no longer help.
 - *Probabilities of more outputs*: differences of two outputs within a width that suffices anywhere, or one output that
   leads all others by so much that its probability is at least 1 - delta. The latter is tried for the regions that are
-  nearer to it. There is no lower bound.
+  nearer to it.
+
+For probabilities the result is optimal among the changes that keep these bands, not among all that keep the claim.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from fairmend.arrays import Floats, Ints
 from fairmend.errors import FairmendError
 from fairmend.milp import Status
 from fairmend.progress import Progress
-from fairmend.repair.head.bands import Bands, chords, sufficient_width, tangents, widths
+from fairmend.repair.head.bands import Bands, sufficient_width, tangents, widths
 from fairmend.repair.head.features import FeatureSet
 from fairmend.repair.head.milp_search import NO_TIME
 from fairmend.repair.head.problem import VIOLATED, Head, HeadChange, HeadSearchResult, SearchLimits, pairs_of_outputs
 from fairmend.repair.head.program import HeadProgram
 from fairmend.repair.head.solve import HeadSolution
 
-__all__ = ["repair_scores"]
+__all__ = ["BandSearch", "ScoreHead", "repair_scores", "score_directions"]
 
 _logger = logging.getLogger(__name__)
 
@@ -199,6 +200,8 @@ def repair_scores(
     on : the score: "output" or "logit" (each output as it is), or "probability" (after a sigmoid or softmax).
     delta_limit : largest change of one parameter; unlimited by default, and then there is always a solution.
     time_limit, gap : stop after so many seconds, or at this relative gap, with the best change so far.
+
+    The result's ``bound`` is that of its linear program: for probabilities, of the bands that it chose.
     """
     started = time.perf_counter()
     limits = SearchLimits(delta_limit, time_limit, gap)
@@ -230,6 +233,11 @@ def repair_scores(
         solution.seconds,
     )
     return solution
+
+
+def score_directions(outputs: int, on: str) -> Floats:
+    """Return the functions of the outputs that a claim is about: each output, or the differences for a softmax."""
+    return np.eye(outputs) if on != "probability" or outputs == 1 else pairs_of_outputs(outputs)
 
 
 class _OutputSearch:
@@ -291,28 +299,23 @@ class _ProbabilitySearch:
         progress: Progress | None,
     ) -> None:
         outputs = len(bias)
-        directions = np.ones((1, 1)) if outputs == 1 else pairs_of_outputs(outputs)
-        self.head = ScoreHead(weight, bias, features, directions)
+        self.head = ScoreHead(weight, bias, features, score_directions(outputs, "probability"))
         self.delta, self.limits, self.progress, self.outputs = delta, limits, progress, outputs
         self.deadline = math.inf if limits.seconds is None else time.perf_counter() + limits.seconds
         self.best: HeadSearchResult | None = None
         self.solves, self.in_play = 0, 0
 
     def run(self) -> HeadSearchResult | None:
-        """Return the smallest change that was found, with a lower bound on the smallest there is."""
+        """Return the smallest change that was found; its bound is that of the last linear program."""
         self._try(
             widths(sufficient_width(self.delta), len(self.head.directions)), self.head.constant_change(self.limits)
         )
         if self.outputs > 2:
             self._try(self._leads(), None)
-            bound = 0.0
         else:
             self._try(self._tangents(self.head.no_change()), None)
             self._renew()
-            bound = self._lower_bound()
-        if self.best is None:
-            return None
-        return HeadSearchResult(self.best.change, bound, self.solves, self.in_play)
+        return None if self.best is None else replace(self.best, solves=self.solves, regions_in_play=self.in_play)
 
     def _try(self, bands: Bands, start: HeadChange | None) -> bool:
         """Search with these bands; return whether that gave a smaller change."""
@@ -336,17 +339,6 @@ class _ProbabilitySearch:
                 return
             if not self._try(self._tangents(self.best.change), self.best.change):
                 return
-
-    def _lower_bound(self) -> float:
-        """Return a lower bound on the smallest change: none that is smaller than the best moves a centre by more."""
-        if self.best is None or self.best.change.objective == 0:
-            return 0.0
-        low, high = self.head.ranges(self.head.no_change())
-        centre, reach = (low + high) / 2, self.best.change.objective * self.head.reach[:, None]
-        bands = chords(self.delta, centre - reach, centre + reach)
-        search = BandSearch(self.head, bands, self.limits, self.deadline, self.progress)
-        found = search.run(self.best.change)
-        return 0.0 if found is None else found.bound
 
     def _leads(self) -> Bands:
         """Return for each region the bands that it misses by less: all differences narrow, or one output far ahead."""
