@@ -18,8 +18,8 @@ from fairmend.progress import Progress
 from fairmend.prove.proof import HEADROOM, Proof, prove_points, prove_regions
 from fairmend.prove.score_proof import ScoreProof, prove_scores_at_points, prove_scores_over_regions
 from fairmend.repair.head.features import FeatureSet, require_few_points
-from fairmend.repair.head.levels import allowed_share, keep_means, keep_rates
-from fairmend.repair.head.scores import ScoreHead, repair_scores, score_directions
+from fairmend.repair.head.program import KeptRows
+from fairmend.repair.head.scores import repair_scores
 from fairmend.repair.head.solve import HeadSolution, repair_head
 from fairmend.repair.task import RepairTask
 
@@ -44,10 +44,6 @@ class Demands(ABC):
         self, weight: Floats, bias: Floats, features: FeatureSet, seconds: float | None, progress: Progress | None
     ) -> HeadSolution:
         """Return the smallest change of the head that meets the demands."""
-
-    def place_biases(self, weight: Floats, bias: Floats, head: HeadSolution, features: FeatureSet) -> Floats:
-        """Return the change of the biases: that of step 2, unless the claim leaves them some freedom."""
-        return head.bias
 
     @abstractmethod
     def grow(self, failed: np.ndarray, missing: Floats) -> bool:
@@ -103,8 +99,7 @@ class ScoreDemands(Demands):
             raise FairmendError(
                 "solver, search: step 2 of a claim about scores is a linear program, which HiGHS solves; leave both out"
             )
-        self.claim, self.limit = task.spec.claim, settings.delta_limit
-        self.calibration = network.astype(np.float64).features(task.X_cal.astype(np.float64))
+        self.calibration = network.astype(np.float64).features(task.X_cal).astype(np.float64)
         self.amount = np.full(count, settings.margin)
         if settings.cover_inference:
             # The error of the network before step 2 is a good guess of the error after it.
@@ -125,19 +120,16 @@ class ScoreDemands(Demands):
             delta_limit=settings.delta_limit,
             time_limit=seconds,
             gap=settings.gap,
+            kept=self._kept(weight, bias),
             progress=progress,
         )
 
-    def place_biases(self, weight: Floats, bias: Floats, head: HeadSolution, features: FeatureSet) -> Floats:
-        """Return the change of the biases that keeps the level of the outputs over the calibration rows (`levels`)."""
-        new = weight + head.weight
-        before, after = self.calibration @ weight.T + bias, self.calibration @ new.T + bias + head.bias
-        wanted = keep_means(before, after) if self.task.spec.regression else keep_rates(before, after)
-        shift = np.clip(head.bias + wanted, -self.limit, self.limit) - head.bias
-        if self.claim.on != "probability" or not shift.any():
-            return head.bias + shift
-        outputs = ScoreHead(new, bias + head.bias, features, score_directions(len(bias), "probability"))
-        return head.bias + allowed_share(outputs, shift, self.delta - self.amount) * shift
+    def _kept(self, weight: Floats, bias: Floats) -> KeptRows:
+        """Return the calibration rows: bringing any score to 0 costs at most 1; numbers to predict count the same."""
+        outputs = self.calibration @ weight.T + bias
+        regression = self.task.spec.regression
+        cost = np.ones_like(outputs) if regression else 1 / np.maximum(1.0, np.abs(outputs))
+        return KeptRows(self.calibration, cost / len(cost), decisions=not regression)
 
     def grow(self, failed: np.ndarray, missing: Floats) -> bool:
         """Leave room for what was missing, but never more than half of the room there is."""

@@ -203,8 +203,7 @@ def _repair_until_proven(network: Network, task: RepairTask, progress: Progress 
         head = demands.solve(weight, bias, features, seconds, progress)
         change = head.weight.copy()
         change[:, unused] = 0  # a solver may leave traces where nothing depends on a weight
-        new_bias = bias + demands.place_biases(weight, bias, head, features)
-        new_head = Affine((weight + change).astype(network.dtype), new_bias.astype(network.dtype))
+        new_head = Affine((weight + change).astype(network.dtype), (bias + head.bias).astype(network.dtype))
         candidate = network.with_affines([*network.affines[:-1], new_head])
         check_started = time.perf_counter()
         proof = prove_repair_inputs(candidate, task)

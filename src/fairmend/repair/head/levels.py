@@ -1,8 +1,8 @@
-"""Biases after step 2: scores that differ less are closer together, and a bias keeps them at the level they had.
+"""Biases after step 2: scores that differ less are closer together, and a bias keeps them on the side they were.
 
-The smallest change of the head shrinks its weights, and leaves a bias that fitted the larger ones. A claim about raw
-outputs does not depend on biases, and a claim about probabilities allows many. So a regression keeps its mean output
-over the calibration rows, and a classifier of one or two outputs the share of rows that it predicts to be positive.
+A change that keeps scores together shrinks weights, and a bias that fitted the larger ones moves most predictions to
+one class. A claim about raw outputs does not depend on biases, and a claim about probabilities allows many. So a
+classifier of one or two outputs keeps the share of rows that it predicts to be positive.
 """
 
 from __future__ import annotations
@@ -11,22 +11,16 @@ import numpy as np
 
 from fairmend.arrays import Floats
 from fairmend.repair.head.bands import half_width
-from fairmend.repair.head.scores import ScoreHead
 
-__all__ = ["allowed_share", "keep_means", "keep_rates"]
+__all__ = ["allowed_share", "keep_rates"]
 
 STEPS = 50
-
-
-def keep_means(before: Floats, after: Floats) -> Floats:
-    """Return what to add to the outputs after step 2 to keep their means, ``(outputs,)``; both ``(rows, outputs)``."""
-    return np.asarray((before - after).mean(axis=0))
 
 
 def keep_rates(before: Floats, after: Floats) -> Floats:
     """Return what to add to the outputs after step 2 to keep the share of positive predictions, ``(outputs,)``.
 
-    Nothing is added for more than two outputs, or if all predictions are the same.
+    Both are ``(rows, outputs)``. Nothing is added for more than two outputs, or if all predictions are the same.
     """
     shift = np.zeros(before.shape[1])
     if len(shift) > 2:
@@ -41,15 +35,12 @@ def keep_rates(before: Floats, after: Floats) -> Floats:
     return shift
 
 
-def allowed_share(head: ScoreHead, shift: Floats, delta: Floats) -> float:
-    """Return the largest share of a shift of the biases at which the probabilities of all regions stay within delta.
+def allowed_share(low: Floats, high: Floats, moved: Floats, delta: Floats) -> float:
+    """Return the largest share of a shift at which the probabilities of all regions stay within ``delta (count,)``.
 
-    The head is that after step 2, which keeps the claim; ``delta (count,)``.
+    ``low`` and ``high (count, directions)`` are the ranges without it, and ``moved (directions,)`` is the shift.
     """
-    low, high = head.ranges(head.no_change())
-    moved = head.directions @ shift
     for share in np.linspace(1, 0, STEPS, endpoint=False):
-        centre = (low + high) / 2 + share * moved
-        if ((high - low) / 2 <= half_width(delta, centre)).all():
+        if ((high - low) / 2 <= half_width(delta, (low + high) / 2 + share * moved)).all():
             return float(share)
     return 0.0
