@@ -84,7 +84,7 @@ def read_certificate(path: Path) -> Certificate:
         raise CheckError(f"certificate.model.dtype is {dtype[:40]!r}; it must be float32 or float64")
     if "file_sha256" not in model:
         raise CheckError('certificate.model has no "file_sha256"')
-    people = read_spec(take(spec, "content", dict, "certificate.spec"), "certificate.spec.content")
+    people = read_spec(take(spec, "content", dict, "certificate.spec"), "certificate.spec.content", version)
     found = Certificate(
         arithmetic=arithmetic,
         weights_sha256=_sha256(model, "weights_sha256", "certificate.model"),
@@ -188,10 +188,11 @@ def _blind(data: dict[str, Any], spec: Spec, version: int) -> tuple[tuple[Featur
     if not columns or not all(type(column) is int and column >= 0 for column in columns):
         raise CheckError("certificate.global.columns must be a list of column numbers")
     listed = set(columns)
+    varying = {feature.name for feature in spec.varying}
     blind = tuple(
         (feature, start)
         for feature, start in spec.columns()
-        if feature.protected or (version >= 3 and feature.varies and start in listed)
+        if feature.protected or (version >= 3 and feature.name in varying and start in listed)
     )
     whole = [column for feature, start in blind for column in range(start, start + feature.width)]
     if sorted(columns) != whole:

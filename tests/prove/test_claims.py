@@ -15,12 +15,12 @@ SPEC = Spec(
         Feature("days", "integer", range=(1, 7), tolerance=0.5),
     ]
 )
-STRICT = Guarantee(False, ("age", "gender"), {}, 30, 30, "float32")
+STRICT = Guarantee((), ("age", "gender"), {}, 30, 30, "float32")
 NONE = UnequalCount(0, 30)
 
 
 def of_spec(**changes):
-    given = {"everyone": False, "proven": 30, "inputs": 30, "arithmetic": "float32"} | changes
+    given = {"ignored": (), "proven": 30, "inputs": 30, "arithmetic": "float32"} | changes
     return Guarantee.for_spec(SPEC, **given)
 
 
@@ -57,9 +57,9 @@ def test_the_claim_of_a_certificate_says_for_whom_in_which_values_and_in_which_a
 
 def test_a_claim_for_everyone_is_one_sentence_without_inputs_and_more_with_them():
     everyone = "For every input, the output of this model does not depend on age or gender."
-    assert of_spec(everyone=True, proven=0, inputs=0).certificate_claim() == everyone
+    assert of_spec(ignored=("age", "gender"), proven=0, inputs=0).certificate_claim() == everyone
     assert (
-        of_spec(everyone=True)
+        of_spec(ignored=("age", "gender"))
         .certificate_claim()
         .startswith(f"{everyone} For each of the 30 inputs listed in this certificate, ")
     )
@@ -74,7 +74,7 @@ def test_a_certificate_names_every_feature_and_other_sentences_the_first_few():
 def test_values_of_a_long_list_of_categories_are_cut():
     names = tuple(f"c{i}" for i in range(14))
     spec = Spec([Feature("job", "categorical", categories=names, protected=True)])
-    guarantee = Guarantee.for_spec(spec, everyone=False, proven=1, inputs=1, arithmetic="real")
+    guarantee = Guarantee.for_spec(spec, ignored=(), proven=1, inputs=1, arithmetic="real")
     assert guarantee.values["job"].endswith("c11, …")
 
 
@@ -95,7 +95,7 @@ def test_all_repair_inputs_proven():
 
 
 def test_everyone_without_tolerances_leaves_nothing_open():
-    everyone = replace(STRICT, everyone=True)
+    everyone = replace(STRICT, ignored=("age", "gender"))
     assert everyone.covers_everyone
     assert everyone.summary("blind", NONE) == (
         "Proven: for every input, the output of the network does not depend on age or gender."
@@ -109,7 +109,7 @@ def test_everyone_without_tolerances_leaves_nothing_open():
 
 
 def test_everyone_with_tolerances_is_two_claims():
-    both = of_spec(everyone=True)
+    both = of_spec(ignored=("age", "gender"))
     assert not both.covers_everyone
     assert both.complete
     assert both.tag() == "Proven for everyone; with tolerance, for 30 repair inputs"
@@ -118,8 +118,8 @@ def test_everyone_with_tolerances_is_two_claims():
     assert both.beyond(UnequalCount(12, 600, exact=False), "2.0 %") == (
         f"{second}. Of the 600 rows of the data, at least 12 (2.0 %) are still treated unequally."
     )
-    assert "The second claim holds" in of_spec(everyone=True, arithmetic="real").explanation()[-1]
-    some = of_spec(everyone=True, proven=20)
+    assert "The second claim holds" in of_spec(ignored=("age", "gender"), arithmetic="real").explanation()[-1]
+    some = of_spec(ignored=("age", "gender"), proven=20)
     assert not some.complete
     assert some.tag() == "Proven for everyone; with tolerance, for 20 of 30 repair inputs"
     assert some.partial_coverage() == "everyone's protected features, and 20 of the 30 repair inputs with their tolerance"  # noqa: E501  # fmt: skip
@@ -165,7 +165,7 @@ def test_one_input_is_singular():
 @pytest.mark.parametrize("proven", [0, 1, 20, 30])
 @pytest.mark.parametrize("unequal", [UnequalCount(0, 30), UnequalCount(3, 30), UnequalCount(3, 30, exact=False)])
 def test_every_sentence_starts_with_a_capital_and_ends_with_a_full_stop(everyone, tolerances, proven, unequal):
-    guarantee = Guarantee(everyone, ("age",), tolerances, proven, 30, "real", {"age": "17 to 90"})
+    guarantee = Guarantee(("age",) if everyone else (), ("age",), tolerances, proven, 30, "real", {"age": "17 to 90"})
     said = all_sentences(guarantee, unequal)
     sentences = [text for text in (*said[:3], *said[5:]) if text]
     assert sentences
@@ -179,7 +179,7 @@ def test_every_sentence_starts_with_a_capital_and_ends_with_a_full_stop(everyone
 @pytest.mark.parametrize("everyone", [False, True])
 @pytest.mark.parametrize("proven", [0, 3, 30])
 def test_a_proof_in_real_arithmetic_alone_says_so_wherever_it_is_stated(everyone, proven):
-    real = Guarantee(everyone, ("age",), {"hours": 2.0}, proven, 30, "real")
+    real = Guarantee(("age",) if everyone else (), ("age",), {"hours": 2.0}, proven, 30, "real")
     covered = replace(real, arithmetic="float32")
     unequal = UnequalCount(0, 30)
     assert ("only with --real" in real.real_only_note()) == (proven > 0)
@@ -195,3 +195,13 @@ def test_a_proof_in_real_arithmetic_alone_says_so_wherever_it_is_stated(everyone
         covered.beyond(unequal, "0 %"),
     ):
         assert "exact arithmetic" not in sentence
+
+
+def test_a_network_that_ignores_all_that_varies_is_proven_for_everyone_with_its_tolerances():
+    full = of_spec(ignored=("age", "gender", "hours"), proven=0, inputs=0)
+    assert full.covers_everyone
+    assert full.certificate_claim() == (
+        "For every input, the output of this model does not depend on age, gender or hours."
+    )
+    assert full.tag() == "Proven for everyone"
+    assert full.beyond(UnequalCount(0, 600), "0 %") == ""

@@ -54,14 +54,14 @@ def test_a_folded_network_computes_as_if_the_columns_held_the_reference():
 def test_the_reference_is_the_one_that_keeps_most_on_the_calibration_set():
     network, _, X, y = case(SPEC, 3)
     columns = protected_columns_of(SPEC)
-    chosen = balanced_accuracy(y, blind_at_best_reference(network, SPEC, X, y).predict(X))
-    for reference in reference_values(SPEC, X):
+    chosen = balanced_accuracy(y, blind_at_best_reference(network, SPEC, SPEC.protected, X, y).predict(X))
+    for reference in reference_values(SPEC, SPEC.protected, X):
         assert chosen >= balanced_accuracy(y, fold_columns(network, columns, reference).predict(X)) - 0.02
 
 
 def test_references_are_possible_values_after_the_mean():
     _, _, X, _ = case(SPEC, 4)
-    found = reference_values(SPEC, X)
+    found = reference_values(SPEC, SPEC.protected, X)
     assert np.allclose(found[0], X[:, protected_columns_of(SPEC)].mean(axis=0))
     assert len(found) <= 1 + 1024
     assert (found[1:, 1:].sum(axis=1) == 1).all()
@@ -128,6 +128,6 @@ def test_the_global_claim_stands_in_the_certificate():
 def test_the_number_of_references_is_bounded(name):
     spec = HUGE[name]
     X = spec.sample_inputs(5, np.random.default_rng(0))
-    found = reference_values(spec, X)
+    found = reference_values(spec, spec.protected, X)
     assert len(found) <= 8193
     assert found.shape[1] == len(protected_columns_of(spec))

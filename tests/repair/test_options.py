@@ -32,6 +32,10 @@ VALUES = {
     "gap": 0.1,
     "cover_inference": False,
     "pairs": (np.zeros((0, 3)), np.zeros((0, 3))),
+    "keep": 0.05,
+    "guarantee": "everyone",
+    "prefer": "decisions",
+    "X_unlabelled": np.zeros((4, 3), np.float32),
 }
 REFUSED = [(method, name) for method in METHODS for name in VALUES if name not in METHODS[method].options]
 
@@ -106,10 +110,13 @@ def test_blind_takes_the_options_of_the_proof_with_tolerances_only(name):
         ("time_limit", [-1, math.nan, "5"]),
         ("gap", [-0.1, math.inf]),
         ("cover_inference", [1, "yes"]),
+        ("keep", [-0.01, 1.5, math.nan, "all", True]),
+        ("guarantee", ["nobody", 2]),
+        ("prefer", ["profit", 0]),
     ],
 )
 def test_values_that_an_option_does_not_accept_are_refused(name, values):
-    method = "blind" if name == "reference" else "prof"
+    method = {"reference": "blind", "keep": "auto", "guarantee": "auto", "prefer": "auto"}.get(name, "prof")
     for value in values:
         with pytest.raises(FairmendError, match=f"^{name} is .*; give "):
             repair(TOLERANT, method=method, **{name: value})

@@ -112,7 +112,7 @@ class RepairComparison:
         """What is proven, and for whom; its methods return the sentences."""
         return Guarantee.for_spec(
             self.split.spec,
-            everyone=self.result.blind,
+            ignored=self.result.blind_features,
             proven=self.result.proven,
             inputs=self.result.regions,
             arithmetic=self.result.network.dtype.name if self.covers_inference else "real",

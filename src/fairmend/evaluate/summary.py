@@ -50,7 +50,7 @@ def gap_widened(before: float | None, after: float | None) -> bool:
 
 def _summarize_repair(document: Document, repair: Repair) -> Summary:
     guarantee = Guarantee(
-        repair.blind,
+        tuple(document.similar.protected) if repair.blind else (),
         tuple(document.similar.protected),
         document.similar.tolerances,
         repair.proven,

@@ -163,7 +163,7 @@ def _with_few_points(network: Network, spec: Spec, X: FloatArray, rows: np.ndarr
 
 
 def certificate_of_blindness(network: Network, spec: Spec, columns: Sequence[int], *, method: str) -> Certificate:
-    """Return the claim for everyone: the network's output does not depend on these columns."""
+    """Return the claim for everyone: the network's output does not depend on these columns, those of whole features."""
     return _certificate(network, spec, method, network.dtype.name, columns, [])
 
 
@@ -190,9 +190,8 @@ def _certificate(
     entries: list[dict[str, Any]],
 ) -> Certificate:
     count = len(entries)
-    guarantee = Guarantee.for_spec(
-        spec, everyone=len(blind_columns) > 0, proven=count, inputs=count, arithmetic=arithmetic
-    )
+    ignored = [feature.name for feature in spec.varying if spec.columns(feature.name).start in blind_columns]
+    guarantee = Guarantee.for_spec(spec, ignored=ignored, proven=count, inputs=count, arithmetic=arithmetic)
     content = {
         "format": FORMAT,
         "version": VERSION,

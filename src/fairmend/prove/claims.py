@@ -6,7 +6,7 @@ because it shares no code with fairmend; they read the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fairmend.spec import Spec
@@ -38,7 +38,8 @@ class Guarantee:
 
     Attributes
     ----------
-    everyone : whether the output does not depend on the protected features, for every input
+    ignored : the features on which the output does not depend, for every input: all protected ones and possibly others
+        in which similar people may differ, or none
     protected : names of the protected features
     tolerances : how much a counterfactual may differ in other features, by name; empty without tolerances
     proven : how many of the inputs are proven to be treated equally, tolerances included
@@ -48,7 +49,7 @@ class Guarantee:
     claim : what is claimed of similar people: one class, or scores that differ by at most delta
     """
 
-    everyone: bool
+    ignored: tuple[str, ...]
     protected: tuple[str, ...]
     tolerances: Mapping[str, float]
     proven: int
@@ -58,10 +59,10 @@ class Guarantee:
     claim: Claim = field(default_factory=Claim)
 
     @classmethod
-    def for_spec(cls, spec: Spec, *, everyone: bool, proven: int, inputs: int, arithmetic: str) -> Guarantee:
+    def for_spec(cls, spec: Spec, *, ignored: Sequence[str], proven: int, inputs: int, arithmetic: str) -> Guarantee:
         """Return the guarantee with the names, tolerances and values of a spec."""
         return cls(
-            everyone,
+            tuple(ignored),
             tuple(f.name for f in spec.protected),
             {f.name: f.reach for f in spec.features if f.varies and not f.protected},
             proven,
@@ -72,9 +73,14 @@ class Guarantee:
         )
 
     @property
+    def everyone(self) -> bool:
+        """Whether the output does not depend on the protected features, for every input."""
+        return bool(self.ignored)
+
+    @property
     def covers_everyone(self) -> bool:
         """Whether every input is proven to be treated equally, tolerances included."""
-        return self.everyone and not self.tolerances
+        return self.everyone and all(name in self.ignored for name in self.tolerances)
 
     @property
     def complete(self) -> bool:
@@ -155,7 +161,7 @@ class Guarantee:
         if self.complete:
             return ""
         some = f"{self.proven:,} of the {self.inputs:,} repair inputs"
-        return f"everyone's protected features, and {some} with their tolerance" if self.everyone else some
+        return f"everyone's {self._ignored_alone('')}, and {some} with their tolerance" if self.everyone else some
 
     # The report
 
@@ -196,8 +202,8 @@ class Guarantee:
         names = listed(self.protected, "or")
         sentences = []
         if self.everyone:
-            sentences.append(f"Change {names} in any way: the score stays the same, bit for bit.")
-        if self.everyone and self.tolerances:
+            sentences.append(f"Change {listed(self.ignored, 'or')} in any way: the score stays the same, bit for bit.")
+        if self.everyone and not self.covers_everyone:
             sentences.append(f"{self._kept_with_differences()}.")
         elif not self.everyone and self.proven:
             some = f"{self.proven:,} of the {self.inputs:,} repair inputs"
@@ -228,7 +234,7 @@ class Guarantee:
             covered = "No repair input."
         if self.everyone:
             return (
-                "For the protected features alone: every input.",
+                f"For {self._ignored_alone()} alone: every input.",
                 f"With tolerance: {covered[0].lower()}{covered[1:]}",
             )
         return (covered,)
@@ -250,8 +256,11 @@ class Guarantee:
     def _each_input(self) -> str:
         return "the repair input" if self.inputs == 1 else f"each of the {self.inputs:,} repair inputs"
 
+    def _ignored_alone(self, article: str = "the ") -> str:
+        return f"{article}protected features" if set(self.ignored) == set(self.protected) else listed(self.ignored)
+
     def _claim_for_everyone(self, model: str, most: int | None = MOST_NAMES) -> str:
-        return f"For every input, the output of {model} does not depend on {listed(self.protected, 'or', most)}."
+        return f"For every input, the output of {model} does not depend on {listed(self.ignored, 'or', most)}."
 
     def _arithmetic(self, exact: str) -> str:
         inference = "" if self.arithmetic == "real" else f" and in {self.arithmetic} inference"

@@ -1,13 +1,17 @@
-"""Blind a network: fold fixed values of the protected columns into the first bias, and set their weights to zero.
+"""Blind a network to features: fold fixed values of their columns into the first bias, and set their weights to zero.
 
 The output then does not depend on these columns, for every input. The weights alone show it: there is nothing to
 search, to solve or to sample. The price is what the network learnt from these columns only. The values that are folded
 in decide how much of the rest stays, and the calibration set selects them.
+
+A network must ignore the protected features. It may ignore others that vary as well: a claim for everyone about a
+tolerance is a claim that the feature does not count at all, because neighbours of neighbours reach every value.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -23,7 +27,9 @@ from fairmend.spec.features import Feature
 
 __all__ = [
     "blind_at_best_reference",
+    "columns_of",
     "fold_columns",
+    "ignored_features",
     "is_blind",
     "mean_reference",
     "protected_columns_of",
@@ -32,18 +38,34 @@ __all__ = [
 ]
 
 _MOST_REFERENCES, _MOST_COMBINATIONS = 1024, 8192
-"""With more combinations of protected values than the first, evenly spaced values of each number are tried; if there
+"""With more combinations of values than the first, evenly spaced values of each number are tried; if there
 are still more than the second, because of categories, a fixed random choice of them."""
+
+
+def columns_of(spec: Spec, features: Sequence[Feature]) -> list[int]:
+    """Return the network's input columns that hold these features."""
+    return [column for feature in features for column in range(*spec.columns(feature.name).indices(spec.width))]
 
 
 def protected_columns_of(spec: Spec) -> list[int]:
     """Return the network's input columns that hold protected features."""
-    return [column for feature in spec.protected for column in range(*spec.columns(feature.name).indices(spec.width))]
+    return columns_of(spec, spec.protected)
 
 
 def is_blind(network: Network, columns: list[int]) -> bool:
     """Return whether the first layer's weights of these columns are exactly 0."""
     return not network.affines[0].weight[:, columns].any()
+
+
+def ignored_features(network: Network, spec: Spec) -> tuple[str, ...]:
+    """Return the features that the network ignores, of those that vary; none unless all protected ones are among them.
+
+    Only then is there a claim for everyone: the output does not depend on these features.
+    """
+    ignored = [feature for feature in spec.varying if is_blind(network, columns_of(spec, [feature]))]
+    if not all(feature in ignored for feature in spec.protected):
+        return ()
+    return tuple(feature.name for feature in ignored)
 
 
 def zero_columns(X: FloatArray, columns: list[int]) -> FloatArray:
@@ -63,19 +85,21 @@ def fold_columns(network: Network, columns: list[int], reference: FloatArray) ->
     return network.with_affines([folded, *network.affines[1:]])
 
 
-def blind_at_best_reference(network: Network, spec: Spec, X_cal: FloatArray, y_cal: np.ndarray) -> Network:
+def blind_at_best_reference(
+    network: Network, spec: Spec, features: Sequence[Feature], X_cal: FloatArray, y_cal: np.ndarray
+) -> Network:
     """Fold in the reference with the best balanced accuracy (R²) on the calibration set, then the fewest changes."""
-    columns = protected_columns_of(spec)
+    columns = columns_of(spec, features)
     best: tuple[float, float] | None = None
     chosen = None
-    for reference in reference_values(spec, X_cal):
+    for reference in reference_values(spec, features, X_cal):
         replaced = X_cal.copy()
         replaced[:, columns] = reference
         score = _kept(network, spec, replaced, X_cal, y_cal)
         if best is None or score > best:
             best, chosen = score, reference
     if chosen is None:
-        raise FairmendError("the spec has no protected feature to blind the network to")
+        raise FairmendError("there is no feature to blind the network to")
     return fold_columns(network, columns, chosen)
 
 
@@ -90,22 +114,24 @@ def _kept(
     return balanced_accuracy(y_cal, predictions), float(np.mean(predictions == network.predict(X_cal)))
 
 
-def reference_values(spec: Spec, X_cal: FloatArray) -> FloatArray:
-    """Return candidate values of the protected columns, ``(references, columns)``: the mean, then possible values."""
-    most = max(2, int(_MOST_REFERENCES ** (1 / len(spec.protected))))
-    values = [_possible_values(feature, most) for feature in spec.protected]
+def reference_values(spec: Spec, features: Sequence[Feature], X_cal: FloatArray) -> FloatArray:
+    """Return candidate values of the columns of features, ``(references, columns)``: the mean, then possible values."""
+    most = max(2, int(_MOST_REFERENCES ** (1 / len(features))))
+    values = [_possible_values(feature, most) for feature in features]
     if math.prod(map(len, values)) <= _MOST_COMBINATIONS:
         chosen = np.array(list(product(*values)))
     else:
         rng = np.random.default_rng(0)
         chosen = np.stack([rng.choice(each, _MOST_REFERENCES) for each in values], axis=1)
-    columns = [encode_values(feature, chosen[:, k]) for k, feature in enumerate(spec.protected)]
-    return np.concatenate([mean_reference(spec, X_cal)[None], np.hstack(columns)]).astype(X_cal.dtype)
+    columns = [encode_values(feature, chosen[:, k]) for k, feature in enumerate(features)]
+    return np.concatenate([mean_reference(columns_of(spec, features), X_cal)[None], np.hstack(columns)]).astype(
+        X_cal.dtype
+    )
 
 
-def mean_reference(spec: Spec, X_cal: FloatArray) -> FloatArray:
-    """Return the mean of each protected column on the calibration set."""
-    return np.asarray(X_cal[:, protected_columns_of(spec)].mean(axis=0))
+def mean_reference(columns: list[int], X_cal: FloatArray) -> FloatArray:
+    """Return the mean of each of these columns on the calibration set."""
+    return np.asarray(X_cal[:, columns].mean(axis=0))
 
 
 def _possible_values(feature: Feature, most: int) -> Floats:

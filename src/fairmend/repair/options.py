@@ -17,6 +17,7 @@ import numpy as np
 from fairmend.bounds.linear import METHODS as BOUNDS
 from fairmend.errors import FairmendError
 from fairmend.repair.head.solve import choose_search
+from fairmend.repair.policy import GUARANTEES, PREFERENCES
 from fairmend.spec import Spec
 
 __all__ = [
@@ -64,7 +65,10 @@ _HEAD = tuple(field.name for field in fields(HeadOptions))
 _TRAINING = ("steps", "learning_rate", "fairness_weight", "label_weight", "bounds", "batch_size", "patience")
 
 METHODS: dict[str, Method] = {
-    "auto": Method("run several recipes and select the proven one that keeps the most of the model", _HEAD),
+    "auto": Method(
+        "run several recipes and select the strongest guarantee that keeps the model",
+        ("keep", "guarantee", "prefer", "X_unlabelled", *_HEAD),
+    ),
     "prof": Method(
         "the paper's method: calibrate the features, bound them symbolically, change the head as little as possible",
         (*_TRAINING, *_HEAD),
@@ -75,7 +79,7 @@ METHODS: dict[str, Method] = {
     ),
     "blind": Method(
         "fold the protected columns into the first bias, then train towards the original network's predictions",
-        ("reference", *_TRAINING, *_HEAD),
+        ("reference", "X_unlabelled", *_TRAINING, *_HEAD),
     ),
     # The baselines have no step 2; `features` selects how their result is checked afterwards.
     "flip": Method(
@@ -99,7 +103,7 @@ features have no width to tighten, and step 2 does not run."""
 
 def has_tolerances(spec: Spec) -> bool:
     """Return whether similar people may differ in a feature that is not protected."""
-    return any(feature.varies and not feature.protected for feature in spec.features)
+    return any(not feature.protected for feature in spec.varying)
 
 
 def methods_with(option: str) -> list[str]:
@@ -175,5 +179,8 @@ _ACCEPTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "delta_limit": (lambda value: _is_number(value) and value > 0, "a number above 0, or leave it out for no limit"),
     "time_limit": (lambda value: _is_number(value) and value >= 0, "seconds, or leave it out for no limit"),
     "gap": (lambda value: _is_number(value) and 0 <= value < math.inf, "a relative gap of 0 or more"),
+    "keep": (lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
+    "guarantee": _one_of(GUARANTEES),
+    "prefer": _one_of(PREFERENCES),
     "cover_inference": (lambda value: isinstance(value, bool | np.bool_), "True or False"),
 }

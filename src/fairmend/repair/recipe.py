@@ -14,21 +14,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.progress import Progress
 from fairmend.prove.proof import HEADROOM, Proof
 from fairmend.prove.score_proof import ScoreProof
-from fairmend.repair.blind import blind_at_best_reference, fold_columns, is_blind, mean_reference, zero_columns
+from fairmend.repair.blind import (
+    blind_at_best_reference,
+    columns_of,
+    fold_columns,
+    ignored_features,
+    mean_reference,
+    zero_columns,
+)
 from fairmend.repair.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, History, calibrate
 from fairmend.repair.demands import demands_of, prove_by_blindness, prove_repair_inputs
 from fairmend.repair.head.features import Box, FeatureSet, Linear, Points, require_few_points
 from fairmend.repair.head.solve import HeadSolution
 from fairmend.repair.regression import regression_targets
 from fairmend.repair.task import RepairTask
+from fairmend.spec import Spec
+from fairmend.spec.features import Feature
 from fairmend.spec.neighbourhoods import Regions
 
-__all__ = ["Recipe", "RepairAttempt", "require_provable_size", "run_recipe"]
+__all__ = ["Recipe", "RepairAttempt", "covers_everyone", "require_provable_size", "run_recipe"]
 
 _logger = logging.getLogger(__name__)
 
@@ -41,8 +51,10 @@ _LEAST_SOLVER_SECONDS = 0.1
 class Recipe:
     """One way to repair a network. The defaults are the paper's.
 
-    ``reference`` selects the values of the protected columns that are folded into the first bias: "mean", or "best" on
-    the calibration set; None does not blind the network. ``label_weight`` is the share of the task loss that comes from
+    ``blind_to`` names the features that the network shall ignore: "protected", "varying" (all in which similar people
+    may differ), or further features besides the protected ones; None does not blind the network. ``reference`` selects
+    the values of their columns that are folded into the first bias: "mean", or "best" on the calibration set.
+    ``label_weight`` is the share of the task loss that comes from
     labels; the rest comes from the original network's probabilities.
     """
 
@@ -55,42 +67,78 @@ class Recipe:
     bounds: str = "linear"
     batch_size: int | None = None
     patience: int | None = None
+    blind_to: str | tuple[str, ...] | None = None
+
+    def blinded_features(self, spec: Spec) -> list[Feature]:
+        """Return the features that the recipe blinds the network to, in the order of the spec."""
+        if self.blind_to is None:
+            return []
+        if self.blind_to == "varying":
+            return spec.varying
+        further = () if self.blind_to == "protected" else self.blind_to
+        return [feature for feature in spec.varying if feature.protected or feature.name in further]
 
 
 @dataclass(frozen=True)
 class RepairAttempt:
     """A repaired network, its proof, and the time that each stage took.
 
-    ``blind`` tells whether the network provably ignores the protected columns. ``head`` is None if step 2 did not run.
+    ``blind_features`` are the features that the network provably ignores: all protected ones and possibly others that
+    vary, or none. ``head`` is None if step 2 did not run.
     """
 
     network: Network
+    spec: Spec
     proof: Proof | ScoreProof
-    blind: bool
+    blind_features: tuple[str, ...]
     history: History
     head: HeadSolution | None
     margin: float
     attempts: int
     seconds: dict[str, float]
 
+    @property
+    def blind(self) -> bool:
+        """Whether the network provably ignores the protected features."""
+        return bool(self.blind_features)
+
+    @property
+    def blind_columns(self) -> tuple[int, ...]:
+        """The columns that the network provably ignores: those of ``blind_features``."""
+        ignored = [feature for feature in self.spec.varying if feature.name in self.blind_features]
+        return tuple(columns_of(self.spec, ignored))
+
+    @property
+    def everyone(self) -> bool:
+        """Whether the network ignores all features in which similar people may differ: nothing else is to be proven."""
+        return covers_everyone(self.blind_features, self.spec)
+
+
+def covers_everyone(ignored: tuple[str, ...], spec: Spec) -> bool:
+    """Return whether ignoring these features is a proof for everyone: similar people differ in nothing else."""
+    return all(feature.name in ignored for feature in spec.varying)
+
 
 def run_recipe(recipe: Recipe, task: RepairTask, progress: Progress | None = None) -> RepairAttempt:
     """Repair with a recipe and prove the result. Raise FairmendError if it cannot be proven."""
     started = time.perf_counter()
     _logger.debug("%r with %d repair inputs and %d calibration rows", recipe, len(task.X_repair), len(task.X_cal))
-    if recipe.reference is None or not task.strict:
+    blinded = recipe.blinded_features(task.spec)
+    if not covers_everyone(tuple(feature.name for feature in blinded), task.spec):
         require_provable_size(task)
-    if recipe.reference is None:
-        network, regions, X = task.network, task.regions, task.X_cal
-    else:
+    X, targets = _training_rows(recipe, task)
+    if blinded:
         # Zeros in these columns keep their weights, and the widths that come from them, at zero.
-        network, regions = _blind(recipe, task), _blind_regions(task)
-        X = zero_columns(task.X_cal, task.protected_columns)
+        columns = columns_of(task.spec, blinded)
+        network, regions = _blind(recipe, task), _blind_regions(task, columns)
+        X = zero_columns(X, columns)
+    else:
+        network, regions = task.network, task.regions
     trained = calibrate(
         network,
         regions,
         X,
-        _targets(recipe, task),
+        targets,
         steps=recipe.steps,
         learning_rate=recipe.learning_rate,
         fairness_weight=recipe.fairness_weight,
@@ -102,16 +150,17 @@ def run_recipe(recipe: Recipe, task: RepairTask, progress: Progress | None = Non
         progress=progress,
     )
     calibrated = time.perf_counter()
-    blind = is_blind(trained.network, task.protected_columns)
-    if blind and task.strict:
+    ignored = ignored_features(trained.network, task.spec)
+    if covers_everyone(ignored, task.spec):
         done = _ProvenHead(trained.network, None, prove_by_blindness(trained.network, task), 0.0, 0, 0.0)
     else:
-        done = _repair_until_proven(trained.network, task, progress, blind=blind)
+        done = _repair_until_proven(trained.network, task, progress, ignored)
     ended = time.perf_counter()
     return RepairAttempt(
         network=done.network,
+        spec=task.spec,
         proof=done.proof,
-        blind=is_blind(done.network, task.protected_columns),
+        blind_features=ignored_features(done.network, task.spec),
         history=trained.history,
         head=done.head,
         margin=done.margin,
@@ -126,31 +175,39 @@ def run_recipe(recipe: Recipe, task: RepairTask, progress: Progress | None = Non
 
 
 def _blind(recipe: Recipe, task: RepairTask) -> Network:
+    features = recipe.blinded_features(task.spec)
     if recipe.reference == "best":
-        return blind_at_best_reference(task.network, task.spec, task.X_cal, task.y_cal)
-    return fold_columns(task.network, task.protected_columns, mean_reference(task.spec, task.X_cal))
+        return blind_at_best_reference(task.network, task.spec, features, task.X_cal, task.y_cal)
+    columns = columns_of(task.spec, features)
+    return fold_columns(task.network, columns, mean_reference(columns, task.X_cal))
 
 
-def _blind_regions(task: RepairTask) -> Regions:
-    """Return the neighbourhoods with zeros in the protected columns: one box each, as only these are one-hot."""
+def _blind_regions(task: RepairTask, columns: list[int]) -> Regions:
+    """Return one box around each neighbourhood, with zeros in these columns: what step 1 tightens, not the proof."""
     lower, upper = task.spec.hull(task.X_repair, task.network.dtype)
     owner = np.arange(len(lower), dtype=np.int64)
-    return Regions(
-        zero_columns(lower, task.protected_columns), zero_columns(upper, task.protected_columns), owner, len(lower)
-    )
+    return Regions(zero_columns(lower, columns), zero_columns(upper, columns), owner, len(lower))
 
 
-def _targets(recipe: Recipe, task: RepairTask) -> np.ndarray:
-    """Return class numbers if only labels count, else probabilities ``(rows, classes)``; numbers for a regression."""
+def _training_rows(recipe: Recipe, task: RepairTask) -> tuple[FloatArray, np.ndarray]:
+    """Return rows and targets: class numbers if only labels count, else probabilities ``(rows, classes)``.
+
+    A row without a label has the original network's probabilities as its target. For a regression, the targets are
+    numbers ``(rows, outputs)``.
+    """
     if task.spec.regression:
-        return regression_targets(task.network, task.X_cal, task.y_cal, recipe.label_weight)
+        X = task.X_cal if recipe.label_weight == 1 else np.concatenate([task.X_cal, task.X_unlabelled])
+        return X, regression_targets(task.network, X, task.y_cal, recipe.label_weight)
     if recipe.label_weight == 1:
-        return task.y_cal
-    original = task.network.probabilities(task.X_cal)
-    if original.ndim == 1:
-        original = np.column_stack([1 - original, original])
-    labels = np.eye(original.shape[1])[task.y_cal]
-    return np.asarray(recipe.label_weight * labels + (1 - recipe.label_weight) * original)
+        return task.X_cal, task.y_cal
+    X = np.concatenate([task.X_cal, task.X_unlabelled])
+    targets = task.network.probabilities(X).astype(np.float64)
+    if targets.ndim == 1:
+        targets = np.column_stack([1 - targets, targets])
+    labels = np.eye(targets.shape[1])[task.y_cal]
+    labelled = slice(0, len(labels))
+    targets[labelled] = recipe.label_weight * labels + (1 - recipe.label_weight) * targets[labelled]
+    return X, targets
 
 
 @dataclass(frozen=True)
@@ -188,11 +245,14 @@ def _without_columns(network: Network, columns: list[int]) -> Network:
     return Network([first, *network.affines], [Activation("identity"), *network.activations])
 
 
-def _repair_until_proven(network: Network, task: RepairTask, progress: Progress | None, *, blind: bool) -> _ProvenHead:
+def _repair_until_proven(
+    network: Network, task: RepairTask, progress: Progress | None, ignored: tuple[str, ...]
+) -> _ProvenHead:
     """Run step 2 and prove its result after casting; where the proof fails, demand more and repeat."""
     settings = task.head_options
-    # A head that is the only layer reads the protected columns itself; a blind one must not use them again.
-    unused = task.protected_columns if blind and network.depth == 1 else []
+    # A head that is the only layer reads the inputs itself; a blind one must not use the ignored columns again.
+    blinded = [feature for feature in task.spec.varying if feature.name in ignored]
+    unused = columns_of(task.spec, blinded) if network.depth == 1 else []
     features = _feature_set(_without_columns(network, unused) if unused else network, task)
     demands = demands_of(network, task, features.count)
     weight, bias = network.head.weight.astype(np.float64), network.head.bias.astype(np.float64)

@@ -10,6 +10,7 @@ from fairmend.prove.proof import Proof
 from fairmend.prove.score_proof import ScoreProof
 from fairmend.repair.calibrate import History
 from fairmend.repair.selection import Candidate
+from fairmend.text import listed
 
 
 @dataclass(frozen=True)
@@ -21,16 +22,20 @@ class RepairResult:
 
     ``objective`` is the l1 norm of the head's change in step 2, and ``gap`` its relative distance from a proven lower
     bound. ``margin`` is the largest margin over the repair inputs with which step 2 ended. ``seconds`` holds the time
-    of each stage (calibrate, solve, check) and the total. ``blind`` tells whether the network provably ignores the
-    protected features for every input. ``candidates`` are the recipes that "auto" tried. Read the ``warnings`` before
-    you use the network.
+    of each stage (calibrate, solve, check) and the total. ``blind_features`` are the features that the network provably
+    ignores for every input: all protected ones and possibly others that vary, or none. ``everyone`` tells whether these
+    are all in which similar people may differ, so that the claim holds for everyone, tolerances and links included.
+    ``candidates`` are the recipes that "auto" tried. ``collapsed`` tells whether the network lost a class, or agrees
+    with the original hardly more than chance would: such a network proves a lot and is worth little. Read the
+    ``warnings`` before you use the network.
     """
 
     network: Network
     certificate: Certificate | None
     method: str
     proof: Proof | ScoreProof
-    blind: bool
+    blind_features: tuple[str, ...]
+    everyone: bool
     objective: float
     gap: float
     margin: float
@@ -41,6 +46,12 @@ class RepairResult:
     attempts: int
     candidates: tuple[Candidate, ...] = field(default=())
     warnings: tuple[str, ...] = field(default=())
+    collapsed: bool = False
+
+    @property
+    def blind(self) -> bool:
+        """Whether the network provably ignores the protected features for every input."""
+        return bool(self.blind_features)
 
     @property
     def regions(self) -> int:
@@ -68,7 +79,7 @@ class RepairResult:
         covered = self.proof.covers_inference[self.proof.holds].all()
         inference = f"in {self.network.dtype} inference" if covered else "in real arithmetic"
         some = f"{self.regions}" if self.proven == self.regions else f"{self.proven} of {self.regions}"
-        blind = "blind to the protected features for every input, " if self.blind else ""
+        blind = f"blind to {listed(self.blind_features)} for every input, " if self.blind else ""
         warnings = f"{len(self.warnings)} warning{'' if len(self.warnings) == 1 else 's'}"
         return (
             f"RepairResult({self.method}: {blind}{some} neighbourhoods proven {inference}, head changed by "

@@ -18,6 +18,7 @@ from fairmend.prove.certificate import Certificate, certificate_of_blindness, ce
 from fairmend.repair.baselines.grft import Pairs
 from fairmend.repair.baselines.run import BASELINES, run_baseline
 from fairmend.repair.options import HeadOptions, check_applicable, check_values, has_tolerances
+from fairmend.repair.policy import Policy
 from fairmend.repair.recipe import Recipe, RepairAttempt, run_recipe
 from fairmend.repair.result import RepairResult
 from fairmend.repair.selection import Candidate, select_repair
@@ -54,6 +55,10 @@ def repair(
     gap: float | None = None,
     cover_inference: bool | None = None,
     pairs: Pairs | None = None,
+    keep: float | None = None,
+    guarantee: str | None = None,
+    prefer: str | None = None,
+    X_unlabelled: pd.DataFrame | ArrayLike | None = None,
     progress: Progress | None = None,
 ) -> RepairResult:
     """Repair a network so that the whole neighbourhood of each repair input provably gets one prediction.
@@ -100,6 +105,10 @@ def repair(
     cover_inference : make the margins exceed the rounding error of inference in the network's own precision, so that
         the proof covers the deployed network and not only real arithmetic. True by default.
     pairs : for "grft", two arrays (pairs, width) of people to treat equally; searched for by default.
+    keep, guarantee, prefer : for "auto", the policy that selects a candidate; `fairmend.repair.policy.Policy` explains
+        it. If no proven candidate meets what you give here, FairmendError names the closest.
+    X_unlabelled : for "auto" and "blind", further rows of the data without labels, encoded or as a DataFrame. A network
+        is trained towards the original's predictions on them, and "auto" compares decisions on them.
     progress : called with the stage ("try", "retrain", "calibrate", "solve", "check"), the steps done and the total.
     """
     given: dict[str, Any] = {
@@ -122,6 +131,10 @@ def repair(
             "gap": gap,
             "cover_inference": cover_inference,
             "pairs": pairs,
+            "keep": keep,
+            "guarantee": guarantee,
+            "prefer": prefer,
+            "X_unlabelled": X_unlabelled,
         }.items()
         if value is not None
     }
@@ -129,16 +142,17 @@ def repair(
     check_values(**given)
     deadline = Deadline(time_limit)
     head_names = {field.name for field in fields(HeadOptions)}
-    training = {name: value for name, value in given.items() if name not in head_names}
+    not_training = {*head_names, "keep", "guarantee", "prefer", "X_unlabelled"}
+    training = {name: value for name, value in given.items() if name not in not_training}
     head = {name: value for name, value in given.items() if name in head_names}
     if method == "prof-concrete":
         head["features"] = "box"
     head_options = HeadOptions(**head)
-    task = prepare_task(load_network(net), spec, X_repair, X_cal, y_cal, head_options, seed, deadline)
+    task = prepare_task(load_network(net), spec, X_repair, X_cal, y_cal, head_options, seed, deadline, X_unlabelled)
     candidates: tuple[Candidate, ...] = ()
     if method == "auto":
         started = time.perf_counter()
-        attempt, candidates = select_repair(task, progress)
+        attempt, candidates = select_repair(task, Policy.from_options(keep, guarantee, prefer), progress)
         total = time.perf_counter() - started
         attempt = replace(
             attempt, seconds={**attempt.seconds, "choose": total - attempt.seconds["total"], "total": total}
@@ -155,7 +169,12 @@ def _recipe(method: str, training: Mapping[str, Any], strict: bool) -> Recipe:
     if method != "blind":
         return Recipe(method, **training)
     # Without tolerances a blind network's features have no width to tighten.
-    defaults = {"reference": "mean", "label_weight": 0.0, "fairness_weight": 0.0 if strict else 1.0}
+    defaults = {
+        "blind_to": "protected",
+        "reference": "mean",
+        "label_weight": 0.0,
+        "fairness_weight": 0.0 if strict else 1.0,
+    }
     return Recipe(method, **{**defaults, **training})
 
 
@@ -166,7 +185,8 @@ def _result(task: RepairTask, method: str, attempt: RepairAttempt, candidates: t
         certificate=_certificate(task, method, attempt),
         method=method,
         proof=attempt.proof,
-        blind=attempt.blind,
+        blind_features=attempt.blind_features,
+        everyone=attempt.everyone,
         objective=0.0 if attempt.head is None else attempt.head.objective,
         gap=gap,
         margin=attempt.margin,
@@ -193,8 +213,8 @@ def _result(task: RepairTask, method: str, attempt: RepairAttempt, candidates: t
 
 def _certificate(task: RepairTask, method: str, attempt: RepairAttempt) -> Certificate | None:
     """Return a certificate that claims what is proven; None if nothing is."""
-    columns = task.protected_columns if attempt.blind else []
-    if attempt.blind and task.strict:
+    columns = attempt.blind_columns
+    if attempt.everyone:
         return certificate_of_blindness(attempt.network, task.spec, columns, method=method)
     proven = np.flatnonzero(attempt.proof.holds)
     if not len(proven) and not attempt.blind:

@@ -19,6 +19,7 @@ from fairmend.errors import FairmendError
 from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.network import Network
 from fairmend.progress import Progress
+from fairmend.repair.policy import Policy
 from fairmend.repair.recipe import Recipe, RepairAttempt, run_recipe
 from fairmend.repair.task import RepairTask
 from fairmend.text import percent
@@ -40,21 +41,25 @@ MOST_POINTS = 2_000_000
 
 # "Distilled" recipes train the blind network towards the original network's predictions.
 STRICT = (
-    Recipe("blind", "best", 0.0, 0.0, steps=0),
-    Recipe("blind at the mean", "mean", 0.0, 0.0, steps=0),
-    Recipe("blind, distilled", "mean", 0.0, 0.0, steps=200),
-    Recipe("blind, distilled for longer", "mean", 0.0, 0.0, steps=400),
-    Recipe("blind, distilled with labels", "mean", 0.0, 0.5, steps=200),
+    Recipe("blind", "best", 0.0, 0.0, steps=0, blind_to="varying"),
+    Recipe("blind at the mean", "mean", 0.0, 0.0, steps=0, blind_to="varying"),
+    Recipe("blind, distilled", "mean", 0.0, 0.0, steps=200, blind_to="varying"),
+    Recipe("blind, distilled for longer", "mean", 0.0, 0.0, steps=400, blind_to="varying"),
+    Recipe("blind, distilled with labels", "mean", 0.0, 0.5, steps=200, blind_to="varying"),
     Recipe("prof"),
 )
 TOLERANT = (
+    *STRICT[:-1],
     *(
-        Recipe(f"blind, fairness {weight:g}, {targets}", "mean", weight, labels, steps=200)
+        Recipe(f"blind, fairness {weight:g}, {targets}", "mean", weight, labels, steps=200, blind_to="protected")
         for weight in (0.0, 0.03, 0.1, 0.3, 1.0, 3.0)
         for labels, targets in ((0.0, "distilled"), (0.5, "distilled with labels"))
     ),
     Recipe("prof"),
 )
+
+
+GUARANTEES = ("the repair inputs", "everyone, and the repair inputs with tolerance", "everyone")
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,8 @@ class Candidate:
     rows and repair inputs. ``unfair_rate`` is the share of calibration rows and of uniform samples that it treats
     unequally, the mean of the two rates. ``guarantee`` is "everyone", "everyone, and the repair inputs with
     tolerance", or "the repair inputs". ``problem`` says why the recipe gave no proven network, and is empty if it did.
-    ``reason`` says why the candidate was chosen or not.
+    ``reason`` says why the candidate was chosen or not. ``blind_features`` are the features that the network ignores.
+    ``collapsed`` and ``on_frontier``: see `fairmend.repair.policy`.
     """
 
     recipe: Recipe
@@ -81,6 +87,14 @@ class Candidate:
     chosen: bool = False
     problem: str = ""
     reason: str = ""
+    blind_features: tuple[str, ...] = ()
+    collapsed: bool = False
+    on_frontier: bool = False
+
+    @property
+    def level(self) -> int:
+        """The strength of the guarantee: 2 for everyone, 1 for everyone but tolerances and links, 0 for the listed."""
+        return GUARANTEES.index(self.guarantee)
 
     @property
     def proven(self) -> bool:
@@ -88,7 +102,9 @@ class Candidate:
         return not self.problem
 
 
-def select_repair(task: RepairTask, progress: Progress | None = None) -> tuple[RepairAttempt, tuple[Candidate, ...]]:
+def select_repair(
+    task: RepairTask, policy: Policy | None = None, progress: Progress | None = None
+) -> tuple[RepairAttempt, tuple[Candidate, ...]]:
     """Return the selected repair, and all candidates with their figures.
 
     Once the task's deadline has passed, the recipes that are left do not run, and one that is not yet evaluated is
@@ -211,10 +227,7 @@ def _evaluate(recipe: Recipe, attempt: RepairAttempt, task: RepairTask, folds: l
         rest = np.setdiff1d(np.arange(len(before)), fold)
         without = _run_in_time(recipe, task.with_calibration_rows(rest))
         predictions[fold] = without.network.predict(task.X_cal[fold])
-    if attempt.blind and task.strict:
-        guarantee = "everyone"
-    else:
-        guarantee = "everyone, and the repair inputs with tolerance" if attempt.blind else "the repair inputs"
+    guarantee = GUARANTEES[2 if attempt.everyone else 1 if attempt.blind else 0]
     return Candidate(
         recipe,
         guarantee,
@@ -223,6 +236,7 @@ def _evaluate(recipe: Recipe, attempt: RepairAttempt, task: RepairTask, folds: l
         float(np.mean(predictions != before)),
         balanced_accuracy(task.network.predict(everyone), attempt.network.predict(everyone)),
         0.0 if guarantee == "everyone" else _unfair_rate(attempt.network, task),
+        blind_features=attempt.blind_features,
     )
 
 

@@ -43,13 +43,17 @@ class Deadline:
 
 @dataclass(frozen=True)
 class RepairTask:
-    """The inputs of a repair: ``X_repair (inputs, width)``, ``X_cal (rows, width)``, ``y_cal (rows,)``."""
+    """The inputs of a repair: ``X_repair (inputs, width)``, ``X_cal (rows, width)``, ``y_cal (rows,)``.
+
+    ``X_unlabelled (rows, width)`` holds further rows of the data without labels, possibly none.
+    """
 
     network: Network
     spec: Spec
     X_repair: FloatArray
     X_cal: FloatArray
     y_cal: np.ndarray
+    X_unlabelled: FloatArray
     head_options: HeadOptions
     seed: int
     deadline: Deadline
@@ -83,6 +87,7 @@ def prepare_task(
     head_options: HeadOptions,
     seed: int,
     deadline: Deadline | None = None,
+    X_unlabelled: pd.DataFrame | ArrayLike | None = None,
 ) -> RepairTask:
     """Check and encode the arguments of a repair. The time limit starts now unless a deadline is given."""
     deadline = deadline or Deadline(head_options.time_limit)
@@ -96,7 +101,8 @@ def prepare_task(
     calibration = spec.as_inputs(X_cal, network.dtype)
     labels = _check_labels(y_cal, len(calibration), network, spec.regression)
     repair_inputs = spec.as_inputs(X_repair, network.dtype)
-    return RepairTask(network, spec, repair_inputs, calibration, labels, head_options, seed, deadline)
+    unlabelled = calibration[:0] if X_unlabelled is None else spec.as_inputs(X_unlabelled, network.dtype)
+    return RepairTask(network, spec, repair_inputs, calibration, labels, unlabelled, head_options, seed, deadline)
 
 
 def _check_labels(y_cal: ArrayLike, rows: int, network: Network, regression: bool) -> np.ndarray:

@@ -20,7 +20,17 @@ from fairmend.spec.claim import Claim
 from fairmend.spec.describe import describe_difference
 from fairmend.spec.encoding import check_encoded, decode_columns, encode_values, require_float_type
 from fairmend.spec.features import Feature, Label
-from fairmend.spec.neighbourhoods import Regions, build_hull, build_regions, count_points, stream_points
+from fairmend.spec.links import Link, linked_names, validate_links
+from fairmend.spec.neighbourhoods import (
+    Regions,
+    are_neighbours,
+    build_hull,
+    build_regions,
+    count_pieces,
+    count_points,
+    stream_points,
+)
+from fairmend.spec.products import Products, require_few_products
 from fairmend.spec.read_values import is_frame, raise_for_rows, read_labels, read_targets, read_values
 from fairmend.spec.toml import (
     feature_table,
@@ -51,6 +61,7 @@ class Spec:
     features : Feature or dict, one per feature; at least one of them protected
     label : Label, dict or None
     claim : Claim, dict or None; what fairness demands of similar people, by default the same class
+    links : Link or dict; features that change together with protected ones
     """
 
     def __init__(
@@ -58,8 +69,9 @@ class Spec:
         features: Iterable[Feature | Mapping[str, Any]],
         label: Label | Mapping[str, Any] | None = None,
         claim: Claim | Mapping[str, Any] | None = None,
+        links: Iterable[Link | Mapping[str, Any]] = (),
     ) -> None:
-        """Validate the features, the label and the claim, so that every existing spec is valid."""
+        """Validate the features, the label, the claim and the links, so that every existing spec is valid."""
         given = list(features)
         require_few(given)
         self._features = tuple(
@@ -69,6 +81,9 @@ class Spec:
         self._claim = _as_claim(claim)
         validate_features_together(self._features, self._label)
         validate_claim_for_label(self._claim, self._label)
+        self._links = validate_links(links, self._features)
+        self._linked = linked_names(self._links)
+        require_few_products(self._features, self._links)
         ends = np.cumsum([f.width for f in self._features]).tolist()
         self._slices = {f.name: slice(end - f.width, end) for f, end in zip(self._features, ends, strict=True)}
         self._width = int(ends[-1])
@@ -94,14 +109,24 @@ class Spec:
         return self._claim.on == "output"
 
     @property
+    def links(self) -> tuple[Link, ...]:
+        """The links: features that change together with protected ones."""
+        return self._links
+
+    @property
     def protected(self) -> list[Feature]:
         """The protected features."""
         return [f for f in self._features if f.protected]
 
     @property
     def varying(self) -> list[Feature]:
-        """The features in which similar people may differ: the protected ones, and others that the spec lets vary."""
-        return [f for f in self._features if f.varies]
+        """The features in which similar people may differ: protected, with a tolerance, or linked."""
+        return [f for f in self._features if f.varies or f.name in self._linked]
+
+    @property
+    def linked(self) -> list[Feature]:
+        """The features that links set."""
+        return [f for f in self._features if f.name in self._linked]
 
     @property
     def width(self) -> int:
@@ -120,7 +145,7 @@ class Spec:
     @property
     def finite(self) -> bool:
         """Whether every neighbourhood is finite: all features that vary are integer or categorical."""
-        return all(f.kind != "continuous" for f in self._features if f.varies)
+        return all(f.kind != "continuous" for f in self.varying)
 
     def require_inputs(self, inputs: int, network: str = "the network", spec: str = "the spec") -> None:
         """Raise an error if a network does not read as many columns as the spec describes.
@@ -147,7 +172,7 @@ class Spec:
         return self._slices[name]
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both specs have the same features, label and claim."""
+        """Return whether both specs have the same features, label, claim and links."""
         return isinstance(other, Spec) and self._parts == other._parts
 
     def __hash__(self) -> int:
@@ -156,14 +181,15 @@ class Spec:
 
     @property
     def _parts(self) -> tuple[object, ...]:
-        return self._features, self._label, self._claim
+        return self._features, self._label, self._claim, self._links
 
     def __repr__(self) -> str:
-        """Show the protected features, the tolerances, the label and a claim about scores."""
+        """Show the protected features, the tolerances, the links, the label and a claim about scores."""
         parts = [f"{len(self._features)} features in {self._width} columns"]
         parts.append("protected: " + ", ".join(f"{f.name} {f.extent}" for f in self.protected))
         tolerances = [f"{f.name} ±{f.tolerance:g}" for f in self._features if f.tolerance]
         parts += ["tolerance: " + ", ".join(tolerances)] if tolerances else []
+        parts += ["linked: " + ", ".join(f.name for f in self.linked)] if self._links else []
         if self._label is not None:
             positive = self._label.positive
             parts.append(f"label: {self._label.column}" + (f' = "{positive}"' if positive is not None else ""))
@@ -174,18 +200,19 @@ class Spec:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Spec:
-        """Return the spec in a dict of the TOML form: {"label": {...}, "claim": {...}, "feature": [{...}, ...]}."""
-        require_known_keys(data, ("label", "claim", "feature"), "the spec")
+        """Return the spec in a dict of the TOML form, with the keys "label", "claim", "feature" and "link"."""
+        require_known_keys(data, ("label", "claim", "feature", "link"), "the spec")
         features = data.get("feature")
         if not isinstance(features, Sequence) or isinstance(features, str):
             raise FairmendError("the spec has no features. Add one [[feature]] table for each input feature.")
-        return cls(features, data.get("label"), data.get("claim"))
+        return cls(features, data.get("label"), data.get("claim"), data.get("link", ()))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that JSON can hold; `from_dict` turns it into an equal spec."""
         label = {"label": label_table(self._label)} if self._label else {}
         claim = {"claim": self._claim.to_dict()} if self._claim.is_score else {}
-        return {**label, **claim, "feature": [feature_table(f) for f in self._features]}
+        links = {"link": [link.to_dict() for link in self._links]} if self._links else {}
+        return {**label, **claim, "feature": [feature_table(f) for f in self._features], **links}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Spec:
@@ -333,21 +360,34 @@ class Spec:
 
     def regions(self, X: pd.DataFrame | ArrayLike, dtype: DTypeLike = np.float32) -> Regions:
         """Return the neighbourhoods of X as unions of boxes."""
-        return build_regions(self._placed, self.as_inputs(X, dtype))
+        return build_regions(self._placed, self.as_inputs(X, dtype), self._links)
 
     def hull(self, X: pd.DataFrame | ArrayLike, dtype: DTypeLike = np.float32) -> tuple[FloatArray, FloatArray]:
         """Return the smallest box around each neighbourhood: lower and upper ends, each (rows, width)."""
-        return build_hull(self._placed, self.as_inputs(X, dtype))
+        return build_hull(self._placed, self.as_inputs(X, dtype), self._links)
+
+    def products(self, X: FloatArray) -> Products:
+        """Return the neighbourhoods of valid inputs X (rows, width) as unions of products; one each without links."""
+        return Products.around(self._placed, X, self._links)
+
+    @property
+    def most_pieces(self) -> int:
+        """The most boxes that the regions of one input can have."""
+        return count_pieces(self._placed, self._links)
+
+    def are_similar(self, X: FloatArray, others: FloatArray) -> NDArray[np.bool_]:
+        """Return whether each of others (rows, width) is in the neighbourhood of its row of X; both must be valid."""
+        return are_neighbours(self._placed, X, others, self._links)
 
     def neighbourhood_sizes(self, X: pd.DataFrame | ArrayLike, dtype: DTypeLike = np.float32) -> NDArray[Any]:
         """Return the size of each neighbourhood (rows,): int64, or Python ints where their sum could overflow."""
-        return count_points(self._placed, self.as_inputs(X, dtype))
+        return count_points(self._placed, self.as_inputs(X, dtype), self._links)
 
     def points(
         self, X: pd.DataFrame | ArrayLike, batch: int = 65536, dtype: DTypeLike = np.float32
     ) -> Iterator[tuple[NDArray[np.int64], FloatArray]]:
         """Yield all points of all neighbourhoods, in order: rows (k,) and points (k, width), k <= batch."""
-        return stream_points(self._placed, self.as_inputs(X, dtype), batch)
+        return stream_points(self._placed, self.as_inputs(X, dtype), batch, self._links)
 
 
 def _as_label(label: Label | Mapping[str, Any] | None) -> Label | None:

@@ -48,6 +48,7 @@ _DEEPEST = 50  # parts of a key such as feature.scale.mean
 _PART = rb"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\.[ \t]*"""
 _DEEP_KEY = re.compile(rb"(?<![A-Za-z0-9_-])(?:" + _PART + rb"){%d}" % _DEEPEST)
 
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 _ESCAPED = {ord(c): _ESCAPES.get(c, f"\\u{ord(c):04x}") for c in [*map(chr, range(32)), "\x7f", '"', "\\"]}
 
@@ -109,12 +110,18 @@ def toml_bytes(plain: Mapping[str, Any]) -> bytes:
     for table in plain["feature"]:
         scale_last = sorted(table.items(), key=lambda item: isinstance(item[1], Mapping))
         tables.append(["[[feature]]", *toml_lines(dict(scale_last))])
+    tables += [["[[link]]", *toml_lines(link)] for link in plain.get("link", ())]
     return "\n".join("\n".join([*lines, ""]) for lines in tables).encode("utf-8")
 
 
 def toml_lines(table: Mapping[str, Any]) -> list[str]:
     """Return the keys and values of a table, one line each."""
-    return [f"{key} = {_value(value)}" for key, value in table.items()]
+    return [f"{_key(key)} = {_value(value)}" for key, value in table.items()]
+
+
+def _key(key: str) -> str:
+    """Return a key of letters, digits, _ and - as it is, and any other in quotes."""
+    return key if _BARE_KEY.fullmatch(key) else _value(key)
 
 
 def _value(value: object) -> str:

@@ -16,10 +16,10 @@ from fairmend.progress import Progress
 from fairmend.repair.baselines.care import care
 from fairmend.repair.baselines.flip import flip
 from fairmend.repair.baselines.grft import grft
-from fairmend.repair.blind import is_blind
+from fairmend.repair.blind import ignored_features
 from fairmend.repair.calibrate import History
 from fairmend.repair.demands import prove_by_blindness, prove_repair_inputs
-from fairmend.repair.recipe import RepairAttempt, require_provable_size
+from fairmend.repair.recipe import RepairAttempt, covers_everyone, require_provable_size
 from fairmend.repair.task import RepairTask
 
 __all__ = ["BASELINES", "run_baseline"]
@@ -37,13 +37,14 @@ def run_baseline(
     require_provable_size(task)
     network, history = BASELINES[method](task, progress=progress, **options)
     trained = time.perf_counter()
-    blind = is_blind(network, task.protected_columns)
-    proof = prove_by_blindness(network, task) if blind and task.strict else prove_repair_inputs(network, task)
+    ignored = ignored_features(network, task.spec)
+    everyone = covers_everyone(ignored, task.spec)
+    proof = prove_by_blindness(network, task) if everyone else prove_repair_inputs(network, task)
     ended = time.perf_counter()
     if progress is not None:
         progress("check", len(proof.holds), len(proof.holds))
     seconds = {"train": trained - started, "check": ended - trained, "total": ended - started}
-    return RepairAttempt(network, proof, blind, history, None, 0.0, 0, seconds)
+    return RepairAttempt(network, task.spec, proof, ignored, history, None, 0.0, 0, seconds)
 
 
 def _require_claim(method: str, task: RepairTask) -> None:
