@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fairmend.network import Network
 from fairmend.prove.certificate import Certificate
 from fairmend.prove.proof import Proof
+from fairmend.prove.score_proof import ScoreProof
 from fairmend.repair.calibrate import History
 from fairmend.repair.policy import Policy
 from fairmend.repair.selection import Candidate
@@ -34,7 +35,7 @@ class RepairResult:
     network: Network
     certificate: Certificate | None
     method: str
-    proof: Proof
+    proof: Proof | ScoreProof
     blind_features: tuple[str, ...]
     everyone: bool
     objective: float
@@ -60,7 +61,7 @@ class RepairResult:
     @property
     def regions(self) -> int:
         """The number of repair inputs."""
-        return len(self.proof.classes)
+        return len(self.proof.holds)
 
     @property
     def proven(self) -> int:
@@ -68,8 +69,13 @@ class RepairResult:
         return int(self.proof.holds.sum())
 
     @property
-    def classes(self) -> list[int | None]:
-        """The class that the whole neighbourhood of each repair input gets; None if that is not proven."""
+    def classes(self) -> list[int | None] | None:
+        """The class that the whole neighbourhood of each repair input gets; None where that is not proven.
+
+        None for a claim about scores.
+        """
+        if isinstance(self.proof, ScoreProof):
+            return None
         pairs = zip(self.proof.classes, self.proof.holds, strict=True)
         return [int(label) if holds else None for label, holds in pairs]
 

@@ -64,6 +64,8 @@ def repair(
 ) -> RepairResult:
     """Repair a network so that the whole neighbourhood of each repair input provably gets one prediction.
 
+    If the spec claims that scores differ by at most delta, the repair proves that instead.
+
     The baselines "flip", "grft" and "care" prove nothing by themselves. `RepairResult.proven` counts the repair inputs
     that are proven to be treated equally afterwards, and the certificate, if there is one, claims only those.
 
@@ -73,7 +75,8 @@ def repair(
     ----------
     net, spec : the network, and the spec that defines which people are similar. The network is not modified.
     X_repair : the repair inputs, encoded or as a DataFrame.
-    X_cal, y_cal : the calibration set, which keeps the accuracy of the network; `y_cal` holds class numbers.
+    X_cal, y_cal : the calibration set, which keeps the accuracy of the network; `y_cal` holds class numbers, or the
+        numbers to predict if the spec's claim is about "output".
     method : "auto", "prof", "prof-concrete", "blind", "flip", "grft" or "care"; see `fairmend.repair.options.METHODS`.
         Where the spec has no tolerances, "blind" and most recipes of "auto" prove their guarantee for everyone, not
         only for the repair inputs.
@@ -136,7 +139,6 @@ def repair(
         }.items()
         if value is not None
     }
-    spec.require_class_claim("repair")
     check_applicable(method, given, has_tolerances(spec))
     check_values(**given)
     deadline = Deadline(time_limit)
@@ -207,8 +209,16 @@ def _result(
         original_accuracy=accuracy(task.y_cal, before),
         original_balanced_accuracy=balanced_accuracy(task.y_cal, before),
         warnings=(
-            *calibration_warnings(task.X_cal, task.y_cal),
-            *outcome_warnings(task.network, attempt.network, task.X_cal, task.y_cal, gap, attempt.proof),
+            *calibration_warnings(task.X_cal, task.y_cal, regression=task.spec.regression),
+            *outcome_warnings(
+                task.network,
+                attempt.network,
+                task.X_cal,
+                task.y_cal,
+                gap,
+                attempt.proof,
+                regression=task.spec.regression,
+            ),
         ),
     )
 
