@@ -14,7 +14,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from fairmend.prove.score_proof import ScoreProof, prove_scores_at_points, prove_scores_over_regions
 from rich.console import Console
 from rich.progress import track
 
@@ -23,6 +22,7 @@ from auto_figures import Limit
 from fairmend import Feature, Network, Spec, Verdict
 from fairmend.network import Activation, Affine
 from fairmend.prove.certificate import certificate_of_regions
+from fairmend.prove.score_proof import ScoreProof, prove_scores_at_points, prove_scores_over_regions
 from fairmend.spec.claim import Claim
 
 ROWS_OF_A_NETWORK = 100
