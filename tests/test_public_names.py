@@ -43,7 +43,7 @@ CONSTRUCTORS = {
     "fairmend.Claim": "kind= delta= on=",
     "fairmend.Label": "column positive=",
     "fairmend.Network": "affines activations closing= names=",
-    "fairmend.Spec": "features label= claim=",
+    "fairmend.Spec": "features label= claim= links=",
     "fairmend.sklearn.FairRepairClassifier": "estimator= * spec= protected= method= keep= guarantee= prefer= "
     "repair_rows= calibration_rows= repair_options= random_state=",
 }
