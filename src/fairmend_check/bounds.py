@@ -62,25 +62,39 @@ def leads(model: Model, classes: np.ndarray) -> Array:
 
 def margin_bounds(model: Model, classes: np.ndarray, lower: Array, upper: Array, slopes: Slopes) -> Array:
     """Return lower bounds of the margins of these classes over boxes (boxes,); -inf on overflow."""
+    return margins_and_layers(model, classes, lower, upper, slopes)[0]
+
+
+def margins_and_layers(
+    model: Model, classes: np.ndarray, lower: Array, upper: Array, slopes: Slopes
+) -> tuple[Array, list[tuple[Array, Array]]]:
+    """Return `margin_bounds`, and the intervals of the outputs of every affine layer before an activation."""
     widest = max(max(weight.shape) for weight in model.weights)
     step = max(1, _ROOM // (2 * widest * widest))
-    found = [np.empty(0)]
+    margins = np.empty(len(classes))
+    layers = [(np.empty(below.shape), np.empty(above.shape)) for below, above in slopes]
     with np.errstate(all="ignore"):
         for start in range(0, len(classes), step):
             part = slice(start, start + step)
             lines = [(below[part], above[part]) for below, above in slopes]
-            found.append(_margins(model, classes[part], lower[part], upper[part], lines))
-    return np.concatenate(found)
+            margins[part], found = _margins(model, classes[part], lower[part], upper[part], lines)
+            for (low, high), (found_low, found_high) in zip(layers, found, strict=True):
+                low[part], high[part] = found_low, found_high
+    return margins, layers
 
 
-def _margins(model: Model, classes: np.ndarray, lower: Array, upper: Array, slopes: Slopes) -> Array:
+def _margins(
+    model: Model, classes: np.ndarray, lower: Array, upper: Array, slopes: Slopes
+) -> tuple[Array, list[tuple[Array, Array]]]:
     known = Layers([(lower, upper)], [])
+    intervals = []
     for number, (below, above) in enumerate(slopes):
         weight, bias = model.weights[number], model.biases[number]
         rows, consts = np.concatenate([weight, -weight]), np.concatenate([bias, -bias])
         shape = (len(lower), *rows.shape)
         bounds = _lower_bounds(model, known, np.broadcast_to(rows, shape), np.broadcast_to(consts, shape[:2]))
         low, high = bounds[:, : len(weight)], -bounds[:, len(weight) :]
+        intervals.append((low, high))
         activation = model.between[number]
         lines = intercepts(activation, (below, above), low, high)
         known.lines.append(Lines(below, above, *lines, _magnitude(low, high)))
@@ -88,7 +102,7 @@ def _margins(model: Model, classes: np.ndarray, lower: Array, upper: Array, slop
     nothing = np.zeros((len(classes), max(1, model.outputs - 1)))
     form = _through_affine(model, known, len(slopes), leads(model, classes), nothing, nothing)
     least: Array = _lower_bounds(model, known, *form).min(axis=1)
-    return least
+    return least, intervals
 
 
 def _lower_bounds(model: Model, known: Layers, coefficients: Array, const: Array, slip: Array | float = 0.0) -> Array:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend_check.bounds import interval_layers, leads, margin_bounds
+from fairmend_check.bounds import interval_layers, leads, margins_and_layers
 from fairmend_check.certificate import Region
 from fairmend_check.coverage import Effort, find_uncovered
 from fairmend_check.errors import CheckError
-from fairmend_check.inference_error import inference_error, inference_error_of
+from fairmend_check.inference_error import inference_error
 from fairmend_check.model import Model
 from fairmend_check.neighbourhood import Product, batches, count_points, neighbourhood
 from fairmend_check.rounding import Array, down
@@ -74,8 +74,9 @@ def prove(model: Model, spec: Spec, regions: list[Region]) -> ProvenMargins:
             for layer in range(len(model.between))
         ]
         classes = np.array([regions[number].label for number, _ in boxes])
-        bound = margin_bounds(model, classes, lower, upper, [(below, above) for below, above in slopes])
-        error = inference_error(model, classes, lower, upper)
+        lines = [(below, above) for below, above in slopes]
+        bound, layers = margins_and_layers(model, classes, lower, upper, lines)
+        error = inference_error(model, classes, lower, upper, layers, bound)
         np.minimum.at(margin, owner, bound)
         np.minimum.at(excess, owner, _excess(bound, error))
     for number, region in enumerate(regions):
@@ -98,7 +99,7 @@ def _over_points(model: Model, around: list[Product], label: int) -> tuple[float
             else:
                 others = leads(model, np.array([label]))[0].argmin(axis=1)
                 bound = down(low[:, label] - high[:, others].max(axis=1))
-            error = inference_error_of(model, np.full(len(batch), label), batch, batch, layers)
+            error = inference_error(model, np.full(len(batch), label), batch, batch, layers, bound)
             least = min(least, float(bound.min()))
             least_excess = min(least_excess, float(_excess(bound, error).min()))
     return least, least_excess
