@@ -70,6 +70,9 @@ def _inconsistencies(document: Document) -> Iterator[str]:
         candidate.proven and candidate.guarantee not in GUARANTEES for candidate in document.repair.candidates
     ):
         yield f"repair.candidates: a guarantee is not one of {'; '.join(GUARANTEES)}"
+    scores = None if document.audit is None else document.audit.scores
+    if scores is not None and (len(scores.edges) != len(scores.counts) + 1 or not scores.edges[-1] > 0):
+        yield "audit.scores: the edges and the counts do not fit"
     if document.audit is not None and document.audit.interval is not None and len(document.audit.interval) != 2:
         yield "audit.interval: must hold a lower and an upper end"
 
