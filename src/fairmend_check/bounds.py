@@ -62,18 +62,38 @@ def leads(model: Model, classes: np.ndarray) -> Array:
 
 def margin_bounds(model: Model, classes: np.ndarray, lower: Array, upper: Array, slopes: Slopes) -> Array:
     """Return lower bounds of the margins of these classes over boxes (boxes,); -inf on overflow."""
-    widest = max(max(weight.shape) for weight in model.weights)
-    step = max(1, _ROOM // (2 * widest * widest))
     found = [np.empty(0)]
-    with np.errstate(all="ignore"):
-        for start in range(0, len(classes), step):
-            part = slice(start, start + step)
-            lines = [(below[part], above[part]) for below, above in slopes]
-            found.append(_margins(model, classes[part], lower[part], upper[part], lines))
+    for part in _chunks(model, len(lower)):
+        bounds = _bounds(model, leads(model, classes[part]), lower[part], upper[part], _of(slopes, part))
+        found.append(bounds.min(axis=1))
     return np.concatenate(found)
 
 
-def _margins(model: Model, classes: np.ndarray, lower: Array, upper: Array, slopes: Slopes) -> Array:
+def form_bounds(model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes) -> Array:
+    """Return lower bounds of linear forms of the outputs (forms, outputs) over boxes (boxes, forms)."""
+    found = [np.empty((0, len(forms)))]
+    for part in _chunks(model, len(lower)):
+        same = np.broadcast_to(forms, (len(lower[part]), *forms.shape))
+        found.append(_bounds(model, same, lower[part], upper[part], _of(slopes, part)))
+    return np.concatenate(found)
+
+
+def _chunks(model: Model, boxes: int) -> list[slice]:
+    step = max(1, _ROOM // (2 * _widest(model) ** 2))
+    return [slice(start, start + step) for start in range(0, boxes, step)]
+
+
+def _widest(model: Model) -> int:
+    return int(max(max(weight.shape) for weight in model.weights))
+
+
+def _of(slopes: Slopes, part: slice) -> Slopes:
+    return [(below[part], above[part]) for below, above in slopes]
+
+
+@np.errstate(all="ignore")
+def _bounds(model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes) -> Array:
+    """Return lower bounds of forms of the outputs (boxes, forms, outputs) over boxes (boxes, forms)."""
     known = Layers([(lower, upper)], [])
     for number, (below, above) in enumerate(slopes):
         weight, bias = model.weights[number], model.biases[number]
@@ -85,10 +105,12 @@ def _margins(model: Model, classes: np.ndarray, lower: Array, upper: Array, slop
         lines = intercepts(activation, (below, above), low, high)
         known.lines.append(Lines(below, above, *lines, _magnitude(low, high)))
         known.entering.append(value_range(activation, low, high))
-    nothing = np.zeros((len(classes), max(1, model.outputs - 1)))
-    form = _through_affine(model, known, len(slopes), leads(model, classes), nothing, nothing)
-    least: Array = _lower_bounds(model, known, *form).min(axis=1)
-    return least
+    found = []
+    for start in range(0, forms.shape[1], 2 * _widest(model)):
+        part = forms[:, start : start + 2 * _widest(model)]
+        nothing = np.zeros(part.shape[:2])
+        found.append(_lower_bounds(model, known, *_through_affine(model, known, len(slopes), part, nothing, nothing)))
+    return np.concatenate(found, axis=1)
 
 
 def _lower_bounds(model: Model, known: Layers, coefficients: Array, const: Array, slip: Array | float = 0.0) -> Array:

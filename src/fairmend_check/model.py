@@ -37,8 +37,9 @@ class Layer:
 class Model:
     """Affine layers (out, in) with an activation after each but the last.
 
-    A closing sigmoid or softmax does not change the prediction, so it is left out. ``condition`` says what a program
-    must do with the file to compute this model, if the file itself does not fix that.
+    A closing sigmoid (of one output) or softmax does not change the prediction, so it is left out; ``closed`` says
+    whether the file has one. ``condition`` says what a program must do with the file to compute this model, if the file
+    itself does not fix that.
     """
 
     weights: tuple[Array, ...]
@@ -46,6 +47,7 @@ class Model:
     activations: tuple[Activation, ...]
     dtype: str
     condition: str = ""
+    closed: bool = False
 
     @property
     def inputs(self) -> int:

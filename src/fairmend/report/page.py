@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from fairmend import text
 from fairmend.evaluate.document import Document, Pair, PairTable
 from fairmend.evaluate.summary import gap_widened, summarize
-from fairmend.report import charts
+from fairmend.report import charts, frontier
 from fairmend.report.score_chart import difference_chart
 
 __all__ = ["render"]
@@ -102,6 +102,7 @@ def _template() -> jinja2.Template:
     environment.globals |= {
         "charts": charts,
         "difference_chart": difference_chart,
+        "frontier": frontier,
         "points": text.points,
         "gap_widened": gap_widened,
     }

@@ -20,7 +20,7 @@ from fairmend.spec.claim import Claim
 from fairmend.spec.describe import describe_difference
 from fairmend.spec.encoding import check_encoded, decode_columns, encode_values, require_float_type
 from fairmend.spec.features import Feature, Label
-from fairmend.spec.links import Link, linked_names, validate_links
+from fairmend.spec.links import Link, linked_names, most_linked_values, validate_links
 from fairmend.spec.neighbourhoods import (
     Regions,
     are_neighbours,
@@ -127,6 +127,13 @@ class Spec:
     def linked(self) -> list[Feature]:
         """The features that links set."""
         return [f for f in self._features if f.name in self._linked]
+
+    def most_values(self, feature: Feature) -> int:
+        """Return the most values of a feature that is not continuous in a neighbourhood, the others being fixed."""
+        low, high = feature.bounds
+        if feature.name in self._linked:
+            return most_linked_values(self._links, feature)
+        return int(min(high - low, 2 * feature.reach)) + 1
 
     @property
     def width(self) -> int:

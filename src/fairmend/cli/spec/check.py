@@ -66,6 +66,7 @@ def _document(check: SpecCheck, spec_file: Path, data: Path | None) -> dict[str,
     from fairmend.spec.describe import (
         describe_claim,
         describe_encoding,
+        describe_links,
         describe_neighbourhood,
         describe_role,
         describe_similarity,
@@ -79,7 +80,7 @@ def _document(check: SpecCheck, spec_file: Path, data: Path | None) -> dict[str,
             "columns": [spec.columns(feature.name).start, spec.columns(feature.name).stop],
             "values": describe_values(feature),
             "reads": describe_encoding(feature),
-            "similar_people": describe_role(feature),
+            "similar_people": describe_role(feature, feature in spec.linked),
         }
         for feature in spec.features
     ]
@@ -92,6 +93,8 @@ def _document(check: SpecCheck, spec_file: Path, data: Path | None) -> dict[str,
         "claim": describe_claim(spec.claim),
         "neighbourhood": {"finite": spec.finite, "words": describe_neighbourhood(spec)},
     }
+    if spec.links:
+        document["links"] = describe_links(spec)
     if sizes is not None:
         document["neighbourhood"] |= {"least": sizes.least, "median": sizes.median, "most": sizes.most}
     if data is not None:
@@ -136,6 +139,7 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
     from fairmend.spec.describe import (
         describe_claim,
         describe_encoding,
+        describe_links,
         describe_neighbourhood,
         describe_role,
         describe_similarity,
@@ -148,11 +152,13 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
     for feature in spec.features:
         where = spec.columns(feature.name)
         columns = f"{where.start}" if feature.width == 1 else f"{where.start}-{where.stop - 1}"
-        cells = (columns, feature.name, describe_values(feature), describe_encoding(feature), describe_role(feature))
+        role = describe_role(feature, feature in spec.linked)
+        cells = (columns, feature.name, describe_values(feature), describe_encoding(feature), role)
         table.add_row(*map(Text, cells), style="bold" if feature.protected else "")
     screen.print(table)
     screen.print()
-    screen.print(Text(describe_similarity(spec)))
+    for sentence in (describe_similarity(spec), *describe_links(spec)):
+        screen.print(Text(sentence))
     screen.print(Text(describe_neighbourhood(spec)))
     if sizes is not None and sizes.least < sizes.most:
         screen.print(
