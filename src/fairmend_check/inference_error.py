@@ -95,10 +95,10 @@ def _forward(
         own, largest = _affine_rounding(weight, bias, low, high, kind)
         fits &= (np.maximum(high, -low) < kind.largest).all(axis=1) & (largest < kind.largest).all(axis=1)
         found.append(Rounding(slopes, entering, error, own))
-        if number < len(model.between):
+        if number < len(model.activations):
             n = weight.shape[1]
             error = (error @ np.abs(weight).T + own) * (1 + 4 * gamma(n + 4))
-            activation = model.between[number]
+            activation = model.activations[number]
             reach = up(-(layers[number][0] - error)), up(layers[number][1] + error)
             reach = -reach[0], reach[1]
             low, high = value_range(activation, *reach)
