@@ -44,8 +44,8 @@ CONSTRUCTORS = {
     "fairmend.Label": "column positive=",
     "fairmend.Network": "affines activations closing= names=",
     "fairmend.Spec": "features label= claim=",
-    "fairmend.sklearn.FairRepairClassifier": "estimator= * spec= protected= method= repair_rows= calibration_rows= "
-    "repair_options= random_state=",
+    "fairmend.sklearn.FairRepairClassifier": "estimator= * spec= protected= method= keep= guarantee= prefer= "
+    "repair_rows= calibration_rows= repair_options= random_state=",
 }
 # Classes that users read and do not construct, with the attributes that are documented.
 ATTRIBUTES = {

@@ -14,7 +14,7 @@ from fairmend_check.inference_error import Precision
 from fairmend_check.scores import Score
 from fairmend_check.spec import ScoreClaim
 from support.checker_cases import case, outputs_of, sign_network, sign_spec, write
-from support.score_cases import exact_probabilities, probabilities, score_content, scores_of
+from support.score_certificates import exact_probabilities, probabilities, score_content, scores_of
 from support.strategies_spec import unhurried
 
 KINDS = [

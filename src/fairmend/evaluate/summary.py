@@ -47,21 +47,28 @@ def gap_widened(before: float | None, after: float | None) -> bool:
 
 # Repairs
 
+_COLLAPSE = "it gives almost everyone the same prediction"
+
 
 def _summarize_repair(document: Document, repair: Repair) -> Summary:
     guarantee = Guarantee(
-        tuple(document.similar.protected) if repair.blind else (),
+        tuple(repair.blind_features or document.similar.protected) if repair.blind else (),
         tuple(document.similar.protected),
         document.similar.tolerances,
         repair.proven,
         repair.inputs,
         repair.precision if repair.covers_inference else "real",
+        linked=tuple(document.similar.linked),
     )
     unequal = UnequalCount(repair.after.unfair_inputs, repair.inputs, repair.after.unfair_inputs_exact)
+    status = "good" if guarantee.complete else "open" if guarantee.everyone else "bad"
+    headline = guarantee.headline(repair.method, unequal)
+    if repair.collapsed:
+        status, headline = "bad", f"{headline} But the repair made it worthless: {_COLLAPSE}."
     return Summary(
-        "good" if guarantee.complete else "open" if guarantee.everyone else "bad",
+        status,
         guarantee.tag(),
-        guarantee.headline(repair.method, unequal),
+        headline,
         (
             Section("What is proven", guarantee.explanation()),
             Section("For whom", guarantee.coverage()),
@@ -166,7 +173,8 @@ def _proxies(document: Document) -> str:
 
 
 def _amounts(document: Document) -> list[str]:
-    return [f"{name} by up to {amount:g}" for name, amount in document.similar.tolerances.items()]
+    amounts = [f"{name} by up to {amount:g}" for name, amount in document.similar.tolerances.items()]
+    return amounts + [f"{name} as the spec links it" for name in document.similar.linked]
 
 
 def _capitalize(sentence: str) -> str:

@@ -16,7 +16,7 @@ from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 
-__all__ = ["HEADROOM", "Proof", "most_points", "prove_points", "prove_regions"]
+__all__ = ["HEADROOM", "Proof", "checker_loss", "most_points", "prove_points", "prove_regions"]
 
 HEADROOM = 1.02
 """A proof covers inference if the margin exceeds the error by this factor, so that the checker's own bounds agree."""
@@ -68,7 +68,7 @@ def prove_regions(network: Network, regions: Regions) -> Proof:
         margins = _margins_of_one_output(lower, upper)
     else:
         margins = _margins_of_outputs(rigorous_differences(network, regions.lower, regions.upper))
-    margins = margins - _checker_loss(network, regions.lower, regions.upper)
+    margins = margins - checker_loss(network, regions.lower, regions.upper)
     starts = np.searchsorted(regions.owner, np.arange(regions.count))
     margins = np.minimum.reduceat(margins, starts)
     classes = margins.argmax(axis=1)
@@ -92,7 +92,7 @@ def prove_points(network: Network, spec: Spec, X: FloatArray) -> Proof:
         else:
             here = _margins_of_outputs(lower[:, :, None] - upper[:, None, :])
             here = np.nextafter(here, -np.inf)
-        np.minimum.at(margins, rows, here - _checker_loss(network, points, points))
+        np.minimum.at(margins, rows, here - checker_loss(network, points, points))
         here = here.argmax(axis=1)
         np.maximum.at(error, (rows, here), lead_error(network, points, points, here))
     return _proof(network, margins, error[np.arange(len(X)), margins.argmax(axis=1)])
@@ -109,7 +109,7 @@ def _margins_of_outputs(differences: Floats) -> Floats:
     return np.asarray(np.where(others, differences, np.inf).min(axis=2))
 
 
-def _checker_loss(network: Network, lower: FloatArray, upper: FloatArray) -> Floats:
+def checker_loss(network: Network, lower: FloatArray, upper: FloatArray) -> Floats:
     """Return what the checker's own roundings may take from a margin over each box: ``(pieces, 1)``."""
     return np.asarray(_CHECKER_LOSS * summation_error(network, lower, upper)[:, None])
 

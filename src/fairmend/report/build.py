@@ -71,7 +71,7 @@ def repair_report(
     frame = data if is_frame(data) else spec.decode(X)
     inputs = X_repair if is_frame(X_repair) else spec.decode(X_inputs)
     no_rows, all_rows = np.zeros(0, dtype=np.int64), np.arange(len(X), dtype=np.int64)
-    people = DataSplit(spec, frame, X, classes, inputs, X_inputs, None, no_rows, all_rows, held_out, ())
+    people = DataSplit(spec, frame, X, classes, inputs, X_inputs, None, no_rows, no_rows, all_rows, held_out, ())
     before, after = (measure(net, people, stage="") for net in (original, result.network))
     changed = changed_rate(original.predict(X), result.network.predict(X))
     comparison = RepairComparison(people, result, before, after, changed, result.warnings)

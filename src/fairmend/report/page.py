@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from fairmend import text
 from fairmend.evaluate.document import Document, Pair, PairTable
 from fairmend.evaluate.summary import gap_widened, summarize
-from fairmend.report import charts
+from fairmend.report import charts, frontier
 
 __all__ = ["render"]
 
@@ -98,5 +98,5 @@ def _template() -> jinja2.Template:
         "count": text.count,
         "listed": text.listed,
     }
-    environment.globals |= {"charts": charts, "points": text.points, "gap_widened": gap_widened}
+    environment.globals |= {"charts": charts, "frontier": frontier, "points": text.points, "gap_widened": gap_widened}
     return environment.get_template("report.html")

@@ -31,16 +31,20 @@ _LEAST_SHARE = 0.1  # the weight of a column in which the network seems not to c
 
 def certify_by_branching(net: Network, spec: Spec, X: FloatArray, findings: Findings) -> None:
     """Decide each input, until the time limit."""
-    step = inputs_per_batch(spec)
-    sizes = [affine.weight.shape for affine in net.affines]
-    # Every layer's outputs are traced back through all layers before it.
-    per_box = sum(out * a * b for i, (out, _) in enumerate(sizes) for a, b in sizes[: i + 1])
-    batch = max(4, min(_BATCH, _WORK // per_box, _ENTRIES // (_LEAF * net.inputs)))
-    with few_threads(min(batch, len(X)) * max(a * b for a, b in sizes)):
+    step, batch = inputs_per_batch(spec), boxes_per_batch(net)
+    with few_threads(min(batch, len(X)) * max(affine.weight.size for affine in net.affines)):
         for start in range(0, len(X), step):
             if findings.out_of_time:
                 return
             _BranchAndBound(net, spec, X[start : start + step], findings, start, batch).run()
+
+
+def boxes_per_batch(net: Network) -> int:
+    """Return how many boxes are bounded together."""
+    sizes = [affine.weight.shape for affine in net.affines]
+    # Every layer's outputs are traced back through all layers before it.
+    per_box = sum(out * a * b for i, (out, _) in enumerate(sizes) for a, b in sizes[: i + 1])
+    return max(4, min(_BATCH, _WORK // int(per_box), _ENTRIES // (_LEAF * net.inputs)))
 
 
 class _BranchAndBound:
