@@ -44,7 +44,7 @@ def interval_layers(model: Model, lower: Array, upper: Array) -> list[tuple[Arra
     for weight, bias in zip(model.weights, model.biases, strict=True):
         found.append(affine(weight, bias, lower, upper))
         if len(found) < len(model.weights):
-            lower, upper = value_range(model.between[len(found) - 1], *found[-1])
+            lower, upper = value_range(model.activations[len(found) - 1], *found[-1])
     return found
 
 
@@ -108,7 +108,7 @@ def _bounds(
         bounds = _lower_bounds(model, known, np.broadcast_to(rows, shape), np.broadcast_to(consts, shape[:2]))
         low, high = bounds[:, : len(weight)], -bounds[:, len(weight) :]
         intervals.append((low, high))
-        activation = model.between[number]
+        activation = model.activations[number]
         lines = intercepts(activation, (below, above), low, high)
         known.lines.append(Lines(below, above, *lines, _magnitude(low, high)))
         known.entering.append(value_range(activation, low, high))

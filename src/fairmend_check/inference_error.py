@@ -105,13 +105,13 @@ def _forward(
         own, largest = _affine_rounding(weight, bias, low, high, kind)
         fits &= (np.maximum(high, -low) < kind.largest).all(axis=1) & (largest < kind.largest).all(axis=1)
         found.append(Rounding(slopes, entering, error, own))
-        if number < len(model.between):
+        if number < len(model.activations):
             n = weight.shape[1]
             error = (error @ np.abs(weight).T + own) * (1 + 4 * gamma(n + 4))
             if thorough and number > 0:
                 units = np.eye(len(weight))
                 error = np.minimum(error, _backward(model, found, np.broadcast_to(units, (len(lower), *units.shape))))
-            activation = model.between[number]
+            activation = model.activations[number]
             reach = down(layers[number][0] - error), up(layers[number][1] + error)
             low, high = value_range(activation, *reach)
             slopes = slope_range(activation, *reach)

@@ -133,7 +133,7 @@ def _stacked_pieces(model: Model, regions: list[Region]) -> tuple[np.ndarray, Ar
     upper = np.stack([piece.upper for _, piece in boxes])
     slopes = [
         tuple(np.stack([piece.slopes[layer][side] for _, piece in boxes]) for side in (0, 1))
-        for layer in range(len(model.between))
+        for layer in range(len(model.activations))
     ]
     return owner, lower, upper, [(below, above) for below, above in slopes]
 

@@ -44,7 +44,7 @@ def test_inference_in_float32_stays_within_its_error(activation, outputs):
             for column in order:
                 total = total + weight[:, column].astype(np.float32) * h[column]
             h = total + bias.astype(np.float32)
-            if number < len(model.between):
+            if number < len(model.activations):
                 slope = np.float32({"relu": 0.0, "identity": 1.0}.get(activation.name, activation.slope))
                 h = np.where(h >= 0, h, slope * h)
         for computed, truth, error in zip(h, exact, allowed[box], strict=True):
