@@ -52,7 +52,8 @@ CONSTRUCTORS = {
 ATTRIBUTES = {
     "fairmend.AuditResult": "idi_rate count pairs total exact sampled interval evaluations seconds as_dict",
     "fairmend.CertifyResult": "verdicts unfair_rate witnesses reasons engine seconds counts as_dict",
-    "fairmend.CheckResult": "valid reasons claim regions covers_inference least_margin seconds as_dict",
+    "fairmend.CheckResult": "valid reasons claim regions covers_inference least_margin seconds condition "
+    "largest_difference as_dict",
     "fairmend.RepairResult": "network certificate objective history warnings method proven regions candidates seconds",
     "fairmend.SearchResult": "idis count others method seeds starts calls exact seconds as_dict",
     "fairmend.Network": "logits predict probabilities save inputs outputs depth dtype",
