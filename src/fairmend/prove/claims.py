@@ -288,8 +288,10 @@ class Guarantee:
         changed = listed(self.protected, "or", most)
         if not self.linked:
             return changed
-        them = "it" if len(self.linked) == 1 else "them"
-        return f"{changed}, with {listed(self.linked, most=most)} as the spec links {them}"
+        return f"{changed}, with {self._as_linked(most)}"
+
+    def _as_linked(self, most: int | None = MOST_NAMES) -> str:
+        return f"{listed(self.linked, most=most)} as the spec links {'it' if len(self.linked) == 1 else 'them'}"
 
     def _extension(self) -> str:
         """Return what similar people may differ in beside protected features, in one word or two."""
@@ -309,7 +311,7 @@ class Guarantee:
         else:
             kept = f"None {of} provably keeps its {self._kept}"
         differs = "they differ" if self.proven > 1 and not self.complete else "it differs"
-        differences = self._amounts() + [f"{name} as the spec links it" for name in self.linked]
+        differences = self._amounts() + ([self._as_linked()] if self.linked else [])
         return f"{kept}{self._limit()} if {differs} in {listed(differences)}"
 
     def _or(self, condition: str) -> str:
