@@ -40,9 +40,10 @@ FUNCTIONS = {
 }
 CONSTRUCTORS = {
     "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing=",
-    "fairmend.Label": "column positive",
+    "fairmend.Claim": "kind= delta= on=",
+    "fairmend.Label": "column positive=",
     "fairmend.Network": "affines activations closing= names=",
-    "fairmend.Spec": "features label=",
+    "fairmend.Spec": "features label= claim=",
     "fairmend.sklearn.FairRepairClassifier": "estimator= * spec= protected= method= repair_rows= calibration_rows= "
     "repair_options= random_state=",
 }
@@ -54,7 +55,8 @@ ATTRIBUTES = {
     "fairmend.RepairResult": "network certificate objective history warnings method proven regions candidates seconds",
     "fairmend.SearchResult": "idis count others method seeds starts calls exact seconds as_dict",
     "fairmend.Network": "logits predict probabilities save inputs outputs depth dtype",
-    "fairmend.Spec": "load save from_data from_sklearn from_dict to_dict encode decode labels features label protected",
+    "fairmend.Spec": "load save from_data from_sklearn from_dict to_dict encode decode labels features label claim "
+    "protected",
     "fairmend.Verdict": "FAIR UNFAIR UNKNOWN",
     "fairmend.datasets.Dataset": "X_train y_train X_test y_test columns bounds ranges spec",
     "fairmend.report.Report": "document html save save_data",

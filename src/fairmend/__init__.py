@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairmend.repair.run import repair
     from fairmend.search.result import SearchResult
     from fairmend.search.run import search
-    from fairmend.spec import Feature, Label, Spec
+    from fairmend.spec import Claim, Feature, Label, Spec
     from fairmend.vnnlib import export_vnnlib
     from fairmend_check import CheckResult, check
 
@@ -34,6 +34,7 @@ _HOME = {
     "AuditResult": "fairmend.audit.result",
     "CertifyResult": "fairmend.prove.result",
     "CheckResult": "fairmend_check",
+    "Claim": "fairmend.spec",
     "Feature": "fairmend.spec",
     "Label": "fairmend.spec",
     "Network": "fairmend.network",
@@ -61,6 +62,7 @@ __all__ = [
     "AuditResult",
     "CertifyResult",
     "CheckResult",
+    "Claim",
     "FairmendError",
     "Feature",
     "Label",

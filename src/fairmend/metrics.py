@@ -1,4 +1,4 @@
-"""Metrics of predictions: accuracy, balanced accuracy, positive rate and changed predictions."""
+"""Metrics of predictions: accuracy, balanced accuracy, positive rate and changed predictions; errors of numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 
-__all__ = ["Classes", "accuracy", "balanced_accuracy", "changed_rate", "pair_of_classes", "positive_rate"]
+__all__ = [
+    "Classes",
+    "accuracy",
+    "balanced_accuracy",
+    "changed_rate",
+    "mean_absolute_error",
+    "pair_of_classes",
+    "positive_rate",
+    "r2",
+    "root_mean_squared_error",
+]
 
 Classes = npt.NDArray[np.integer]
 
@@ -33,6 +43,33 @@ def positive_rate(predicted: npt.ArrayLike) -> float:
 def changed_rate(before: npt.ArrayLike, after: npt.ArrayLike) -> float:
     """Return the share of rows whose prediction differs between two networks."""
     return 1.0 - accuracy(before, after)
+
+
+def r2(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float | None:
+    """Return the share of the variance of y that the predictions explain; None if y is constant."""
+    error, true = _errors(y, predicted)
+    spread = float(((true - true.mean(axis=0)) ** 2).sum())
+    return None if spread == 0 else 1 - float((error**2).sum()) / spread
+
+
+def mean_absolute_error(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
+    """Return the mean of the absolute errors."""
+    return float(np.abs(_errors(y, predicted)[0]).mean())
+
+
+def root_mean_squared_error(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
+    """Return the square root of the mean of the squared errors."""
+    return float(np.sqrt((_errors(y, predicted)[0] ** 2).mean()))
+
+
+def _errors(y: npt.ArrayLike, predicted: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return the predictions minus y, and y, both float64."""
+    true, guess = np.asarray(y, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
+    if true.shape != guess.shape or len(true) == 0:
+        raise FairmendError(
+            f"there are {true.shape} true and {guess.shape} predicted numbers; pass one of each per row, and a row"
+        )
+    return guess - true, true
 
 
 def pair_of_classes(first: npt.ArrayLike, second: npt.ArrayLike) -> tuple[Classes, Classes]:

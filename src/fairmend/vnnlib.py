@@ -127,6 +127,7 @@ def export_vnnlib(
     most_boxes : the largest number of boxes in a property before features are relaxed to intervals
     """
     network = load_network(net)
+    spec.require_class_claim("the export to VNN-LIB")
     spec.require_inputs(network.inputs)
     if most_boxes < 1 or timeout < 1:
         raise FairmendError(f"most_boxes and timeout must be at least 1, got {most_boxes} and {timeout}")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fairmend_check.errors import CheckError
 from fairmend_check.json_reader import numbers, only_keys, parse_json, read_bytes, take
 from fairmend_check.model import ACTIVATIONS, Activation, Layer, Model
-from fairmend_check.spec import Spec, read_spec
+from fairmend_check.spec import Feature, Spec, read_spec
 from fairmend_check.spec_toml import spec_digest
 
 Array = NDArray[np.float64]
@@ -45,7 +45,10 @@ class Region:
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """The content of a certificate. Its regions are still plain data: reading them needs the widths of the model."""
+    """The content of a certificate, with the features that it says the model does not depend on, and their columns.
+
+    Its regions are still plain data: reading them needs the widths of the model.
+    """
 
     arithmetic: str
     weights_sha256: str
@@ -56,7 +59,7 @@ class Certificate:
     layers: tuple[Layer, ...] | None
     spec: Spec
     spec_sha256: str
-    blind: list[int] | None
+    blind: tuple[tuple[Feature, int], ...]
     regions: list[Any]
 
 
@@ -66,8 +69,8 @@ def read_certificate(path: Path) -> Certificate:
     where = "certificate"
     only_keys(data, _KEYS, where)
     form, version = take(data, "format", str, where), take(data, "version", int, where)
-    if form != "fairmend-certificate" or version not in (1, 2):
-        raise CheckError("certificate: not a fairmend certificate of version 1 or 2")
+    if form != "fairmend-certificate" or version not in (1, 2, 3):
+        raise CheckError("certificate: not a fairmend certificate of version 1, 2 or 3")
     for key in ("fairmend", "method", "claim"):
         take(data, key, str, where)
     arithmetic = take(data, "arithmetic", str, where)
@@ -81,6 +84,7 @@ def read_certificate(path: Path) -> Certificate:
         raise CheckError(f"certificate.model.dtype is {dtype[:40]!r}; it must be float32 or float64")
     if "file_sha256" not in model:
         raise CheckError('certificate.model has no "file_sha256"')
+    people = read_spec(take(spec, "content", dict, "certificate.spec"), "certificate.spec.content", version)
     found = Certificate(
         arithmetic=arithmetic,
         weights_sha256=_sha256(model, "weights_sha256", "certificate.model"),
@@ -89,9 +93,9 @@ def read_certificate(path: Path) -> Certificate:
         outputs=take(model, "outputs", int, "certificate.model"),
         dtype=dtype,
         layers=None if version == 1 else _layers(model),
-        spec=read_spec(take(spec, "content", dict, "certificate.spec"), "certificate.spec.content"),
+        spec=people,
         spec_sha256=_sha256(spec, "sha256", "certificate.spec"),
-        blind=_blind(data),
+        blind=_blind(data, people, version),
         regions=take(data, "regions", list, where),
     )
     if spec_digest(found.spec) != found.spec_sha256:
@@ -100,7 +104,7 @@ def read_certificate(path: Path) -> Certificate:
         raise CheckError(
             f"certificate.spec describes {found.spec.width} columns, but the model has {found.inputs} inputs"
         )
-    if not found.regions and found.blind is None:
+    if not found.regions and not found.blind:
         raise CheckError("certificate: it has neither regions nor a global claim, so it claims nothing")
     return found
 
@@ -172,17 +176,32 @@ def _layers(model: dict[str, Any]) -> tuple[Layer, ...] | None:
     return tuple(found)
 
 
-def _blind(data: dict[str, Any]) -> list[int] | None:
+def _blind(data: dict[str, Any], spec: Spec, version: int) -> tuple[tuple[Feature, int], ...]:
+    """Return the features that the model does not depend on, with their first columns; none without such a claim."""
     if "global" not in data:
         raise CheckError('certificate has no "global"')
     if data["global"] is None:
-        return None
+        return ()
     claim = take(data, "global", dict, "certificate")
     only_keys(claim, ("columns",), "certificate.global")
     columns = take(claim, "columns", list, "certificate.global")
     if not columns or not all(type(column) is int and column >= 0 for column in columns):
         raise CheckError("certificate.global.columns must be a list of column numbers")
-    return columns
+    listed = set(columns)
+    varying = {feature.name for feature in spec.varying}
+    blind = tuple(
+        (feature, start)
+        for feature, start in spec.columns()
+        if feature.protected or (version >= 3 and feature.name in varying and start in listed)
+    )
+    whole = [column for feature, start in blind for column in range(start, start + feature.width)]
+    if sorted(columns) != whole:
+        others = "the protected features" if version < 3 else "the protected features and of others that vary"
+        raise CheckError(
+            f"certificate.global.columns is {sorted(columns)[:20]}; it must hold all columns of {others}, each once: "
+            f"here {whole[:20]}"
+        )
+    return blind
 
 
 def _sha256(data: dict[str, Any], key: str, where: str) -> str:

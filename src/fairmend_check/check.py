@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -17,7 +16,7 @@ from fairmend_check.model import Model, weights_digest
 from fairmend_check.read_model import read_model
 from fairmend_check.regions import check_coverage, prove
 from fairmend_check.result import CheckResult
-from fairmend_check.spec import Spec, first_difference
+from fairmend_check.spec import first_difference
 from fairmend_check.spec_toml import read_spec_file
 
 __all__ = ["check", "check_files"]
@@ -112,8 +111,7 @@ def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, 
         )
     if claimed.arithmetic == "real" and not real:
         found.reasons.append(REAL_ONLY)
-    if claimed.blind is not None:
-        found.reasons += _global_reasons(claimed.blind, claimed.spec, network)
+    found.reasons += _global_reasons(claimed, network)
     found.covers_inference = True  # what does not depend on a column does not in floating point either
     if claimed.regions:
         regions = [read_region(entry, number, network) for number, entry in enumerate(claimed.regions)]
@@ -167,14 +165,9 @@ def _spec_reasons(claimed: Certificate, path: Path) -> list[str]:
     return [] if difference is None else [f"spec {path.name}: not the spec of the certificate: {difference}"]
 
 
-def _global_reasons(columns: Sequence[int], spec: Spec, network: Model) -> list[str]:
-    protected = spec.protected_columns()
-    if sorted(columns) != sorted(protected):
-        return [
-            f"certificate.global.columns is {sorted(columns)[:20]}, but the columns of the protected features are "
-            f"{sorted(protected)[:20]}"
-        ]
-    used = [column for column in sorted(columns) if np.any(network.weights[0][:, column] != 0)]
+def _global_reasons(claimed: Certificate, network: Model) -> list[str]:
+    columns = [column for feature, start in claimed.blind for column in range(start, start + feature.width)]
+    used = [column for column in columns if np.any(network.weights[0][:, column] != 0)]
     return [f"certificate.global: the model depends on column {column}" for column in used]
 
 

@@ -15,8 +15,9 @@ def describe_claim(certificate: Certificate) -> str:
     """Return what the data of a certificate claims."""
     protected = _join([_quoted(feature.name) for feature in certificate.spec.features if feature.protected], "or")
     sentences = []
-    if certificate.blind is not None:
-        sentences.append(f"For every input, the output of this model does not depend on {protected}.")
+    if certificate.blind:
+        ignored = _join([_quoted(feature.name) for feature, _ in certificate.blind], "or")
+        sentences.append(f"For every input, the output of this model does not depend on {ignored}.")
     if certificate.regions:
         near = [
             f"{_quoted(feature.name)} by up to {_exact(feature.reach)}"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend_check.neighbourhood import Array, Axis, Neighbourhood, Whole
+from fairmend_check.neighbourhood import Array, Axis, Product, Whole
 
 # In units of a few nanoseconds: what all regions together may take, and what a step takes, for each number in it.
 _EFFORT, _EFFORT_PER_NUMBER = 1_000_000_000, 50_000
-_STEP, _STEP_PER_NUMBER = 10_000, 15
+_STEP, _STEP_PER_NUMBER, _SEARCH = 10_000, 15, 500
+_TOO_MANY = "there are too many pieces to decide whether they cover the neighbourhood"
 
 
 class Effort:
@@ -22,45 +25,66 @@ class Effort:
         self.left = _EFFORT
 
 
+class _Boxes:
+    """Boxes lower..upper (boxes, width), and the numbers of the values that they hold on the axes seen so far."""
+
+    def __init__(self, lower: Array, upper: Array, dtype: str, effort: Effort) -> None:
+        self.lower, self.upper, self.dtype, self.effort = lower, upper, dtype, effort
+        self._known: dict[Axis, tuple[Whole, Whole, tuple[int, int]]] = {}
+
+    def numbers(self, axis: Axis) -> tuple[Whole, Whole, tuple[int, int]]:
+        """Return the numbers of the first and last value in each box, and of the axis itself."""
+        if axis not in self._known:
+            self.effort.left -= _SEARCH * len(self.lower)
+            ends = self.lower[:, axis.column], self.upper[:, axis.column]
+            self._known[axis] = _numbers(axis, *ends, self.dtype)
+        return self._known[axis]
+
+
 def find_uncovered(
-    around: Neighbourhood, lower: Array, upper: Array, dtype: str, effort: Effort | None = None
+    around: Sequence[Product], lower: Array, upper: Array, dtype: str, effort: Effort | None = None
 ) -> str | None:
     """Describe a neighbour that no box lower..upper (boxes, width) contains; None if all are covered."""
-    fixed = around.fixed
-    x = around.x[fixed]
-    inside = (lower[:, fixed] <= x) & (x <= upper[:, fixed])
-    usable = inside.all(axis=1)
-    if not usable.any():
+    effort = effort or Effort()
+    effort.left += _EFFORT_PER_NUMBER * len(lower) * max(len(each.axes) for each in around)
+    boxes = _Boxes(lower, upper, dtype, effort)
+    return next((hole for hole in (_find_uncovered(each, boxes) for each in around) if hole is not None), None)
+
+
+def _find_uncovered(each: Product, boxes: _Boxes) -> str | None:
+    effort, fixed = boxes.effort, each.fixed
+    effort.left -= _STEP + boxes.lower.size
+    if effort.left < 0:
+        return _TOO_MANY
+    x = each.x[fixed]
+    inside = (boxes.lower[:, fixed] <= x) & (x <= boxes.upper[:, fixed])
+    usable = np.flatnonzero(inside.all(axis=1))
+    if not usable.size:
         column = int(np.flatnonzero(fixed)[np.flatnonzero(~inside.any(axis=0))[:1]][:1].sum())
         return f"no piece contains the value of the input in column {column}, which does not vary"
-    if not around.axes:
-        return None
-    effort = effort or Effort()
-    effort.left += _EFFORT_PER_NUMBER * len(lower) * len(around.axes)
-    boxes = _whole_boxes(around, lower[usable], upper[usable], dtype, effort)
-    hole = () if boxes is None else _find_hole(*boxes, effort)
+    whole = _whole_boxes(each, boxes, usable)
+    hole = () if whole is None else _find_hole(*whole, effort)
     if hole is None:
         return None
     if not hole:
-        return "there are too many pieces to decide whether they cover the neighbourhood"
-    neighbour = [_describe_value(axis, number, dtype) for axis, number in zip(around.axes, hole, strict=True)]
+        return _TOO_MANY
+    neighbour = [_describe_value(axis, number, boxes.dtype) for axis, number in zip(each.axes, hole, strict=True)]
     return f"no piece contains the neighbour with {', '.join(neighbour)}"
 
 
-def _whole_boxes(
-    around: Neighbourhood, lower: Array, upper: Array, dtype: str, effort: Effort
-) -> tuple[Whole, Whole, list[tuple[int, int]]] | None:
-    """Return the boxes in numbers of values: first and last (boxes, axes), and the extent of each axis.
+def _whole_boxes(each: Product, boxes: _Boxes, usable: Whole) -> tuple[Whole, Whole, list[tuple[int, int]]] | None:
+    """Return usable boxes in numbers of values: first and last (boxes, axes), and the extent of each axis.
 
     A box with several runs of categories of a one-hot feature becomes several; None if they are too many.
     """
+    lower, upper, effort = boxes.lower[usable], boxes.upper[usable], boxes.effort
     which = np.arange(len(lower))
-    first, last = np.empty((2, len(lower), len(around.axes)), dtype=np.int64)
+    first, last = np.empty((2, len(lower), len(each.axes)), dtype=np.int64)
     extents = []
-    for k, axis in enumerate(around.axes):
+    for k, axis in enumerate(each.axes):
         if not axis.feature.one_hot:
-            start, end, extent = _numbers(axis, lower[:, axis.column], upper[:, axis.column], dtype)
-            first[:, k], last[:, k] = start[which], end[which]
+            start, end, extent = boxes.numbers(axis)
+            first[:, k], last[:, k] = start[usable[which]], end[usable[which]]
             extents.append(extent)
             continue
         group = slice(axis.column, axis.column + axis.feature.width)
@@ -68,7 +92,7 @@ def _whole_boxes(
         box, begin = np.nonzero(holds[:, 1:] & ~holds[:, :-1])
         _, end = np.nonzero(holds[:, :-1] & ~holds[:, 1:])
         runs = np.bincount(box, minlength=len(lower))
-        effort.left -= _STEP_PER_NUMBER * len(around.axes) * int(runs[which].sum())
+        effort.left -= _STEP_PER_NUMBER * len(each.axes) * int(runs[which].sum())
         if effort.left < 0:
             return None
         copy = np.repeat(np.arange(len(which)), runs[which])
@@ -76,7 +100,7 @@ def _whole_boxes(
         which, first, last = which[copy], first[copy], last[copy]
         run = (np.cumsum(runs) - runs)[which] + within
         first[:, k], last[:, k] = begin[run], end[run] - 1
-        extents.append((0, len(axis.feature.categories) - 1))
+        extents.append((int(axis.lowest), int(axis.highest)))
     return first, last, extents
 
 

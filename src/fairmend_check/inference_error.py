@@ -1,4 +1,8 @@
-"""How far floating-point inference can be from real arithmetic: rule 3 of docs/certificate.md."""
+"""How far floating-point inference can be from real arithmetic: rule 3 of docs/certificate.md.
+
+Forward, layer by layer, go the intervals of what inference can compute, and what each operation rounds. Backward goes
+how strongly the outputs depend on each of these roundings.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend_check.bounds import interval_layers
+from fairmend_check.bounds import interval_layers, leads
 from fairmend_check.model import Activation, Model
-from fairmend_check.relaxation import value_range
-from fairmend_check.rounding import Array, gamma
+from fairmend_check.relaxation import slope_range, value_range
+from fairmend_check.rounding import TINY, Array, ball, gamma, up
+
+_ROOM = 2**17  # numbers in an array of one layer
 
 
 @dataclass(frozen=True)
@@ -32,44 +38,138 @@ class Precision:
         return 64 * self.u
 
 
-def inference_error(model: Model, lower: Array, upper: Array) -> Array:
-    """Return bounds of the error of the margin over boxes (boxes,); inf where inference could overflow."""
+@dataclass(frozen=True, eq=False)
+class Rounding:
+    """An affine layer and the activation before it in inference (boxes, width); before the first there is none.
+
+    ``entering`` is what the activation rounds and ``own`` what the affine layer rounds, given its computed inputs;
+    ``before`` is all of the error of the inputs, and ``slopes`` are those of the activation.
+    """
+
+    slopes: tuple[Array, Array] | None
+    entering: Array
+    before: Array
+    own: Array
+
+
+def inference_error(model: Model, classes: np.ndarray, lower: Array, upper: Array) -> Array:
+    """Return bounds of the error of the margins of these classes over boxes (boxes,); inf where they could overflow."""
     with np.errstate(all="ignore"):
-        return inference_error_of(model, lower, upper, interval_layers(model, lower, upper))
+        return inference_error_of(model, classes, lower, upper, interval_layers(model, lower, upper))
 
 
-def inference_error_of(model: Model, lower: Array, upper: Array, layers: list[tuple[Array, Array]]) -> Array:
-    """Do as `inference_error` does, from the intervals of every affine layer over the boxes."""
+def inference_error_of(
+    model: Model, classes: np.ndarray, lower: Array, upper: Array, layers: list[tuple[Array, Array]]
+) -> Array:
+    """Do as `inference_error` does, from intervals of every affine layer over the boxes."""
+    worst: Array = output_errors(model, lower, upper, layers, leads(model, classes)).max(axis=1)
+    return up(worst + Precision.of(model.dtype).closing)
+
+
+def output_errors(model: Model, lower: Array, upper: Array, layers: list[tuple[Array, Array]], forms: Array) -> Array:
+    """Return bounds of the error of linear forms of the outputs (boxes, forms, outputs): (boxes, forms)."""
+    step = max(1, _ROOM // (max(max(weight.shape) for weight in model.weights) * forms.shape[1]))
+    found = [np.empty((0, forms.shape[1]))]
+    with np.errstate(all="ignore"):
+        for start in range(0, len(lower), step):
+            part = slice(start, start + step)
+            roundings, fits = _forward(
+                model, lower[part], upper[part], [(low[part], high[part]) for low, high in layers]
+            )
+            bound = _backward(model, roundings, forms[part])
+            found.append(np.where(fits[:, None] & ~np.isnan(bound), bound, np.inf))
+    return np.concatenate(found)
+
+
+def _forward(
+    model: Model, lower: Array, upper: Array, layers: list[tuple[Array, Array]]
+) -> tuple[list[Rounding], np.ndarray]:
+    """Return what each layer rounds, and in which boxes nothing can overflow (boxes,)."""
     kind = Precision.of(model.dtype)
-    error = np.full(lower.shape, kind.tiny)  # a subnormal input may be taken as 0
-    size = np.maximum(np.abs(lower), np.abs(upper))
-    overflows = np.zeros(len(lower), dtype=np.bool_)
+    entering = error = np.minimum(kind.tiny, np.maximum(np.abs(lower), np.abs(upper)))  # subnormal inputs may become 0
+    low, high, slopes = lower, upper, None
+    fits = np.ones(len(lower), dtype=np.bool_)
+    found = []
     for number, (weight, bias) in enumerate(zip(model.weights, model.biases, strict=True)):
-        n = weight.shape[1]
-        absolute = np.abs(weight).T
-        outward = 1 + 4 * gamma(n + 8)  # for the rounding of this very computation
-        # n is at most 2^20, so (n + 1) u stays well below 1 in float32.
-        g = (n + 1) * kind.u / (1 - (n + 1) * kind.u)
-        reach = size + error
-        sums = (reach @ absolute + np.abs(bias)) * outward
-        flushed = kind.tiny * (reach.sum(axis=1, keepdims=True) + 4 * (n + 1))
-        error = (error @ absolute + g * sums + flushed) * outward
-        overflows |= ~(reach < kind.largest).all(axis=1) | ~(sums * (1 + g) + flushed < kind.largest).all(axis=1)
+        low, high = low - entering, high + entering  # of the inputs as computed
+        own, largest = _affine_rounding(weight, bias, low, high, kind)
+        fits &= (np.maximum(high, -low) < kind.largest).all(axis=1) & (largest < kind.largest).all(axis=1)
+        found.append(Rounding(slopes, entering, error, own))
         if number < len(model.between):
-            error = _after(model.between[number], layers[number], error, kind) * outward
-            after = value_range(model.between[number], *layers[number])
-            size = np.maximum(np.abs(after[0]), np.abs(after[1]))
-    worst: Array = error.max(axis=1) * (2 if model.outputs > 1 else 1) + kind.closing
-    return np.where(overflows | np.isnan(worst), np.inf, worst)
+            n = weight.shape[1]
+            error = (error @ np.abs(weight).T + own) * (1 + 4 * gamma(n + 4))
+            activation = model.between[number]
+            reach = up(-(layers[number][0] - error)), up(layers[number][1] + error)
+            reach = -reach[0], reach[1]
+            low, high = value_range(activation, *reach)
+            slopes = slope_range(activation, *reach)
+            entering = _activation_rounding(activation, *reach, kind)
+            # Exact and computed value both lie between low and high.
+            error = (np.minimum(error * slopes[1], up(high - low)) + entering) * (1 + 4 * gamma(4))
+    return found, fits
 
 
-def _after(activation: Activation, before: tuple[Array, Array], error: Array, kind: Precision) -> Array:
-    """Return the error after an activation, from that of its input."""
+def _affine_rounding(weight: Array, bias: Array, low: Array, high: Array, kind: Precision) -> tuple[Array, Array]:
+    """Return how far a computed layer is from the exact one with the same inputs low..high, and its largest sum.
+
+    Terms that are surely 0 are added exactly. Of the others, every partial sum lies between the sum of all negative and
+    the sum of all positive terms, so each addition is off by at most u times the larger of these sums in size.
+    """
+    n = weight.shape[1]
+    outward = 1 + 4 * gamma(n + 8)  # for the rounding of this very computation
+    above, below = np.maximum(high, 0.0), np.maximum(-low, 0.0)
+    size = np.maximum(above, below)
+    terms = (size > 0).sum(axis=1, keepdims=True) + 1  # and the bias
+    g = terms * kind.u / (1 - terms * kind.u)  # n is at most 2^20, so n u stays well below 1 in float32
+    total = ((above + below) @ np.abs(weight).T + np.abs(bias)) * outward  # P + N
+    apart = np.abs((above - below) @ weight.T + bias) + (outward - 1) * total  # |P - N|
+    most = np.minimum(total, (total + apart) / 2)
+    flushed = kind.tiny * (size.sum(axis=1, keepdims=True) + 4 * (n + 1))
+    return (kind.u * ((terms - 1) * (1 + 2 * g) * most + total) + flushed) * outward, total * (1 + g) + flushed
+
+
+def _activation_rounding(activation: Activation, low: Array, high: Array, kind: Precision) -> Array:
+    """Return how far a computed activation is from the exact one with the same input low..high."""
     if activation.name in ("tanh", "sigmoid"):
-        return np.minimum(error, 2.0) + 16 * kind.u + kind.tiny  # no two values are further apart than 2
+        return np.full(low.shape, 16 * kind.u + kind.tiny)
     if activation.name == "leaky_relu":
-        steepest = max(1.0, activation.slope)
-        reach = np.maximum(np.abs(before[0]), np.abs(before[1])) + error
         # The slope is rounded, and the product with it; a subnormal slope may be taken as 0.
-        return error * steepest + (3 * kind.u * steepest + kind.tiny) * reach + 2 * kind.tiny
-    return error + kind.tiny
+        factor = (3 * kind.u * activation.slope + kind.tiny) * (1 + 4 * gamma(4))
+        return np.asarray(factor * np.maximum(-low, 0.0) + 2 * kind.tiny)
+    # A subnormal output may be taken as 0, unless it is 0 anyway.
+    return np.minimum(kind.tiny, np.maximum(high, 0.0 if activation.name == "relu" else -low))
+
+
+def _backward(model: Model, roundings: list[Rounding], forms: Array) -> Array:
+    """Return what the roundings can change in each form: its derivatives by them, as intervals, times their sizes.
+
+    At every layer on the way the error of the layer's inputs is a bound as well, and the best bound counts.
+    """
+    low = high = forms
+    total, best = np.zeros(forms.shape[:2]), np.full(forms.shape[:2], np.inf)
+    for number in range(len(roundings) - 1, -1, -1):
+        rounding, weight = roundings[number], model.weights[number]
+        total = up(total + _sum(low, high, rounding.own))
+        low, high = _through_weights(low, high, weight)
+        best = np.minimum(best, up(total + _sum(low, high, rounding.before)))
+        total = up(total + _sum(low, high, rounding.entering))
+        if rounding.slopes is not None:
+            least, most = (slope[:, None, :] for slope in rounding.slopes)
+            low, high = -up(-np.minimum(low * least, low * most)), up(np.maximum(high * least, high * most))
+    return np.asarray(np.minimum(best, total))
+
+
+def _through_weights(low: Array, high: Array, weight: Array) -> tuple[Array, Array]:
+    """Enclose derivatives by the inputs of an affine layer, from those by its outputs."""
+    n = len(weight)
+    mid, radius = ball(low, high)
+    centre = mid @ weight
+    spread = (radius @ np.abs(weight)) * (1 + 2 * gamma(n + 2)) + gamma(n + 4) * (np.abs(mid) @ np.abs(weight)) + TINY
+    return -up(up(spread) - centre), up(centre + up(spread))
+
+
+def _sum(low: Array, high: Array, sizes: Array) -> Array:
+    """Return bounds of derivatives low..high (boxes, forms, width) times numbers of these sizes (boxes, width)."""
+    n = low.shape[2]
+    product = (np.maximum(high, -low) @ sizes[:, :, None])[:, :, 0]
+    return np.asarray(product * (1 + 4 * gamma(n + 8)) + TINY)

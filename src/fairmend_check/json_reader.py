@@ -106,6 +106,15 @@ def numbers(values: Any, length: int, where: str) -> NDArray[np.float64]:
     return array
 
 
+def text(value: Any, where: str) -> str:
+    """Return a category or label as text: 1 and 1.0 are "1"."""
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    if type(value) not in (str, int, float, bool) or not str(value).strip():
+        raise CheckError(f"{where} contains a value that is not a text, a number or true/false")
+    return str(value).strip()
+
+
 def _type_name(value: Any) -> str:
     return "null" if value is None else _TYPE_NAMES.get(type(value), type(value).__name__)
 

@@ -1,20 +1,24 @@
 """The neighbourhood of an input, as docs/certificate.md defines it: for each column, which values it may take.
 
-Values are numbers of the model's type. An `Axis` numbers those of one varying feature, in order, so that boxes become
-boxes of whole numbers and coverage can be decided exactly.
+Links make it a union of products: one for each combination of protected values to which the same links apply. Values
+are numbers of the model's type. An `Axis` numbers those of one varying feature, in order, so that boxes become boxes of
+whole numbers and coverage can be decided exactly.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
+from fairmend_check.links import Link, Runs
 from fairmend_check.spec import Feature, Spec
 
 Array = NDArray[np.float64]
@@ -26,18 +30,18 @@ _SMALLEST = 2.0**-126
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """The values of one varying feature, for an input with the number ``x`` in its column.
+    """Values of one feature: those from ``lowest`` to ``highest``, and the number ``x`` of the input unless it is None.
 
     Of a feature with whole numbers they are e(v) for each v from ``lowest`` to ``highest``, numbered in order, and x in
-    its place among them if it is none of them. A one-hot feature has its categories, in order. The values of a
-    continuous feature are not numbered: they are all numbers of the type from ``low`` to ``high``.
+    its place among them if it is none of them. A one-hot feature has categories, in order. The values of a continuous
+    feature are not numbered: they are all numbers of the type from ``low`` to ``high``.
     """
 
     feature: Feature
     column: int
     lowest: float
     highest: float
-    x: float
+    x: float | None
     low: float
     high: float
     kind: np.dtype[np.floating]
@@ -45,8 +49,10 @@ class Axis:
     @cached_property
     def place_of_x(self) -> int | None:
         """The number of x among the values; None if it is e(v) for one of the whole numbers v."""
+        if self.x is None or self.feature.one_hot:
+            return None
         place = self._count_below(self.x)
-        return None if self.feature.one_hot or place < self._count_below(self.x, or_equal=True) else place
+        return None if place < self._count_below(self.x, or_equal=True) else place
 
     @cached_property
     def count(self) -> int:
@@ -58,14 +64,14 @@ class Axis:
         (lower, low), (upper, high) = (np.unique(ends, return_inverse=True) for ends in (lower, upper))
         start = np.array([self._count_below(bound) for bound in lower.tolist()], dtype=np.int64)
         end = np.array([self._count_below(bound, or_equal=True) for bound in upper.tolist()], dtype=np.int64) - 1
-        if self.place_of_x is not None:
+        if self.x is not None and self.place_of_x is not None:
             start, end = start + (self.x < lower), end + (self.x <= upper)
         return start[low], end[high]
 
     def encoded(self, numbers: Whole) -> Array:
         """Return the values with these numbers."""
         place = self.place_of_x
-        if place is None:
+        if place is None or self.x is None:
             return encode(self.feature, self.lowest + numbers.astype(np.float64), self.kind)
         values = np.minimum(self.lowest + (numbers - (numbers > place)), self.highest)
         return np.where(numbers == place, self.x, encode(self.feature, values.astype(np.float64), self.kind))
@@ -80,16 +86,29 @@ class Axis:
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbourhood:
-    """An input x, the columns that keep its values, and an axis for each feature that varies."""
+class Product:
+    """All inputs that have the values of x in some columns, and any combination of the values of the axes."""
 
     x: Array
     fixed: NDArray[np.bool_]
     axes: tuple[Axis, ...]
 
 
-def neighbourhood(spec: Spec, x: Array, dtype: str) -> Neighbourhood:
-    """Return the neighbourhood of x (width,), which must be the encoding of a possible input."""
+@dataclass(frozen=True)
+class Cell:
+    """Values from ``lowest`` to ``highest`` to which the same links apply; ``own`` if that of x is among them."""
+
+    lowest: float
+    highest: float
+    own: bool
+
+    def within(self, runs: Runs) -> bool:
+        """Return whether all of its values are among these."""
+        return any(low <= self.lowest and self.highest <= high for low, high in runs)
+
+
+def neighbourhood(spec: Spec, x: Array, dtype: str) -> list[Product]:
+    """Return the neighbourhood of x (width,), which must be the encoding of a possible input, as a union."""
     kind = np.dtype(dtype)
     with np.errstate(over="ignore", under="ignore"):
         off = np.flatnonzero(x != x.astype(kind).astype(np.float64))
@@ -97,14 +116,84 @@ def neighbourhood(spec: Spec, x: Array, dtype: str) -> Neighbourhood:
         raise CheckError(
             f"input[{off[0]}] = {float(x[off[0]])!r} is not a {dtype} number, so it cannot be an input of the model"
         )
-    fixed = np.ones(len(x), dtype=np.bool_)
-    axes = []
+    places = {feature.name: (feature, start) for feature, start in spec.columns()}
+    own = {name: _own_value(feature, start, x) for name, (feature, start) in places.items()}
+    parts = _parts(spec, x, own, kind)
+    found: list[Product] = []
+    for chosen in product(*parts.values()):
+        cells = {name: cell for name, (cell, _) in zip(parts, chosen, strict=True)}
+        linked = [
+            [_axis(*places[name], low, high, None, kind) for low, high in values]
+            for name, values in _linked_values(spec.links, cells, places, own).items()
+        ]
+        found += [_product(x, [*(axis for _, axis in chosen), *others]) for others in product(*linked)]
+    return found
+
+
+def _parts(
+    spec: Spec, x: Array, own: Mapping[str, float], kind: np.dtype[np.floating]
+) -> dict[str, list[tuple[Cell, Axis]]]:
+    """Return the values of each protected or tolerant feature, in parts to which the same links apply."""
+    runs: dict[str, list[Runs]] = {}
+    for link in spec.links:
+        for name, condition in link.when:
+            runs.setdefault(name, []).append(condition)
+    found = {}
     for feature, start in spec.columns():
-        own = _own_value(feature, start, x)
         if feature.varies:
-            fixed[start : start + feature.width] = False
-            axes.append(_axis(feature, start, own, float(x[start]), kind))
-    return Neighbourhood(x, fixed, tuple(axes))
+            value = own[feature.name]
+            lowest, highest = max(feature.low, value - feature.reach), min(feature.high, value + feature.reach)
+            cells = [Cell(lowest, highest, True)]
+            if feature.name in runs:
+                cells = _cells(feature, value, runs[feature.name])
+            found[feature.name] = [
+                (cell, _axis(feature, start, cell.lowest, cell.highest, float(x[start]) if cell.own else None, kind))
+                for cell in cells
+            ]
+    return found
+
+
+def _product(x: Array, axes: Sequence[Axis]) -> Product:
+    fixed = np.ones(len(x), dtype=np.bool_)
+    for axis in axes:
+        fixed[axis.column : axis.column + axis.feature.width] = False
+    return Product(x, fixed, tuple(axes))
+
+
+def _cells(feature: Feature, own: float, runs: Sequence[Runs]) -> list[Cell]:
+    """Cut the values of a protected feature where they begin or cease to match a link, and around the own value.
+
+    The cells of a continuous feature are closed, so that they share their ends.
+    """
+    ends = {end for each in runs for run in each for end in run}
+    if feature.whole:
+        first = {low for each in runs for low, _ in each} | {own, feature.low}
+        after = {high + 1 for each in runs for _, high in each} | {own + 1, feature.high + 1}
+        return [Cell(low, end - 1, low == own) for low, end in pairwise(sorted(first | after))]
+    single = {low for each in runs for low, high in each if low == high} - {own}
+    segments = [Cell(low, high, False) for low, high in pairwise(sorted(ends | {feature.low, feature.high}))]
+    return [Cell(own, own, True), *segments, *(Cell(value, value, False) for value in sorted(single))]
+
+
+def _linked_values(
+    links: Sequence[Link],
+    cells: Mapping[str, Cell],
+    places: Mapping[str, tuple[Feature, int]],
+    own: Mapping[str, float],
+) -> dict[str, Runs]:
+    """Return the values that the links set for people with protected values in these cells, by feature.
+
+    A link does not apply to people who have the own values of x in all features of its `when`.
+    """
+    found = {}
+    for link in links:
+        applies = all(cells[name].within(runs) for name, runs in link.when)
+        if applies and not all(cells[name].own for name, _ in link.when):
+            for name, effect in link.then:
+                values = effect.values(places[name][0], own[name])
+                if values is not None:
+                    found[name] = values
+    return found
 
 
 def encode(feature: Feature, values: Array, kind: np.dtype[np.floating]) -> Array:
@@ -141,32 +230,53 @@ def _own_value(feature: Feature, start: int, x: Array) -> float:
     return nearest
 
 
-def _axis(feature: Feature, start: int, own: float, x: float, kind: np.dtype[np.floating]) -> Axis:
-    lowest, highest = feature.low, feature.high
-    if not feature.protected:
-        lowest, highest = max(lowest, own - feature.reach), min(highest, own + feature.reach)
+def _axis(
+    feature: Feature, start: int, lowest: float, highest: float, x: float | None, kind: np.dtype[np.floating]
+) -> Axis:
     low, high = encode(feature, np.array([lowest, highest], dtype=np.float64), kind).tolist()
-    return Axis(feature, start, lowest, highest, x, min(low, x), max(high, x), kind)
+    if x is not None:
+        low, high = min(low, x), max(high, x)
+    return Axis(feature, start, lowest, highest, x, low, high, kind)
 
 
-def count_points(around: Neighbourhood) -> int:
+def count_points(around: Sequence[Product]) -> int:
     """Return the number of points of a neighbourhood, which must be finite."""
-    for axis in around.axes:
+    for axis in (axis for each in around for axis in each.axes):
         if not axis.feature.whole:
             raise CheckError(
                 f'feature "{axis.feature.name}" is continuous, so the neighbourhood cannot be checked point by point'
             )
-    return math.prod(axis.count for axis in around.axes)
+    return sum(_count(each) for each in around)
 
 
-def points(around: Neighbourhood, start: int, stop: int) -> Array:
-    """Return points number start to stop of a finite neighbourhood (points, width)."""
-    out = np.tile(around.x, (stop - start, 1))
+def _count(each: Product) -> int:
+    return math.prod(axis.count for axis in each.axes)
+
+
+def batches(around: Sequence[Product], size: int) -> Iterator[Array]:
+    """Return the points of a finite neighbourhood, in batches (points, width) of fewer than twice this size."""
+    waiting, held = [], 0
+    for each in around:
+        count = _count(each)
+        for start in range(0, count, size):
+            waiting.append(_points(each, start, min(start + size, count)))
+            held += len(waiting[-1])
+            if held >= size:
+                yield np.concatenate(waiting)
+                waiting, held = [], 0
+    if waiting:
+        yield np.concatenate(waiting)
+
+
+def _points(each: Product, start: int, stop: int) -> Array:
+    """Return points number start to stop of a finite product (points, width)."""
+    out = np.tile(each.x, (stop - start, 1))
     index = np.arange(start, stop, dtype=np.int64)
-    for axis in reversed(around.axes):
+    for axis in reversed(each.axes):
         index, number = np.divmod(index, axis.count)
         if axis.feature.one_hot:
-            out[:, axis.column : axis.column + axis.feature.width] = _one_hot(axis.feature, number)
+            columns = slice(axis.column, axis.column + axis.feature.width)
+            out[:, columns] = _one_hot(axis.feature, number + int(axis.lowest))
         else:
             out[:, axis.column] = axis.encoded(number)
     return out

@@ -12,12 +12,13 @@ from fairmend_check.coverage import Effort, find_uncovered
 from fairmend_check.errors import CheckError
 from fairmend_check.inference_error import inference_error, inference_error_of
 from fairmend_check.model import Model
-from fairmend_check.neighbourhood import Neighbourhood, count_points, neighbourhood, points
+from fairmend_check.neighbourhood import Product, batches, count_points, neighbourhood
 from fairmend_check.rounding import Array, down
 from fairmend_check.spec import Spec
 
 MAX_WORK = 10**12  # multiplications for the points of all regions together: about ten minutes
 _PER_UNIT = 200  # what an input or output of a layer costs beside them
+MAX_PARTS = 10**7  # of all neighbourhoods together, for each link: a few minutes
 _BATCH = 2**20  # numbers in a batch of points, at the widest layer
 
 
@@ -31,16 +32,23 @@ class ProvenMargins:
 
 def check_coverage(model: Model, spec: Spec, regions: list[Region]) -> list[str]:
     """Return a reason for each input that is not possible, and for pieces that do not cover its neighbourhood."""
-    reasons, total, effort = [], 0, Effort()
+    reasons, total, parts, effort = [], 0, 0, Effort()
     most = MAX_WORK // sum(weight.size + _PER_UNIT * sum(weight.shape) for weight in model.weights)
     for number, region in enumerate(regions):
         try:
             around = neighbourhood(spec, region.x, model.dtype)
             if region.pieces is None:
                 total += count_points(around)
-                continue
         except CheckError as error:
             reasons.append(f"regions[{number}]: {error}")
+            continue
+        parts += len(around) * (1 + len(spec.links))
+        if parts > MAX_PARTS:
+            return [
+                *reasons,
+                f"regions: links divide the neighbourhoods into more parts than the limit ({MAX_PARTS:,})",
+            ]
+        if region.pieces is None:
             continue
         lower = np.stack([piece.lower for piece in region.pieces])
         upper = np.stack([piece.upper for piece in region.pieces])
@@ -67,7 +75,7 @@ def prove(model: Model, spec: Spec, regions: list[Region]) -> ProvenMargins:
         ]
         classes = np.array([regions[number].label for number, _ in boxes])
         bound = margin_bounds(model, classes, lower, upper, [(below, above) for below, above in slopes])
-        error = inference_error(model, lower, upper)
+        error = inference_error(model, classes, lower, upper)
         np.minimum.at(margin, owner, bound)
         np.minimum.at(excess, owner, _excess(bound, error))
     for number, region in enumerate(regions):
@@ -77,14 +85,12 @@ def prove(model: Model, spec: Spec, regions: list[Region]) -> ProvenMargins:
     return ProvenMargins(margin, excess > 0)
 
 
-def _over_points(model: Model, around: Neighbourhood, label: int) -> tuple[float, float]:
+def _over_points(model: Model, around: list[Product], label: int) -> tuple[float, float]:
     """Return the least margin over all points, and its least excess over the error of inference."""
-    count = count_points(around)
     step = max(1, _BATCH // max(max(weight.shape) for weight in model.weights))
     least, least_excess = np.inf, np.inf
     with np.errstate(all="ignore"):
-        for start in range(0, count, step):
-            batch = points(around, start, min(start + step, count))
+        for batch in batches(around, step):
             layers = interval_layers(model, batch, batch)
             low, high = layers[-1]
             if model.outputs == 1:
@@ -92,7 +98,7 @@ def _over_points(model: Model, around: Neighbourhood, label: int) -> tuple[float
             else:
                 others = leads(model, np.array([label]))[0].argmin(axis=1)
                 bound = down(low[:, label] - high[:, others].max(axis=1))
-            error = inference_error_of(model, batch, batch, layers)
+            error = inference_error_of(model, np.full(len(batch), label), batch, batch, layers)
             least = min(least, float(bound.min()))
             least_excess = min(least_excess, float(_excess(bound, error).min()))
     return least, least_excess

@@ -17,6 +17,18 @@ def value_range(activation: Activation, lower: Array, upper: Array) -> tuple[Arr
     return _values(activation, lower)[0], _values(activation, upper)[1]
 
 
+def slope_range(activation: Activation, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Enclose the derivatives of the activation over intervals, and so its difference quotients."""
+    if activation.name in ("tanh", "sigmoid"):
+        # The derivative is even, and falls on both sides of 0.
+        nearest = np.maximum(np.maximum(lower, -upper), 0.0)
+        furthest = np.maximum(upper, -lower)
+        return np.maximum(_derivative(activation, furthest) - 128 * U, 0.0), _derivative(activation, nearest) + 128 * U
+    negative, positive = _pieces(activation)
+    left, right = np.where(lower < 0, negative, positive), np.where(upper > 0, positive, negative)
+    return np.minimum(left, right), np.maximum(left, right)
+
+
 def intercepts(activation: Activation, slopes: tuple[Array, Array], lower: Array, upper: Array) -> tuple[Array, Array]:
     """Return intercepts of a line below and of a line above, with these slopes, on lower..upper."""
     below, above = slopes
@@ -70,6 +82,12 @@ def _curve(activation: Activation, z: Array) -> Array:
     return np.where(z < 0, decay, 1.0) / (1.0 + decay)
 
 
+def _derivative(activation: Activation, z: Array) -> Array:
+    """Return the derivative of tanh or sigmoid within 128 U."""
+    value = _curve(activation, z)
+    return (1 - value) * (1 + value if activation.name == "tanh" else value)
+
+
 def _curved_minimum(activation: Activation, slope: Array, lower: Array, upper: Array) -> Array:
     """Return a lower bound of f(z) - slope z on lower..upper, for f convex left of 0 and concave right of it.
 
@@ -79,8 +97,7 @@ def _curved_minimum(activation: Activation, slope: Array, lower: Array, upper: A
     right = np.minimum(upper, 0.0)
     touch = np.clip(-_touching_point(activation, slope), lower, right)
     value = _curve(activation, touch)
-    derivative = (1 - value) * (1 + value if activation.name == "tanh" else value)
-    excess = derivative - slope
+    excess = _derivative(activation, touch) - slope
     unsure = 128 * U + 4 * U * np.abs(excess)
     sides = (excess + unsure) * (lower - touch), (excess - unsure) * (right - touch)
     line = slope * touch

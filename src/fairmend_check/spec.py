@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
+from fairmend_check.links import Link, read_links
 
 _EXACT = 2**53
 _KEYS = ("name", "kind", "range", "categories", "encoding", "scale", "protected", "tolerance", "dropped", "missing")
@@ -56,6 +58,11 @@ class Feature:
         """Whether a neighbour can have another value."""
         return self.reach > 0 and self.low < self.high
 
+    @cached_property
+    def category_numbers(self) -> dict[str, float]:
+        """The number of each category."""
+        return {category: float(number) for number, category in enumerate(self.categories)}
+
     @property
     def affine(self) -> tuple[float, float]:
         """Offset and factor: e(v) = (v - offset) / factor."""
@@ -66,16 +73,36 @@ class Feature:
 
 
 @dataclass(frozen=True)
+class ScoreClaim:
+    """The scores of similar people differ by at most ``delta``; ``on`` is "probability", "logit" or "output"."""
+
+    delta: float
+    on: str
+
+
+@dataclass(frozen=True)
 class Spec:
-    """The features in the order of the model's inputs, and the label as (column, positive) if there is one."""
+    """The features in the order of the model's inputs, and what else a spec can hold.
+
+    The label is (column, positive), and positive is None for a number to predict. Without a claim about scores, the
+    claim is about classes.
+    """
 
     features: tuple[Feature, ...]
-    label: tuple[str, str] | None
+    label: tuple[str, str | None] | None
+    claim: ScoreClaim | None = None
+    links: tuple[Link, ...] = ()
 
     @property
     def width(self) -> int:
         """Number of columns of all features."""
         return sum(feature.width for feature in self.features)
+
+    @cached_property
+    def varying(self) -> tuple[Feature, ...]:
+        """The features in which similar people may differ: protected, with a tolerance or linked."""
+        linked = {name for link in self.links for name, _ in link.then}
+        return tuple(feature for feature in self.features if feature.varies or feature.name in linked)
 
     def columns(self) -> list[tuple[Feature, int]]:
         """Return each feature with its first column."""
@@ -85,14 +112,15 @@ class Spec:
             start += feature.width
         return starts
 
-    def protected_columns(self) -> set[int]:
-        """Return the columns of all protected features."""
-        return {start + i for feature, start in self.columns() if feature.protected for i in range(feature.width)}
 
+def read_spec(content: dict[str, Any], where: str, version: int = 3) -> Spec:
+    """Return the spec in plain data; refuse one with parts that do not fit together.
 
-def read_spec(content: dict[str, Any], where: str) -> Spec:
-    """Return the spec in plain data; refuse one with parts that do not fit together."""
-    json_reader.only_keys(content, ("label", "feature"), where)
+    ``version`` is that of the certificate: before 3 there were no claims about scores and no links.
+    """
+    json_reader.only_keys(
+        content, ("label", "claim", "feature", "link") if version >= 3 else ("label", "feature"), where
+    )
     entries = json_reader.take(content, "feature", list, where)
     features = tuple(_feature(entry, f"{where}.feature[{i}]") for i, entry in enumerate(entries))
     if len({feature.name for feature in features}) != len(features):
@@ -103,11 +131,15 @@ def read_spec(content: dict[str, Any], where: str) -> Spec:
     if "label" in content:
         entry = json_reader.take(content, "label", dict, where)
         json_reader.only_keys(entry, ("column", "positive"), f"{where}.label")
+        number = version >= 3 and "positive" not in entry
         label = (
             json_reader.take(entry, "column", str, f"{where}.label"),
-            _text(entry.get("positive"), f"{where}.label"),
+            None if number else json_reader.text(entry.get("positive"), f"{where}.label"),
         )
-    return Spec(features, label)
+    claim = _claim(content["claim"], f"{where}.claim") if "claim" in content else None
+    if label and label[1] is None and (claim is None or claim.on != "output"):
+        raise CheckError(f'{where}.label has no positive value, so the claim must be about scores, on "output"')
+    return Spec(features, label, claim, read_links(content, features, where))
 
 
 def first_difference(ours: Spec, theirs: Spec) -> str | None:
@@ -121,7 +153,15 @@ def first_difference(ours: Spec, theirs: Spec) -> str | None:
                 return f'feature "{one.name}": {key.name} is {_shown(after)} instead of {_shown(before)}'
     if ours.label != theirs.label:
         return f"the label is {theirs.label} instead of {ours.label}"
+    if ours.claim != theirs.claim:
+        return f"the claim is {_described(theirs.claim)} instead of {_described(ours.claim)}"
+    if set(ours.links) != set(theirs.links):
+        return "the links are others"
     return None
+
+
+def _described(claim: ScoreClaim | None) -> str:
+    return "about classes" if claim is None else f"about scores ({claim.on}, delta = {claim.delta!r})"
 
 
 def _shown(value: Any) -> str:
@@ -155,7 +195,9 @@ def _feature(entry: Any, where: str) -> Feature:
     if kind == "categorical":
         if "range" in entry:
             raise CheckError(f"{where} has categories, so it has no range")
-        categories = tuple(_text(value, where) for value in json_reader.take(entry, "categories", list, where))
+        categories = tuple(
+            json_reader.text(value, where) for value in json_reader.take(entry, "categories", list, where)
+        )
         if not categories or len(set(categories)) != len(categories):
             raise CheckError(f"{where} needs distinct categories")
         low, high = 0.0, len(categories) - 1.0
@@ -191,6 +233,21 @@ def _feature(entry: Any, where: str) -> Feature:
     return feature
 
 
+def _claim(entry: Any, where: str) -> ScoreClaim | None:
+    kind = json_reader.take(entry, "kind", str, where)
+    json_reader.only_keys(entry, ("kind", "delta", "on") if kind == "score" else ("kind",), where)
+    if kind == "class":
+        return None
+    if kind != "score":
+        raise CheckError(f"{where} has the unknown kind {kind[:40]}")
+    delta, on = json_reader.take(entry, "delta", float, where), json_reader.take(entry, "on", str, where)
+    if on not in ("probability", "logit", "output"):
+        raise CheckError(f"{where}.on is {on[:40]!r}; it must be probability, logit or output")
+    if not 0 < delta < (1 if on == "probability" else math.inf):
+        raise CheckError(f"{where}.delta is {delta!r}; it must be above 0, and below 1 for probabilities")
+    return ScoreClaim(delta, on)
+
+
 def _scale(entry: Any, where: str) -> tuple[tuple[str, float], ...]:
     for keys in (("mean", "std"), ("min", "max")):
         if type(entry) is dict and set(entry) == set(keys):
@@ -199,16 +256,7 @@ def _scale(entry: Any, where: str) -> tuple[tuple[str, float], ...]:
 
 
 def _category(value: Any, categories: tuple[str, ...], where: str) -> str:
-    text = _text(value, where)
+    text = json_reader.text(value, where)
     if text not in categories:
         raise CheckError(f"{where} is not one of the categories")
     return text
-
-
-def _text(value: Any, where: str) -> str:
-    """Return a category or label as text: 1 and 1.0 are "1"."""
-    if type(value) is float and value.is_integer():
-        value = int(value)
-    if type(value) not in (str, int, float, bool) or not str(value).strip():
-        raise CheckError(f"{where} contains a value that is not a text, a number or true/false")
-    return str(value).strip()

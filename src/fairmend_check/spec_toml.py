@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,12 @@ def spec_digest(spec: Spec) -> str:
     """Return the sha256 of the spec as fairmend writes it to a TOML file."""
     tables = []
     if spec.label:
-        tables.append(_table("[label]", {"column": spec.label[0], "positive": spec.label[1]}))
+        column, positive = spec.label
+        tables.append(_table("[label]", {"column": column} | ({} if positive is None else {"positive": positive})))
+    if spec.claim:
+        tables.append(_table("[claim]", {"kind": "score", "delta": spec.claim.delta, "on": spec.claim.on}))
     tables += [_table("[[feature]]", _entries(feature)) for feature in spec.features]
+    tables += [_table("[[link]]", link.given) for link in spec.links]
     try:
         return hashlib.sha256("\n".join(tables).encode("utf-8")).hexdigest()
     except UnicodeEncodeError as error:
@@ -81,8 +86,15 @@ def _entries(feature: Feature) -> dict[str, Any]:
     return entries
 
 
-def _table(header: str, entries: dict[str, Any]) -> str:
-    return "".join(f"{line}\n" for line in [header, *(f"{key} = {_value(value)}" for key, value in entries.items())])
+def _table(header: str, entries: Mapping[str, Any]) -> str:
+    return "".join(f"{line}\n" for line in [header, *_pairs(entries)])
+
+
+def _pairs(entries: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{key if re.fullmatch('[A-Za-z0-9_-]+', key) else _value(key)} = {_value(value)}"
+        for key, value in entries.items()
+    ]
 
 
 def _value(value: Any) -> str:
@@ -93,5 +105,5 @@ def _value(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key} = {_value(entry)}' for key, entry in value.items())}}}"
+        return f"{{{', '.join(_pairs(value))}}}"
     return str(value)

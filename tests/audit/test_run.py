@@ -1,5 +1,7 @@
 """An audit counts what enumeration finds, and its pairs are real."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,12 +9,13 @@ from hypothesis import strategies as st
 
 import fairmend
 from fairmend.audit import input_blocks, neighbours, run
-from fairmend.audit.neighbours import find_unequal
+from fairmend.audit.neighbours import find_unequal, sample_unequal
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
-from fairmend.spec import Feature, Spec
+from fairmend.network.scores import compute_scores
+from fairmend.spec import Claim, Feature, Spec
 from fairmend.text import printable
-from support.audit_cases import INCOME, SPEC, network, people, without_time
+from support.audit_cases import AGE, INCOME, SPEC, network, people, without_time
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people as huge_people
 from support.strategies import ACTIVATIONS, random_network
@@ -227,3 +230,67 @@ def test_neighbourhoods_of_any_size_are_sampled(name):
     assert not found.exact
     assert found.total == 2
     assert fairmend.audit(net, HUGE[name], samples=3, pairs=0).total == 3
+
+
+def score_spec(delta, on, features=SPEC.features):
+    return Spec(features, claim=Claim("score", delta, on))
+
+
+def largest_differences(net, spec, X):
+    """Return by brute force the largest difference of scores in each neighbourhood."""
+    found = []
+    for x in X:
+        points = np.concatenate([p for _, p in spec.points(x[None], dtype=X.dtype)])
+        found.append(np.ptp(compute_scores(net, points, spec.claim.on), axis=0).max())
+    return np.array(found)
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+@pytest.mark.parametrize(("on", "delta"), [("probability", 0.12), ("logit", 0.6), ("output", 0.6)])
+def test_a_claim_about_scores_counts_differences_above_delta(outputs, on, delta):
+    spec, net, X = score_spec(delta, on), network(outputs), people(60)
+    expected = largest_differences(net, spec, X)
+    shown = []
+    result = fairmend.audit(net, spec, X, pairs=5, witnesses=lambda rows, *_: shown.extend(rows.tolist()))
+    assert 0 < result.count < 60 or outputs > 1
+    assert result.count == (expected > delta).sum() == find_unequal(net, spec, X).count == len(shown)
+    assert result.exact
+    assert result.scores.differences == pytest.approx(expected, abs=1e-5)
+    assert result.scores.largest == pytest.approx(expected.max(), abs=1e-5)
+    assert [pair.gap for pair in result.pairs] == pytest.approx(np.sort(expected)[::-1][:5], abs=1e-5)
+    for pair in result.pairs:
+        assert (pair.answers is None) == (on == "output")
+        assert (pair.output is None) == (outputs == 1)
+        assert pair.scores[0] < pair.scores[1]
+        assert expected[pair.row] == pytest.approx(pair.gap, abs=1e-5)
+        assert pair.describe().startswith(f"row {pair.row}: ")
+
+
+def test_differences_at_delta_are_not_above_it():
+    spec = Spec([AGE], claim=Claim("score", 1.0, "output"))
+    net = Network([Affine(np.ones((1, 1), np.float32), np.zeros(1, np.float32))], [])
+    result = fairmend.audit(net, spec, spec.sample_inputs(30, np.random.default_rng(0)))
+    assert (result.count, result.scores.largest) == (0, 1.0)
+    assert result.pairs[0].scores == (0, 1)
+    assert fairmend.audit(net, Spec([AGE], claim=Claim("score", 0.99, "output"))).idi_rate == 1
+
+
+def test_sampled_differences_are_a_lower_bound():
+    wide = replace(INCOME, tolerance=0.3)
+    spec, net, X = score_spec(0.3, "logit", (*SPEC.features[:3], wide)), network(), people(50)
+    result = fairmend.audit(net, spec, X, seed=1)
+    assert not result.exact
+    exact = largest_differences(net, score_spec(0.3, "logit"), X)
+    assert (result.scores.differences >= 0.5 * exact).all()
+    assert sample_unequal(net, spec, X).count > 0
+    again = sample_unequal(net, spec, X)
+    assert np.isfinite(again.other[again.rows]).all()
+
+
+def test_the_same_differences_come_out_of_any_block_size(monkeypatch):
+    spec, net, X = score_spec(0.1, "probability"), network(), people(100)
+    whole = without_time(fairmend.audit(net, spec, X))
+    monkeypatch.setattr(input_blocks, "_ROWS", 7)
+    parts = without_time(fairmend.audit(net, spec, X))
+    assert parts["count"] == whole["count"]
+    assert parts["scores"] == pytest.approx(whole["scores"], abs=1e-6)

@@ -295,6 +295,29 @@ def test_an_earlier_repair_in_the_folder_is_not_replaced_in_silence(case):
     assert "Left over from the earlier repair: model.h5." in words
 
 
+def test_the_network_of_an_earlier_repair_does_not_stay_beside_the_new_certificate(case):
+    model = case.folder / "net.pth"
+    small_network().save(model)
+    assert case.repair(model=model).exit_code == 0
+    words = " ".join(case.repair().stdout.split())
+    assert "The network of the earlier repair was deleted: model.pth." in words
+    assert sorted(path.name for path in case.out.iterdir()) == FILES
+
+
+@pytest.mark.parametrize("changed", ["network", "report"])
+def test_a_network_that_the_earlier_repair_may_not_have_written_is_kept(case, changed):
+    model = case.folder / "net.pth"
+    small_network().save(model)
+    assert case.repair(model=model).exit_code == 0
+    if changed == "network":
+        small_network(seed=9).save(case.out / "model.pth")
+    else:
+        (case.out / "report.json").write_text("{}")
+    mine = (case.out / "model.pth").read_bytes()
+    assert "Left over from the earlier repair: model.pth." in " ".join(case.repair().stdout.split())
+    assert (case.out / "model.pth").read_bytes() == mine
+
+
 @pytest.mark.parametrize("more", [[], ["--json"]])
 def test_a_certificate_that_fails_its_own_check_is_not_published(case, monkeypatch, more):
     assert case.repair(seed=1).exit_code == 0

@@ -112,10 +112,15 @@ def test_a_certificate_of_version_1_has_no_layers(tmp_path):
     assert "unknown key" in fairmend.check(write(tmp_path, content), model).reasons[0]
     layers = content["model"].pop("layers")
     assert fairmend.check(write(tmp_path, content), model).valid
-    content["version"] = 2
-    assert 'has no "layers"' in fairmend.check(write(tmp_path, content), model).reasons[0]
-    content["version"], content["model"]["layers"] = 3, layers
-    assert "version 1 or 2" in fairmend.check(write(tmp_path, content), model).reasons[0]
+    for version in (2, 3):
+        content["version"] = version
+        assert 'has no "layers"' in fairmend.check(write(tmp_path, content), model).reasons[0]
+    content["model"]["layers"] = layers
+    for version in (2, 3):
+        content["version"] = version
+        assert fairmend.check(write(tmp_path, content), model).valid
+    content["version"] = 4
+    assert "version 1, 2 or 3" in fairmend.check(write(tmp_path, content), model).reasons[0]
 
 
 def test_key_order_and_whitespace_do_not_matter(tmp_path):

@@ -214,7 +214,35 @@ def test_a_global_claim_names_all_columns_of_the_protected_features(columns, tmp
     content["global"]["columns"] = columns
     report = fairmend.check(write(tmp_path, content), tmp_path / "blind.onnx")
     assert not report.valid
-    assert "protected features" in report.reasons[0]
+    assert "it must hold all columns of the protected features" in report.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("version", "columns", "valid"),
+    [(3, [0], True), (3, [0, 1], True), (3, [1, 2, 0], True), (2, [0], True), (2, [0, 1], False), (3, [1, 2], False)],
+)
+def test_since_version_3_a_global_claim_may_name_further_features_that_vary(version, columns, valid, tmp_path):
+    made = case(spec="tolerance")
+    weight = np.zeros_like(made.network.affines[0].weight)
+    first = type(made.network.affines[0])(weight, made.network.affines[0].bias)
+    net = Network([first, *made.network.affines[1:]], made.network.activations)
+    net.save(tmp_path / "blind.onnx")
+    content = sign_network({**made.content, "version": version, "global": {"columns": columns}, "regions": []}, net)
+    assert fairmend.check(write(tmp_path, content), tmp_path / "blind.onnx").valid == valid
+
+
+def test_a_global_claim_names_no_half_of_a_feature(tmp_path):
+    """In version 3 as in version 2; nor a feature in which similar people do not differ."""
+    net, content = blind_network()
+    net.save(tmp_path / "blind.onnx")
+    content["version"] = 2
+    assert fairmend.check(write(tmp_path, content), tmp_path / "blind.onnx").valid
+    for columns in ([0, 1, 2, 3, 5], [1, 2, 3, 4, 5], [1, 2, 5]):
+        content.update({"version": 3, "global": {"columns": columns}})
+        assert (
+            "each once: here [1, 2, 3, 5]"
+            in fairmend.check(write(tmp_path, content), tmp_path / "blind.onnx").reasons[0]
+        )
 
 
 def test_a_global_claim_is_refused_where_one_weight_is_not_zero(tmp_path):

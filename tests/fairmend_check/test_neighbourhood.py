@@ -6,7 +6,7 @@ from hypothesis import given
 
 from fairmend.spec import Feature, Spec
 from fairmend_check.coverage import find_uncovered
-from fairmend_check.neighbourhood import count_points, neighbourhood, points
+from fairmend_check.neighbourhood import _points, batches, count_points, neighbourhood
 from fairmend_check.spec import read_spec
 from support.neighbourhood_cases import Tally, compare_case
 from support.strategies_spec import specs_and_inputs, unhurried
@@ -64,7 +64,7 @@ def test_own_bits_far_from_the_encoding_of_the_own_value_are_a_point_beside_it()
     x = float(np.nextafter(np.float32(encoded[1]), np.float32(0)))
     around = neighbourhood(ours, np.array([x]), "float32")
     assert count_points(around) == 5
-    assert points(around, 0, 5)[:, 0].tolist() == sorted([*encoded, x])
+    assert next(batches(around, 5))[:, 0].tolist() == sorted([*encoded, x])
     assert count_points(neighbourhood(ours, np.array(encoded[1:2]), "float32")) == 4
 
 
@@ -75,6 +75,6 @@ def test_points_of_features_with_many_categories_or_values_are_counted_and_made_
     ours = read_spec({"feature": [{**jobs, "dropped": "c5"}, pay]}, "spec")
     around = neighbourhood(ours, np.zeros(10_000), "float64")
     assert count_points(around) == 10_000 * (10**15 + 1)
-    found = points(around, 4 * (10**15 + 1) - 1, 4 * (10**15 + 1) + 1)
+    found = _points(around[0], 4 * (10**15 + 1) - 1, 4 * (10**15 + 1) + 1)
     assert found[:, -1].tolist() == [1e15, 0.0]
     assert [np.flatnonzero(row[:-1]).tolist() for row in found] == [[3], [4]]

@@ -1,10 +1,13 @@
 """SCIP: rows without a constraint are left out, and equalities and ranges are kept."""
 
+import sys
+
 import numpy as np
 import pytest
 
 from fairmend.errors import FairmendError
 from fairmend.milp import MilpBuilder, Status, get_solver
+from fairmend.milp.scip import _errors_not_printed
 
 
 def test_rows_of_every_kind_are_passed_on():
@@ -43,3 +46,20 @@ def test_numbers_beyond_the_infinity_of_scip_are_refused_with_a_reason():
     builder.add_row(x, [1e21, 1.0], 1e20, np.inf)
     with pytest.raises(FairmendError, match="counts as infinite"):
         get_solver("scip").solve(builder.build())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="functions of SCIP cannot be called there")
+def test_errors_of_scip_are_raised_and_not_printed(capfd):
+    """The LP solver of SCIP once printed its failures to stderr."""
+    pyscipopt = pytest.importorskip("pyscipopt")
+
+    def fail():
+        model = pyscipopt.Model()
+        model.addCons(1e21 * model.addVar() >= 1)
+
+    with _errors_not_printed(), pytest.raises(Exception, match="error in input data"):
+        fail()
+    assert capfd.readouterr() == ("", "")
+    with pytest.raises(Exception, match="error in input data"):
+        fail()
+    assert "ERROR" in capfd.readouterr().err  # others who use SCIP see what they always saw

@@ -85,3 +85,16 @@ def test_every_problem_is_found_with_its_rows(frame):
 def test_only_a_data_frame_is_a_frame(frame):
     assert is_frame(frame)
     assert not any(is_frame(other) for other in (frame["age"], frame.to_numpy(), [[1]], None))
+
+
+def test_a_label_without_a_positive_value_is_a_number():
+    spec = Spec([AGE], Label("price"), {"kind": "score", "delta": 1, "on": "output"})
+    y = spec.labels(pd.DataFrame({"price": [1, "2.5", -3e5]}))
+    assert y.dtype == np.float64
+    assert y.tolist() == [1, 2.5, -3e5]
+    with refused("label, row 11", "missing"):
+        spec.labels(pd.DataFrame({"price": [1.0, None]}), first_row=10)
+    with refused("label, row 0", '"high" is not a finite number'):
+        spec.labels(pd.DataFrame({"price": ["high", "2"]}))
+    with refused("label, row 1", "inf"):
+        spec.labels(pd.DataFrame({"price": pd.Categorical([1.0, float("inf")])}))

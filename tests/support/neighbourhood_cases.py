@@ -16,7 +16,7 @@ from fairmend.spec.neighbourhoods import are_neighbours
 from fairmend.spec.validation import scale_parameters
 from fairmend_check.coverage import find_uncovered
 from fairmend_check.errors import CheckError
-from fairmend_check.neighbourhood import Axis, Neighbourhood, count_points, neighbourhood, points
+from fairmend_check.neighbourhood import Axis, Product, batches, count_points, neighbourhood
 from fairmend_check.spec import read_spec
 
 MOST_POINTS = 400
@@ -119,7 +119,7 @@ def compare_case(rng: np.random.Generator, people: int) -> Tally:
     with np.errstate(all="ignore"):
         X = random_people(spec, rng, people, dtype)
     theirs = read_spec(spec.to_dict(), "spec")
-    around: list[Neighbourhood] = []
+    around: list[list[Product]] = []
     valid = np.zeros(len(X), dtype=bool)
     for row, x in enumerate(X):
         try:
@@ -139,20 +139,22 @@ def compare_case(rng: np.random.Generator, people: int) -> Tally:
     where = f"{spec.to_dict()}, {X.tolist()}, {np.dtype(dtype).name}"
     tally.boxes = _compare_boxes(spec, X, around, where)
     if spec.finite:
-        tally.apart = sum(any(axis.place_of_x is not None for axis in each.axes) for each in around)
+        tally.apart = sum(
+            any(axis.place_of_x is not None for product in each for axis in product.axes) for each in around
+        )
         tally.points = _compare_points(spec, X, around, where)
     else:
         _compare_samples(spec, X, around, rng, where)
     return tally
 
 
-def _compare_boxes(spec: Spec, X: np.ndarray, around: list[Neighbourhood], where: str) -> int:
+def _compare_boxes(spec: Spec, X: np.ndarray, around: list[list[Product]], where: str) -> int:
     """Regions cover the checker's neighbourhood, and each box is the documented hull, of each category once."""
     regions = spec.regions(X, X.dtype)
-    for row, each in enumerate(around):
+    for row, (each,) in enumerate(around):  # one product, as these specs have no links
         mine = regions.owner == row
         lower, upper = (ends[mine].astype(np.float64) for ends in (regions.lower, regions.upper))
-        assert find_uncovered(each, lower, upper, X.dtype.name) is None, where
+        assert find_uncovered([each], lower, upper, X.dtype.name) is None, where
         assert (lower[:, each.fixed] == each.x[each.fixed]).all(), where
         assert (upper[:, each.fixed] == each.x[each.fixed]).all(), where
         hot = 1
@@ -168,7 +170,7 @@ def _compare_boxes(spec: Spec, X: np.ndarray, around: list[Neighbourhood], where
     return len(regions.owner)
 
 
-def _compare_points(spec: Spec, X: np.ndarray, around: list[Neighbourhood], where: str) -> int:
+def _compare_points(spec: Spec, X: np.ndarray, around: list[list[Product]], where: str) -> int:
     """Streamed points, those of the engines, and counts are the checker's; random neighbours are among them."""
     sizes = [count_points(each) for each in around]
     assert spec.neighbourhood_sizes(X, X.dtype).tolist() == sizes, where
@@ -185,22 +187,22 @@ def _compare_points(spec: Spec, X: np.ndarray, around: list[Neighbourhood], wher
     box_owner = pieces.owner[pieces.roots.piece[box]]
     drawn = next(stream_random_neighbours(spec, X, 3, np.random.default_rng(0)))
     for row, each in enumerate(around):
-        expected = _sorted(points(each, 0, count_points(each)))
+        expected = _sorted(np.concatenate([*batches(each, MOST_POINTS)]))
         assert np.array_equal(_sorted(listed[owner == row]), expected), where
         assert np.array_equal(_sorted(boxed[box_owner == row]), expected), where
-        assert (expected == each.x).all(axis=1).any(), where
+        assert (expected == each[0].x).all(axis=1).any(), where
         known = {tuple(point) for point in (expected + 0.0).tolist()}
         assert {tuple(p) for p in (drawn[1][drawn[0] == row].astype(np.float64) + 0.0).tolist()} <= known, where
     return len(listed)
 
 
 def _compare_samples(
-    spec: Spec, X: np.ndarray, around: list[Neighbourhood], rng: np.random.Generator, where: str
+    spec: Spec, X: np.ndarray, around: list[list[Product]], rng: np.random.Generator, where: str
 ) -> None:
     """Random neighbours are inside the checker's neighbourhood, feature by feature."""
     rows, drawn = next(stream_random_neighbours(spec, X, 3, rng))
     for row, point in zip(rows.tolist(), drawn.astype(np.float64), strict=True):
-        each = around[row]
+        (each,) = around[row]
         assert (point[each.fixed] == each.x[each.fixed]).all(), where
         assert all(_reaches(axis, point) for axis in each.axes), where
 

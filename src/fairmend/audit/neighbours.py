@@ -1,5 +1,8 @@
 """Compare inputs with their neighbours: which inputs have a neighbour with another prediction?
 
+If the spec claims scores instead, an input is treated unequally if the scores of any two people in its neighbourhood
+differ by more than delta (`score_differences`).
+
 This is the one place that does it. `ExhaustiveScan` compares an input with every neighbour, which is exact and needs
 finite neighbourhoods; `RandomScan` compares it with random neighbours and gives a lower bound. `find_unequal` and
 `sample_unequal` do the same for one array of inputs, and keep a neighbour for each unequal input.
@@ -18,8 +21,10 @@ import numpy.typing as npt
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.audit.fast_scores import FastScores
 from fairmend.audit.random_neighbours import stream_random_neighbours
+from fairmend.audit.score_differences import WidestPairs, enclose_differences, find_widest_pairs
 from fairmend.errors import FairmendError
 from fairmend.network import Network, predicted_classes
+from fairmend.network.scores import compute_scores
 from fairmend.progress import Progress
 from fairmend.spec import Spec
 from fairmend.text import percent
@@ -57,7 +62,8 @@ class ScanResult:
     Attributes
     ----------
     unequal : bool (inputs,)
-    gap : (inputs,), the largest difference in score to a neighbour with another prediction; 0 if there is none
+    gap : (inputs,), the largest difference in score to a neighbour with another prediction; 0 if there is none. For a
+        claim about scores, the largest difference within the neighbourhood
     points : number of scores computed
     """
 
@@ -68,19 +74,34 @@ class ScanResult:
 
 @dataclass(frozen=True, eq=False)
 class WorstNeighbours(ScanResult):
-    """For each input also that neighbour with the largest gap: `other` (inputs, width), NaN if there is none."""
+    """For each input also the pair with the largest gap: `first` and `other` (inputs, width).
 
+    `first` is the input itself, and `other` is NaN if it has no neighbour with another prediction. For a claim about
+    scores, they are the two people of the neighbourhood whose scores differ most, the lower score first.
+    """
+
+    first: FloatArray
     other: FloatArray
+
+    @staticmethod
+    def of_scores(found: WidestPairs, delta: float) -> WorstNeighbours:
+        """Return the pairs with the largest differences; those above delta are unequal."""
+        return WorstNeighbours(
+            np.asarray(found.difference > delta), found.difference, found.points, found.first, found.other
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UnequalInputs:
-    """Which inputs have a neighbour with another prediction than their own.
+    """Which inputs are treated unequally: they have a neighbour with another prediction than their own.
+
+    For a claim about scores: the scores of two people in their neighbourhood differ by more than delta.
 
     Attributes
     ----------
     rows : bool (inputs,); where False, there is no such neighbour if `exact`, otherwise none was found
-    other : (inputs, width), such a neighbour for each unequal input, NaN elsewhere
+    other : (inputs, width), such a neighbour for each unequal input, NaN elsewhere; for a claim about scores, of the
+        two people whose scores differ most the one farther from the input's own score
     exact : whether every neighbour was compared
     """
 
@@ -121,6 +142,8 @@ class ExhaustiveScan:
         """Return which of X (inputs, width) are treated unequally."""
         if self._scores is None:
             return self.worst(X)
+        if self._spec.claim.is_score:
+            return self._scan_scores(X, self._scores)
         extremes, error = self._scores.extremes(X), np.full(len(X), self._scores.error(X))
         undecided = np.flatnonzero(~_is_decided(extremes.lowest, extremes.highest, error))
         rest = undecided[~extremes.left_out[undecided]]
@@ -139,9 +162,26 @@ class ExhaustiveScan:
             points += again.points
         return ScanResult(unequal, np.where(unequal, gap, 0.0), points)
 
+    def _scan_scores(self, X: FloatArray, fast: FastScores) -> ScanResult:
+        """Return in which neighbourhoods scores differ by more than delta; the network decides the close ones."""
+        claim = self._spec.claim
+        extremes, error = fast.extremes(X), np.full(len(X), fast.error(X))
+        least, most, decided = enclose_differences(claim, extremes.lowest, extremes.highest, error)
+        rest = np.flatnonzero(~decided & ~extremes.left_out)
+        if len(rest):
+            error[rest] = fast.errors(X[rest])
+            least, most, decided = enclose_differences(claim, extremes.lowest, extremes.highest, error)
+        gap, points = (least + most) / 2, len(X) + extremes.points
+        undecided = np.flatnonzero(~decided)
+        if len(undecided):
+            again = self.worst(X[undecided])
+            gap[undecided] = again.gap
+            points += again.points
+        return ScanResult(np.asarray(gap > claim.limit), gap, points)
+
     def worst(self, X: FloatArray) -> WorstNeighbours:
-        """Return the worst neighbour of each of X (inputs, width); every point goes through the network."""
-        return _compare(self._net, X, self._spec.points(X, batch=_BATCH, dtype=X.dtype))
+        """Return the worst pair for each of X (inputs, width); every point goes through the network."""
+        return _worst(self._net, self._spec, X, self._spec.points(X, batch=_BATCH, dtype=X.dtype))
 
 
 class RandomScan:
@@ -155,7 +195,7 @@ class RandomScan:
 
     def scan(self, X: FloatArray) -> WorstNeighbours:
         """Return which of X (inputs, width) are treated unequally; each call draws new neighbours."""
-        return _compare(self._net, X, self._stream(X, int(self._seeds.integers(2**32))))
+        return _worst(self._net, self._spec, X, self._stream(X, int(self._seeds.integers(2**32))))
 
     def worst(self, X: FloatArray) -> WorstNeighbours:
         """Return the worst of many random neighbours of each of X (inputs, width)."""
@@ -165,7 +205,7 @@ class RandomScan:
                 for _, points in self._stream(np.repeat(x[None], _REPEATS, axis=0), self._seed):
                     yield np.full(len(points), row, np.int64), points
 
-        return _compare(self._net, X, stream())
+        return _worst(self._net, self._spec, X, stream())
 
     def _stream(self, X: FloatArray, seed: int) -> _Stream:
         return stream_random_neighbours(self._spec, X, self._per_row, np.random.default_rng(seed))
@@ -191,8 +231,7 @@ def find_unequal(
             "use sample_unequal, which gives a lower bound"
         )
     stream = _report_progress(spec.points(inputs, batch=batch, dtype=inputs.dtype), len(inputs), "enumerate", progress)
-    found = _compare(net, inputs, stream, first_only=True)
-    return UnequalInputs(found.unequal, found.other, exact=True)
+    return _unequal_inputs(net, spec, inputs, stream, exact=True)
 
 
 def sample_unequal(
@@ -213,8 +252,7 @@ def sample_unequal(
     inputs = _encode(net, spec, X)
     stream = stream_random_neighbours(spec, inputs, per_row, np.random.default_rng(seed))
     stream = _report_progress(stream, len(inputs), "sample", progress)
-    found = _compare(net, inputs, stream, first_only=True)
-    return UnequalInputs(found.unequal, found.other, exact=False)
+    return _unequal_inputs(net, spec, inputs, stream, exact=False)
 
 
 def can_enumerate(spec: Spec) -> bool:
@@ -232,6 +270,27 @@ def class_lead(logits: FloatArray, first: Ints, second: Ints) -> Floats:
         return values * (first - second)
     rows = np.arange(len(values))
     return np.asarray(values[rows, first] - values[rows, second])
+
+
+def _worst(net: Network, spec: Spec, X: FloatArray, stream: _Stream) -> WorstNeighbours:
+    """Return the worst pair for each of X (inputs, width) among its streamed neighbours."""
+    if spec.claim.is_score:
+        return WorstNeighbours.of_scores(find_widest_pairs(net, spec.claim, X, stream), spec.claim.limit)
+    return _compare(net, X, stream)
+
+
+def _unequal_inputs(net: Network, spec: Spec, X: FloatArray, stream: _Stream, *, exact: bool) -> UnequalInputs:
+    if not spec.claim.is_score:
+        found = _compare(net, X, stream, first_only=True)
+        return UnequalInputs(found.unequal, found.other, exact)
+    pairs = find_widest_pairs(net, spec.claim, X, stream)
+    unequal = np.asarray(pairs.difference > spec.claim.limit)
+    # Of the two people whose scores differ most, the one farther from the input's own score.
+    own, first, other = (compute_scores(net, side, spec.claim.on) for side in (X, pairs.first, pairs.other))
+    each = np.arange(len(X)), pairs.output
+    lower_is_farther = own[each] - first[each] > other[each] - own[each]
+    farther = np.where(lower_is_farther[:, None], pairs.first, pairs.other)
+    return UnequalInputs(unequal, np.where(unequal[:, None], farther, X.dtype.type(np.nan)), exact)
 
 
 def _compare(
@@ -271,7 +330,7 @@ def _compare(
         better = ~unequal[owner] | (size[best] > gap[owner])
         owner, best = owner[better], best[better]
         unequal[owner], gap[owner], other[owner] = True, size[best], points[hits[best]]
-    return WorstNeighbours(unequal, gap, count, other)
+    return WorstNeighbours(unequal, gap, count, X, other)
 
 
 def _is_decided(lowest: FloatArray, highest: FloatArray, error: Floats) -> Bools:

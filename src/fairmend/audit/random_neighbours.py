@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from fairmend.arrays import FloatArray, Ints
 from fairmend.spec import Spec
-from fairmend.spec.neighbourhoods import Regions, count_pieces, reachable_values
+from fairmend.spec.neighbourhoods import Regions
+from fairmend.spec.products import Products
 from fairmend.spec.reachable import ReachableValues
 
 __all__ = ["stream_random_neighbours"]
@@ -28,21 +29,31 @@ def stream_random_neighbours(
 
     Each input gets `per_row` random neighbours, and every corner of its neighbourhood if there are at most 64.
     """
-    placed = [(feature, spec.columns(feature.name)) for feature in spec.features]
-    pieces = count_pieces(placed)
+    pieces = spec.most_pieces
     step = max(1, min(_BATCH, _NUMBERS // spec.width) // (per_row + _MAX_CORNERS))
     for start in range(0, len(X), step):
         chunk = X[start : start + step]
-        values = reachable_values(placed, chunk)
+        products = spec.products(chunk)
         rows = np.repeat(np.arange(len(chunk), dtype=np.int64), per_row)
-        points = _draw(chunk, values, rows, _draw_categories(values, pieces, len(rows), rng), rng)
-        corners = _corners(spec, chunk, values, pieces)
+        if spec.links:
+            chosen = _draw_products(products, rows, rng)
+            categories = [rng.integers(each.counts[chosen]) for each in products.values if each.feature.one_hot]
+        else:
+            chosen, categories = rows, _draw_categories(products.values, pieces, len(rows), rng)
+        points = _draw(chunk[rows], products.values, chosen, categories, rng)
+        corners = _corners(spec, chunk, products.values, pieces)
         if corners is not None:
             owner, at_corners = corners
             rows, points = np.concatenate([rows, owner]), np.concatenate([points, at_corners])
             order = np.argsort(rows, kind="stable")
             rows, points = rows[order], points[order]
         yield (rows + start).astype(np.int64), points
+
+
+def _draw_products(products: Products, rows: Ints, rng: np.random.Generator) -> Ints:
+    """Return a random product of the neighbourhood of each of the inputs `rows` (k,)."""
+    count = np.bincount(products.owner, minlength=products.count)
+    return np.asarray(products.starts[rows] + rng.integers(count[rows]), dtype=np.int64)
 
 
 def _draw_categories(values: list[ReachableValues], pieces: int, count: int, rng: np.random.Generator) -> list[Ints]:
@@ -59,19 +70,18 @@ def _draw_categories(values: list[ReachableValues], pieces: int, count: int, rng
 
 
 def _draw(
-    X: FloatArray, values: list[ReachableValues], rows: Ints, categories: list[Ints], rng: np.random.Generator
+    points: FloatArray, values: list[ReachableValues], chosen: Ints, categories: list[Ints], rng: np.random.Generator
 ) -> FloatArray:
-    """Return a random point of the neighbourhood of each of the rows (k,) of X, with the given categories."""
-    points = X[rows]
-    share: npt.NDArray[np.floating] = rng.random(points.shape, dtype=np.float64).astype(X.dtype)
+    """Set points (k, width), copies of inputs, to random points of the chosen products (k,), with these categories."""
+    share: npt.NDArray[np.floating] = rng.random(points.shape, dtype=np.float64).astype(points.dtype)
     given = iter(categories)
     for each in values:
         if each.feature.one_hot:
-            points[:, each.columns] = each.feature.one_hot_columns(next(given), X.dtype)
+            points[:, each.columns] = each.encoded(chosen, next(given))
             continue
-        lower, upper = (end[rows, 0] for end in each.ends())
+        lower, upper = (end[chosen, 0] for end in each.ends())
         drawn = np.clip(lower + (upper - lower) * share[:, each.columns.start], lower, upper)
-        points[:, each.columns.start] = drawn if each.feature.kind == "continuous" else each.snap(rows, drawn)
+        points[:, each.columns.start] = drawn if each.feature.kind == "continuous" else each.snap(chosen, drawn)
     return points
 
 

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.arrays import Bools, FloatArray
+from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.audit.neighbours import class_lead
+from fairmend.audit.score_summary import ScoreSummary
 from fairmend.network import Network
+from fairmend.network.scores import compute_scores
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.spec.encoding import decode_columns
@@ -26,24 +28,30 @@ _Z = 1.959963984540054  # the normal quantile of a two-sided 95 % interval
 class AuditPair:
     """Two similar people with different predictions.
 
+    If the spec claims scores: the two people in the neighbourhood of an audited input whose scores differ most, the one
+    with the lower score first.
+
     Attributes
     ----------
-    row : the first person's row among the audited inputs, counted from 0
+    row : the row of the audited input, counted from 0; it is the first person, unless the spec claims scores
     values, other_values : both people in the user's own values, by feature
-    answers : both predictions
-    scores : with one output, both logits; with several, the lead of the first person's class over the other's, in both
+    answers : both predicted classes; None for a regression network
+    scores : with one output, both logits; with several, the lead of the first person's class over the other's, in both.
+        If the spec claims scores: both scores of the output that differs
     difference : how the other person differs, as a phrase
     x, other : both people as the network reads them (width,)
+    output : the number of the output that differs, if the spec claims scores and the network has several
     """
 
     row: int
     values: Mapping[str, Any]
     other_values: Mapping[str, Any]
-    answers: tuple[int, int]
+    answers: tuple[int, int] | None
     scores: tuple[float, float]
     difference: str
     x: FloatArray = field(repr=False)
     other: FloatArray = field(repr=False)
+    output: int | None = None
 
     @property
     def gap(self) -> float:
@@ -52,7 +60,9 @@ class AuditPair:
 
     def describe(self) -> str:
         """Return the pair as a line of text."""
-        first, second = (f"prediction {a}, score {s:.4g}" for a, s in zip(self.answers, self.scores, strict=True))
+        first, second = (f"score {score:.4g}" for score in self.scores)
+        if self.answers is not None:
+            first, second = (f"prediction {a}, {s}" for a, s in zip(self.answers, (first, second), strict=True))
         return f"row {self.row}: {first}; {self.difference}: {second}"
 
     def as_dict(self) -> dict[str, Any]:
@@ -61,8 +71,9 @@ class AuditPair:
             "row": self.row,
             "values": dict(self.values),
             "other_values": dict(self.other_values),
-            "answers": list(self.answers),
+            "answers": None if self.answers is None else list(self.answers),
             "scores": list(self.scores),
+            "output": self.output,
             "gap": self.gap,
             "difference": self.difference,
         }
@@ -93,6 +104,8 @@ class ExaminedInputs:
 class AuditResult:
     """How many inputs are treated unequally: they have a neighbour with a different prediction.
 
+    If the spec claims scores: the scores of two people in their neighbourhood differ by more than delta.
+
     Attributes
     ----------
     count, total : the number of inputs treated unequally, and of all inputs
@@ -104,6 +117,7 @@ class AuditResult:
     evaluations : the number of scores computed
     seconds : the time taken
     examined : the first of the inputs, for reports; not part of `as_dict`
+    scores : how far scores differ, if the spec claims scores, else None
     """
 
     count: int
@@ -115,6 +129,7 @@ class AuditResult:
     evaluations: int
     seconds: float
     examined: ExaminedInputs
+    scores: ScoreSummary | None = None
 
     @property
     def idi_rate(self) -> float:
@@ -139,6 +154,8 @@ class AuditResult:
         if self.interval:
             low, high = (percent(end, 2) for end in self.interval)
             lines[0] += f"; with 95 % confidence {low} to {high} of all inputs are"
+        if self.scores is not None:
+            lines.append(f"the scores of similar people differ by up to {self.scores.largest:.4g}")
         return "\n".join([*lines, *(pair.describe() for pair in self.pairs)])
 
     def as_dict(self) -> dict[str, Any]:
@@ -152,6 +169,7 @@ class AuditResult:
             "sampled": self.sampled,
             "evaluations": self.evaluations,
             "seconds": self.seconds,
+            "scores": None if self.scores is None else self.scores.as_dict(),
             "pairs": [pair.as_dict() for pair in self.pairs],
         }
 
@@ -159,26 +177,37 @@ class AuditResult:
 def make_pairs(net: Network, spec: Spec, rows: Sequence[int], X: FloatArray, other: FloatArray) -> list[AuditPair]:
     """Return the pairs of X (pairs, width) and their neighbours `other` (pairs, width), the worst first."""
     other = keep_ignored_features(net, spec, X, other)
-    logits, theirs = net.logits(X), net.logits(other)
     answers = np.stack([net.predict(X), net.predict(other)], axis=1)
-    scores = np.stack([logits, theirs], axis=1)
-    if logits.ndim > 1:
-        scores = np.stack([class_lead(side, *answers.T) for side in (logits, theirs)], axis=1)
+    scores, output = _pair_scores(net, spec, X, other, answers)
     values, other_values = _records(spec, X), _records(spec, other)
     pairs = [
         AuditPair(
             row=row,
             values=values[i],
             other_values=other_values[i],
-            answers=(int(answers[i, 0]), int(answers[i, 1])),
+            answers=None if spec.regression else (int(answers[i, 0]), int(answers[i, 1])),
             scores=(float(scores[i, 0]), float(scores[i, 1])),
             difference=spec.describe_pair(X[i], other[i]),
             x=X[i],
             other=other[i],
+            output=int(output[i]) if spec.claim.is_score and net.outputs > 1 else None,
         )
         for i, row in enumerate(rows)
     ]
     return sorted(pairs, key=lambda pair: (-pair.gap, pair.row))
+
+
+def _pair_scores(net: Network, spec: Spec, X: FloatArray, other: FloatArray, answers: Ints) -> tuple[Floats, Ints]:
+    """Return both scores (pairs, 2) that `AuditPair` shows, and the output (pairs,) with the largest difference."""
+    if spec.claim.is_score:
+        pair = np.stack([compute_scores(net, side, spec.claim.on) for side in (X, other)], axis=1)
+        output = np.abs(pair[:, 1] - pair[:, 0]).argmax(axis=1)
+        return pair[np.arange(len(pair)), :, output], output
+    logits, theirs = net.logits(X), net.logits(other)
+    if logits.ndim == 1:
+        return np.stack([logits, theirs], axis=1).astype(np.float64), np.zeros(len(X), np.int64)
+    leads = np.stack([class_lead(side, *answers.T) for side in (logits, theirs)], axis=1)
+    return leads, np.zeros(len(X), np.int64)
 
 
 def user_values(spec: Spec, X: FloatArray) -> dict[str, list[Any]]:

@@ -1,4 +1,7 @@
-"""`fairmend.audit`: count the inputs that are treated unequally, in data (IDI-D) or in samples (IDI-S)."""
+"""`fairmend.audit`: count the inputs that are treated unequally, in data (IDI-D) or in samples (IDI-S).
+
+The spec's claim says what is unequal: two classes in a neighbourhood, or two scores that differ by more than delta.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.audit.input_blocks import Inputs, known_length, sample_blocks, stream_blocks
 from fairmend.audit.neighbours import ExhaustiveScan, RandomScan, ScanResult, WorstNeighbours, can_enumerate
 from fairmend.audit.result import AuditPair, AuditResult, ExaminedInputs, make_pairs, wilson_interval
+from fairmend.audit.score_summary import ScoreCollector
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress
@@ -26,7 +30,8 @@ _logger = logging.getLogger(__name__)
 _EXAMINED_ROWS, _EXAMINED_NUMBERS = 20_000, 5_000_000
 
 Witnesses = Callable[[Ints, FloatArray, FloatArray], None]
-"""Called with rows (k,), their inputs (k, width) and the worst neighbour of each (k, width)."""
+"""Called with rows (k,) and the worst pair of each: two arrays (k, width), the first of them the inputs themselves if
+the claim is about classes."""
 
 
 def audit(
@@ -43,6 +48,9 @@ def audit(
 ) -> AuditResult:
     """Count the inputs that are treated unequally, and return the worst pairs.
 
+    If the spec claims scores, an input is treated unequally if the scores of two people in its neighbourhood differ by
+    more than delta. The worst pairs are then those with the largest differences, whether above delta or not.
+
     Parameters
     ----------
     net, spec : the network, and the spec that defines which people are similar.
@@ -55,7 +63,7 @@ def audit(
         in full.
     pairs : how many of the worst pairs to return.
     progress : called with the stage, the number of inputs done and the number of all inputs.
-    witnesses : called, block by block, with every unequal input and its worst neighbour.
+    witnesses : called, block by block, with the worst pair of every unequal input.
     """
     network = load_network(net)
     started = time.perf_counter()
@@ -69,18 +77,22 @@ def audit(
     _logger.info("audit compares %s", "every neighbour" if scanner.exact else f"{per_row} random neighbours per input")
     # Twice as many as asked for: their order is only known up to rounding so far.
     largest, examined = _LargestGaps(2 * pairs), _FirstInputs(spec)
+    scores = ScoreCollector(spec.claim) if spec.claim.is_score else None
     count = total = evaluations = 0
     for block in stream:
         found = scanner.scan(block)
         rows = np.flatnonzero(found.unequal)
-        largest.add(total + rows, block[rows], found.gap[rows])
+        shown = rows if scores is None else np.flatnonzero(found.gap > 0)
+        largest.add(total + shown, block[shown], found.gap[shown])
+        if scores is not None:
+            scores.add(found.gap)
         examined.add(block, found)
         if witnesses is not None and len(rows):
             worst = scanner.worst(block[rows])
-            # A score that is 0 up to its last bits may have another sign in another batch.
+            # A score that is 0, or a difference that is delta, up to its last bits may be another in another batch.
             sure = worst.unequal
-            inputs = block[rows[sure]]
-            witnesses(total + rows[sure], inputs, keep_ignored_features(network, spec, inputs, worst.other[sure]))
+            first = worst.first[sure]
+            witnesses(total + rows[sure], first, keep_ignored_features(network, spec, first, worst.other[sure]))
         count, total, evaluations = count + len(rows), total + len(block), evaluations + found.points
         if progress is not None:
             progress("audit", total, expected)
@@ -95,6 +107,7 @@ def audit(
         evaluations=evaluations,
         seconds=time.perf_counter() - started,
         examined=examined.kept(),
+        scores=None if scores is None else scores.summary(),
     )
 
 
@@ -160,8 +173,8 @@ def _worst_pairs(
         return ()
     X = np.stack(inputs)
     worst = scanner.worst(X)
-    sure = np.flatnonzero(worst.unequal)
-    return tuple(make_pairs(net, spec, [rows[i] for i in sure], X[sure], worst.other[sure])[:most])
+    sure = np.flatnonzero(worst.gap > 0 if spec.claim.is_score else worst.unequal)
+    return tuple(make_pairs(net, spec, [rows[i] for i in sure], worst.first[sure], worst.other[sure])[:most])
 
 
 def _check(net: Network, spec: Spec, sampling: bool, *, samples: int, per_row: int, pairs: int) -> None:

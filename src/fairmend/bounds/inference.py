@@ -1,27 +1,38 @@
-"""How far floating-point inference can be from the network in real arithmetic: a rigorous forward error bound.
+"""How far floating-point inference can be from the network in real arithmetic: a rigorous running error analysis.
 
 A proof in real arithmetic says nothing about a deployed float32 network that rounds across the decision threshold. It
 covers inference if the proven margin exceeds this bound. The bound holds for any order of summation, with or without
 fused multiply-add, with subnormal numbers kept or taken as 0 (inputs, weights, biases and every result), in the
-network's own precision, and therefore not for bfloat16 or TF32 kernels. Rule 3 of docs/certificate.md states it; the
-checker computes it independently. Each interval here is wider than the checker's and each factor larger, so that a
-margin above this bound is above the checker's as well.
+network's own precision, and therefore not for bfloat16 or TF32 kernels.
+
+What inference computes is the exact network in which every layer and every activation is off by a little. Forward go
+the intervals that the computed values lie in, and from these how much each operation is off. Backward go intervals of
+the sensitivities: by how much an output changes with each of these errors. Rule 3 of docs/certificate.md has the
+argument; the checker computes the bound independently. Each interval here is wider than the checker's and each factor
+larger, so that a margin above this bound is above the checker's as well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import FloatArray, Floats
+from fairmend.arrays import FloatArray, Floats, Ints
+from fairmend.bounds.pieces import MAX_ENTRIES, widest_layer
 from fairmend.network import Activation, Network
 
-__all__ = ["closing_error", "inference_error"]
+__all__ = ["closing_error", "inference_error", "lead_error", "summation_error"]
 
-# The bound itself is computed in float64, with relative errors far below this factor.
-_INFLATE = 1 + 1e-8
+Intervals = tuple[Floats, Floats]
+
+# The bound itself is computed in float64, with relative errors far below this.
+_SLACK = 1e-8
+_NARROW = 2.0**-44  # what intervals and slopes are widened by, relative to the terms that they are made of
+_ARRAYS = 16  # of one layer's size at a time
 
 
 @dataclass(frozen=True)
@@ -36,42 +47,75 @@ class _Precision:
         return _Precision(float(kind.eps) / 2, float(kind.tiny), float(kind.max))
 
 
+class _Stage(NamedTuple):
+    """An affine layer in inference, with the activation before it (none before the first): ``(pieces, units)``.
+
+    ``activated`` bounds what the activation (or reading an input) is off by, ``summed`` what the affine layer is off
+    by, ``entering`` the whole error of the layer's inputs. ``slopes`` encloses the difference quotients of the
+    activation between exact and computed inputs. ``overflow (pieces,)`` says where a number may become infinite.
+    """
+
+    slopes: Intervals | None
+    activated: Floats
+    entering: Floats
+    summed: Floats
+    overflow: npt.NDArray[np.bool_]
+
+
 def inference_error(
-    network: Network, lower: FloatArray, upper: FloatArray, precision: npt.DTypeLike | None = None
+    network: Network,
+    lower: FloatArray,
+    upper: FloatArray,
+    precision: npt.DTypeLike | None = None,
+    layers: Sequence[Intervals] | None = None,
 ) -> Floats:
     """Return the largest |computed - real| of each logit over the boxes ``lower <= x <= upper``: ``(pieces, outputs)``.
 
-    Inference computes in ``precision``, by default the network's own.
-
-    By induction over the layers: with features known to e, an affine layer of n inputs is known to
-    ``|W| e + gamma_{n+1} (|W| (|h| + e) + |b|)`` (Higham, Accuracy and Stability of Numerical Algorithms, 3.1), and to
-    ``tiny (sum(|h| + e) + 4 (n + 1))`` more if weights, biases, products and sums below ``tiny``, the smallest normal
-    number, are taken as 0.
+    Inference computes in ``precision``, by default the network's own. ``layers`` are rigorous intervals of the outputs
+    of each hidden affine layer over the boxes, if the caller has better ones than interval arithmetic.
     """
-    kind = _Precision.of(network.dtype if precision is None else precision)
+    rows = np.broadcast_to(np.eye(network.outputs), (len(lower), network.outputs, network.outputs))
+    return _error_of_rows(network, rows, lower, upper, precision, layers)
+
+
+def lead_error(
+    network: Network,
+    lower: FloatArray,
+    upper: FloatArray,
+    classes: Ints,
+    layers: Sequence[Intervals] | None = None,
+) -> Floats:
+    """Return the largest error of the margin of classes ``(pieces,)``, their lead over another logit: ``(pieces,)``.
+
+    With a single logit, the margin is this logit or its negative, and the error is that of the logit.
+    """
+    if network.outputs == 1:
+        return inference_error(network, lower, upper, layers=layers)[:, 0]
+    own = np.eye(network.outputs)[classes]
+    others = np.array([[j for j in range(network.outputs) if j != k] for k in range(network.outputs)])[classes]
+    rows = own[:, None, :] - np.eye(network.outputs)[others]
+    return np.asarray(_error_of_rows(network, rows, lower, upper, None, layers).max(axis=1))
+
+
+def summation_error(network: Network, lower: FloatArray, upper: FloatArray) -> Floats:
+    """Return what any evaluation in float64 may lose over the boxes, whatever cancels: ``(pieces,)``.
+
+    Bounds of the network in float64 lose about as much, where inference in float64 may lose far less: they add up the
+    sizes of all terms, those of units that are surely off among them.
+    """
+    kind = _Precision.of(np.float64)
     low, high = lower.astype(np.float64), upper.astype(np.float64)
-    error = np.full(low.shape, kind.tiny)  # a subnormal input may be taken as 0
-    for layer, affine in enumerate(network.affines):
-        weight, bias = affine.weight.astype(np.float64), affine.bias.astype(np.float64)
-        terms = weight.shape[1] + 1
-        if terms * kind.unit >= 0.1:
-            return np.full((len(low), network.outputs), np.inf)
-        gamma = terms * kind.unit / (1 - terms * kind.unit)
-        with np.errstate(over="ignore", invalid="ignore"):
-            size = np.maximum(np.abs(low), np.abs(high)) + error
-            products = size @ np.abs(weight).T + np.abs(bias)
-            flushed = kind.tiny * (size.sum(axis=1, keepdims=True) + 4 * terms)
-            error = (error @ np.abs(weight).T + gamma * products + flushed) * _INFLATE
-            # What overflows stays infinite, whatever is added to it, and infinity times 0 is not a number.
-            fits = (products * (1 + 2 * gamma) + flushed) * _INFLATE < kind.largest
-            error[~(fits & (size < kind.largest).all(axis=1, keepdims=True))] = np.inf
-            middle, spread = (low + high) / 2 @ weight.T + bias, (high - low) / 2 @ np.abs(weight).T
-            slack = products * (1e-12 + 16 * terms * 2.0**-53)  # float64 rounding of these two lines
-            low, high = middle - spread - slack, middle + spread + slack
+    error = np.full(low.shape, kind.tiny)
+    with np.errstate(all="ignore"):
+        for layer, affine in enumerate(network.affines):
+            weight, bias = affine.weight.astype(np.float64), affine.bias.astype(np.float64)
+            sums = (_size(low, high) + error) @ np.abs(weight).T + np.abs(bias)
+            error = error @ np.abs(weight).T + (weight.shape[1] + 1) * kind.unit * sums * (1 + _SLACK) + kind.tiny
+            low, high = _affine_image(weight, bias, low, high)
             if layer < len(network.activations):
-                error = _through(network.activations[layer], low, high, error, kind) * _INFLATE
                 low, high = _image(network.activations[layer], low, high)
-    return np.where(np.isfinite(error), error, np.inf)  # NaN is infinity times zero
+                error = error + 16 * kind.unit * _size(low, high)
+    return np.asarray(np.where(np.isfinite(error), error, np.inf).max(axis=1, initial=0.0))
 
 
 def closing_error(network: Network) -> float:
@@ -79,23 +123,174 @@ def closing_error(network: Network) -> float:
     return 64 * _Precision.of(network.dtype).unit
 
 
-def _through(activation: Activation, low: Floats, high: Floats, error: Floats, kind: _Precision) -> Floats:
-    """Return the error after an activation: all are 1-Lipschitz, and libraries compute tanh and sigmoid to 16 units."""
+def _error_of_rows(
+    network: Network,
+    rows: Floats,
+    lower: FloatArray,
+    upper: FloatArray,
+    precision: npt.DTypeLike | None,
+    layers: Sequence[Intervals] | None,
+) -> Floats:
+    """Return the largest error of rows ``(pieces, rows, outputs)`` times the logits: ``(pieces, rows)``."""
+    kind = _Precision.of(network.dtype if precision is None else precision)
+    error = np.full(rows.shape[:2], np.inf)
+    if (widest_layer(network) + 1) * kind.unit >= 0.1:
+        return error
+    low, high = lower.astype(np.float64), upper.astype(np.float64)
+    step = max(1, MAX_ENTRIES // (_ARRAYS * widest_layer(network) * max(1, rows.shape[1])))
+    with np.errstate(all="ignore"):
+        for start in range(0, len(low), step):
+            part = slice(start, start + step)
+            given = None if layers is None else [(below[part], above[part]) for below, above in layers]
+            stages = _forward(network, low[part], high[part], kind, given)
+            overflow = np.any([stage.overflow for stage in stages], axis=0)
+            bound = _backward(network, stages, rows[part])
+            # What overflows stays infinite, whatever is added to it, and infinity times 0 is not a number.
+            error[part] = np.where(overflow[:, None] | np.isnan(bound), np.inf, bound)
+    return error
+
+
+def _forward(
+    network: Network, lower: Floats, upper: Floats, kind: _Precision, layers: Sequence[Intervals] | None
+) -> list[_Stage]:
+    """Return all stages; exact values lie in ``low..high`` and computed ones in ``least..most``."""
+    low, high = lower, upper
+    activated = np.minimum(kind.tiny, _size(lower, upper))  # a subnormal input may be taken as 0
+    error, least, most = activated, low - activated, high + activated
+    slopes: Intervals | None = None
+    stages = []
+    for layer, affine in enumerate(network.affines):
+        weight, bias = affine.weight.astype(np.float64), affine.bias.astype(np.float64)
+        summed, overflow = _summation(weight, bias, least, most, kind)
+        stages.append(_Stage(slopes, activated, error, summed, overflow))
+        if layer == len(network.activations):
+            break
+        activation = network.activations[layer]
+        error = (error @ np.abs(weight).T + summed) * (1 + _SLACK)
+        by_intervals = _affine_image(weight, bias, low, high)
+        low, high = by_intervals if layers is None else _intersection(by_intervals, layers[layer])
+        least, most = low - error, high + error
+        slopes = _slopes(activation, least, most)
+        activated = _activation_error(activation, least, most, kind)
+        low, high = _image(activation, low, high)
+        least, most = _image(activation, least, most)
+        # Both values lie in the image, so a unit that is surely off, or saturated, carries little.
+        error = (np.minimum(error * slopes[1], most - least) + activated) * (1 + _SLACK)
+        least, most = least - activated, most + activated
+    return stages
+
+
+def _summation(
+    weight: Floats, bias: Floats, least: Floats, most: Floats, kind: _Precision
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return how far a computed affine layer is from the exact one of the same inputs, and where it may overflow.
+
+    With P the sum of all positive and N that of all negative terms in size, every partial sum lies in [-N, P]. Terms
+    that are surely 0 are added without an error, so with n others (the bias among them) there are n - 1 roundings of at
+    most u max(P, N), and n of products, of u (P + N) together. The factor 1 + 2 gamma is for the errors in the partial
+    sums themselves (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
+    """
+    size = _size(least, most)
+    rising, falling = np.maximum(weight, 0.0).T, np.maximum(-weight, 0.0).T
+    above, below = np.maximum(most, 0.0), np.maximum(-least, 0.0)
+    positive = above @ rising + below @ falling + np.maximum(bias, 0.0)
+    negative = below @ rising + above @ falling + np.maximum(-bias, 0.0)
+    terms = np.count_nonzero(size, axis=1)[:, None] + 1
+    gamma = terms * kind.unit / (1 - terms * kind.unit)
+    flushed = kind.tiny * (size.sum(axis=1, keepdims=True) + 4 * (weight.shape[1] + 1))
+    additions = (terms - 1) * (1 + 2 * gamma) * np.maximum(positive, negative)
+    summed = (kind.unit * (additions + positive + negative) + flushed) * (1 + _SLACK)
+    fits = ((positive + negative) * (1 + 2 * gamma) + flushed) * (1 + _SLACK) < kind.largest
+    return summed, ~(fits.all(axis=1) & (size < kind.largest).all(axis=1))
+
+
+def _backward(network: Network, stages: list[_Stage], rows: Floats) -> Floats:
+    """Return bounds ``(pieces, rows)`` of the error of rows of the logits: the better of going back to any layer.
+
+    ``low..high`` are the sensitivities of the rows to the errors of a layer's outputs. Going back to a layer, the error
+    consists of what was lost on the way and of the error of the layer's inputs.
+    """
+    low = high = rows
+    lost, best = np.zeros(rows.shape[:2]), np.full(rows.shape[:2], np.inf)
+    for affine, stage in zip(reversed(network.affines), reversed(stages), strict=True):
+        lost = lost + _times(low, high, stage.summed)
+        low, high = _sensitivities(affine.weight.astype(np.float64), low, high)
+        best = np.minimum(best, lost + _times(low, high, stage.entering))
+        lost = lost + _times(low, high, stage.activated)
+        if stage.slopes is not None:
+            flat, steep = (slope[:, None, :] for slope in stage.slopes)
+            low, high = np.minimum(low * flat, low * steep), np.maximum(high * flat, high * steep)
+    return np.asarray(np.minimum(best, lost) * (1 + _SLACK))
+
+
+def _sensitivities(weight: Floats, low: Floats, high: Floats) -> Intervals:
+    """Return the sensitivities to the inputs of an affine layer from those to its outputs."""
+    magnitude = np.abs(weight)
+    middle, spread = (low + high) / 2 @ weight, (high - low) / 2 @ magnitude
+    spread += (_NARROW + 16 * len(weight) * 2.0**-53) * (_size(low, high) @ magnitude)
+    return middle - spread, middle + spread
+
+
+def _times(low: Floats, high: Floats, errors: Floats) -> Floats:
+    """Return what errors ``(pieces, units)`` can change at sensitivities ``(pieces, rows, units)``."""
+    return np.asarray(np.matmul(_size(low, high), errors[:, :, None])[:, :, 0] * (1 + _SLACK))
+
+
+def _intersection(first: Intervals, second: Intervals) -> Intervals:
+    """Return the intersection of intervals; the second ones are rounded by others, and widened for that."""
+    low, high = second
+    slack = _NARROW * (np.abs(low) + np.abs(high))
+    return np.fmax(first[0], low - slack), np.fmin(first[1], high + slack)
+
+
+def _affine_image(weight: Floats, bias: Floats, low: Floats, high: Floats) -> Intervals:
+    magnitude = np.abs(weight).T
+    middle, spread = (low + high) / 2 @ weight.T + bias, (high - low) / 2 @ magnitude
+    slack = (_size(low, high) @ magnitude + np.abs(bias)) * (_NARROW + 16 * (len(magnitude) + 1) * 2.0**-53)
+    return middle - spread - slack, middle + spread + slack
+
+
+def _activation_error(activation: Activation, least: Floats, most: Floats, kind: _Precision) -> Floats:
+    """Return how far a computed activation is from the exact one of the same input, which lies in least..most."""
     if activation.name == "leaky_relu":
         # The slope is rounded, and the product with it; a subnormal slope may be taken as 0.
-        size = np.maximum(np.abs(low), np.abs(high)) + error
-        return np.asarray(error + (3 * kind.unit + kind.tiny) * size + 2 * kind.tiny)
+        factor = 3 * kind.unit * activation.slope + kind.tiny
+        return np.asarray(factor * np.maximum(-least, 0.0) * (1 + _SLACK) + 2 * kind.tiny)
     if activation.name in ("tanh", "sigmoid"):
-        # Both are bounded, but after an overflow the value may be NaN.
-        bounded = np.where(np.isfinite(error), np.minimum(error, 2.0), np.inf)
-        return np.asarray(bounded + 16 * kind.unit + kind.tiny)
+        return np.full(least.shape, 16 * kind.unit + kind.tiny)  # libraries are accurate to 16 units
     if activation.name in ("relu", "identity"):
-        return np.asarray(error + kind.tiny)
+        # A subnormal result may be taken as 0, unless it is 0 anyway.
+        return np.minimum(kind.tiny, np.maximum(most, 0.0 if activation.name == "relu" else -least))
     raise NotImplementedError(f"the rounding error of {activation.name}")
 
 
-def _image(activation: Activation, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+def _slopes(activation: Activation, least: Floats, most: Floats) -> Intervals:
+    """Return an interval that holds every difference quotient of the activation on least..most."""
+    if activation.name in ("tanh", "sigmoid"):
+        steepest = np.clip(0.0, least, most)
+        flattest = np.where(-least > most, least, most)
+        flat, steep = (_derivative(activation, z) for z in (flattest, steepest))
+        return np.maximum(flat - _NARROW, 0.0), steep + _NARROW
+    if activation.name not in ("relu", "leaky_relu", "identity"):
+        raise NotImplementedError(f"the slopes of {activation.name}")
+    negative = 1.0 if activation.name == "identity" else activation.slope
+    return np.where(least < 0, negative, 1.0), np.where(most > 0, 1.0, negative)
+
+
+def _derivative(activation: Activation, z: Floats) -> Floats:
+    value = z.copy()
+    activation.apply(value)
+    return np.asarray(1 - value**2 if activation.name == "tanh" else value * (1 - value))
+
+
+def _image(activation: Activation, low: Floats, high: Floats) -> Intervals:
     low, high = low.copy(), high.copy()
     activation.apply(low)
     activation.apply(high)
-    return low - 1e-12 * (1 + np.abs(low)), high + 1e-12 * (1 + np.abs(high))
+    if activation.name in ("relu", "identity"):
+        return low, high
+    return low - _NARROW * (1 + np.abs(low)), high + _NARROW * (1 + np.abs(high))
+
+
+def _size(low: Floats, high: Floats) -> Floats:
+    return np.maximum(np.abs(low), np.abs(high))

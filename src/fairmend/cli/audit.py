@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from fairmend.arrays import FloatArray
     from fairmend.audit.result import AuditResult
+    from fairmend.audit.score_summary import ScoreSummary
     from fairmend.evaluate.labelled import LabelledRows
     from fairmend.network import Network
     from fairmend.spec import Spec
@@ -70,8 +71,8 @@ def command(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, n
     """Count the people who are treated unequally.
 
     MODEL is a file: {formats}. A person is treated unequally if changing only protected features (and others within
-    their tolerance) changes the prediction. Exits with 0 if no one is treated unequally, 1 if at least one
-    person is.
+    their tolerance) changes the prediction; if the spec claims scores, if the scores of similar people differ by more
+    than delta. Exits with 0 if no one is treated unequally, 1 if at least one person is.
     """
     refuse_together(ctx, "samples", "data")
     refuse_together(ctx, "report", "no_report")
@@ -188,6 +189,7 @@ def _labelled_figures(labelled: LabelledRows) -> dict[str, object]:
     return {
         "labelled_rows": labelled.rows,
         "utility": utility,
+        "regression": None if labelled.regression is None else asdict(labelled.regression),
         "groups": [asdict(group) for group in labelled.groups],
     }
 
@@ -208,6 +210,8 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledRo
     if result.interval:
         low, high = result.interval
         table.add_row("95 % confidence interval", f"{percent(low, 2)} to {percent(high, 2)}")
+    if result.scores is not None:
+        _add_scores(table, result.scores, least)
     table.add_row("Scores computed", f"{result.evaluations:,}")
     table.add_row("Seconds", f"{result.seconds:.2f}")
     _add_utility(table, labelled)
@@ -222,11 +226,27 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledRo
         )
 
 
+def _add_scores(table: Table, scores: ScoreSummary, least: str) -> None:
+    claim = scores.claim
+    table.add_section()
+    table.add_row(f"Difference allowed, of the {claim.on}", f"{claim.delta:.4g}")
+    table.add_row("Largest difference within a neighbourhood", f"{least}{scores.largest:.4g}")
+    table.add_row("Median / 90 % of people at most", f"{scores.median:.4g} / {scores.most:.4g}")
+    table.add_section()
+
+
 def _add_utility(table: Table, labelled: LabelledRows) -> None:
-    from fairmend.cli.console import group_figures, group_heading
+    from fairmend.cli.console import group_figures, group_heading, regression_figures
     from fairmend.text import percent
 
-    utility = labelled.utility
+    utility, regression = labelled.utility, labelled.regression
+    which = "the first " if labelled.cut_off else "the "
+    caption = f"* on {which}{labelled.rows:,} rows with a label"
+    if regression is not None:
+        table.add_section()
+        for name, figure in regression_figures(regression):
+            table.add_row(f"{name} *", figure)
+        table.caption = caption
     if utility is None:
         return
     table.add_section()
@@ -238,8 +258,7 @@ def _add_utility(table: Table, labelled: LabelledRows) -> None:
         table.add_row("AUC / average precision *", f"{utility.auc:.3f} / {utility.average_precision:.3f}")
     for group in labelled.groups:
         table.add_row(f"{group_heading(group)} *", group_figures(group))
-    which = "the first " if labelled.cut_off else "the "
-    table.caption = f"* on {which}{labelled.rows:,} rows with a label"
+    table.caption = caption
 
 
 def _show_pairs(screen: Console, spec: Spec, outputs: int, result: AuditResult) -> None:
@@ -248,5 +267,8 @@ def _show_pairs(screen: Console, spec: Spec, outputs: int, result: AuditResult) 
     if not result.pairs:
         return
     shown = len(result.pairs)
-    screen.print("\nThe worst pairs:" if shown < result.count else "\nTreated unequally:")
+    if result.scores is not None:
+        screen.print("\nThe largest differences:")
+    else:
+        screen.print("\nThe worst pairs:" if shown < result.count else "\nTreated unequally:")
     show_pairs(screen, spec, outputs, result.pairs, "sample" if result.sampled else "row")

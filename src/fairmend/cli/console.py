@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fairmend.audit.result import AuditPair
     from fairmend.evaluate.compare import RepairComparison
     from fairmend.evaluate.groups import GroupMetrics
+    from fairmend.evaluate.utility import RegressionUtility
     from fairmend.repair.selection import Candidate
     from fairmend.spec import Spec
 
@@ -33,6 +34,7 @@ __all__ = [
     "group_figures",
     "group_heading",
     "progress_bars",
+    "regression_figures",
     "show_check",
     "show_comparison",
     "show_files",
@@ -216,6 +218,16 @@ def group_figures(group: GroupMetrics) -> str:
     return f"{percent(group.demographic_parity_difference)} / {percent(group.equalized_odds_difference)}"
 
 
+def regression_figures(utility: RegressionUtility) -> list[tuple[str, str]]:
+    """Return the figures of a regression network with their names."""
+    share = [] if utility.r2 is None else [("R²", f"{utility.r2:.3f}")]
+    return [
+        *share,
+        ("Mean absolute error", f"{utility.mean_absolute_error:.4g}"),
+        ("Root mean squared error", f"{utility.root_mean_squared_error:.4g}"),
+    ]
+
+
 def show_warnings(screen: Console, warnings: Sequence[str]) -> None:
     """Print warnings, one line each."""
     for warning in warnings:
@@ -224,8 +236,12 @@ def show_warnings(screen: Console, warnings: Sequence[str]) -> None:
 
 def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditPair], what: str) -> None:
     """Print pairs in the user's values, one line each; `what` is the name of what their numbers count."""
+    if spec.claim.is_score:
+        _show_score_pairs(screen, spec, pairs, what)
+        return
     lines = Rows.grid(padding=(0, 1))
     for pair in pairs:
+        assert pair.answers is not None
         first, second = (
             f"{_prediction(spec, outputs, answer)} ({score:+.3g})"
             for answer, score in zip(pair.answers, pair.scores, strict=True)
@@ -235,6 +251,23 @@ def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditP
     screen.print(lines)
     threshold = "" if outputs > 1 else f"; at least 0 means {_prediction(spec, outputs, 1)}"
     screen.print(Text(f"  Scores in parentheses{threshold}. {what.capitalize()}s are numbered from 0.", style="dim"))
+
+
+def _show_score_pairs(screen: Console, spec: Spec, pairs: Sequence[AuditPair], what: str) -> None:
+    """Print the two people of each neighbourhood whose scores differ most."""
+    lines = Rows.grid(padding=(0, 1))
+    for pair in pairs:
+        output = "" if pair.output is None else f"output {pair.output}, "
+        first, second = (f"{score:.5g}" for score in pair.scores)
+        changed = ", ".join(
+            f"{name} {pair.other_values[name]} instead of {value}"
+            for name, value in pair.values.items()
+            if pair.other_values[name] != value
+        )
+        where = f"  {what} {pair.row}: {output}differs by {pair.gap:.4g}:"
+        lines.add_row(Text(where), Text(printable(f"{second} with {changed}, {first}")))
+    screen.print(lines)
+    screen.print(Text(f"  Scores are the {spec.claim.on}. {what.capitalize()}s are numbered from 0.", style="dim"))
 
 
 def _prediction(spec: Spec, outputs: int, answer: int) -> str:

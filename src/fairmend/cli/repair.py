@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from fairmend.cli.options import (
     seed_option,
     spec_option,
 )
+from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -184,6 +185,7 @@ def run_repair(
     inputs = [path for path in (model, data, spec_file, repair_data) if path is not None]
     check_folder(out, list(files), inputs)
     replaces = (out / "result.json").exists()
+    replaced_model = _model_of_earlier_repair(out, inputs)
     spec, net = load_model(model, spec_file, activation)
     people = split_data(
         spec,
@@ -202,7 +204,7 @@ def run_repair(
     document = {**comparison.as_dict(), "seed": seed, "model": model.name, "data": data.name}
     sources = {"model": model, "data": data, "spec": spec_file}
     sources |= {} if repair_data is None else {"repair data": repair_data}
-    checked = _write(out, net, comparison, document, sources, typed, seed)
+    checked = _write(out, net, comparison, document, sources, typed, seed, without=replaced_model)
     certificate = comparison.result.certificate
     covers = comparison.guarantee.partial_coverage()
     if checked is None:
@@ -218,18 +220,44 @@ def run_repair(
     show_comparison(screen, comparison, f"{model.name}, repaired with method {comparison.result.method}")
     show_files(screen, out, files)
     if replaces:
-        _show_replaced(screen, out, files)
+        _show_replaced(screen, out, files, replaced_model)
     if certificate is not None and checked is not None:
         show_check(screen, checked, out / "certificate.json", out / repaired, covers, real=certificate.real_only)
     show_report(screen, out / "report.html")
     return code
 
 
-def _show_replaced(screen: Console, out: Path, files: Mapping[str, str]) -> None:
-    """Say that an earlier repair in the same folder was replaced, and which of its files are still there."""
+def _model_of_earlier_repair(out: Path, inputs: Sequence[Path]) -> list[str]:
+    """Return the name of the network that an earlier repair wrote into the folder, if the file is still the same.
+
+    Beside a new certificate it would pass for the network that the certificate is about.
+    """
+    from fairmend.evaluate.provenance import file_digest
+    from fairmend.report import load_report
+
+    try:
+        files = load_report(out).document.origin.files
+    except FairmendError:  # no report, or one that cannot be read: then the folder says nothing about its files
+        return []
+    return [
+        file.name
+        for file in files
+        if file.role == "repaired model"
+        and Path(file.name).name == file.name
+        and (out / file.name).is_file()
+        and file_digest(out / file.name) == file.sha256
+        and not any((out / file.name).samefile(path) for path in inputs)
+    ]
+
+
+def _show_replaced(screen: Console, out: Path, files: Mapping[str, str], removed: Sequence[str]) -> None:
+    """Say that an earlier repair in the same folder was replaced, and which of its files are gone or still there."""
     from rich.text import Text
 
     screen.print(Text(f"These files replace an earlier repair in {out}.", style="yellow"))
+    gone = [name for name in removed if name not in files]
+    if gone:
+        screen.print(Text(f"The network of the earlier repair was deleted: {', '.join(gone)}.", style="yellow"))
     stale = [path for path in sorted(out.glob("model.*")) if path.name not in files]
     if stale:
         names = ", ".join(path.name for path in stale)
@@ -244,8 +272,13 @@ def _write(
     sources: Mapping[str, Path],
     typed: str | None,
     seed: int,
+    *,
+    without: Sequence[str],
 ) -> CheckResult | None:
-    """Write the folder, once the certificate is checked; return the result of that check, or None without one."""
+    """Write the folder, once the certificate is checked; return the result of that check, or None without one.
+
+    Files named in `without` are deleted, unless they are written anew.
+    """
     from fairmend.cli.report_files import check_certificate, describe_repair, write_report
     from fairmend.folders import staged_folder
     from fairmend.json_files import write_json
@@ -253,7 +286,8 @@ def _write(
 
     certificate, checked = comparison.result.certificate, None
     # a certificate of an earlier repair is about another network
-    with staged_folder(out, without=["certificate.json"] if certificate is None else []) as stage:
+    outdated = [*without, *(["certificate.json"] if certificate is None else [])]
+    with staged_folder(out, without=outdated) as stage:
         model = stage / f"model{sources['model'].suffix.lower()}"
         comparison.result.network.save(model)
         if certificate is not None:

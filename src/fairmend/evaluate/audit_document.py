@@ -42,7 +42,7 @@ def audit_warnings(net: Network, result: AuditResult, labelled: LabelledFigures)
 
     Samples of the input space give no such sign.
     """
-    if result.sampled:
+    if result.sampled or (result.scores is not None and result.scores.claim.on == "output"):
         return []
     auc = None if labelled.utility is None else labelled.utility.auc
     return spec_warnings(net.predict(result.examined.X), auc)
@@ -113,6 +113,9 @@ def _audit(result: AuditResult, labelled: LabelledFigures, names: list[str]) -> 
 
 def _describe_pair(pair: AuditPair, names: list[str]) -> str:
     """Return both people of a pair with their predictions and scores."""
+    if pair.answers is None:
+        own, other = (f"score {score(value)}" for value in pair.scores)
+        return short(f"Row {pair.row}: {own}. {pair.difference[:1].upper()}{pair.difference[1:]}: {other}.", 600)
     own, other = (
         f"“{names[answer] if answer < len(names) else f'class {answer}'}” (score {score(value)})"
         for answer, value in zip(pair.answers, pair.scores, strict=True)

@@ -1,4 +1,4 @@
-"""Write pairs of similar people with different predictions to a CSV file while an audit or a search runs."""
+"""Write pairs of similar people who are treated unequally to a CSV file while an audit or a search runs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from fairmend.arrays import FloatArray, Ints
 from fairmend.audit.result import user_values
 from fairmend.errors import FairmendError
 from fairmend.network import Network
+from fairmend.network.scores import compute_scores
 from fairmend.spec import Spec
 
 __all__ = ["PairsFile"]
@@ -62,10 +63,15 @@ class PairsFile:
         parts: list[pd.Series[Any]] = [pd.Series(rows, name="row")]
         parts += [pd.Series(values, name=name) for name, values in own.items()]
         parts += [pd.Series(others[name], name=f"other_{name}") for name in self._varying]
+        claim = self._spec.claim
         for prefix, inputs in (("", X), ("other_", other)):
-            logits = self._net.logits(inputs)
-            parts.append(pd.Series(self._net.predict(inputs), name=f"{prefix}answer"))
-            parts += [pd.Series(logits, name=f"{prefix}score")] if logits.ndim == 1 else []
+            if not self._spec.regression:
+                parts.append(pd.Series(self._net.predict(inputs), name=f"{prefix}answer"))
+            if claim.is_score or self._net.outputs == 1:
+                scores = compute_scores(self._net, inputs, claim.on)
+                scores = scores if claim.on == "probability" else scores.astype(self._net.dtype)
+                names = ["score"] if self._net.outputs == 1 else [f"score_{k}" for k in range(self._net.outputs)]
+                parts += [pd.Series(scores[:, k], name=f"{prefix}{name}") for k, name in enumerate(names)]
         return pd.concat(parts, axis=1)
 
     def __exit__(

@@ -1,4 +1,4 @@
-"""Utility of a network: accuracy and similar figures, and how well its scores rank people."""
+"""Utility of a network: accuracy and similar figures, how well its scores rank people, and errors of regression."""
 
 from __future__ import annotations
 
@@ -9,10 +9,21 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
-from fairmend.metrics import Classes, accuracy, balanced_accuracy, changed_rate, pair_of_classes, positive_rate
+from fairmend.errors import FairmendError
+from fairmend.metrics import (
+    Classes,
+    accuracy,
+    balanced_accuracy,
+    changed_rate,
+    mean_absolute_error,
+    pair_of_classes,
+    positive_rate,
+    r2,
+    root_mean_squared_error,
+)
 from fairmend.network import Network, predicted_classes
 
-__all__ = ["Utility", "utility", "utility_of"]
+__all__ = ["RegressionUtility", "Utility", "regression_utility", "regression_utility_of", "utility", "utility_of"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +45,33 @@ class Utility:
     auc: float | None = None
     average_precision: float | None = None
     changed: float | None = None
+
+
+@dataclass(frozen=True)
+class RegressionUtility:
+    """Figures of one regression network on one set of rows.
+
+    Attributes
+    ----------
+    r2 : the share of the variance that the predictions explain, at most 1; None if all targets are equal
+    mean_absolute_error, root_mean_squared_error : in the target's own units
+    """
+
+    r2: float | None
+    mean_absolute_error: float
+    root_mean_squared_error: float
+
+
+def regression_utility(net: Network, X: npt.ArrayLike, y: npt.ArrayLike) -> RegressionUtility:
+    """Return the errors of a regression network with one output on X (rows, inputs) with targets y (rows,)."""
+    return regression_utility_of(net.logits(X), y)
+
+
+def regression_utility_of(outputs: FloatArray, y: npt.ArrayLike) -> RegressionUtility:
+    """Return the errors of outputs (rows,) for targets y (rows,)."""
+    if outputs.ndim != 1:
+        raise FairmendError(f"the label is one number, but the network has {outputs.shape[1]} outputs. Use one output.")
+    return RegressionUtility(r2(y, outputs), mean_absolute_error(y, outputs), root_mean_squared_error(y, outputs))
 
 
 def utility(net: Network, X: npt.ArrayLike, y: npt.ArrayLike, original: Network | None = None) -> Utility:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import ClassVar
 
 import numpy as np
@@ -45,7 +47,8 @@ class Scip(Solver):
 
     def _run(self, milp: Milp, settings: Settings) -> Answer:
         try:
-            return self._optimize(milp, settings)
+            with _errors_not_printed():
+                return self._optimize(milp, settings)
         except Exception as error:
             # PySCIPOpt raises the base class: "SCIP: error in LP solver!", or "in input data!" for numbers above 1e20.
             if type(error) is not Exception:
@@ -115,6 +118,26 @@ class Scip(Solver):
             x = np.array([model.getSolVal(best, variable) for variable in variables], dtype=np.float64)
         bound = float(model.getDualbound())
         return Answer(model.getStatus(), x, -np.inf if bound <= -model.infinity() else bound)
+
+
+@contextmanager
+def _errors_not_printed() -> Iterator[None]:
+    """Stop SCIP from printing errors to stderr, which `hideOutput` does not: they reach the caller as exceptions.
+
+    PySCIPOpt has no such setting (its `redirectOutput` is not safe while the GIL is released), so this calls SCIP
+    itself. Windows does not find its functions through the module; there, SCIP prints.
+    """
+    import pyscipopt.scip
+
+    scip = ctypes.CDLL(pyscipopt.scip.__file__)
+    if not hasattr(scip, "SCIPmessageSetErrorPrinting"):
+        yield
+        return
+    scip.SCIPmessageSetErrorPrinting(None, None)
+    try:
+        yield
+    finally:
+        scip.SCIPmessageSetErrorPrintingDefault()
 
 
 def _bound(value: float) -> float | None:

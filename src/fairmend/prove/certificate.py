@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 FORMAT = "fairmend-certificate"
-VERSION = 2
+VERSION = 3
 
 _STATE_DICTS = (".pth", ".pt", ".safetensors")  # files that hold weights by name, and no architecture
 

@@ -67,6 +67,7 @@ def certify(
         raise FairmendError(f"unknown engine {engine!r}{suggest(str(engine), _ENGINES)}; use {', '.join(_ENGINES)}")
     if time_limit is not None and not time_limit > 0:
         raise FairmendError(f"time_limit is {time_limit}; give seconds above 0, or None for no limit")
+    spec.require_class_claim("certify")
     spec.require_inputs(network.inputs)
     inputs = spec.as_inputs(X, network.dtype)
     chosen = _choose_engine(spec, inputs) if engine == "auto" else engine

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
-from fairmend.bounds.inference import inference_error
+from fairmend.bounds.inference import lead_error, summation_error
 from fairmend.bounds.rigorous import rigorous_bounds, rigorous_differences, rigorous_point_logits
 from fairmend.network import Network, predicted_classes
 from fairmend.prove.rational import exact_classes, is_piecewise_linear
@@ -42,16 +42,17 @@ def compute_margins(net: Network, points: FloatArray, classes: Ints) -> tuple[Bo
     return predicted_classes(logits) != classes, margin
 
 
-def margin_error(net: Network, lower: FloatArray, upper: FloatArray) -> Floats:
-    """Return how far a margin from inference can be from the real one, over each box (n, width): (n,)."""
-    error = inference_error(net, lower, upper).max(axis=1, initial=0.0)
-    # Both of two competing logits can be off, and their difference is rounded once more.
-    return np.asarray(error if net.outputs == 1 else 2 * error * (1 + 1e-9))
+def margin_error(net: Network, lower: FloatArray, upper: FloatArray, classes: Ints) -> Floats:
+    """Return how far margins of classes (n,) from inference can be from the real ones, over boxes (n, width): (n,).
+
+    A difference of two logits is rounded once more. It exceeds the error after that only if it did before.
+    """
+    return lead_error(net, lower, upper, classes)
 
 
 def rounding_slack(net: Network, lower: FloatArray, upper: FloatArray) -> Floats:
     """Return how close to 0 (n,) a margin may be for float64 bounds over each box (n, width) to tell its sign."""
-    return np.asarray(_ROUNDING_FACTOR * margin_error(net.astype(np.float64), lower, upper) + _UNDERFLOW)
+    return np.asarray(_ROUNDING_FACTOR * summation_error(net, lower, upper) + _UNDERFLOW)
 
 
 def margin_lower_bound(net: Network, lower: FloatArray, upper: FloatArray, classes: Ints) -> Floats:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmend.arrays import FloatArray, Floats, Ints
-from fairmend.bounds.inference import closing_error, inference_error
+from fairmend.bounds.inference import closing_error, lead_error, summation_error
 from fairmend.bounds.rigorous import rigorous_bounds, rigorous_differences, rigorous_point_logits
 from fairmend.network import Network
 from fairmend.spec import Spec
@@ -69,8 +69,11 @@ def prove_regions(network: Network, regions: Regions) -> Proof:
     else:
         margins = _margins_of_outputs(rigorous_differences(network, regions.lower, regions.upper))
     margins = margins - _checker_loss(network, regions.lower, regions.upper)
-    error = inference_error(network, regions.lower, regions.upper)
-    return _proof(network, margins, error, regions.owner, regions.count)
+    starts = np.searchsorted(regions.owner, np.arange(regions.count))
+    margins = np.minimum.reduceat(margins, starts)
+    classes = margins.argmax(axis=1)
+    error = lead_error(network, regions.lower, regions.upper, classes[regions.owner])
+    return _proof(network, margins, np.maximum.reduceat(error, starts))
 
 
 def most_points(network: Network) -> int:
@@ -81,7 +84,7 @@ def most_points(network: Network) -> int:
 def prove_points(network: Network, spec: Spec, X: FloatArray) -> Proof:
     """Prove each finite neighbourhood point by point."""
     classes = 2 if network.outputs == 1 else network.outputs
-    margins, error = np.full((len(X), classes), np.inf), np.zeros((len(X), network.outputs))
+    margins, error = np.full((len(X), classes), np.inf), np.zeros((len(X), classes))
     for rows, points in spec.points(X, dtype=network.dtype):
         lower, upper = rigorous_point_logits(network, points)
         if network.outputs == 1:
@@ -90,8 +93,9 @@ def prove_points(network: Network, spec: Spec, X: FloatArray) -> Proof:
             here = _margins_of_outputs(lower[:, :, None] - upper[:, None, :])
             here = np.nextafter(here, -np.inf)
         np.minimum.at(margins, rows, here - _checker_loss(network, points, points))
-        np.maximum.at(error, rows, inference_error(network, points, points))
-    return _proof(network, margins, error, np.arange(len(X)), len(X))
+        here = here.argmax(axis=1)
+        np.maximum.at(error, (rows, here), lead_error(network, points, points, here))
+    return _proof(network, margins, error[np.arange(len(X)), margins.argmax(axis=1)])
 
 
 def _margins_of_one_output(lower: Floats, upper: Floats) -> Floats:
@@ -107,12 +111,8 @@ def _margins_of_outputs(differences: Floats) -> Floats:
 
 def _checker_loss(network: Network, lower: FloatArray, upper: FloatArray) -> Floats:
     """Return what the checker's own roundings may take from a margin over each box: ``(pieces, 1)``."""
-    return np.asarray(_CHECKER_LOSS * inference_error(network, lower, upper, np.float64).max(axis=1, keepdims=True))
+    return np.asarray(_CHECKER_LOSS * summation_error(network, lower, upper)[:, None])
 
 
-def _proof(network: Network, margins: Floats, error: Floats, owner: Ints, count: int) -> Proof:
-    starts = np.searchsorted(owner, np.arange(count))
-    margins = np.minimum.reduceat(margins, starts)
-    # Both of two competing logits can be off.
-    worst = np.maximum.reduceat(error, starts).max(axis=1) * (1.0 if error.shape[1] == 1 else 2.0)
-    return Proof(margins.argmax(axis=1), margins.max(axis=1), worst + closing_error(network))
+def _proof(network: Network, margins: Floats, error: Floats) -> Proof:
+    return Proof(margins.argmax(axis=1), margins.max(axis=1), error + closing_error(network))

@@ -135,6 +135,7 @@ def repair(
         }.items()
         if value is not None
     }
+    spec.require_class_claim("repair")
     check_applicable(method, given, has_tolerances(spec))
     check_values(**given)
     deadline = Deadline(time_limit)

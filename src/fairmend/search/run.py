@@ -67,6 +67,7 @@ def search(
     for name, value, least in (("seeds", seeds, 1), ("local_steps", local_steps, 0), ("global_steps", global_steps, 0)):
         if value < least:
             raise FairmendError(f"{name} is {value}; it must be at least {least}")
+    spec.require_class_claim(f"the search with {method}")
     spec.require_inputs(network.inputs)
     tester, rng = METHODS[method], np.random.default_rng(seed)
     oracle = Oracle(network, spec, rng)

@@ -1,6 +1,7 @@
 """Specs: the features of an input, how they are encoded, and which people are similar."""
 
+from fairmend.spec.claim import Claim
 from fairmend.spec.features import Feature, Label
 from fairmend.spec.spec import Spec
 
-__all__ = ["Feature", "Label", "Spec"]
+__all__ = ["Claim", "Feature", "Label", "Spec"]

@@ -150,10 +150,10 @@ class Feature:
 
 @dataclass(frozen=True)
 class Label:
-    """The column that holds the outcome, and its positive value."""
+    """The column that holds the outcome, and its positive value; without one, the outcome is a number to predict."""
 
     column: str
-    positive: str
+    positive: str | None = None
 
     def __post_init__(self) -> None:
         """Validate both fields, and store the positive value as text."""

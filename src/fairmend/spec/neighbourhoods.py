@@ -1,6 +1,6 @@
 """The neighbourhood S(x) of an input: all people who are similar to x, in the network's encoding.
 
-`reachable` says which values each feature can have; this module combines them. There are two views of the same set:
+`products` says which values each feature can have; this module combines them. There are two views of the same set:
 `Regions` covers it with boxes, for bounds; `stream_points` lists it exactly, if it is finite. A one-hot group is a set
 of points, so it multiplies the boxes and is never a box itself.
 """
@@ -18,6 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
 from fairmend.spec.features import Feature
+from fairmend.spec.links import Link, most_linked_values
+from fairmend.spec.products import Placed, Products, count_parts, varying
 from fairmend.spec.reachable import ReachableValues
 
 __all__ = [
@@ -29,12 +31,10 @@ __all__ = [
     "build_regions",
     "count_pieces",
     "count_points",
+    "cover_products",
     "describe_count",
-    "reachable_values",
     "stream_points",
 ]
-
-Placed = Sequence[tuple[Feature, slice]]  # the features, each with its encoded columns
 
 MOST_NUMBERS = 500_000_000
 """The most numbers in one end of all boxes of `build_regions`: 2 GB in float32."""
@@ -120,59 +120,86 @@ class Regions:
         return lower, upper
 
 
-def reachable_values(placed: Placed, X: FloatArray) -> list[ReachableValues]:
-    """Return the values that each feature that varies can have around the inputs X (inputs, width)."""
-    return [ReachableValues.around(feature, where, X) for feature, where in placed if feature.varies]
+def count_pieces(placed: Placed, links: Sequence[Link] = ()) -> int:
+    """Return the number of boxes of each neighbourhood: one for each combination of one-hot categories.
+
+    Links add some, and replace categories of others: with them, the number is an upper bound.
+    """
+    return math.prod(_count_boxes(feature, links) for feature, _ in varying(placed, links))
 
 
-def count_pieces(placed: Placed) -> int:
-    """Return the number of boxes of each neighbourhood: one for each combination of one-hot categories."""
-    return math.prod(len(feature.categories or ()) for feature, _ in placed if feature.varies and feature.one_hot)
+def _count_boxes(feature: Feature, links: Sequence[Link]) -> int:
+    """Return how many boxes the values of one feature need at the most."""
+    if not feature.one_hot:
+        return count_parts(feature, links)
+    return len(feature.categories or ()) if feature.protected else most_linked_values(links, feature)
 
 
-def build_regions(placed: Placed, X: FloatArray) -> Regions:
+def build_regions(placed: Placed, X: FloatArray, links: Sequence[Link] = ()) -> Regions:
     """Return the regions of the inputs X (inputs, width), which must be valid; the dtype is that of X."""
-    count, per_input = len(X), count_pieces(placed)
-    _require_room(placed, X, per_input)
-    values = reachable_values(placed, X)
-    groups = [each for each in values if each.feature.one_hot]
-    sizes = [len(each.feature.categories or ()) for each in groups]
-    combinations = np.indices(sizes).reshape(len(sizes), per_input)
-    owner = np.repeat(np.arange(count, dtype=np.int64), per_input)
-    lower, upper = X[owner], X[owner]
-    for each, category in zip(groups, combinations, strict=True):
-        points = np.tile(each.feature.one_hot_columns(category, X.dtype), (count, 1))
-        lower[:, each.columns] = upper[:, each.columns] = points
-    for each in values:
+    return cover_products(Products.around(placed, X, links), X)[0]
+
+
+def cover_products(products: Products, X: FloatArray) -> tuple[Regions, NDArray[np.int64]]:
+    """Return the regions of inputs X (inputs, width) with these products, and the product of each piece (pieces,)."""
+    groups = [each for each in products.values if each.feature.one_hot]
+    pieces = _sizes(groups, len(products.owner))
+    _require_room(groups, X, np.add.reduceat(pieces, products.starts) if len(X) else pieces)
+    product = np.repeat(np.arange(len(pieces), dtype=np.int64), pieces.astype(np.int64))
+    number = np.arange(len(product)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    owner = products.owner[product]
+    lower = _fill(X[owner], groups, product, number)
+    upper = lower.copy()
+    for each in products.values:
         if not each.feature.one_hot:
             low, high = each.ends()
-            lower[:, each.columns], upper[:, each.columns] = low[owner], high[owner]
-    return Regions(lower, upper, owner, count)
+            lower[:, each.columns], upper[:, each.columns] = low[product], high[product]
+    return Regions(lower, upper, owner, len(X)), product
 
 
-def build_hull(placed: Placed, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the smallest box around each neighbourhood, one-hot columns from 0 to 1: lower, upper (inputs, width)."""
-    lower, upper = X.copy(), X.copy()
-    for each in reachable_values(placed, X):
-        lower[:, each.columns], upper[:, each.columns] = (0, 1) if each.feature.one_hot else each.ends()
-    return lower, upper
+def build_hull(placed: Placed, X: FloatArray, links: Sequence[Link] = ()) -> tuple[FloatArray, FloatArray]:
+    """Return the smallest box around each neighbourhood: lower, upper (inputs, width).
+
+    The columns of a one-hot feature run from 0 to 1 where neighbours differ in them.
+    """
+    products = Products.around(placed, X, links)
+    lower, upper = X[products.owner], X[products.owner]
+    for each in products.values:
+        lower[:, each.columns], upper[:, each.columns] = _one_hot_ends(each) if each.feature.one_hot else each.ends()
+    if not links:
+        return lower, upper
+    return np.minimum.reduceat(lower, products.starts), np.maximum.reduceat(upper, products.starts)
 
 
-def are_neighbours(placed: Placed, X: FloatArray, others: FloatArray) -> NDArray[np.bool_]:
+def _one_hot_ends(values: ReachableValues) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the smallest box around the one-hot columns of each product: lower, upper (products, columns)."""
+    codes = np.arange(len(values.feature.categories or ()))
+    among = (values.lowest[:, None] <= codes) & (codes <= values.highest[:, None])
+    single = (values.lowest == values.highest)[:, None]
+    return (among & single) @ values.feature.corners, among @ values.feature.corners
+
+
+def are_neighbours(placed: Placed, X: FloatArray, others: FloatArray, links: Sequence[Link] = ()) -> NDArray[np.bool_]:
     """Return whether each of others (inputs, width), valid inputs, is in the neighbourhood of its row of X."""
-    similar = np.ones(len(X), dtype=np.bool_)
+    products = Products.around(placed, X, links)
+    similar = np.ones(len(products.owner), dtype=np.bool_)
+    for each in products.values:
+        similar &= each.contain(others[products.owner, each.columns])
+    if links:
+        similar = np.logical_or.reduceat(similar, products.starts)
+    varies = {feature.name for feature, _ in varying(placed, links)}
     for feature, where in placed:
-        if feature.varies:
-            similar &= ReachableValues.around(feature, where, X).contain(others[:, where])
-        else:
+        if feature.name not in varies:
             similar &= (others[:, where] == X[:, where]).all(axis=1)
     return similar
 
 
-def count_points(placed: Placed, X: FloatArray) -> NDArray[Any]:
+def count_points(placed: Placed, X: FloatArray, links: Sequence[Link] = ()) -> NDArray[Any]:
     """Return the size of each neighbourhood (inputs,): int64, or Python ints where their sum could overflow."""
-    _require_finite(placed)
-    return _sizes(reachable_values(placed, X), len(X))
+    _require_finite(placed, links)
+    products = Products.around(placed, X, links)
+    sizes = _sizes(products.values, len(products.owner))
+    return np.add.reduceat(sizes, products.starts) if links else sizes
 
 
 def describe_count(count: int) -> str:
@@ -180,33 +207,26 @@ def describe_count(count: int) -> str:
     return f"{count:,}" if count < 10**15 else f"about 10^{round(math.log10(count))}"
 
 
-def stream_points(placed: Placed, X: FloatArray, batch: int) -> Iterator[tuple[NDArray[np.int64], FloatArray]]:
+def stream_points(
+    placed: Placed, X: FloatArray, batch: int, links: Sequence[Link] = ()
+) -> Iterator[tuple[NDArray[np.int64], FloatArray]]:
     """Return an iterator over all points of all neighbourhoods, at most `batch` at a time.
 
     Each step yields rows (k,), the input that each point belongs to, and points (k, width). Inputs come in
-    order; within one, the last varying feature changes fastest. The input itself is one of its points. Values that
-    round to the same number are listed one by one.
+    order; within one, the products, and within a product, the last varying feature changes fastest. The input itself is
+    one of its points. Values that round to the same number are listed one by one.
     """
     if batch < 1:
         raise FairmendError(f"a batch must hold at least one point, got batch={batch}")
-    _require_finite(placed)
+    _require_finite(placed, links)
     batch = max(1, min(batch, _BATCH_NUMBERS // X.shape[1]))
-    values = reachable_values(placed, X)
-    sizes = _sizes(values, len(X))
-    counts = [each.counts for each in values]
-
-    def fill(rows: NDArray[np.int64], index: NDArray[np.int64]) -> FloatArray:
-        """Return the points (k, width) with the given numbers within their neighbourhoods."""
-        points = X[rows]
-        for each, count in zip(reversed(values), reversed(counts), strict=True):
-            index, number = np.divmod(index, count[rows])
-            points[:, each.columns] = each.encoded(rows, number)
-        return points
+    products = Products.around(placed, X, links)
+    sizes = _sizes(products.values, len(products.owner))
 
     def stream() -> Iterator[tuple[NDArray[np.int64], FloatArray]]:
-        row, done = 0, 0  # the next point is number `done` of input `row`
-        while row < len(X):
-            # A chunk touches at most `batch` inputs, with at most `batch` points of each: no overflow here.
+        row, done = 0, 0  # the next point is number `done` of product `row`
+        while row < len(sizes):
+            # A chunk touches at most `batch` products, with at most `batch` points of each: no overflow here.
             left = sizes[row : row + batch].copy()
             left[0] -= done
             left = np.minimum(left, batch).astype(np.int64)
@@ -216,7 +236,8 @@ def stream_points(placed: Placed, X: FloatArray, batch: int) -> Iterator[tuple[N
             index = flat - (ends - left)[offset]
             index[offset == 0] += done
             rows = (row + offset).astype(np.int64)
-            yield rows, fill(rows, index)
+            owner = products.owner[rows]
+            yield owner, _fill(X[owner], products.values, rows, index)
             row, done = int(rows[-1]), int(index[-1]) + 1
             if done == sizes[row]:
                 row, done = row + 1, 0
@@ -224,30 +245,41 @@ def stream_points(placed: Placed, X: FloatArray, batch: int) -> Iterator[tuple[N
     return stream()
 
 
-def _sizes(values: list[ReachableValues], inputs: int) -> NDArray[Any]:
+def _fill(
+    points: FloatArray, values: list[ReachableValues], rows: NDArray[np.int64], index: NDArray[np.int64]
+) -> FloatArray:
+    """Set the columns of points (k, width) to the combinations with these numbers (k,) in products `rows` (k,)."""
+    for each in reversed(values):
+        index, number = np.divmod(index, each.counts[rows])
+        points[:, each.columns] = each.encoded(rows, number)
+    return points
+
+
+def _sizes(values: list[ReachableValues], products: int) -> NDArray[Any]:
+    """Return the number of combinations of values in each product (products,); their sum does not overflow."""
     counts = [each.counts for each in values]
-    largest = inputs * math.prod(int(count.max(initial=1)) for count in counts)
-    sizes = np.ones(inputs, dtype=np.int64 if largest <= _INT64_MAX else object)
+    largest = products * math.prod(int(count.max(initial=1)) for count in counts)
+    sizes = np.ones(products, dtype=np.int64 if largest <= _INT64_MAX else object)
     for count in counts:
         sizes = sizes * count.astype(sizes.dtype)
     return sizes
 
 
-def _require_finite(placed: Placed) -> None:
+def _require_finite(placed: Placed, links: Sequence[Link]) -> None:
     """Raise an error for a continuous feature that varies."""
-    for feature, _ in placed:
-        if feature.varies and feature.kind == "continuous":
+    for feature, _ in varying(placed, links):
+        if feature.kind == "continuous":
             raise FairmendError(
                 f'feature "{feature.name}" is continuous and varies, so neighbourhoods are not finite. '
                 'Use regions instead, or set kind = "integer" if it takes only whole numbers.'
             )
 
 
-def _require_room(placed: Placed, X: FloatArray, per_input: int) -> None:
-    """Raise an error for more boxes than fit into memory."""
-    if per_input * X.size <= MOST_NUMBERS:
+def _require_room(groups: list[ReachableValues], X: FloatArray, pieces: NDArray[Any]) -> None:
+    """Raise an error for more boxes than fit into memory; each input has `pieces` (inputs,)."""
+    if int(pieces.sum()) * X.shape[1] <= MOST_NUMBERS:
         return
-    names = [feature.name for feature, _ in placed if feature.varies and feature.one_hot]
+    names, per_input = [each.feature.name for each in groups if each.feature.protected], int(pieces.max())
     most = MOST_NUMBERS // (X.shape[1] * per_input)
     fewer = f"Give at most {most:,} inputs at a time, or protect" if most else "Protect"
     shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")

@@ -32,6 +32,8 @@ class ReachableValues:
     own : float64 (inputs,), the inputs' own values, or codes
     lowest, highest : float64 (inputs,), the ends of what neighbours can have, as values or codes
     apart : bool (inputs,), whether ``x`` is a further value of a whole-number feature: not the encoding of any other
+    kept : bool (inputs,), whether ``x`` is the only value, bit for bit
+    moved : bool (inputs,), whether ``x`` is not among the values
     """
 
     feature: Feature
@@ -41,6 +43,8 @@ class ReachableValues:
     lowest: NDArray[np.float64]
     highest: NDArray[np.float64]
     apart: NDArray[np.bool_]
+    kept: NDArray[np.bool_]
+    moved: NDArray[np.bool_]
 
     @staticmethod
     def around(feature: Feature, columns: slice, X: FloatArray) -> ReachableValues:
@@ -51,10 +55,39 @@ class ReachableValues:
         lowest, highest = np.full(len(x), lo, np.float64), np.full(len(x), hi, np.float64)
         if not feature.protected:
             lowest, highest = np.maximum(own - feature.reach, lowest), np.minimum(own + feature.reach, highest)
+        none = np.zeros(len(x), dtype=np.bool_)
+        return ReachableValues.within(feature, columns, x, own, (lowest, highest), kept=none, moved=none)
+
+    @staticmethod
+    def within(
+        feature: Feature,
+        columns: slice,
+        x: FloatArray,
+        own: NDArray[np.float64],
+        ends: tuple[NDArray[np.float64], NDArray[np.float64]],
+        *,
+        kept: NDArray[np.bool_],
+        moved: NDArray[np.bool_],
+    ) -> ReachableValues:
+        """Return the values between ``ends``, and ``x`` where it is one of them."""
         apart = np.zeros(len(x), dtype=np.bool_)
         if feature.kind != "continuous" and not feature.one_hot:
-            apart = ~_are_encodings(feature, x, own, lowest, highest)
-        return ReachableValues(feature, columns, x, own, lowest, highest, apart)
+            apart = ~(_are_encodings(feature, x, own, *ends) | kept | moved)
+        return ReachableValues(feature, columns, x, own, *ends, apart, kept, moved)
+
+    def take(self, rows: NDArray[np.int64]) -> ReachableValues:
+        """Return the values around some of the inputs, in any order."""
+        return ReachableValues(
+            self.feature,
+            self.columns,
+            self.x[rows],
+            self.own[rows],
+            self.lowest[rows],
+            self.highest[rows],
+            self.apart[rows],
+            self.kept[rows],
+            self.moved[rows],
+        )
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -72,30 +105,40 @@ class ReachableValues:
         column = encode_column(self.feature, value, self.x.dtype)
         if self.apart.any():
             column = np.where(value > self.highest[rows], self.x[rows], column)
-        return column[:, None]
+        return self._with_kept(rows, column)[:, None]
 
     def ends(self) -> tuple[FloatArray, FloatArray]:
         """Return the smallest box around the values: lower and upper ends, each (inputs, 1); not for one-hot."""
         # Rounding is monotone, so the rounded ends contain every rounded value between them.
         first, last = (encode_column(self.feature, end, self.x.dtype) for end in (self.lowest, self.highest))
-        return np.minimum(first, self.x)[:, None], np.maximum(last, self.x)[:, None]
+        lower, upper = np.minimum(first, self.x), np.maximum(last, self.x)
+        if self.moved.any():
+            lower, upper = np.where(self.moved, first, lower), np.where(self.moved, last, upper)
+        if self.kept.any():
+            lower, upper = np.where(self.kept, self.x, lower), np.where(self.kept, self.x, upper)
+        return lower[:, None], upper[:, None]
 
     def snap(self, rows: NDArray[np.int64], column: FloatArray) -> FloatArray:
         """Return the encodings nearest to a column (k,) that are in reach of inputs (k,); not for one-hot."""
         values = np.clip(self.feature.nearest(column), self.lowest[rows], self.highest[rows])
-        return encode_column(self.feature, values, self.x.dtype)
+        return self._with_kept(rows, encode_column(self.feature, values, self.x.dtype))
 
     def contain(self, others: FloatArray) -> NDArray[np.bool_]:
         """Return whether the columns of others (inputs, width of the feature), valid inputs, are in reach."""
         if self.feature.one_hot:
-            return np.ones(len(others), dtype=np.bool_)  # a one-hot feature that varies is protected
+            code = self.feature.category_of(others)
+            return np.asarray((self.lowest <= code) & (code <= self.highest))
         column = others[:, 0]
         if self.feature.kind == "continuous":
             lower, upper = self.ends()
             return np.asarray((lower[:, 0] <= column) & (column <= upper[:, 0]))
         guess = np.clip(self.feature.nearest(column), self.lowest, self.highest)
         known = _are_encodings(self.feature, column, guess, self.lowest, self.highest)
-        return np.asarray(known | (column == self.x))
+        return np.asarray((known & ~self.kept) | ((column == self.x) & ~self.moved))
+
+    def _with_kept(self, rows: NDArray[np.int64], column: FloatArray) -> FloatArray:
+        """Return a column (k,) of values around inputs (k,), with own bits where they are the only value."""
+        return np.where(self.kept[rows], self.x[rows], column) if self.kept.any() else column
 
 
 def encode_column(feature: Feature, values: NDArray[np.float64], dtype: DTypeLike) -> FloatArray:

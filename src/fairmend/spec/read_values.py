@@ -17,7 +17,7 @@ from fairmend.text import as_text, shown, suggest
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Problem", "find_problems", "is_frame", "raise_for_rows", "read_labels", "read_values"]
+__all__ = ["Problem", "find_problems", "is_frame", "raise_for_rows", "read_labels", "read_targets", "read_values"]
 
 
 def is_frame(X: object) -> TypeGuard[pd.DataFrame]:
@@ -69,6 +69,28 @@ def read_labels(label: Label, frame: pd.DataFrame, first_row: int = 0) -> NDArra
     raise_for_rows("label", codes < 0, lambda row: "the value is missing. Fill it in, or remove the row.", first_row)
     positive = np.array([as_text(value) == label.positive for value in uniques], dtype=np.int8)
     return positive[codes]
+
+
+def read_targets(label: Label, frame: pd.DataFrame, first_row: int = 0) -> NDArray[np.float64]:
+    """Return the number to predict in each row (rows,)."""
+    import pandas as pd
+
+    series = _column(frame, label.column, "the label")
+    raise_for_rows(
+        "label",
+        series.isna().to_numpy(bool),
+        lambda row: "the value is missing. Fill it in, or remove the row.",
+        first_row,
+    )
+    plain = series.astype(object) if isinstance(series.dtype, pd.CategoricalDtype) else series
+    values = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    raise_for_rows(
+        "label",
+        ~np.isfinite(values),
+        lambda row: f'"{shown(series.iloc[row])}" is not a finite number. Correct it, or set `positive` in [label].',
+        first_row,
+    )
+    return values
 
 
 def _column(frame: pd.DataFrame, name: str, what: str) -> pd.Series[Any]:

@@ -16,13 +16,32 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
+from fairmend.spec.claim import Claim
 from fairmend.spec.describe import describe_difference
 from fairmend.spec.encoding import check_encoded, decode_columns, encode_values, require_float_type
 from fairmend.spec.features import Feature, Label
-from fairmend.spec.neighbourhoods import Regions, build_hull, build_regions, count_points, stream_points
-from fairmend.spec.read_values import is_frame, raise_for_rows, read_labels, read_values
-from fairmend.spec.toml import feature_table, from_table, name_feature, read_toml, require_known_keys, write_toml
-from fairmend.spec.validation import require_few, validate_features_together
+from fairmend.spec.links import Link, linked_names, validate_links
+from fairmend.spec.neighbourhoods import (
+    Regions,
+    are_neighbours,
+    build_hull,
+    build_regions,
+    count_pieces,
+    count_points,
+    stream_points,
+)
+from fairmend.spec.products import Products, require_few_products
+from fairmend.spec.read_values import is_frame, raise_for_rows, read_labels, read_targets, read_values
+from fairmend.spec.toml import (
+    feature_table,
+    from_table,
+    label_table,
+    name_feature,
+    read_toml,
+    require_known_keys,
+    write_toml,
+)
+from fairmend.spec.validation import require_few, validate_claim_for_label, validate_features_together
 from fairmend.text import printable, suggest
 
 if TYPE_CHECKING:
@@ -41,21 +60,30 @@ class Spec:
     ----------
     features : Feature or dict, one per feature; at least one of them protected
     label : Label, dict or None
+    claim : Claim, dict or None; what fairness demands of similar people, by default the same class
+    links : Link or dict; features that change together with protected ones
     """
 
     def __init__(
         self,
         features: Iterable[Feature | Mapping[str, Any]],
         label: Label | Mapping[str, Any] | None = None,
+        claim: Claim | Mapping[str, Any] | None = None,
+        links: Iterable[Link | Mapping[str, Any]] = (),
     ) -> None:
-        """Validate the features and the label, so that every existing spec is valid."""
+        """Validate the features, the label, the claim and the links, so that every existing spec is valid."""
         given = list(features)
         require_few(given)
         self._features = tuple(
             f if isinstance(f, Feature) else from_table(Feature, f, name_feature(i, f)) for i, f in enumerate(given)
         )
         self._label = _as_label(label)
+        self._claim = _as_claim(claim)
         validate_features_together(self._features, self._label)
+        validate_claim_for_label(self._claim, self._label)
+        self._links = validate_links(links, self._features)
+        self._linked = linked_names(self._links)
+        require_few_products(self._features, self._links)
         ends = np.cumsum([f.width for f in self._features]).tolist()
         self._slices = {f.name: slice(end - f.width, end) for f, end in zip(self._features, ends, strict=True)}
         self._width = int(ends[-1])
@@ -71,14 +99,34 @@ class Spec:
         return self._label
 
     @property
+    def claim(self) -> Claim:
+        """What fairness demands of similar people: the same class, or scores that differ by at most delta."""
+        return self._claim
+
+    @property
+    def regression(self) -> bool:
+        """Whether the network predicts a number instead of a class: the claim is about its output."""
+        return self._claim.on == "output"
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The links: features that change together with protected ones."""
+        return self._links
+
+    @property
     def protected(self) -> list[Feature]:
         """The protected features."""
         return [f for f in self._features if f.protected]
 
     @property
     def varying(self) -> list[Feature]:
-        """The features in which similar people may differ: the protected ones, and others that the spec lets vary."""
-        return [f for f in self._features if f.varies]
+        """The features in which similar people may differ: protected, with a tolerance, or linked."""
+        return [f for f in self._features if f.varies or f.name in self._linked]
+
+    @property
+    def linked(self) -> list[Feature]:
+        """The features that links set."""
+        return [f for f in self._features if f.name in self._linked]
 
     @property
     def width(self) -> int:
@@ -97,7 +145,7 @@ class Spec:
     @property
     def finite(self) -> bool:
         """Whether every neighbourhood is finite: all features that vary are integer or categorical."""
-        return all(f.kind != "continuous" for f in self._features if f.varies)
+        return all(f.kind != "continuous" for f in self.varying)
 
     def require_inputs(self, inputs: int, network: str = "the network", spec: str = "the spec") -> None:
         """Raise an error if a network does not read as many columns as the spec describes.
@@ -112,6 +160,11 @@ class Spec:
                 "Use the spec of the data that the network was trained on."
             )
 
+    def require_class_claim(self, what: str) -> None:
+        """Raise an error if the claim is about scores, for ``what`` compares classes only."""
+        if self._claim.is_score:
+            raise FairmendError(f'{what} compares classes, but the spec claims scores. Remove [claim], or use "audit".')
+
     def columns(self, name: str) -> slice:
         """Return the columns of a feature, among those that the network reads."""
         if name not in self._slices:
@@ -119,37 +172,47 @@ class Spec:
         return self._slices[name]
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both specs have the same features and label."""
-        return isinstance(other, Spec) and (self._features, self._label) == (other._features, other._label)
+        """Return whether both specs have the same features, label, claim and links."""
+        return isinstance(other, Spec) and self._parts == other._parts
 
     def __hash__(self) -> int:
         """Return equal hashes for equal specs."""
-        return hash((self._features, self._label))
+        return hash(self._parts)
+
+    @property
+    def _parts(self) -> tuple[object, ...]:
+        return self._features, self._label, self._claim, self._links
 
     def __repr__(self) -> str:
-        """Show the protected features, the tolerances and the label."""
+        """Show the protected features, the tolerances, the links, the label and a claim about scores."""
         parts = [f"{len(self._features)} features in {self._width} columns"]
         parts.append("protected: " + ", ".join(f"{f.name} {f.extent}" for f in self.protected))
         tolerances = [f"{f.name} ±{f.tolerance:g}" for f in self._features if f.tolerance]
         parts += ["tolerance: " + ", ".join(tolerances)] if tolerances else []
-        parts += [f'label: {self._label.column} = "{self._label.positive}"'] if self._label else []
+        parts += ["linked: " + ", ".join(f.name for f in self.linked)] if self._links else []
+        if self._label is not None:
+            positive = self._label.positive
+            parts.append(f"label: {self._label.column}" + (f' = "{positive}"' if positive is not None else ""))
+        parts += [f"claim: {self._claim.on} ±{self._claim.delta:g}"] if self._claim.is_score else []
         return printable(f"Spec({'; '.join(parts)})")
 
     # Files
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Spec:
-        """Return the spec in a dict of the TOML form: {"label": {...}, "feature": [{...}, ...]}."""
-        require_known_keys(data, ("label", "feature"), "the spec")
+        """Return the spec in a dict of the TOML form, with the keys "label", "claim", "feature" and "link"."""
+        require_known_keys(data, ("label", "claim", "feature", "link"), "the spec")
         features = data.get("feature")
         if not isinstance(features, Sequence) or isinstance(features, str):
             raise FairmendError("the spec has no features. Add one [[feature]] table for each input feature.")
-        return cls(features, data.get("label"))
+        return cls(features, data.get("label"), data.get("claim"), data.get("link", ()))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that JSON can hold; `from_dict` turns it into an equal spec."""
-        label = {"label": {"column": self._label.column, "positive": self._label.positive}} if self._label else {}
-        return {**label, "feature": [feature_table(f) for f in self._features]}
+        label = {"label": label_table(self._label)} if self._label else {}
+        claim = {"claim": self._claim.to_dict()} if self._claim.is_score else {}
+        links = {"link": [link.to_dict() for link in self._links]} if self._links else {}
+        return {**label, **claim, "feature": [feature_table(f) for f in self._features], **links}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Spec:
@@ -225,10 +288,15 @@ class Spec:
         matrix = self._matrix(X)
         return pd.DataFrame({f.name: decode_columns(f, matrix[:, self._slices[f.name]]) for f in self._features})
 
-    def labels(self, frame: pd.DataFrame, *, first_row: int = 0) -> NDArray[np.int8]:
-        """Return 1 for each row whose label is the positive one, else 0 (rows,); `encode` explains ``first_row``."""
+    def labels(self, frame: pd.DataFrame, *, first_row: int = 0) -> NDArray[Any]:
+        """Return 1 for each row whose label is the positive one, else 0 (rows,), int8.
+
+        Without a positive value, return the numbers to predict (rows,), float64. `encode` explains ``first_row``.
+        """
         if self._label is None:
             raise FairmendError("the spec has no label. Add [label] with column and positive.")
+        if self._label.positive is None:
+            return read_targets(self._label, frame, first_row)
         return read_labels(self._label, frame, first_row)
 
     def as_inputs(
@@ -292,22 +360,41 @@ class Spec:
 
     def regions(self, X: pd.DataFrame | ArrayLike, dtype: DTypeLike = np.float32) -> Regions:
         """Return the neighbourhoods of X as unions of boxes."""
-        return build_regions(self._placed, self.as_inputs(X, dtype))
+        return build_regions(self._placed, self.as_inputs(X, dtype), self._links)
 
     def hull(self, X: pd.DataFrame | ArrayLike, dtype: DTypeLike = np.float32) -> tuple[FloatArray, FloatArray]:
         """Return the smallest box around each neighbourhood: lower and upper ends, each (rows, width)."""
-        return build_hull(self._placed, self.as_inputs(X, dtype))
+        return build_hull(self._placed, self.as_inputs(X, dtype), self._links)
+
+    def products(self, X: FloatArray) -> Products:
+        """Return the neighbourhoods of valid inputs X (rows, width) as unions of products; one each without links."""
+        return Products.around(self._placed, X, self._links)
+
+    @property
+    def most_pieces(self) -> int:
+        """The most boxes that the regions of one input can have."""
+        return count_pieces(self._placed, self._links)
+
+    def are_similar(self, X: FloatArray, others: FloatArray) -> NDArray[np.bool_]:
+        """Return whether each of others (rows, width) is in the neighbourhood of its row of X; both must be valid."""
+        return are_neighbours(self._placed, X, others, self._links)
 
     def neighbourhood_sizes(self, X: pd.DataFrame | ArrayLike, dtype: DTypeLike = np.float32) -> NDArray[Any]:
         """Return the size of each neighbourhood (rows,): int64, or Python ints where their sum could overflow."""
-        return count_points(self._placed, self.as_inputs(X, dtype))
+        return count_points(self._placed, self.as_inputs(X, dtype), self._links)
 
     def points(
         self, X: pd.DataFrame | ArrayLike, batch: int = 65536, dtype: DTypeLike = np.float32
     ) -> Iterator[tuple[NDArray[np.int64], FloatArray]]:
         """Yield all points of all neighbourhoods, in order: rows (k,) and points (k, width), k <= batch."""
-        return stream_points(self._placed, self.as_inputs(X, dtype), batch)
+        return stream_points(self._placed, self.as_inputs(X, dtype), batch, self._links)
 
 
 def _as_label(label: Label | Mapping[str, Any] | None) -> Label | None:
     return label if isinstance(label, Label) or label is None else from_table(Label, label, "[label]")
+
+
+def _as_claim(claim: Claim | Mapping[str, Any] | None) -> Claim:
+    if claim is None:
+        return Claim()
+    return claim if isinstance(claim, Claim) else from_table(Claim, claim, "[claim]")

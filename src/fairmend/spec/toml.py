@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from fairmend.atomic import write_atomically
 from fairmend.errors import FairmendError
+from fairmend.spec.claim import Claim
 from fairmend.spec.features import Feature, Label
 from fairmend.text import suggest
 
@@ -27,6 +28,7 @@ else:
 __all__ = [
     "feature_table",
     "from_table",
+    "label_table",
     "name_feature",
     "parse_toml",
     "read_toml",
@@ -36,7 +38,7 @@ __all__ = [
     "write_toml",
 ]
 
-_Part = TypeVar("_Part", Feature, Label)
+_Part = TypeVar("_Part", Feature, Label, Claim)
 
 
 MOST_BYTES = 4 * 2**20
@@ -46,6 +48,7 @@ _DEEPEST = 50  # parts of a key such as feature.scale.mean
 _PART = rb"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\.[ \t]*"""
 _DEEP_KEY = re.compile(rb"(?<![A-Za-z0-9_-])(?:" + _PART + rb"){%d}" % _DEEPEST)
 
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 _ESCAPED = {ord(c): _ESCAPES.get(c, f"\\u{ord(c):04x}") for c in [*map(chr, range(32)), "\x7f", '"', "\\"]}
 
@@ -103,16 +106,22 @@ def write_toml(path: str | os.PathLike[str], plain: Mapping[str, Any]) -> None:
 
 def toml_bytes(plain: Mapping[str, Any]) -> bytes:
     """Return the bytes that `write_toml` writes; certificates hold their digest, so they must not change."""
-    tables = [["[label]", *toml_lines(plain["label"])]] if "label" in plain else []
+    tables = [[f"[{key}]", *toml_lines(plain[key])] for key in ("label", "claim") if key in plain]
     for table in plain["feature"]:
         scale_last = sorted(table.items(), key=lambda item: isinstance(item[1], Mapping))
         tables.append(["[[feature]]", *toml_lines(dict(scale_last))])
+    tables += [["[[link]]", *toml_lines(link)] for link in plain.get("link", ())]
     return "\n".join("\n".join([*lines, ""]) for lines in tables).encode("utf-8")
 
 
 def toml_lines(table: Mapping[str, Any]) -> list[str]:
     """Return the keys and values of a table, one line each."""
-    return [f"{key} = {_value(value)}" for key, value in table.items()]
+    return [f"{_key(key)} = {_value(value)}" for key, value in table.items()]
+
+
+def _key(key: str) -> str:
+    """Return a key of letters, digits, _ and - as it is, and any other in quotes."""
+    return key if _BARE_KEY.fullmatch(key) else _value(key)
 
 
 def _value(value: object) -> str:
@@ -130,7 +139,7 @@ def _value(value: object) -> str:
 
 
 def from_table(cls: type[_Part], data: Mapping[str, Any], where: str) -> _Part:
-    """Return the Feature or Label in a table; raise an error for an unknown or missing key."""
+    """Return the Feature, Label or Claim in a table; raise an error for an unknown or missing key."""
     if not isinstance(data, Mapping):
         raise FairmendError(f"{where} must be a table of keys and values, got {data!r}")
     require_known_keys(data, [f.name for f in fields(cls)], where)
@@ -152,6 +161,11 @@ def name_feature(number: int, data: object) -> str:
     """Return how an error message refers to a feature: by its name if it has one, else by its number."""
     name = data.get("name") if isinstance(data, Mapping) else None
     return f'feature "{name}"' if name else f"feature number {number + 1}"
+
+
+def label_table(label: Label) -> dict[str, str]:
+    """Return a label as a TOML table."""
+    return {"column": label.column} | ({} if label.positive is None else {"positive": label.positive})
 
 
 def feature_table(f: Feature) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""Validation: raise an error for a feature, a label or a list of features that does not make sense.
+"""Validation: raise an error for a feature, a label, a claim or a list of features that does not make sense.
 
-Every check runs when a `Feature`, a `Label` or a `Spec` is created, so that the rest of fairmend can rely on them.
+Every check runs when a `Feature`, a `Label`, a `Claim` or a `Spec` is created, so that the rest of fairmend can rely
+on them.
 """
 
 from __future__ import annotations
@@ -15,13 +16,19 @@ from fairmend.errors import FairmendError
 from fairmend.text import as_text, suggest
 
 if TYPE_CHECKING:
+    from fairmend.spec.claim import Claim
     from fairmend.spec.features import Feature, Label
 
 __all__ = [
     "MOST_FEATURES",
+    "as_list",
+    "as_number",
+    "as_value_text",
     "first_repeated",
     "require_few",
     "scale_parameters",
+    "validate_claim",
+    "validate_claim_for_label",
     "validate_feature",
     "validate_features_together",
     "validate_label",
@@ -33,6 +40,8 @@ MOST_FEATURES = 10_000
 _KINDS = ("continuous", "integer", "categorical")
 _ENCODINGS = ("ordinal", "one-hot")
 _SCALES = (("mean", "std"), ("min", "max"))
+_CLAIMS = ("class", "score")
+_SCORES = ("probability", "logit", "output")
 _EXACT = 2.0**53  # whole numbers up to here are exact in float64
 
 
@@ -65,13 +74,10 @@ def validate_feature(f: Feature) -> dict[str, Any]:
         raise FairmendError(f"a feature needs a name, got {f.name!r}. Set it to the name of its column.")
     where = f'feature "{f.name}"'
     for key, allowed in (("kind", _KINDS), ("encoding", _ENCODINGS)):
-        value = getattr(f, key)
-        if value not in allowed:
-            hint = suggest(str(value), allowed)
-            raise FairmendError(f'{where}: {key} must be one of {", ".join(allowed)}, got "{value}"{hint}')
+        _require_one_of(getattr(f, key), allowed, f"{where}: {key}")
     if not isinstance(f.protected, bool | np.bool_):
         raise FairmendError(f"{where}: protected must be true or false, got {f.protected!r}")
-    tolerance = _number(f.tolerance, f"{where}: tolerance")
+    tolerance = as_number(f.tolerance, f"{where}: tolerance")
     if tolerance < 0:
         raise FairmendError(f"{where}: tolerance must not be negative, got {tolerance:g}")
     if tolerance > 0 and f.protected:
@@ -103,11 +109,52 @@ def validate_feature(f: Feature) -> dict[str, Any]:
     return checked
 
 
-def validate_label(label: Label) -> str:
-    """Return the positive value of a label as text; raise an error for a wrong column or value."""
+def validate_label(label: Label) -> str | None:
+    """Return the positive value of a label as text, if it has one; raise an error for a wrong column or value."""
     if not isinstance(label.column, str) or not label.column:
         raise FairmendError(f"[label]: column must be the name of a column, got {label.column!r}")
-    return _text(label.positive, "[label]: positive")
+    return None if label.positive is None else as_value_text(label.positive, "[label]: positive")
+
+
+def validate_claim(claim: Claim) -> float | None:
+    """Return delta as a float, None for a claim about classes; raise an error for a wrong field."""
+    _require_one_of(claim.kind, _CLAIMS, "[claim]: kind")
+    if claim.kind == "class":
+        if claim.delta is not None or claim.on is not None:
+            raise FairmendError('[claim]: delta and on need kind = "score". Change the kind, or remove them.')
+        return None
+    if claim.delta is None:
+        raise FairmendError("[claim]: a claim about scores needs delta, the largest difference. Add delta = ...")
+    if claim.on is None:
+        raise FairmendError(f"[claim]: a claim about scores needs on. Set it to one of {', '.join(_SCORES)}.")
+    _require_one_of(claim.on, _SCORES, "[claim]: on")
+    delta = as_number(claim.delta, "[claim]: delta")
+    if delta <= 0:
+        raise FairmendError(f"[claim]: delta must be above 0, got {delta:g}")
+    if claim.on == "probability" and delta >= 1:
+        raise FairmendError(f"[claim]: delta must be below 1, as probabilities differ by no more, got {delta:g}")
+    return delta
+
+
+def validate_claim_for_label(claim: Claim, label: Label | None) -> None:
+    """Raise an error for a claim about classes where the label is a number to predict, or the other way round."""
+    if label is None:
+        return
+    if label.positive is None and claim.on != "output":
+        raise FairmendError(
+            f'[label] has no positive value, so "{label.column}" is a number to predict. Add positive = ..., or a '
+            '[claim] with kind = "score", delta = ... and on = "output".'
+        )
+    if label.positive is not None and claim.on == "output":
+        raise FairmendError(
+            f'[claim]: on = "output" is for a number to predict, but "{label.column}" has a positive value. '
+            'Set on = "logit", or remove positive from [label].'
+        )
+
+
+def _require_one_of(value: object, allowed: Sequence[str], what: str) -> None:
+    if value not in allowed:
+        raise FairmendError(f'{what} must be one of {", ".join(allowed)}, got "{value}"{suggest(str(value), allowed)}')
 
 
 def validate_features_together(features: Sequence[Feature], label: Label | None) -> None:
@@ -126,10 +173,10 @@ def validate_features_together(features: Sequence[Feature], label: Label | None)
 
 def _range(f: Feature, where: str) -> tuple[float, float]:
     """Return the range of a numeric feature."""
-    ends = _listed(f.range)
+    ends = as_list(f.range)
     if ends is None or len(ends) != 2:
         raise FairmendError(f"{where}: a numeric feature needs range = [lowest, highest], got {f.range!r}")
-    lo, hi = (_number(end, f"{where}: range") for end in ends)
+    lo, hi = (as_number(end, f"{where}: range") for end in ends)
     if lo > hi or (lo == hi and f.protected):
         need = "lowest < highest" if f.protected else "lowest <= highest"
         raise FairmendError(f"{where}: range needs {need}, got [{lo:g}, {hi:g}]")
@@ -142,10 +189,10 @@ def _range(f: Feature, where: str) -> tuple[float, float]:
 
 def _categories(f: Feature, where: str) -> tuple[str, ...]:
     """Return the categories as distinct text."""
-    categories = _listed(f.categories)
+    categories = as_list(f.categories)
     if not categories:
         raise FairmendError(f"{where}: a categorical feature needs categories = [...], got {f.categories!r}")
-    texts = tuple(_text(category, f"{where}: a category") for category in categories)
+    texts = tuple(as_value_text(category, f"{where}: a category") for category in categories)
     twice = first_repeated(texts)
     if twice is not None:
         raise FairmendError(f'{where}: category "{twice}" is listed twice. Remove one.')
@@ -161,7 +208,7 @@ def _scale(f: Feature, where: str) -> dict[str, float]:
     if not isinstance(f.scale, Mapping) or set(f.scale) not in map(set, _SCALES):
         raise FairmendError(f"{where}: scale must be {{mean, std}} or {{min, max}}, got {f.scale!r}")
     keys = next(keys for keys in _SCALES if keys[0] in f.scale)
-    scale = {key: _number(f.scale[key], f"{where}: scale {key}") for key in keys}
+    scale = {key: as_number(f.scale[key], f"{where}: scale {key}") for key in keys}
     if not scale_parameters(scale)[1] > 0:
         raise FairmendError(f"{where}: scale needs {'std > 0' if 'std' in scale else 'max > min'}, got {scale}")
     return scale
@@ -171,7 +218,7 @@ def _dropped(f: Feature, categories: tuple[str, ...], where: str) -> str:
     """Return the dropped category; it must be one of at least two."""
     if not f.one_hot:
         raise FairmendError(f'{where}: dropped needs encoding = "one-hot". Remove it, or change the encoding.')
-    dropped = _text(f.dropped, f"{where}: dropped")
+    dropped = as_value_text(f.dropped, f"{where}: dropped")
     if dropped not in categories:
         hint = suggest(dropped, categories)
         raise FairmendError(f'{where}: dropped is "{dropped}", which is not one of its categories{hint}')
@@ -183,12 +230,12 @@ def _dropped(f: Feature, categories: tuple[str, ...], where: str) -> str:
 def _missing(f: Feature, checked: Mapping[str, Any], where: str) -> float | str:
     """Return the value that replaces a missing one; it must be a possible value of the feature."""
     if f.kind == "categorical":
-        text = _text(f.missing, f"{where}: missing")
+        text = as_value_text(f.missing, f"{where}: missing")
         if text not in checked["categories"]:
             hint = suggest(text, checked["categories"])
             raise FairmendError(f'{where}: missing is "{text}", which is not one of its categories{hint}')
         return text
-    value, (lo, hi) = _number(f.missing, f"{where}: missing"), checked["range"]
+    value, (lo, hi) = as_number(f.missing, f"{where}: missing"), checked["range"]
     if not lo <= value <= hi:
         raise FairmendError(
             f"{where}: missing = {value:g} is outside the range {lo:g} to {hi:g}. Use one in the range."
@@ -200,7 +247,7 @@ def _missing(f: Feature, checked: Mapping[str, Any], where: str) -> float | str:
     return int(value)
 
 
-def _number(value: object, what: str) -> float:
+def as_number(value: object, what: str) -> float:
     """Return a finite number; raise an error for anything else."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         try:
@@ -212,7 +259,7 @@ def _number(value: object, what: str) -> float:
     raise FairmendError(f"{what} must be a finite number, got {value!r}")
 
 
-def _text(value: object, what: str) -> str:
+def as_value_text(value: object, what: str) -> str:
     """Return the text by which a value is compared; raise an error if it has none."""
     text = as_text(value) if isinstance(value, str | int | float | np.generic) else ""
     if not text or text == "nan":
@@ -220,6 +267,6 @@ def _text(value: object, what: str) -> str:
     return text
 
 
-def _listed(value: object) -> list[Any] | None:
+def as_list(value: object) -> list[Any] | None:
     """Return the entries of a list, tuple or array; None for anything else, including text."""
     return list(value) if isinstance(value, Iterable) and not isinstance(value, str | Mapping) else None

@@ -1,8 +1,8 @@
 """Neighbourhoods in the coordinates that branch and bound splits.
 
-A *piece* is one choice of all one-hot groups of one input (as in `Regions`). Within it the remaining columns that vary
-are coordinates: whole numbers for integer and ordinal columns, which are lattices, and the encoded value itself for
-continuous ones. A *box* is a piece with a lowest and a highest coordinate in each such column.
+A *piece* is one choice of all one-hot groups in one product of a neighbourhood (as in `Regions`). Within it the other
+columns that vary are coordinates: whole numbers for integer and ordinal columns, which are lattices, and the encoded
+value itself for continuous ones. A *box* is a piece with a lowest and a highest coordinate in each such column.
 
 An input that was scaled elsewhere may have other bits than the encoding of its own value. Both are points of the
 neighbourhood, and both belong to the coordinate of that value.
@@ -10,7 +10,6 @@ neighbourhood, and both belong to the coordinate of that value.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,8 @@ import numpy.typing as npt
 
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.spec import Spec
-from fairmend.spec.reachable import ReachableValues, encode_column
+from fairmend.spec.neighbourhoods import cover_products
+from fairmend.spec.reachable import encode_column
 
 MOST_TWINS = 65_536
 """The points of a box that may be listed if it cannot be split, because own bits lie beside encoded values."""
@@ -27,9 +27,8 @@ _ENTRIES = 4_000_000  # in an array (pieces, width): 32 MB at most, and only a f
 
 
 def inputs_per_batch(spec: Spec, most: int = 16384) -> int:
-    """Return the number of inputs whose pieces fit in memory together; each has one piece per one-hot combination."""
-    combinations = math.prod(len(f.categories or ()) for f in spec.features if f.varies and f.one_hot)
-    return max(1, min(most, _ENTRIES // (spec.width * combinations)))
+    """Return the number of inputs whose pieces fit in memory together."""
+    return max(1, min(most, _ENTRIES // (spec.width * spec.most_pieces)))
 
 
 class Boxes(NamedTuple):
@@ -59,21 +58,25 @@ class Pieces:
     """
 
     def __init__(self, spec: Spec, X: FloatArray) -> None:
-        regions = spec.regions(X, X.dtype)
+        products = spec.products(X)
+        regions, self._product = cover_products(products, X)
         self.owner = regions.owner
         self._base = regions.lower
-        self._features = [f for f in spec.features if f.varies and not f.one_hot]
-        self.columns = np.array([spec.columns(f.name).start for f in self._features], dtype=np.int64)
+        varying = [each for each in products.values if not each.feature.one_hot]
+        self._features = [each.feature for each in varying]
+        self.columns = np.array([each.columns.start for each in varying], dtype=np.int64)
         self.lattice = np.array([f.kind != "continuous" for f in self._features], dtype=np.bool_)
-        self._bits = X[:, self.columns]
-        self._own = self._bits.astype(np.float64)
-        # Where an input's own bits are a point beside the encoding of its own value.
-        self._apart = np.zeros(self._bits.shape, dtype=np.bool_)
+        # For each product: the input's own bits, its own value where that is one of the values, whether the bits are a
+        # point beside the encoding of that value, and whether they are the only point.
+        shape = (len(products.owner), len(varying))
+        self._bits, self._own = np.zeros(shape, X.dtype), np.zeros(shape)
+        self._apart, self._kept = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
         low, high = (ends[:, self.columns].astype(np.float64) for ends in (regions.lower, regions.upper))
-        for k in np.flatnonzero(self.lattice).tolist():
-            values = ReachableValues.around(self._features[k], spec.columns(self._features[k].name), X)
-            self._own[:, k], self._apart[:, k] = values.own, values.apart
-            low[:, k], high[:, k] = values.lowest[self.owner], values.highest[self.owner]
+        for k, values in enumerate(varying):
+            self._bits[:, k], self._apart[:, k], self._kept[:, k] = values.x, values.apart, values.kept
+            self._own[:, k] = np.where(values.moved, np.nan, values.own)
+            if self.lattice[k]:
+                low[:, k], high[:, k] = values.lowest[self._product], values.highest[self._product]
         self.roots = Boxes(np.arange(len(self.owner), dtype=np.int64), low, high)
 
     def points(self, piece: Ints, at: Floats) -> FloatArray:
@@ -82,19 +85,20 @@ class Pieces:
         At its own value an input keeps its own bits.
         """
         points = self._base[piece]
-        owner = self.owner[piece]
+        product = self._product[piece]
         for k, column in enumerate(self.columns.tolist()):
-            points[:, column] = self._encoded(k, owner, at[:, k])
+            points[:, column] = self._encoded(k, product, at[:, k])
         return points
 
     def ends(self, boxes: Boxes) -> tuple[FloatArray, FloatArray]:
         """Return encoded lower and upper ends (n, width) that enclose every point of each box."""
         lower, upper = self.points(boxes.piece, boxes.low), self.points(boxes.piece, boxes.high)
-        owner = self.owner[boxes.piece]
+        product = self._product[boxes.piece]
         for k in np.flatnonzero(self.lattice).tolist():
-            low, high = self._plain(k, boxes.low[:, k]), self._plain(k, boxes.high[:, k])
+            bits, kept, column = self._bits[product, k], self._kept[product, k], self.columns[k]
+            low, high = (np.where(kept, bits, self._plain(k, ends[:, k])) for ends in boxes[1:])
             # An input's own bits may differ from our encoding of its value, in float32 even by a step of the lattice.
-            own, bits, column = self._own[owner, k], self._bits[owner, k], self.columns[k]
+            own = self._own[product, k]
             inside = (boxes.low[:, k] <= own) & (own <= boxes.high[:, k])
             lower[:, column] = np.where(inside, np.minimum(low, bits), low)
             upper[:, column] = np.where(inside, np.maximum(high, bits), high)
@@ -119,7 +123,7 @@ class Pieces:
         sizes = self.sizes(boxes).astype(np.int64)
         box = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
         index = np.arange(len(box)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        owner = self.owner[boxes.piece[box]]
+        product = self._product[boxes.piece[box]]
         points = self.points(boxes.piece[box], boxes.low[box])
         apart = self._has_own_bits(boxes)
         for k in np.flatnonzero(self.lattice).tolist():
@@ -127,7 +131,8 @@ class Pieces:
             index, digit = np.divmod(index, (counts + apart[:, k])[box])
             # The last of the values, where there is one more than whole numbers, is the input's own bits.
             encoded = self._plain(k, boxes.low[box, k] + digit)
-            points[:, self.columns[k]] = np.where(digit < counts[box], encoded, self._bits[owner, k])
+            plain = (digit < counts[box]) & ~self._kept[product, k]
+            points[:, self.columns[k]] = np.where(plain, encoded, self._bits[product, k])
         return box, points
 
     def middle(self, boxes: Boxes) -> Floats:
@@ -156,14 +161,14 @@ class Pieces:
 
     def _has_own_bits(self, boxes: Boxes) -> Bools:
         """Return where a box (n, varying) holds its input's own value, and own bits that are a point beside it."""
-        owner = self.owner[boxes.piece]
-        own = self._own[owner]
-        return np.asarray(self._apart[owner] & (boxes.low <= own) & (own <= boxes.high))
+        product = self._product[boxes.piece]
+        own = self._own[product]
+        return np.asarray(self._apart[product] & (boxes.low <= own) & (own <= boxes.high))
 
-    def _encoded(self, k: int, owner: Ints, values: Floats) -> FloatArray:
+    def _encoded(self, k: int, product: Ints, values: Floats) -> FloatArray:
         if not self.lattice[k]:
             return values.astype(self._base.dtype)
-        return np.where(values == self._own[owner, k], self._bits[owner, k], self._plain(k, values))
+        return np.where(values == self._own[product, k], self._bits[product, k], self._plain(k, values))
 
     def _plain(self, k: int, values: Floats) -> FloatArray:
         return encode_column(self._features[k], values, self._base.dtype)

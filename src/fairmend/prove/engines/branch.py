@@ -96,8 +96,9 @@ class _BranchAndBound:
 
     def _decide_points(self, boxes: Boxes) -> None:
         box, points = self.pieces.all_points(boxes)
-        error = margin_error(self.net, *self.pieces.ends(boxes))
-        decide_points(self.net, self.findings, self.rows[boxes.piece][box], points, error[box])
+        rows = self.rows[boxes.piece]
+        error = margin_error(self.net, *self.pieces.ends(boxes), self.findings.classes[rows])
+        decide_points(self.net, self.findings, rows[box], points, error[box])
 
     def _decide_stuck(self, boxes: Boxes) -> None:
         """Decide boxes that cannot be split: list the points of finite ones; nothing lies within the others."""
@@ -142,7 +143,8 @@ class _BranchAndBound:
         proven = proves_class(self.net, margin, self.findings.classes[rows])
         finite = np.isfinite(self.pieces.sizes(boxes))
         if finite.any():
-            proven[finite] &= margin[finite] > margin_error(self.net, lower[finite], upper[finite])
+            classes = self.findings.classes[rows[finite]]
+            proven[finite] &= margin[finite] > margin_error(self.net, lower[finite], upper[finite], classes)
         # Splitting does not make float64 bounds more accurate than float64. On a lattice, points decide.
         unproven = np.flatnonzero(~proven & ~finite)
         if len(unproven):

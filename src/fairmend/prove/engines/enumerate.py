@@ -27,7 +27,7 @@ def certify_by_enumeration(net: Network, spec: Spec, X: FloatArray, findings: Fi
     step, batch = inputs_per_batch(spec), max(1, min(_BATCH, _ENTRIES // spec.width))
     for start in range(0, len(X), step):
         chunk = X[start : start + step]
-        error = _error_in_neighbourhoods(net, spec, chunk)
+        error = _error_in_neighbourhoods(net, spec, chunk, findings.classes[start : start + step])
         for rows, points in spec.points(chunk, batch, dtype=X.dtype):
             if findings.out_of_time:
                 findings.mark_done(np.arange(start, start + rows[0]))
@@ -55,8 +55,8 @@ def decide_points(net: Network, findings: Findings, rows: Ints, points: FloatArr
         findings.mark_unproven(rows[close[~proven]], WITHIN_ROUNDING)
 
 
-def _error_in_neighbourhoods(net: Network, spec: Spec, X: FloatArray) -> Floats:
+def _error_in_neighbourhoods(net: Network, spec: Spec, X: FloatArray, classes: Ints) -> Floats:
     """Return how far a margin from inference can be from the real one in each whole neighbourhood: (inputs,)."""
     regions = spec.regions(X, X.dtype)
-    error = margin_error(net, regions.lower, regions.upper)
+    error = margin_error(net, regions.lower, regions.upper, classes[regions.owner])
     return np.asarray(np.maximum.reduceat(error, np.searchsorted(regions.owner, np.arange(len(X)))))

@@ -127,7 +127,7 @@ def _confirm(net: Network, X: FloatArray, other: FloatArray) -> list[Witness | N
     answers = np.stack([net.predict(pair) for pair in pairs])
     points, classes = pairs.reshape(-1, pairs.shape[2]), answers.ravel()
     proven = proven_at_points(net, points, classes).reshape(-1, 2).all(axis=1)
-    clear = point_margins(net, points, classes)[0] > margin_error(net, points, points)
+    clear = point_margins(net, points, classes)[0] > margin_error(net, points, points, classes)
     ties = np.logical_not(clear.reshape(-1, 2).all(axis=1)).tolist()
     found = proven & (answers[:, 0] != answers[:, 1])
     return [

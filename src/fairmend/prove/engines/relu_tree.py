@@ -102,7 +102,12 @@ class ProofTree:
         """Return whether a bound proves the class; on a lattice also for inference, as enumeration would say."""
         if not proves_class(self.net, np.array([bound]), self.classes)[0]:
             return False
-        return not self.finite or bound > margin_error(self.net, *(end[None] for end in node.encoded))[0]
+        return not self.finite or bound > self._error(node)[0]
+
+    def _error(self, node: _Node) -> Floats:
+        """Return how far a margin from inference can be from the real one in a node: (1,)."""
+        lower, upper = node.encoded
+        return margin_error(self.net, lower[None], upper[None], self.classes)
 
     def _improve(self, found: DualBound, node: _Node) -> tuple[DualBound, bool]:
         """Return the better of a bound and that of the linear program, and whether the node has no points."""
@@ -162,8 +167,7 @@ class ProofTree:
         size, can = self.pieces.sizes(node.box)[0], self.pieces.splittable(node.box)[0]
         if size <= (_LEAF if can.any() else MOST_TWINS):
             _, points = self.pieces.all_points(node.box)
-            error = margin_error(self.net, *(end[None] for end in node.encoded))
-            rows, errors = np.repeat(self.rows, len(points)), np.repeat(error, len(points))
+            rows, errors = np.repeat(self.rows, len(points)), np.repeat(self._error(node), len(points))
             decide_points(self.net, self.findings, rows, points, errors)
             return []
         unit = None if size <= _FEW else self._unit_to_cut(node, found)

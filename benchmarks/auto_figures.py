@@ -1,0 +1,153 @@
+"""Run `auto`, and judge what it took on rows that it did not see: also against the candidates that it did not take."""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+import fairmend
+from fairmend import Network, RepairResult, Spec
+from fairmend.metrics import accuracy, balanced_accuracy
+from fairmend.repair import selection
+from fairmend.repair.recipe import Recipe, RepairAttempt
+from fairmend.repair.selection import Candidate
+from fairmend.repair.task import RepairTask
+
+SHORT = {
+    "everyone": "everyone",
+    "everyone, and the repair inputs with tolerance": "everyone + listed",
+    "the repair inputs": "listed",
+}
+LEAST_AGREEMENT = 0.6  # balanced over the original's classes: 0.5 is chance
+
+Figures = dict[str, Any]
+Limit = tuple[str, float, float]
+"""What is limited, its value, and the most that it may be."""
+
+
+@dataclass(frozen=True)
+class AutoRun:
+    """The result of `auto`, the network of each candidate that it proved, and the processor time that it took."""
+
+    original: Network
+    result: RepairResult
+    proven: list[tuple[Candidate, Network]]
+    seconds: float
+
+    @property
+    def chosen(self) -> Candidate:
+        return next(candidate for candidate in self.result.candidates if candidate.chosen)
+
+    def figures(self, X: np.ndarray, y: np.ndarray) -> Figures:
+        """Return the figures on ``X (rows, inputs)`` with the classes ``y (rows,)``, in percent."""
+        before, after = self.original.predict(X), self.result.network.predict(X)
+        lost_class = len(np.unique(after)) < len(np.unique(before))
+        return {
+            "accuracy": 100 * accuracy(y, after),
+            "accuracy lost": 100 * (accuracy(y, before) - accuracy(y, after)),
+            "balanced": 100 * balanced_accuracy(y, after),
+            "fall": 100 * (balanced_accuracy(y, before) - balanced_accuracy(y, after)),
+            "agreement": 100 * accuracy(before, after),
+            "collapsed": lost_class or balanced_accuracy(before, after) < LEAST_AGREEMENT,
+            "recipe": self.chosen.recipe.name,
+            "guarantee": SHORT[self.chosen.guarantee],
+            "certificate": verdict(self.result),
+            "seconds": self.seconds,
+            **self._regret(X, y),
+        }
+
+    def _regret(self, X: np.ndarray, y: np.ndarray) -> Figures:
+        """Return how many points of balanced accuracy the chosen candidate is behind the best proven one.
+
+        "regret at this level" compares only with the candidates that have the same guarantee.
+        """
+        scores = [(100 * balanced_accuracy(y, network.predict(X)), candidate) for candidate, network in self.proven]
+        own = next(score for score, candidate in scores if candidate.chosen)
+        most, best = max(scores, key=lambda pair: (pair[0], pair[1].chosen))
+        peers = [score for score, candidate in scores if candidate.guarantee == self.chosen.guarantee]
+        return {"regret": most - own, "regret at this level": max(peers) - own, "best": best.recipe.name}
+
+
+def run_auto(
+    network: Network, spec: Spec, X_repair: np.ndarray, X_cal: np.ndarray, y_cal: np.ndarray, X_unlabelled: np.ndarray
+) -> AutoRun:
+    more = {"X_unlabelled": X_unlabelled} if "X_unlabelled" in inspect.signature(fairmend.repair).parameters else {}
+    started = time.process_time()
+    with _recorded() as recorder:
+        result = fairmend.repair(network, spec, X_repair, X_cal, y_cal, **more)
+    return AutoRun(network, result, recorder.proven(result), time.process_time() - started)
+
+
+class _Recorder:
+    """Stands for `run_recipe`, and keeps the network that each recipe made from all calibration rows."""
+
+    def __init__(self, run: Callable[..., RepairAttempt]) -> None:
+        self._run, self._rows = run, 0
+        self._networks: dict[Recipe, Network] = {}
+
+    def __call__(self, recipe: Recipe, task: RepairTask, *others: Any, **named: Any) -> RepairAttempt:
+        attempt = self._run(recipe, task, *others, **named)
+        self._rows = max(self._rows, len(task.y_cal))
+        if len(task.y_cal) == self._rows:  # not in a fold
+            self._networks[recipe] = attempt.network
+        return attempt
+
+    def proven(self, result: RepairResult) -> list[tuple[Candidate, Network]]:
+        found = [(candidate, self._networks[candidate.recipe]) for candidate in result.candidates if candidate.proven]
+        if not any(candidate.chosen and network == result.network for candidate, network in found):
+            raise RuntimeError("the network that auto returned is none of those recorded")
+        return found
+
+
+@contextmanager
+def _recorded() -> Iterator[_Recorder]:
+    run = selection.run_recipe
+    recorder = _Recorder(run)
+    selection.run_recipe = recorder
+    try:
+        yield recorder
+    finally:
+        selection.run_recipe = run
+
+
+def verdict(result: RepairResult) -> str:
+    """Return "valid" if the checker confirms the certificate for the saved network."""
+    if result.certificate is None:
+        return "none"
+    with tempfile.TemporaryDirectory() as name:
+        model, path = Path(name) / "model.onnx", Path(name) / "certificate.json"
+        result.network.save(model)
+        result.certificate.save(path, model)
+        check = fairmend.check(path, model)
+    return "valid" if check.valid else f"INVALID: {check.reasons[0]}"
+
+
+def mean(group: list[Figures], key: str) -> float:
+    return float(np.mean([r[key] for r in group]))
+
+
+def common_limits(group: list[Figures], most_regret: float, console: Console) -> list[Limit]:
+    """Return the limits on regret, certificates and collapses of a group that is not empty."""
+    console.print(f"mean regret against candidates with the same guarantee: {mean(group, 'regret at this level'):.3f}")
+    return [
+        ("mean regret (points of balanced accuracy behind the best proven candidate)", mean(group, "regret"),
+         most_regret),
+        ("certificates not valid", sum(r["certificate"] != "valid" for r in group), 0),
+        ("networks that collapsed", sum(r["collapsed"] for r in group), 0),
+    ]  # fmt: skip
+
+
+def within(limits: list[Limit], console: Console) -> bool:
+    """Print each value with its limit; return whether all are within them."""
+    for what, value, limit in limits:
+        console.print(f"{what}: {value:.3f}, limit {limit:g}: {'ok' if value <= limit else 'EXCEEDED'}")
+    return all(value <= limit for _, value, limit in limits)

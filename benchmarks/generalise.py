@@ -1,0 +1,327 @@
+"""Repair networks that nobody tuned for with `auto`, and judge the results on rows used for nothing else.
+
+    python benchmarks/generalise.py [--data real|synthetic] [--kind strict|multiple|tolerance] [--settings TEXT ...]
+        [--limit N] [--cache FOLDER] [--state FILE] [--workers N]
+
+20 networks of 1 to 10 hidden layers and 4 to 200 units are trained, from a seed, on the four data sets
+(FAIRMEND_SHARED) or on synthetic ones, with raw and with scaled inputs. Each is repaired in four or five settings: one
+protected feature, several, and with tolerances. The rows are split into training rows, 100 repair inputs, 500 labelled
+calibration rows (a fifth of a small data set), a pool without labels, and held-out rows, which give all figures:
+
+- accuracy and balanced accuracy (before, and the change), agreement with the original network, IDI-D by enumeration (by
+  sampling if a neighbourhood is infinite or huge),
+- the guarantee of the network that `auto` chose, and whether `fairmend check` finds its certificate valid,
+- the regret: how many points of balanced accuracy the best candidate that `auto` proved is ahead of the chosen one.
+
+Exits with 1 if a limit is exceeded. --limit runs that many settings, drawn with a seed. Trained networks are kept in
+--cache (default: a folder of the system's temporary files); with --state a run can be stopped and resumed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
+from rich.table import Table as Grid
+
+import chunks
+from auto_figures import Figures, Limit, common_limits, mean, run_auto, within
+from fairmend import FairmendError, Network, Spec
+from fairmend.audit.neighbours import can_enumerate, find_unequal, sample_unequal
+from tabular import Table, load_table
+from trained import Shape, trained_network
+
+KINDS = ("strict", "multiple", "tolerance")
+MOST_LOSS = {"without tolerance": (("strict", "multiple"), 0.3), "with tolerance": (("tolerance",), 0.6)}
+MOST_FALL, MOST_REGRET = 3.0, 0.3
+IDI_ROWS = 2000  # of the held-out rows
+LIMITS_S = {0: 3600.0}
+CODE = ("src/fairmend", "src/fairmend_check", "benchmarks/generalise.py", "benchmarks/auto_figures.py",
+        "benchmarks/tabular.py", "benchmarks/trained.py")  # fmt: skip
+
+PYRAMID = (64, 32, 16, 8, 4)
+REAL = {
+    "adult": (
+        ("raw", Shape(PYRAMID)),
+        ("scaled", Shape((100, 100))),
+        ("raw", Shape((8,) * 10)),
+        ("scaled", Shape((4,), "tanh")),
+        ("raw", Shape((200,), "leaky_relu")),
+    ),
+    "bank": (
+        ("raw", Shape(PYRAMID)),
+        ("raw", Shape((150, 100, 50))),
+        ("scaled", Shape((12,) * 6, "tanh")),
+        ("raw", Shape((20, 10), "leaky_relu")),
+        ("scaled", Shape((200,))),
+    ),
+    "german": (
+        ("raw", Shape(PYRAMID)),
+        ("scaled", Shape((50,))),
+        ("raw", Shape((16,) * 4)),
+        ("scaled", Shape((10,) * 10)),
+        ("raw", Shape((100, 100))),
+    ),
+    "compas": (
+        ("raw", Shape((16, 8))),
+        ("scaled", Shape((200, 200))),
+        ("raw", Shape((8,) * 8)),
+        ("scaled", Shape((32, 16, 8), "tanh")),
+        ("raw", Shape(PYRAMID)),
+    ),
+}
+# For the first, second, … network of a data set: the protected features, and the tolerances of others.
+REAL_SPECS: dict[str, tuple[tuple[tuple[str, dict[str, float]], ...], ...]] = {
+    "adult": (
+        (("sex", {}), ("race", {}), ("age", {})),
+        (("sex+race", {}), ("sex+age", {}), ("race+age", {})),
+        (("sex", {"hours-per-week": 1}), ("age", {"hours-per-week": 1}), ("race", {"hours-per-week": 1})),
+        (("sex", {"education-num": 1, "hours-per-week": 2}), ("race", {"capital-gain": 1}), ("sex", {"age": 2})),
+    ),
+    "bank": (
+        (("age", {}), ("marital", {})),
+        (("age+marital", {}),),
+        (("age", {"duration": 1}),),
+        (("age", {"balance": 1}), ("marital", {"campaign": 1, "day": 1})),
+    ),
+    "german": (
+        (("sex", {}), ("age", {})),
+        (("sex+age", {}),),
+        (("sex", {"credit_amount": 100}), ("age", {"credit_amount": 100})),
+        (("sex", {"month": 3}), ("age", {"month": 1, "credit_amount": 50})),
+    ),
+    "compas": (
+        (("Female", {}), ("Race", {})),
+        (("Female+Race", {}), ("Race+Age", {})),
+        (("Race", {"Number_of_Priors": 1}),),
+        (("Female", {"Number_of_Priors": 1}), ("Age", {"Number_of_Priors": 1})),
+    ),
+}
+SYNTHETIC_SHAPES = (
+    Shape(PYRAMID), Shape((16, 8)), Shape((8,) * 10), Shape((100, 50)), Shape((4,), "tanh"), Shape((200,)),
+    Shape((24,) * 3, "leaky_relu"), Shape((10,) * 6), Shape((32, 16)), Shape((12, 12), "tanh"),
+)  # fmt: skip
+SYNTHETIC = 20
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A network, and what counts as similar when it is repaired."""
+
+    data: str
+    inputs: str
+    shape: Shape
+    protected: tuple[str, ...]
+    tolerance: tuple[tuple[str, float], ...]
+
+    @property
+    def kind(self) -> str:
+        return "tolerance" if self.tolerance else "multiple" if len(self.protected) > 1 else "strict"
+
+    @property
+    def network_name(self) -> str:
+        return f"{self.data} {self.shape} {self.inputs}"
+
+    @property
+    def name(self) -> str:
+        near = "".join(f", {name} ±{by:g}" for name, by in self.tolerance)
+        return f"{self.network_name}: {'+'.join(self.protected)}{near}"
+
+    @property
+    def excepted(self) -> bool:
+        """Whether COMPAS's age is protected: without it, nobody keeps the model's balanced accuracy."""
+        return self.data == "compas" and "Age" in self.protected
+
+
+def real_settings() -> list[Setting]:
+    found = []
+    for data, networks in REAL.items():
+        for place, (inputs, shape) in enumerate(networks):
+            for specs in REAL_SPECS[data]:
+                protected, tolerance = specs[place % len(specs)]
+                found.append(Setting(data, inputs, shape, tuple(protected.split("+")), tuple(tolerance.items())))
+    return found
+
+
+def synthetic_settings() -> list[Setting]:
+    found = []
+    for seed in range(SYNTHETIC):
+        table = load_table(f"synthetic-{seed}")
+        shape, inputs = SYNTHETIC_SHAPES[seed % len(SYNTHETIC_SHAPES)], "scaled" if seed // 2 % 2 else "raw"
+        numbers = [f for f in table.features if f.name != "age" and f.kind == "integer" and f.bounds[1] > 1]
+        near = [(f.name, max(1.0, f.bounds[1] // 200)) for f in numbers[:2]][: 2 if numbers[0].bounds[1] < 200 else 1]
+        specs: list[tuple[tuple[str, ...], tuple[tuple[str, float], ...]]]
+        specs = [(("group",), ()), (("age",), ()), (("group", "age"), ())][seed % 2 :]
+        specs += [(("group",), (("age", 1.0),)), (("group",), tuple(near))]
+        found += [Setting(table.name, inputs, shape, protected, tolerance) for protected, tolerance in specs]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A setting with its network, its spec and its rows."""
+
+    network: Network
+    spec: Spec
+    X: dict[str, np.ndarray]
+    y: dict[str, np.ndarray]
+
+
+@cache
+def encoded(data: str, scaled: bool) -> tuple[Table, np.ndarray, dict[str, np.ndarray]]:
+    """Return the table, all its rows as a network reads them, and the row numbers of each part."""
+    table = load_table(data)
+    spec = table.spec([table.features[0].name], {}, scaled=scaled)  # who is protected does not change the encoding
+    return table, spec.encode(table.frame), table.split()
+
+
+def case_of(setting: Setting, folder: Path) -> Case:
+    table, X, parts = encoded(setting.data, setting.inputs == "scaled")
+    rows = {part: X[numbers] for part, numbers in parts.items()}
+    y = {part: table.y[numbers] for part, numbers in parts.items()}
+    file_name = setting.network_name.replace(" ", "-")
+    network = trained_network(file_name, setting.shape, rows["training"], y["training"], folder)
+    spec = table.spec(setting.protected, dict(setting.tolerance), scaled=setting.inputs == "scaled")
+    return Case(network, spec, rows, y)
+
+
+def work(chunk: chunks.Chunk, tell: chunks.Tell) -> chunks.Result:
+    """Repair one setting and return its figures."""
+    setting, folder = chunk.arguments
+    if chunk.stopped:
+        return {"error": f"stopped: {chunk.stopped[0][1]}"}
+    tell(0, 0)
+    case = case_of(setting, folder)
+    try:
+        return figures(case)
+    except FairmendError as error:
+        return {"error": str(error)}
+
+
+def figures(case: Case) -> Figures:
+    run = run_auto(
+        case.network, case.spec, case.X["repair"], case.X["calibration"], case.y["calibration"], case.X["pool"]
+    )
+    X, y = case.X["held out"], case.y["held out"]
+    return {
+        **run.figures(X, y),
+        "IDI-D before": idi(case.network, case.spec, X),
+        "IDI-D": idi(run.result.network, case.spec, X),
+    }
+
+
+def idi(network: Network, spec: Spec, X: np.ndarray) -> float:
+    """Return the percentage of these rows that are treated unequally."""
+    compare = find_unequal if can_enumerate(spec) else sample_unequal
+    return 100 * compare(network, spec, X[:IDI_ROWS]).rate
+
+
+def show(settings: list[Setting], results: dict[str, chunks.Result], console: Console) -> None:
+    grid = Grid(title="auto on held-out rows (points of percent; losses and regret: less is better)")
+    for heading in ("setting", "accuracy", "lost", "balanced", "fall", "agrees", "IDI-D", "proven for", "check",
+                    "regret", "recipe / best", "CPU s"):  # fmt: skip
+        grid.add_column(heading, justify="left" if heading in ("setting", "recipe / best") else "right")
+    for setting in settings:
+        r = results[setting.name]
+        if "error" in r:
+            grid.add_row(setting.name, f"[red]{r['error']}")
+            continue
+        grid.add_row(
+            setting.name,
+            f"{r['accuracy']:.1f}",
+            f"{r['accuracy lost']:.2f}",
+            f"{r['balanced']:.1f}",
+            f"{r['fall']:.2f}{' COLLAPSED' if r['collapsed'] else ''}",
+            f"{r['agreement']:.1f}",
+            f"{r['IDI-D before']:.2f} → {r['IDI-D']:.2f}",
+            r["guarantee"],
+            r["certificate"],
+            f"{r['regret']:.2f}",
+            r["recipe"] if r["recipe"] == r["best"] else f"{r['recipe']} / {r['best']}",
+            f"{r['seconds']:.0f}",
+        )
+    console.print(grid)
+
+
+def describe(kind: str, group: list[Figures], console: Console) -> None:
+    levels = ", ".join(f"{level}: {count}" for level, count in Counter(r["guarantee"] for r in group).most_common())
+    lost, fall, agreement = (mean(group, key) for key in ("accuracy lost", "fall", "agreement"))
+    console.print(
+        f"{kind}, {len(group)} settings, means: accuracy lost {lost:.2f}, balanced accuracy lost {fall:.2f}, agreement "
+        f"{agreement:.2f} %, IDI-D {mean(group, 'IDI-D before'):.2f} → {mean(group, 'IDI-D'):.2f} %, "
+        f"{mean(group, 'seconds'):.1f} CPU s; proven for {levels}"
+    )
+
+
+def judge(settings: list[Setting], results: dict[str, chunks.Result], console: Console) -> bool:
+    """Print means and worst cases with their limits; return whether all are within them."""
+    good = {setting: results[setting.name] for setting in settings if "error" not in results[setting.name]}
+    lines: list[Limit] = [("settings without a result", len(settings) - len(good), 0)]
+    for kind in KINDS:
+        group = [r for setting, r in good.items() if setting.kind == kind]
+        if group:
+            describe(kind, group, console)
+    for which, (kinds, limit) in MOST_LOSS.items():
+        group = [r for setting, r in good.items() if setting.kind in kinds]
+        if group:
+            lines.append((f"mean accuracy lost {which}", mean(group, "accuracy lost"), limit))
+    if good:
+        falls = [r["fall"] for setting, r in good.items() if not setting.excepted]
+        lines.append(("largest fall of balanced accuracy (COMPAS's age excepted)", max(falls, default=0.0), MOST_FALL))
+        lines += common_limits(list(good.values()), MOST_REGRET, console)
+    return within(lines, console)
+
+
+def chosen_settings(options: argparse.Namespace) -> list[Setting]:
+    every = real_settings() if options.data == "real" else synthetic_settings()
+    wanted = [
+        setting
+        for setting in every
+        if options.kind in (None, setting.kind) and all(part in setting.name for part in options.settings)
+    ]
+    if not wanted:
+        sys.exit("no setting has this kind and these words in its name")
+    order = np.random.default_rng(0).permutation(len(wanted))[: options.limit]
+    return [wanted[place] for place in sorted(order)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", choices=("real", "synthetic"), default="real")
+    parser.add_argument("--kind", choices=KINDS)
+    parser.add_argument("--settings", nargs="*", default=[], help="texts that a setting's name contains")
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "fairmend-generalise")
+    parser.add_argument("--state", type=Path)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+    console = Console(width=max(Console().width, 200))
+    wanted = chosen_settings(options)
+    state = chunks.State(options.state, chunks.digest_of(*CODE))
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("settings", total=len(wanted))
+        bar.advance(task, sum(setting.name in state.results for setting in wanted))
+        chunks.run_chunks(
+            work,
+            [chunks.Chunk(setting.name, (setting, options.cache)) for setting in wanted],
+            state,
+            workers=options.workers,
+            limits=LIMITS_S,
+            done=lambda _: bar.advance(task),
+        )
+    show(wanted, state.results, console)
+    return 0 if judge(wanted, state.results, console) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""Scores: what a claim about scores compares: the outputs of a network as they are, or as probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairmend.arrays import FloatArray, Floats
+from fairmend.network.network import Network
+
+__all__ = ["compute_scores", "scores_of"]
+
+
+def compute_scores(net: Network, X: FloatArray, on: str | None) -> Floats:
+    """Return the scores (rows, outputs) of X (rows, inputs); ``on`` is that of the spec's claim."""
+    return scores_of(net.logits(X), on)
+
+
+def scores_of(outputs: FloatArray, on: str | None) -> Floats:
+    """Return the scores (rows, outputs), float64, of a network's outputs (rows,) or (rows, outputs).
+
+    They are the outputs themselves for "logit" and "output". For "probability" they are the sigmoid of one output, or
+    the softmax of several.
+    """
+    values = outputs.astype(np.float64)
+    values = values[:, None] if values.ndim == 1 else values
+    if on != "probability":
+        return values
+    with np.errstate(over="ignore"):
+        if values.shape[1] == 1:
+            return np.asarray(1 / (1 + np.exp(-values)))
+        shares = np.exp(values - values.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))

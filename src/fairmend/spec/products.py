@@ -1,0 +1,300 @@
+"""Neighbourhoods as unions of products: in each product, every feature takes its values independently of the others.
+
+Without links a neighbourhood is one product. Links tie the values of some features to those of protected ones. So the
+values of each protected feature that a link depends on are cut into cells to which the same links apply, and one cell
+of each such feature makes a product, in which the linked features have other values. The person's own value is a cell
+of its own, because a link does not apply to people who differ in none of the features it depends on.
+
+Cells of a continuous feature include both ends, and a cell that holds the own value keeps it. Neighbourhoods are
+therefore closed sets, which boxes can cover exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmend.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.errors import FairmendError
+from fairmend.spec.features import Feature
+from fairmend.spec.links import Link, Run, ends_of, find_runs, linked_names, matching_runs
+from fairmend.spec.reachable import ReachableValues
+
+__all__ = ["MOST_PRODUCTS", "Placed", "Products", "count_parts", "require_few_products", "varying"]
+
+Placed = Sequence[tuple[Feature, slice]]  # the features, each with its encoded columns
+
+MOST_PRODUCTS = 10_000
+"""A spec whose links split a neighbourhood into more products is refused."""
+
+
+@dataclass(frozen=True, eq=False)
+class Products:
+    """The neighbourhoods of some inputs: product k belongs to input owner[k] and has row k of all values.
+
+    Attributes
+    ----------
+    values : the values of each feature that varies, in the order of the features
+    owner : int64 (products,), sorted, each input at least once
+    count : number of inputs
+    """
+
+    values: list[ReachableValues]
+    owner: NDArray[np.int64]
+    count: int
+
+    @staticmethod
+    def around(placed: Placed, X: FloatArray, links: Sequence[Link] = ()) -> Products:
+        """Return the neighbourhoods of the inputs X (inputs, width), which must be valid."""
+        values = [ReachableValues.around(feature, where, X) for feature, where in varying(placed, links)]
+        if not links or not len(X):
+            return Products(values, np.arange(len(X), dtype=np.int64), len(X))
+        return _split(values, links, len(X))
+
+    @property
+    def starts(self) -> Ints:
+        """The number of the first product of each input (inputs,)."""
+        return np.searchsorted(self.owner, np.arange(self.count))
+
+
+def varying(placed: Placed, links: Sequence[Link]) -> list[tuple[Feature, slice]]:
+    """Return the features in which neighbours can differ, in order."""
+    linked = linked_names(links)
+    return [(feature, where) for feature, where in placed if feature.varies or feature.name in linked]
+
+
+def count_parts(feature: Feature, links: Sequence[Link]) -> int:
+    """Return into how many parts links split the values of a feature at the most; 1 if they do not name it."""
+    if any(feature.name in link.when for link in links):
+        # The own value splits one of the cells into the values below it, the value itself and those above it.
+        return len(_cells(feature, links)) + 2
+    changes = [link.then[feature.name] for link in links if feature.name in link.then]
+    if not changes or not feature.categories:
+        return 1
+    return max(len(find_runs(feature, new)) for change in changes for new in change.values())
+
+
+def require_few_products(features: Sequence[Feature], links: Sequence[Link]) -> None:
+    """Raise an error for links that split neighbourhoods into more products than can be handled."""
+    products = math.prod(count_parts(feature, links) for feature in features)
+    if products > MOST_PRODUCTS:
+        raise FairmendError(
+            f"the links split each neighbourhood into up to {products:,} parts, and at most {MOST_PRODUCTS:,} are "
+            "possible. Let them depend on fewer features, or on fewer separate values."
+        )
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """Consecutive values, or codes, of a protected feature that match the same links."""
+
+    low: float
+    high: float
+    links: frozenset[int]
+
+
+def _cells(feature: Feature, links: Sequence[Link]) -> list[_Cell]:
+    """Return cells that cover the values of a protected feature; those of a continuous one share their ends."""
+    runs = {i: matching_runs(link, feature) for i, link in enumerate(links) if feature.name in link.when}
+    low, high = feature.bounds
+    ends = [end for matching in runs.values() for run in matching for end in run]
+    if feature.kind == "continuous":
+        at = sorted({low, high, *ends})
+        cells = [_Cell(a, b, _matching(runs, a, b)) for a, b in pairwise(at)]
+        points = [_Cell(a, a, _matching(runs, a, a)) for a in at]
+        apart = [point for point in points if all(point.links != cell.links for cell in cells if _touch(cell, point))]
+        return [*_merged(cells), *apart]
+    firsts = {low, *(run[0] for matching in runs.values() for run in matching)}
+    firsts |= {run[1] + 1 for matching in runs.values() for run in matching if run[1] < high}
+    at = sorted(firsts)
+    return _merged([_Cell(a, b - 1, _matching(runs, a, a)) for a, b in zip(at, [*at[1:], high + 1], strict=True)])
+
+
+def _matching(runs: dict[int, list[Run]], low: float, high: float) -> frozenset[int]:
+    """Return the links that all values from low to high match."""
+    return frozenset(i for i, matching in runs.items() if any(a <= low and high <= b for a, b in matching))
+
+
+def _touch(cell: _Cell, point: _Cell) -> bool:
+    return cell.low <= point.low <= cell.high
+
+
+def _merged(cells: list[_Cell]) -> list[_Cell]:
+    """Return the cells with neighbours that match the same links joined."""
+    merged = cells[:1]
+    for cell in cells[1:]:
+        if cell.links == merged[-1].links:
+            merged[-1] = _Cell(merged[-1].low, cell.high, cell.links)
+        else:
+            merged.append(cell)
+    return merged
+
+
+@dataclass(frozen=True, eq=False)
+class _Values:
+    """Some values of one feature around inputs, or in products; the fields are those of `ReachableValues`."""
+
+    lowest: Floats
+    highest: Floats
+    kept: Bools
+    moved: Bools
+
+    def take(self, rows: Ints) -> _Values:
+        """Return the values around some of the inputs."""
+        return _Values(self.lowest[rows], self.highest[rows], self.kept[rows], self.moved[rows])
+
+    @staticmethod
+    def join(parts: Sequence[_Values]) -> _Values:
+        """Return the values around the inputs of all parts, in order."""
+        return _Values(
+            np.concatenate([part.lowest for part in parts]),
+            np.concatenate([part.highest for part in parts]),
+            np.concatenate([part.kept for part in parts]),
+            np.concatenate([part.moved for part in parts]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Values of a protected feature that match the same links.
+
+    Attributes
+    ----------
+    valid : bool (inputs,), the inputs that have such values
+    links : the numbers of the links
+    own : whether it is the inputs' own value
+    """
+
+    values: _Values
+    valid: Bools
+    links: frozenset[int]
+    own: bool = False
+
+
+def _split(values: list[ReachableValues], links: Sequence[Link], count: int) -> Products:
+    """Return the products of neighbourhoods with links."""
+    linked = linked_names(links)
+    conditions = [each for each in values if any(each.feature.name in link.when for link in links)]
+    targets = [each for each in values if each.feature.name in linked]
+    owners: list[Ints] = []
+    found: dict[str, list[_Values]] = {each.feature.name: [] for each in [*conditions, *targets]}
+    for chosen in product(*(list(_parts_of_condition(each, links)) for each in conditions)):
+        rows = np.flatnonzero(np.logical_and.reduce([part.valid for part in chosen]))
+        if not len(rows):
+            continue
+        here = {each.feature.name: part for each, part in zip(conditions, chosen, strict=True)}
+        active = [link for i, link in enumerate(links) if _applies(i, link, here)]
+        state = {name: part.values.take(rows) for name, part in here.items()}
+        for target in targets:
+            link = next((link for link in active if target.feature.name in link.then), None)
+            rows, state = _with_target(target, link, rows, state)
+        owners.append(rows)
+        for name, now in state.items():
+            found[name].append(now)
+    owner = np.concatenate(owners)
+    order = np.argsort(owner, kind="stable")
+    owner = owner[order]
+    joined = {name: _Values.join(parts).take(order) for name, parts in found.items()}
+    return Products([_of_product(each, joined.get(each.feature.name), owner) for each in values], owner, count)
+
+
+def _applies(number: int, link: Link, parts: dict[str, _Part]) -> bool:
+    """Return whether a link applies to counterfactuals with values in these parts."""
+    matches = all(number in parts[name].links for name in link.when)
+    return matches and not all(parts[name].own for name in link.when)
+
+
+def _parts_of_condition(values: ReachableValues, links: Sequence[Link]) -> Iterator[_Part]:
+    """Yield disjoint parts of the values of a protected feature, each of which matches the same links everywhere."""
+    feature, own = values.feature, values.own
+    whole = feature.kind != "continuous"
+    none, everyone = np.zeros(len(own), np.bool_), np.ones(len(own), np.bool_)
+    for cell in _cells(feature, links):
+        low, high = (np.full(len(own), end, np.float64) for end in (cell.low, cell.high))
+        holds = (low <= own) & (own <= high)
+        if not cell.links:
+            yield _Part(_Values(low, high, none, ~holds), everyone, cell.links)
+        elif whole:
+            below, above = np.where(holds, own - 1, high), own + 1
+            yield _Part(_Values(low, below, none, everyone), low <= below, cell.links)
+            yield _Part(_Values(above, high, none, everyone), holds & (above <= high), cell.links)
+        else:
+            yield _Part(_Values(low, high, none, everyone), everyone, cell.links)
+    for matching, valid in _own_matches(feature, own, links):
+        yield _Part(_Values(own, own, none if whole else everyone, none), valid, matching, own=True)
+
+
+def _own_matches(feature: Feature, own: Floats, links: Sequence[Link]) -> Iterator[tuple[frozenset[int], Bools]]:
+    """Yield the sets of links that own values match, except the empty one, and which inputs have them (inputs,)."""
+    numbers = [i for i, link in enumerate(links) if feature.name in link.when]
+    matches = np.zeros((len(own), len(numbers)), np.bool_)
+    for k, i in enumerate(numbers):
+        for low, high in matching_runs(links[i], feature):
+            matches[:, k] |= (low <= own) & (own <= high)
+    distinct, which = np.unique(matches, axis=0, return_inverse=True)
+    for number, row in enumerate(distinct):
+        if row.any():
+            yield frozenset(numbers[k] for k in np.flatnonzero(row)), np.asarray(which.ravel() == number)
+
+
+def _with_target(
+    target: ReachableValues, link: Link | None, rows: Ints, state: dict[str, _Values]
+) -> tuple[Ints, dict[str, _Values]]:
+    """Return products (rows and the values of features) with the values of one more linked feature."""
+    changes = [_stay(target, rows)] if link is None else list(_changes(target, link, rows))
+    chosen = np.concatenate([positions for positions, _ in changes])
+    state = {name: values.take(chosen) for name, values in state.items()}
+    state[target.feature.name] = _Values.join([values for _, values in changes])
+    return rows[chosen], state
+
+
+def _stay(target: ReachableValues, rows: Ints, among: Bools | None = None) -> tuple[Ints, _Values]:
+    """Return the positions of rows (k,) to which no link applies, and their own values."""
+    positions = np.arange(len(rows)) if among is None else np.flatnonzero(among)
+    own, every = target.own[rows[positions]], np.ones(len(positions), np.bool_)
+    return positions, _Values(own, own, every, ~every)
+
+
+def _changes(target: ReachableValues, link: Link, rows: Ints) -> Iterator[tuple[Ints, _Values]]:
+    """Yield positions in rows (k,), and the values that a link gives a feature there."""
+    feature, own = target.feature, target.own[rows]
+    change = link.then[feature.name]
+    if not feature.categories:
+        low, high = ends_of(change["range"] if "range" in change else change["offset"])
+        base = np.zeros(len(rows)) if "range" in change else own
+        yield _moved(np.arange(len(rows)), np.clip(base + low, *feature.bounds), np.clip(base + high, *feature.bounds))
+        return
+    named = np.zeros(len(rows), np.bool_)
+    for category, replacement in change.items():
+        is_own = own == (feature.categories or ()).index(category)
+        named |= is_own
+        positions = np.flatnonzero(is_own)
+        for first, last in find_runs(feature, replacement):
+            ends = (np.full(len(positions), end, np.float64) for end in (first, last))
+            yield _moved(positions, *ends)
+    yield _stay(target, rows, ~named)
+
+
+def _moved(positions: Ints, lowest: Floats, highest: Floats) -> tuple[Ints, _Values]:
+    every = np.ones(len(positions), np.bool_)
+    return positions, _Values(lowest, highest, ~every, every)
+
+
+def _of_product(values: ReachableValues, split: _Values | None, owner: Ints) -> ReachableValues:
+    """Return the values of a feature in the products of inputs `owner` (products,)."""
+    if split is None:
+        return values.take(owner)
+    return ReachableValues.within(
+        values.feature,
+        values.columns,
+        values.x[owner],
+        values.own[owner],
+        (split.lowest, split.highest),
+        kept=split.kept,
+        moved=split.moved,
+    )

@@ -1,0 +1,289 @@
+"""Links: the checker's neighbourhoods are the union of counterfactuals that docs/certificate.md describes."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairmend_check.coverage import find_uncovered
+from fairmend_check.errors import CheckError
+from fairmend_check.links import MAX_NAMES
+from fairmend_check.neighbourhood import batches, count_points, neighbourhood
+from fairmend_check.spec import first_difference, read_spec
+from support.strategies_spec import unhurried
+
+SEX = {"name": "sex", "kind": "categorical", "categories": ["m", "f", "x"], "protected": True}
+AGE = {"name": "age", "kind": "integer", "range": [18, 22], "protected": True}
+WEALTH = {"name": "wealth", "kind": "continuous", "range": [0, 8], "protected": True}
+ROLE = {"name": "role", "kind": "categorical", "categories": ["husband", "wife", "own child"], "encoding": "one-hot"}
+STATUS = {"name": "status", "kind": "categorical", "categories": ["a", "b", "c"], "scale": {"mean": 1, "std": 0.7}}
+YEARS = {"name": "years", "kind": "integer", "range": [0, 6], "scale": {"min": 0, "max": 6}}
+HOURS = {"name": "hours", "kind": "integer", "range": [0, 3], "tolerance": 1}
+PAY = {"name": "pay", "kind": "continuous", "range": [0, 100]}
+FEATURES = [SEX, AGE, ROLE, STATUS, YEARS, HOURS]
+WIFE = {"when": {"sex": "f"}, "then": {"role": {"husband": "wife"}}}
+
+
+def linked(*links, features=(SEX, AGE, ROLE, YEARS)):
+    return {"feature": list(features), "link": list(links)}
+
+
+# Neighbourhoods, by enumeration
+
+
+def number_of(feature, category):
+    return feature["categories"].index(category)
+
+
+def matches(feature, value, condition):
+    if feature["kind"] == "categorical":
+        return value in [number_of(feature, c) for c in (condition if isinstance(condition, list) else [condition])]
+    low, high = condition if isinstance(condition, list) else (condition, condition)
+    return low <= value <= high
+
+
+def replaced(feature, own, change):
+    """The values that `then` gives to a person with this value."""
+    if feature["kind"] == "categorical":
+        targets = change.get(feature["categories"][own], feature["categories"][own])
+        return {number_of(feature, c) for c in (targets if isinstance(targets, list) else [targets])}
+    low, high = feature["range"]
+    if "range" in change:
+        return {v for v in range(low, high + 1) if change["range"][0] <= v <= change["range"][1]}
+    first, last = change["offset"] if isinstance(change["offset"], list) else [change["offset"]] * 2
+    return {min(max(own + by, low), high) for by in range(-20, 21) if first <= by <= last}
+
+
+def counterfactuals(spec, own):
+    """The neighbourhood of a person: a value for each feature, and a category is its number."""
+    features = {feature["name"]: feature for feature in spec["feature"]}
+    protected = [name for name, feature in features.items() if feature.get("protected")]
+    everyone = {
+        name: range(len(f["categories"])) if "categories" in f else range(f["range"][0], f["range"][1] + 1)
+        for name, f in features.items()
+    }
+    found = {tuple(own.values())}
+    for chosen in product(*(everyone[name] for name in protected)):
+        person = {**own, **dict(zip(protected, chosen, strict=True))}
+        values = {name: {value} for name, value in person.items()}
+        for name, feature in features.items():
+            if "tolerance" in feature:
+                values[name] = {v for v in everyone[name] if abs(v - own[name]) <= feature["tolerance"]}
+        for link in spec.get("link", []):
+            same = all(person[name] == own[name] for name in link["when"])
+            if not same and all(matches(features[name], person[name], c) for name, c in link["when"].items()):
+                for name, change in link["then"].items():
+                    values[name] = replaced(features[name], own[name], change)
+        found |= set(product(*values.values()))
+    return found
+
+
+def encoded(spec, person):
+    columns = []
+    for feature, value in zip(spec["feature"], person, strict=True):
+        scale = list(feature.get("scale", {}).items())
+        if feature.get("encoding") == "one-hot":
+            columns += [1.0 if i == value else 0.0 for i in range(len(feature["categories"]))]
+        elif not scale:
+            columns.append(float(value))
+        elif scale[0][0] == "mean":
+            columns.append(float(np.float32((value - scale[0][1]) / scale[1][1])))
+        else:
+            columns.append(float(np.float32((value - scale[0][1]) / (scale[1][1] - scale[0][1]))))
+    return tuple(columns)
+
+
+CATEGORIES = {f["name"]: f["categories"] for f in FEATURES if "categories" in f}
+CONDITIONS = {
+    "sex": st.sampled_from(CATEGORIES["sex"]) | st.lists(st.sampled_from(CATEGORIES["sex"]), min_size=1, max_size=2),
+    "age": st.integers(18, 22) | st.tuples(st.integers(17, 20), st.integers(20, 23)).map(list),
+}
+OFFSETS = st.integers(-4, 4)
+NUMBERS = st.builds(lambda low, more: {"range": [low, low + more]}, st.integers(0, 5), st.integers(0, 3)) | st.builds(
+    lambda low, more: {"offset": low if more == 0 else [low, low + more]}, OFFSETS, st.integers(0, 2)
+)
+
+
+def maps(name):
+    one = st.sampled_from(CATEGORIES[name])
+    return st.dictionaries(one, one | st.lists(one, min_size=1, max_size=3), min_size=1, max_size=3)
+
+
+EFFECTS = {"role": maps("role"), "status": maps("status"), "years": NUMBERS}
+
+
+def chosen(draw, options):
+    names = draw(st.lists(st.sampled_from(sorted(options)), min_size=1, max_size=2, unique=True))
+    return {name: draw(options[name]) for name in names}
+
+
+@settings(unhurried, max_examples=40)
+@given(st.data())
+def test_the_neighbourhood_is_the_union_of_the_counterfactuals(data):
+    links = [
+        {"when": chosen(data.draw, CONDITIONS), "then": chosen(data.draw, EFFECTS)}
+        for _ in range(data.draw(st.integers(1, 3)))
+    ]
+    spec = {"feature": FEATURES, "link": links}
+    try:
+        ours = read_spec(spec, "spec")
+    except CheckError:  # ambiguous, or without effect
+        return
+    own = {
+        f["name"]: data.draw(st.integers(*(f["range"] if "range" in f else (0, len(f["categories"]) - 1))))
+        for f in FEATURES
+    }
+    around = neighbourhood(ours, np.array(encoded(spec, own.values())), "float32")
+    expected = {encoded(spec, person) for person in counterfactuals(spec, own)}
+    found = np.concatenate([*batches(around, 7)])
+    assert {tuple(point) for point in found.tolist()} == expected
+    assert len(found) == count_points(around) == len(expected)
+    # Boxes around the points cover it, and no fewer do.
+    lower = np.array(sorted(expected))
+    assert find_uncovered(around, lower, lower, "float32") is None
+    left_out = data.draw(st.integers(0, len(lower) - 1))
+    fewer = np.delete(lower, left_out, axis=0)
+    assert not len(fewer) or find_uncovered(around, fewer, fewer, "float32") is not None
+
+
+def test_a_husband_becomes_a_wife():
+    spec = read_spec(linked(WIFE, features=(SEX, ROLE)), "spec")
+
+    def points(*x):
+        return sorted(map(tuple, np.concatenate([*batches(neighbourhood(spec, np.array(x), "float32"), 9)]).tolist()))
+
+    assert points(0.0, 1, 0, 0) == [(0, 1, 0, 0), (1, 0, 1, 0), (2, 1, 0, 0)]
+    assert points(0.0, 0, 0, 1) == [(0, 0, 0, 1), (1, 0, 0, 1), (2, 0, 0, 1)]  # a category that is not named stays
+    assert points(1.0, 1, 0, 0) == [(0, 1, 0, 0), (1, 1, 0, 0), (2, 1, 0, 0)]  # and so does who is female already
+
+
+def test_the_bits_of_the_input_belong_to_its_own_protected_value_only():
+    """A person who was scaled elsewhere: age 20 is e(20) and the number in x, every other age is e(v) alone."""
+    age = {**AGE, "scale": {"mean": 20.3, "std": 1.7}}
+    older = {"when": {"age": [20, 22]}, "then": {"years": {"offset": 1}}}
+    spec = read_spec(linked(older, features=(age, {**YEARS, "scale": {"mean": 3.1, "std": 0.9}})), "spec")
+    encode = [float(np.float32((v - 20.3) / 1.7)) for v in range(18, 23)]
+    own = float(np.nextafter(np.float32(encode[2]), np.float32(9)))
+    years = float(np.nextafter(np.float32((2 - 3.1) / 0.9), np.float32(9)))
+    more = float(np.float32((3 - 3.1) / 0.9))
+    around = neighbourhood(spec, np.array([own, years]), "float32")
+    found = {tuple(point) for batch in batches(around, 3) for point in batch.tolist()}
+    stays, changes = {(v, years) for v in [*encode[:3], own]}, {(v, more) for v in encode[3:]}
+    assert found == stays | changes
+
+
+def covered(spec, x, *boxes):
+    lower, upper = (np.array([box[side] for box in boxes], dtype=np.float64) for side in (0, 1))
+    around = neighbourhood(read_spec(spec, "spec"), np.array(x, dtype=np.float64), "float32")
+    return find_uncovered(around, lower, upper, "float32") is None
+
+
+def test_cells_of_a_continuous_protected_feature_are_closed():
+    rich = {"when": {"wealth": [2, 4]}, "then": {"pay": {"range": [50, 60]}}}
+    spec = linked(rich, features=(WEALTH, PAY))
+    low, high, within = ([0, 10], [2, 10]), ([4, 10], [8, 10]), ([2, 50], [4, 60])
+    assert covered(spec, [1, 10], low, high, within)
+    for less in (([2.000001, 50], [4, 60]), ([2, 50], [4, 59.9]), ([2, 50.1], [4, 60])):
+        assert not covered(spec, [1, 10], low, high, less)
+    assert not covered(spec, [1, 10], low, within)
+    assert not covered(spec, [1, 10], ([0, 10], [1.9999, 10]), high, within)
+    # For an input whose own value matches, the own pay stays at that one value.
+    assert not covered(spec, [3, 10], low, high, within)
+    assert covered(spec, [3, 10], low, high, within, ([3, 10], [3, 10]))
+
+
+def test_a_single_continuous_value_can_be_a_condition():
+    broke = {"when": {"wealth": 0.5}, "then": {"pay": {"offset": [-5, 200]}}}
+    spec = linked(broke, features=(WEALTH, PAY))
+    everywhere = ([0, 10], [8, 10])
+    assert not covered(spec, [1, 10], everywhere)
+    assert not covered(spec, [1, 10], everywhere, ([0.5, 5], [0.5, 99]))
+    assert covered(spec, [1, 10], everywhere, ([0.5, 5], [0.5, 100]))  # cut off at the range
+    assert covered(spec, [0.5, 10], everywhere)  # but the cell that is the own value stays
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("link", "reason"),
+    [
+        ({}, 'has no "when"'),
+        ({"when": {}, "then": {"years": {"offset": 1}}}, "is empty"),
+        ({"when": {"sex": "f"}, "then": {}}, "is empty"),
+        ({**WIFE, "unless": {}}, "unknown key"),
+        ({"when": "sex", "then": {}}, "must be an object"),
+        ({"when": {"gender": "f"}, "then": {"years": {"offset": 1}}}, 'when names the unknown feature "gender"'),
+        ({"when": {"sex": "f"}, "then": {"rol": {"husband": "wife"}}}, 'then names the unknown feature "rol"'),
+        ({"when": {"years": 3}, "then": {"role": {"husband": "wife"}}}, 'when names "years", which is not protected'),
+        ({"when": {"sex": "f"}, "then": {"age": {"offset": 1}}}, "links cannot chain"),
+        ({"when": {"sex": "f"}, "then": {"sex": {"f": "m"}}}, "links cannot chain"),
+        ({"when": {"sex": "f"}, "then": {"hours": {"offset": 1}}}, "has a tolerance"),
+        ({"when": {"sex": "female"}, "then": {"years": {"offset": 1}}}, 'names "female", which is not a category of'),
+        ({"when": {"sex": []}, "then": {"years": {"offset": 1}}}, "names no category"),
+        ({"when": {"sex": None}, "then": {"years": {"offset": 1}}}, "not a text"),
+        ({"when": {"sex": {"f": "f"}}, "then": {"years": {"offset": 1}}}, "not a text"),
+        ({"when": {"age": [30, 40]}, "then": {"years": {"offset": 1}}}, 'holds no possible value of "age"'),
+        ({"when": {"age": [20, 19]}, "then": {"years": {"offset": 1}}}, 'holds no possible value of "age"'),
+        ({"when": {"age": 20.5}, "then": {"years": {"offset": 1}}}, 'holds no possible value of "age"'),
+        ({"when": {"age": [18, 19, 20]}, "then": {"years": {"offset": 1}}}, "3 entries instead of 2"),
+        ({"when": {"age": True}, "then": {"years": {"offset": 1}}}, "not a number"),
+        ({"when": {"age": "20"}, "then": {"years": {"offset": 1}}}, "not a number"),
+        ({"when": {"sex": "f"}, "then": {"role": {"husbnd": "wife"}}}, 'names "husbnd", which is not a category'),
+        ({"when": {"sex": "f"}, "then": {"role": {"husband": "wif"}}}, 'names "wif", which is not a category'),
+        ({"when": {"sex": "f"}, "then": {"role": {"husband": []}}}, "names no category"),
+        ({"when": {"sex": "f"}, "then": {"role": {"wife": "wife"}}}, "no effect"),
+        ({"when": {"sex": "f"}, "then": {"role": {"wife": "husband", "wife ": "wife"}}}, "twice"),
+        ({"when": {"sex": "f"}, "then": {"role": {"offset": 1}}}, 'names "offset", which is not a category'),
+        ({"when": {"sex": "f"}, "then": {"role": "wife"}}, "must be an object"),
+        ({"when": {"sex": "f"}, "then": {"years": {}}}, "must be an object that is not empty"),
+        ({"when": {"sex": "f"}, "then": {"years": {"offset": 0}}}, "no effect"),
+        ({"when": {"sex": "f"}, "then": {"years": {"offset": [0, 0]}}}, "no effect"),
+        ({"when": {"sex": "f"}, "then": {"years": {"offset": 0.5}}}, 'holds no possible value of "years"'),
+        ({"when": {"sex": "f"}, "then": {"years": {"offset": [2, 1]}}}, 'holds no possible value of "years"'),
+        ({"when": {"sex": "f"}, "then": {"years": {"range": [7, 9]}}}, 'holds no possible value of "years"'),
+        ({"when": {"sex": "f"}, "then": {"years": {"range": 3}}}, "must be a list of numbers"),
+        ({"when": {"sex": "f"}, "then": {"years": {"range": [1, 2], "offset": 1}}}, "either a range or an offset"),
+        ({"when": {"sex": "f"}, "then": {"years": {"ofset": 1}}}, "either a range or an offset"),
+    ],
+)
+def test_links_that_are_none(link, reason):
+    with pytest.raises(CheckError, match=r"link\[0\]") as error:
+        read_spec(linked(link, features=FEATURES), "spec")
+    assert reason in str(error.value)
+
+
+def test_two_links_may_set_the_same_feature_only_if_they_exclude_each_other():
+    read_spec(linked(WIFE, {"when": {"sex": ["m", "x"]}, "then": {"role": {"wife": "husband"}}}), "spec")
+    young = {"when": {"age": [18, 20], "sex": "f"}, "then": {"role": {"husband": "own child"}}}
+    old = {"when": {"age": [21, 22], "sex": "f"}, "then": {"role": {"husband": "wife"}}}
+    read_spec(linked(young, old), "spec")
+    for other in (young, WIFE, {"when": {"age": [20, 22]}, "then": {"role": {"husband": "own child"}}}):
+        with pytest.raises(CheckError, match='are ambiguous: both can apply to a person and set "role"'):
+            read_spec(linked(WIFE, other), "spec")
+    read_spec(linked(WIFE, {"when": {"sex": "f"}, "then": {"years": {"offset": 1}}}), "spec")
+
+
+def test_too_many_links_are_refused():
+    with pytest.raises(CheckError, match="must name 1 to"):
+        read_spec(linked(), "spec")
+    with pytest.raises(CheckError, match="must name 1 to"):
+        read_spec(linked(*[WIFE] * (MAX_NAMES // 5)), "spec")
+    sexes = [{**SEX, "name": f"sex{i}", "categories": [f"c{j}" for j in range(9)]} for i in range(5)]
+    each = [
+        {"when": {f["name"]: ["c1", "c3", "c5"]}, "then": {f"years{i}": {"offset": 1}}} for i, f in enumerate(sexes)
+    ]
+    years = [{**YEARS, "name": f"years{i}"} for i in range(5)]
+    with pytest.raises(CheckError, match="divides a neighbourhood into more than 10,000 parts"):
+        read_spec(linked(*each, features=[*sexes, *years]), "spec")
+    read_spec(linked(*each[:4], features=[*sexes[:4], *years[:4]]), "spec")
+
+
+def test_specs_with_other_links_are_others():
+    ours = read_spec(linked(WIFE), "spec")
+    same = {"then": {"role": {"husband ": ["wife"]}}, "when": {"sex": ["f"]}}
+    assert first_difference(ours, read_spec(linked(same), "spec")) is None
+    for other in (linked({"when": {"sex": "x"}, "then": WIFE["then"]}), {"feature": linked()["feature"]}):
+        assert first_difference(ours, read_spec(other, "spec")) == "the links are others"

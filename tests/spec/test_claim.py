@@ -1,0 +1,86 @@
+"""Claims: what a spec demands of similar people, in Python and in files, and what is refused."""
+
+import math
+
+import pytest
+
+from fairmend.spec import Claim, Label, Spec
+from support.spec_cases import AGE, refused
+
+PRICE = Label("price")
+
+
+def test_the_default_is_one_class_for_similar_people():
+    assert Spec([AGE]).claim == Claim() == Claim(kind="class")
+    assert not Claim().is_score
+    assert "claim" not in Spec([AGE]).to_dict()
+    with pytest.raises(ValueError, match="no delta"):
+        _ = Claim().limit
+
+
+def test_a_score_claim_belongs_to_the_spec(tmp_path):
+    spec = Spec([AGE], Label("y", "1"), Claim("score", 0.02, "probability"))
+    assert spec.claim.is_score
+    assert spec.claim.limit == 0.02
+    assert spec != Spec([AGE], Label("y", "1"))
+    assert spec == Spec([AGE], Label("y", "1"), {"kind": "score", "delta": 0.02, "on": "probability"})
+    assert len({spec, Spec([AGE], Label("y", "1"))}) == 2
+    assert spec.to_dict()["claim"] == {"kind": "score", "delta": 0.02, "on": "probability"}
+    assert repr(spec).endswith('label: y = "1"; claim: probability ±0.02)')
+    assert Spec.from_dict(spec.to_dict()) == spec
+    spec.save(tmp_path / "spec.toml")
+    assert '\n[claim]\nkind = "score"\ndelta = 0.02\non = "probability"\n' in (tmp_path / "spec.toml").read_text()
+    assert Spec.load(tmp_path / "spec.toml") == spec
+
+
+def test_a_claim_about_classes_may_be_written_out():
+    plain = Spec([AGE]).to_dict()
+    assert Spec.from_dict(plain | {"claim": {"kind": "class"}}) == Spec.from_dict(plain | {"claim": {}}) == Spec([AGE])
+
+
+def test_a_number_to_predict_has_no_positive_value(tmp_path):
+    spec = Spec([AGE], PRICE, Claim("score", 1000, "output"))
+    assert spec.regression
+    assert spec.claim.limit == 1000.0
+    assert spec.to_dict()["label"] == {"column": "price"}
+    assert repr(spec).endswith("label: price; claim: output ±1000)")
+    spec.save(tmp_path / "spec.toml")
+    assert Spec.load(tmp_path / "spec.toml") == spec
+    assert not Spec([AGE], Label("y", "1"), Claim("score", 1, "logit")).regression
+
+
+@pytest.mark.parametrize(
+    ("claim", "words"),
+    [
+        ({"kind": "scores", "delta": 0.1, "on": "logit"}, ["[claim]: kind", '"scores"', 'did you mean "score"']),
+        ({"kind": "score", "on": "logit"}, ["needs delta"]),
+        ({"kind": "score", "delta": 0.1}, ["needs on", "probability, logit, output"]),
+        ({"kind": "score", "delta": 0.1, "on": "logits"}, ["[claim]: on", '"logits"', 'did you mean "logit"']),
+        ({"kind": "score", "delta": 0, "on": "logit"}, ["delta must be above 0, got 0"]),
+        ({"kind": "score", "delta": -0.5, "on": "output"}, ["delta must be above 0, got -0.5"]),
+        ({"kind": "score", "delta": 1, "on": "probability"}, ["delta must be below 1", "got 1"]),
+        ({"kind": "score", "delta": math.nan, "on": "logit"}, ["delta must be a finite number"]),
+        ({"kind": "score", "delta": math.inf, "on": "logit"}, ["delta must be a finite number"]),
+        ({"kind": "score", "delta": "0.1", "on": "logit"}, ["delta must be a finite number", "'0.1'"]),
+        ({"kind": "score", "delta": True, "on": "logit"}, ["delta must be a finite number"]),
+        ({"kind": "class", "delta": 0.1}, ['need kind = "score"']),
+        ({"delta": 0.1, "on": "logit"}, ['need kind = "score"']),
+        ({"kind": "score", "delta": 0.1, "om": "logit"}, ["[claim]", '"om"', "kind, delta, on"]),
+        ("score", ["[claim] must be a table"]),
+    ],
+)
+def test_a_wrong_claim_is_refused(claim, words):
+    with refused(*words):
+        Spec.from_dict(Spec([AGE]).to_dict() | {"claim": claim})
+
+
+@pytest.mark.parametrize("claim", [None, Claim("score", 0.1, "probability"), Claim("score", 1, "logit")])
+def test_a_number_to_predict_has_no_classes_to_claim(claim):
+    with refused('[label] has no positive value, so "price" is a number', 'on = "output"'):
+        Spec([AGE], PRICE, claim)
+
+
+def test_a_class_has_no_output_to_claim():
+    with refused('on = "output" is for a number to predict', '"y" has a positive value', 'on = "logit"'):
+        Spec([AGE], Label("y", "1"), Claim("score", 1, "output"))
+    assert Spec([AGE], None, Claim("score", 1, "output")).regression
