@@ -31,6 +31,7 @@ __all__ = [
     "fold_regression",
     "ignored_features",
     "is_blind",
+    "match_rate",
     "mean_reference",
     "protected_columns_of",
     "reference_values",
@@ -107,6 +108,25 @@ def fold_regression(network: Network, columns: list[int], X: FloatArray) -> Netw
     weight[:, others] += read @ slopes.T
     weight[:, columns] = 0
     return network.with_affines([Affine(weight, bias), *(affine.astype(np.float64) for affine in network.affines[1:])])
+
+
+def match_rate(network: Network, X: FloatArray, rate: float) -> Network:
+    """Shift the head's bias so that a share ``rate`` of the rows is predicted to be class 1, for two classes.
+
+    A network that lost a feature is less sure of its decisions, and predicts the rarer class less often than the
+    original did. With more than two classes, the network stays as it is.
+    """
+    if network.outputs > 2:
+        return network
+    logits = network.logits(X).astype(np.float64)
+    leads = np.sort(logits if logits.ndim == 1 else logits[:, 1] - logits[:, 0])[::-1]
+    positive = round(rate * len(leads))
+    if not 0 < positive < len(leads):
+        return network
+    bias = network.head.bias.astype(np.float64)
+    bias[-1] -= (leads[positive - 1] + leads[positive]) / 2
+    head = Affine(network.head.weight, bias.astype(network.dtype))
+    return network.with_affines([*network.affines[:-1], head])
 
 
 def blind_at_best_reference(

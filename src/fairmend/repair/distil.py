@@ -31,7 +31,7 @@ from fairmend.threads import few_threads
 
 __all__ = ["LEARNING_RATE", "STEPS", "Student", "distil"]
 
-STEPS = 600
+STEPS = 300
 LEARNING_RATE = 0.003
 BATCH = 256
 CHECKS = 12
@@ -85,9 +85,7 @@ def distil(
 class _Lesson:
     """The rows of one student in standardised inputs: those to train on, and those held back."""
 
-    def __init__(
-        self, student: Student, columns: Sequence[int], dtype: torch.dtype, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, student: Student, columns: Sequence[int], dtype: torch.dtype, rng: np.random.Generator) -> None:
         self.columns = list(columns)
         X = student.X.astype(np.float64)
         self.mean, self.deviation = X.mean(axis=0), X.std(axis=0)

@@ -8,7 +8,7 @@ from fairmend.network import Network
 from fairmend.prove.certificate import Certificate
 from fairmend.prove.proof import Proof
 from fairmend.repair.calibrate import History
-from fairmend.repair.selection import Candidate
+from fairmend.repair.candidates import Candidate
 from fairmend.text import listed
 
 

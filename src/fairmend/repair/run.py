@@ -21,7 +21,7 @@ from fairmend.repair.options import HeadOptions, check_applicable, check_values,
 from fairmend.repair.policy import Policy
 from fairmend.repair.recipe import Recipe, RepairAttempt, run_recipe
 from fairmend.repair.result import RepairResult
-from fairmend.repair.selection import Candidate, select_repair
+from fairmend.repair.selection import Selection, select_repair
 from fairmend.repair.task import Deadline, RepairTask, prepare_task
 from fairmend.repair.warnings import calibration_warnings, outcome_warnings
 from fairmend.spec import Spec
@@ -147,19 +147,18 @@ def repair(
         head["features"] = "box"
     head_options = HeadOptions(**head)
     task = prepare_task(load_network(net), spec, X_repair, X_cal, y_cal, head_options, seed, deadline, X_unlabelled)
-    candidates: tuple[Candidate, ...] = ()
+    selection = None
     if method == "auto":
         started = time.perf_counter()
-        attempt, candidates = select_repair(task, Policy.from_options(keep, guarantee, prefer), progress)
+        selection = select_repair(task, Policy.from_options(keep, guarantee, prefer), progress)
         total = time.perf_counter() - started
-        attempt = replace(
-            attempt, seconds={**attempt.seconds, "choose": total - attempt.seconds["total"], "total": total}
-        )
+        seconds = selection.attempt.seconds
+        attempt = replace(selection.attempt, seconds={**seconds, "choose": total - seconds["total"], "total": total})
     elif method in BASELINES:
         attempt = run_baseline(method, task, training, progress)
     else:
         attempt = run_recipe(_recipe(method, training, task.strict), task, progress)
-    return _result(task, method, attempt, candidates)
+    return _result(task, method, attempt, selection)
 
 
 def _recipe(method: str, training: Mapping[str, Any], strict: bool) -> Recipe:
@@ -176,7 +175,7 @@ def _recipe(method: str, training: Mapping[str, Any], strict: bool) -> Recipe:
     return Recipe(method, **{**defaults, **training})
 
 
-def _result(task: RepairTask, method: str, attempt: RepairAttempt, candidates: tuple[Candidate, ...]) -> RepairResult:
+def _result(task: RepairTask, method: str, attempt: RepairAttempt, selection: Selection | None) -> RepairResult:
     gap = 0.0 if attempt.head is None else attempt.head.gap
     return RepairResult(
         network=attempt.network,
@@ -193,8 +192,10 @@ def _result(task: RepairTask, method: str, attempt: RepairAttempt, candidates: t
         changed_weights=_count_changed(task.network, attempt.network),
         total_weights=sum(affine.weight.size + affine.bias.size for affine in task.network.affines),
         attempts=attempt.attempts,
-        candidates=candidates,
+        candidates=() if selection is None else selection.candidates,
+        collapsed=selection is not None and selection.collapsed,
         warnings=(
+            *(() if selection is None else selection.warnings),
             *calibration_warnings(task.X_cal, task.y_cal),
             *outcome_warnings(task.network, attempt.network, task.X_cal, task.y_cal, gap, attempt.proof),
         ),
