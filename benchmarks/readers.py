@@ -34,7 +34,7 @@ sys.path.insert(0, str(chunks.ROOT / "tests"))
 from support.fuzzing import fuzz
 
 FILES_IN_CHUNK = 500
-LIMITS_S = {fuzz.READING: 10.0, fuzz.COMPARING: 120.0}
+LIMITS_S = {fuzz.READING: 10.0, fuzz.COMPARING: 120.0, fuzz.MAKING: 60.0}
 MOST_MEMORY = 8 * 2**30
 HEADINGS = ("tried", "refused", "read", "runtime refuses", "runtime fails", "same", "DIFFERENT", "other findings")
 CODE = ("src/fairmend_check", "tests/support/fuzzing")
@@ -44,11 +44,9 @@ def fuzz_chunk(chunk: chunks.Chunk, tell: chunks.Tell) -> chunks.Result:
     """Try the files of one chunk, in a worker."""
     name, seed, start, stop, keep = chunk.arguments
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    reasons = {"hang": fuzz.HANG, "crash": fuzz.CRASH}
-    known = {
-        number: fuzz.RUNTIME_FAILED if phase == fuzz.COMPARING else reasons[reason]
-        for number, (phase, reason) in chunk.stopped.items()
-    }
+    reading = {"hang": fuzz.HANG, "crash": fuzz.CRASH}
+    elsewhere = {fuzz.COMPARING: fuzz.RUNTIME_FAILED, fuzz.MAKING: fuzz.NOT_MADE}
+    known = {number: elsewhere.get(phase, reading[reason]) for number, (phase, reason) in chunk.stopped.items()}
     tell(start, fuzz.COMPARING)  # the first file takes longer: libraries are imported
     form = fuzz.find_format(name)
     with tempfile.TemporaryDirectory() as folder:
@@ -82,7 +80,8 @@ def show(names: list[str], options: argparse.Namespace, state: chunks.State, con
         read = sum(counts[outcome] for outcome in (*fuzz.OUTCOMES[1:], fuzz.DIFFERENT, fuzz.NOT_COMPARED))
         others = sum(counts[kind] for kind in fuzz.FINDINGS if kind != fuzz.DIFFERENT)
         shown = (*fuzz.OUTCOMES[1:], fuzz.DIFFERENT)
-        numbers = (counts.total(), counts[fuzz.REFUSED], read, *(counts[outcome] for outcome in shown), others)
+        tried = counts.total() - counts[fuzz.NOT_MADE]
+        numbers = (tried, counts[fuzz.REFUSED], read, *(counts[outcome] for outcome in shown), others)
         table.add_row(name, *(f"{number:,d}" for number in numbers))
     console.print(table)
     for name, number, kind, text in findings:

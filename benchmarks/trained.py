@@ -55,8 +55,11 @@ def train(shape: Shape, X: np.ndarray, y: np.ndarray) -> Network:
     raise RuntimeError(f"{shape}: {ATTEMPTS} trainings ended in a constant network")
 
 
-def train_once(shape: Shape, X: np.ndarray, y: np.ndarray, seed: int) -> Network:
-    """Train on standardised inputs with Adam, and fold the standardisation into the first layer."""
+def train_once(shape: Shape, X: np.ndarray, y: np.ndarray, seed: int, *, regression: bool = False) -> Network:
+    """Train on standardised inputs with Adam, and fold the standardisation into the first layer.
+
+    A regression is trained on standardised targets too, and its last layer gives them in their own units.
+    """
     import torch
     from torch import nn
 
@@ -64,7 +67,9 @@ def train_once(shape: Shape, X: np.ndarray, y: np.ndarray, seed: int) -> Network
     mean, deviation = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
     deviation[deviation == 0] = 1.0
     inputs = torch.from_numpy(((X - mean) / deviation).astype(np.float32))
-    labels = torch.from_numpy(y.astype(np.float32))
+    level, spread = (float(y.mean()), float(y.std())) if regression else (0.0, 1.0)
+    targets = torch.from_numpy(((y - level) / spread).astype(np.float32))
+    loss_of = nn.functional.mse_loss if regression else nn.functional.binary_cross_entropy_with_logits
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layers: list[nn.Module] = []
@@ -76,7 +81,7 @@ def train_once(shape: Shape, X: np.ndarray, y: np.ndarray, seed: int) -> Network
         schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.01, STEPS)
         for _ in range(STEPS):
             rows = torch.randint(len(inputs), (BATCH,))
-            loss = nn.functional.binary_cross_entropy_with_logits(model(inputs[rows])[:, 0], labels[rows])
+            loss = loss_of(model(inputs[rows])[:, 0], targets[rows])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -85,4 +90,5 @@ def train_once(shape: Shape, X: np.ndarray, y: np.ndarray, seed: int) -> Network
     first = network.affines[0]
     weight = first.weight.astype(np.float64) / deviation
     folded = Affine(weight.astype(np.float32), (first.bias - weight @ mean).astype(np.float32))
-    return network.with_affines([folded, *network.affines[1:]])
+    head = Affine(network.head.weight * np.float32(spread), network.head.bias * np.float32(spread) + np.float32(level))
+    return network.with_affines([folded, *network.affines[1:-1], head])

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from fairmend.errors import FairmendError
-from fairmend.metrics import accuracy, balanced_accuracy, changed_rate, positive_rate
+from fairmend.metrics import (
+    accuracy,
+    balanced_accuracy,
+    changed_rate,
+    mean_absolute_error,
+    positive_rate,
+    r2,
+    root_mean_squared_error,
+)
 
 TRUE, GUESS = [0, 0, 0, 1], [0, 0, 1, 1]
 
@@ -34,3 +42,14 @@ def test_a_constant_prediction_has_a_balanced_accuracy_of_one_class():
 def test_what_are_not_classes_is_refused(y, predicted, message):
     with pytest.raises(FairmendError, match=message):
         accuracy(y, predicted)
+
+
+def test_errors_of_numbers():
+    y, predicted = [1.0, 2.0, 4.0], [1.0, 3.0, 2.0]
+    assert mean_absolute_error(y, predicted) == 1
+    assert root_mean_squared_error(y, predicted) == pytest.approx(np.sqrt(5 / 3))
+    assert r2(y, predicted) == pytest.approx(1 - 5 / np.var(y) / 3)
+    assert r2(y, y) == 1
+    assert r2([2.0, 2.0], [1.0, 2.0]) is None
+    with pytest.raises(FairmendError, match="one of each per row"):
+        r2(y, predicted[:2])

@@ -271,6 +271,33 @@ def test_bad_input_is_a_value_error_and_a_fairmend_error():
         model.predict(frame.rename(columns={"age": "years"}))
 
 
+def test_the_policy_and_the_rows_that_are_left_over_reach_the_repair(monkeypatch):
+    frame, y = people()
+    seen = []
+
+    def recorded(*arguments, **options):
+        seen.append(options)
+        raise FairmendError("no candidate meets the policy")
+
+    monkeypatch.setattr("fairmend.sklearn._classifier.repair", recorded)
+    rows = {"repair_rows": 20, "calibration_rows": 80, "random_state": 0}
+    policy = {"keep": 0.01, "guarantee": "everyone", "prefer": "decisions"}
+    model = FairRepairClassifier(NETWORK, protected="sex", **policy, **rows)
+    assert {name: clone(model).get_params()[name] for name in policy} == policy
+    with pytest.raises(ValueError, match="no candidate meets the policy"):
+        model.fit(frame, y)
+    unlabelled = seen[0].pop("X_unlabelled")
+    assert seen == [policy]
+    assert len(unlabelled) == 140
+    used = np.concatenate([model.repair_inputs_, model.calibration_inputs_, unlabelled])
+    assert sorted(map(tuple, used)) == sorted(map(tuple, model._encode(frame, used.dtype)))
+    with pytest.raises(ValueError, match="no candidate"):
+        FairRepairClassifier(NETWORK, protected="sex", method="prof", **rows).fit(frame, y)
+    assert seen[1] == {}
+    with pytest.raises(ValueError, match="keep is given twice"):
+        FairRepairClassifier(NETWORK, protected="sex", keep=0.1, repair_options={"keep": 0.2}, **rows).fit(frame, y)
+
+
 def test_an_encoded_array_of_another_width_is_refused():
     frame, y = people(60)
     spec = Spec.from_data(frame, "sex")

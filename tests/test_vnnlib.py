@@ -19,6 +19,7 @@ from fairmend.vnnlib import _number, _other_predictions, export_vnnlib, region_b
 from support.cli_case import Case, run, small_network, small_people, small_spec
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people as huge_people
+from support.link_cases import family_case
 from support.strategies import random_network
 from support.strategies_spec import specs_and_inputs
 
@@ -346,3 +347,19 @@ def test_huge_neighbourhoods_are_relaxed(name, tmp_path):
     (problem,) = export_vnnlib(net, HUGE[name], X[:1], tmp_path).problems
     assert problem.relaxed
     assert problem.boxes <= 1000
+
+
+def test_links_are_written_as_their_union():
+    spec, _, X = family_case(rows=6)
+    for x in X:
+        _, points = next(spec.points(x[None]))
+        lower, upper, relaxed = region_boxes(spec, x, 1000)
+        assert relaxed == ()
+        assert {tuple(p) for p in lower.tolist()} == {tuple(p) for p in points.tolist()}
+        assert np.array_equal(lower, upper)
+        for most in (40, 10, 2):
+            lower, upper, relaxed = region_boxes(spec, x, most)
+            assert len(lower) <= most
+            assert relaxed or most == 40
+            inside = (lower[:, None] <= points) & (points <= upper[:, None])
+            assert inside.all(axis=2).any(axis=0).all()

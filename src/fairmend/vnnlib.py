@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,8 +32,8 @@ from fairmend.errors import FairmendError
 from fairmend.json_files import to_json
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.spec import Spec
-from fairmend.spec.features import Feature
-from fairmend.spec.neighbourhoods import build_hull, count_points, stream_points
+from fairmend.spec.neighbourhoods import list_combinations, one_hot_ends
+from fairmend.spec.reachable import ReachableValues
 from fairmend.text import printable
 
 if TYPE_CHECKING:
@@ -188,25 +188,37 @@ def region_boxes(spec: Spec, x: FloatArray, most: int) -> tuple[FloatArray, Floa
 
     If no feature is relaxed, the union is exact: whole numbers and categories are points.
     """
-    X = x[None]
-    placed = [(feature, spec.columns(feature.name)) for feature in spec.features]
-    sizes = {f.name: int(count_points([(f, at)], X)[0]) for f, at in placed if f.varies and f.kind != "continuous"}
-    relaxed: list[Feature] = []
+    products = spec.products(x[None])
+    count = len(products.owner)
+    if count > most:  # only links make several products
+        return *spec.hull(x[None], x.dtype), tuple(feature.name for feature in spec.varying)
+    rows = np.arange(count, dtype=np.int64)[:, None]
+    parts = [_product_boxes([each.take(row) for each in products.values], x, most // count) for row in rows]
+    relaxed = {name for _, _, names in parts for name in names}
+    return (
+        np.concatenate([lower for lower, _, _ in parts]),
+        np.concatenate([upper for _, upper, _ in parts]),
+        tuple(feature.name for feature in spec.features if feature.name in relaxed),
+    )
+
+
+def _product_boxes(values: list[ReachableValues], x: FloatArray, most: int) -> tuple[FloatArray, FloatArray, set[str]]:
+    """Return boxes (boxes, width) around one product of the neighbourhood of x (width,), and the relaxed features."""
+    sizes = {each.feature.name: int(each.counts[0]) for each in values if each.feature.kind != "continuous"}
+    relaxed: set[str] = set()
     # One-hot groups last: most of the box around their points is no possible person.
-    for feature in sorted((f for f, _ in placed if f.name in sizes), key=lambda f: (f.one_hot, -sizes[f.name])):
+    features = [each.feature for each in values if each.feature.name in sizes]
+    for feature in sorted(features, key=lambda f: (f.one_hot, -sizes[f.name])):
         if math.prod(sizes.values()) <= most:
             break
-        relaxed.append(feature)
+        relaxed.add(feature.name)
         del sizes[feature.name]
-    # Features that are not listed keep the value of x here, and become an interval below.
-    listed = [(f if f.name in sizes else replace(f, protected=False, tolerance=0.0), at) for f, at in placed]
-    lower = np.concatenate([points for _, points in stream_points(listed, X, most)])
+    lower = list_combinations([each for each in values if each.feature.name in sizes], x)
     upper = lower.copy()
-    for feature, at in placed:
-        if feature.varies and feature.name not in sizes:
-            low, high = build_hull([(feature, at)], X)
-            lower[:, at], upper[:, at] = low[:, at], high[:, at]
-    return lower, upper, tuple(f.name for f, _ in placed if f in relaxed)
+    for each in values:
+        if each.feature.name not in sizes:
+            lower[:, each.columns], upper[:, each.columns] = one_hot_ends(each) if each.feature.one_hot else each.ends()
+    return lower, upper, relaxed
 
 
 def _other_predictions(answer: int, outputs: int) -> tuple[list[str], bool]:

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 _KEYS = ("format", "version", "fairmend", "method", "claim", "arithmetic", "model", "spec", "global", "regions")
 _MODEL_KEYS = ("weights_sha256", "file_sha256", "inputs", "outputs", "dtype")
 _LAYER_KEYS = ("name", "activation", "slope")
-_REGION_KEYS = ("input", "class", "margin", "proof", "pieces")
+_REGION_KEYS = ("input", "proof", "pieces")
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +35,17 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """The claim about the neighbourhood of one input; ``pieces`` is None if the proof is by points."""
+    """The claim about the neighbourhood of one input; ``pieces`` is None if the proof is by points.
+
+    A claim about scores has bounds ``low`` and ``high`` of them (outputs,) instead of a class ``label`` with a margin.
+    """
 
     x: Array
     label: int
     margin: float
     pieces: list[Piece] | None
+    low: Array
+    high: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,29 +114,35 @@ def read_certificate(path: Path) -> Certificate:
     return found
 
 
-def read_region(entry: Any, number: int, model: Model) -> Region:
-    """Return region ``number``; refuse lists that do not have the widths of the model."""
+def read_region(entry: Any, number: int, model: Model, scores: bool = False) -> Region:
+    """Return region ``number`` of a claim about classes, or scores; refuse lists that do not fit the model."""
     where = f"regions[{number}]"
-    label = take(entry, "class", int, where)
-    only_keys(entry, _REGION_KEYS, where)
-    x = numbers(entry.get("input"), model.inputs, f"{where}.input")
-    if not 0 <= label < max(2, model.outputs):
-        raise CheckError(f"{where}.class is {label}; the model has no such class")
-    margin = take(entry, "margin", float, where)
-    if not margin > 0:
-        raise CheckError(f"{where}.margin is {margin!r}; it must be positive")
     proof = take(entry, "proof", str, where)
+    only_keys(entry, (*_REGION_KEYS, *(("low", "high") if scores else ("class", "margin"))), where)
+    x = numbers(entry.get("input"), model.inputs, f"{where}.input")
+    label, margin, low, high = 0, 0.0, np.empty(0), np.empty(0)
+    if scores:
+        low, high = (numbers(entry.get(key), model.outputs, f"{where}.{key}") for key in ("low", "high"))
+    else:
+        label, margin = take(entry, "class", int, where), take(entry, "margin", float, where)
+        if not 0 <= label < max(2, model.outputs):
+            raise CheckError(f"{where}.class is {label}; the model has no such class")
+        if not margin > 0:
+            raise CheckError(f"{where}.margin is {margin!r}; it must be positive")
+    return Region(x, label, margin, _pieces(entry, proof, where, model), low, high)
+
+
+def _pieces(entry: dict[str, Any], proof: str, where: str, model: Model) -> list[Piece] | None:
     if proof == "points":
         if "pieces" in entry:
             raise CheckError(f"{where} is proven by points, so it has no pieces")
-        return Region(x, label, margin, None)
+        return None
     if proof != "linear":
         raise CheckError(f"{where}.proof is {proof[:40]!r}; it must be linear or points")
     entries = take(entry, "pieces", list, where)
     if not entries:
         raise CheckError(f"{where} has no pieces")
-    pieces = [_piece(piece, f"{where}.pieces[{i}]", model) for i, piece in enumerate(entries)]
-    return Region(x, label, margin, pieces)
+    return [_piece(piece, f"{where}.pieces[{i}]", model) for i, piece in enumerate(entries)]
 
 
 def _piece(entry: Any, where: str, model: Model) -> Piece:
@@ -141,8 +152,10 @@ def _piece(entry: Any, where: str, model: Model) -> Piece:
     upper = numbers(entry.get("upper"), model.inputs, f"{where}.upper")
     if not (lower <= upper).all():
         raise CheckError(f"{where} is empty: lower is above upper in column {int(np.argmax(lower > upper))}")
-    if len(given) != len(model.between):
-        raise CheckError(f"{where}.slopes has {len(given)} layers, but the model has {len(model.between)} activations")
+    if len(given) != len(model.activations):
+        raise CheckError(
+            f"{where}.slopes has {len(given)} layers, but the model has {len(model.activations)} activations"
+        )
     slopes = []
     for layer, pair in enumerate(given):
         place, width = f"{where}.slopes[{layer}]", len(model.weights[layer])

@@ -12,11 +12,13 @@ import numpy as np
 from fairmend_check.certificate import Certificate, Region, read_certificate, read_region
 from fairmend_check.claim import describe_claim
 from fairmend_check.errors import CannotAnswerError, CheckError
+from fairmend_check.inference_error import Precision
 from fairmend_check.model import Model, weights_digest
 from fairmend_check.read_model import read_model
-from fairmend_check.regions import check_coverage, prove
+from fairmend_check.regions import check_coverage, prove, prove_scores
 from fairmend_check.result import CheckResult
-from fairmend_check.spec import first_difference
+from fairmend_check.scores import Score
+from fairmend_check.spec import ScoreClaim, first_difference
 from fairmend_check.spec_toml import read_spec_file
 
 __all__ = ["check", "check_files"]
@@ -81,6 +83,7 @@ def check_files(
         least_margin=found.least_margin,
         seconds=time.perf_counter() - started,
         condition=found.condition,
+        largest_difference=found.largest_difference,
     )
 
 
@@ -94,6 +97,7 @@ class _Findings:
     regions: int = 0
     covers_inference: bool | None = None
     least_margin: float | None = None
+    largest_difference: float | None = None
 
 
 def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, real: bool) -> None:
@@ -103,7 +107,7 @@ def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, 
     if spec is not None:
         found.reasons += _spec_reasons(claimed, spec)
     network = _matching_model(claimed, model)
-    found.condition = network.condition
+    found.condition = " ".join(filter(None, (network.condition, _score_condition(claimed, network))))
     if claimed.arithmetic not in ("real", network.dtype):
         raise CheckError(
             f"certificate.arithmetic is {claimed.arithmetic}, but the model computes in {network.dtype}: the claim "
@@ -114,7 +118,8 @@ def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, 
     found.reasons += _global_reasons(claimed, network)
     found.covers_inference = True  # what does not depend on a column does not in floating point either
     if claimed.regions:
-        regions = [read_region(entry, number, network) for number, entry in enumerate(claimed.regions)]
+        scores = claimed.spec.claim is not None
+        regions = [read_region(entry, number, network, scores) for number, entry in enumerate(claimed.regions)]
         claimed.regions.clear()  # the parsed JSON is many times larger than the arrays
         _check_regions(found, claimed, network, regions)
 
@@ -124,7 +129,13 @@ def _check_regions(found: _Findings, claimed: Certificate, network: Model, regio
     uncovered = check_coverage(network, claimed.spec, regions)
     if uncovered:
         found.reasons += uncovered
-        return
+    elif claimed.spec.claim is not None:
+        _check_scores(found, claimed, claimed.spec.claim, network, regions)
+    else:
+        _check_margins(found, claimed, network, regions)
+
+
+def _check_margins(found: _Findings, claimed: Certificate, network: Model, regions: list[Region]) -> None:
     proven = prove(network, claimed.spec, regions)
     least = float(proven.margin.min())
     found.least_margin = least if np.isfinite(least) else None
@@ -140,6 +151,43 @@ def _check_regions(found: _Findings, claimed: Certificate, network: Model, regio
             f"regions[{number}]: the margin does not exceed the rounding errors of {network.dtype} inference"
             for number in np.flatnonzero(~proven.covers)
         ]
+
+
+def _check_scores(
+    found: _Findings, claimed: Certificate, claim: ScoreClaim, network: Model, regions: list[Region]
+) -> None:
+    score = Score.of(claim, network.outputs)
+    proven = prove_scores(network, claimed.spec, regions, score)
+    low, high = np.stack([region.low for region in regions]), np.stack([region.high for region in regions])
+    for number, output in np.argwhere(~((proven.low >= low) & (proven.high <= high))):
+        at = number, output
+        found.reasons.append(
+            f"regions[{number}]: score {output} is claimed to be {low[at]:.9g} to {high[at]:.9g}, but only "
+            f"{proven.low[at]:.9g} to {proven.high[at]:.9g} can be confirmed"
+        )
+    inference = score.difference(low, high, proven.error, Precision.of(network.dtype))
+    found.covers_inference = bool((inference <= claim.delta).all())
+    real = claimed.arithmetic == "real"
+    differences = score.difference(low, high, proven.error, None) if real else inference
+    most = float(inference.max() if found.covers_inference else differences.max())
+    found.largest_difference = most if np.isfinite(most) else None
+    rounded = "" if real else f" with the rounding errors of {network.dtype} inference"
+    found.reasons += [
+        f"regions[{number}]: the scores can differ by {differences[number]:.9g}{rounded}, more than {claim.delta!r}"
+        for number in np.flatnonzero(~(differences <= claim.delta))
+    ]
+
+
+def _score_condition(claimed: Certificate, network: Model) -> str:
+    """Return what makes a score of the model's output, if the file does not."""
+    if claimed.spec.claim is None or claimed.spec.claim.on != "probability" or network.closed or not claimed.regions:
+        return ""
+    score = "sigmoid 1 / (1 + exp(-z)) of the output z" if network.outputs == 1 else "softmax of the outputs"
+    accuracy = 16 * Precision.of(network.dtype).u
+    exact = (
+        "in exact arithmetic" if claimed.arithmetic == "real" else f"computed with an error of at most {accuracy:.2g}"
+    )
+    return f"the file does not compute probabilities. The claim is about the {score}, {exact}."
 
 
 def _matching_model(claimed: Certificate, path: Path) -> Model:

@@ -6,36 +6,86 @@ import json
 import re
 
 from fairmend_check.certificate import Certificate
+from fairmend_check.links import Effect, Runs
+from fairmend_check.scores import Score
 from fairmend_check.spec import Feature, Spec
 
 _MAX_CATEGORIES = 12
+_SCORES = {
+    "output": "each raw output of this model, before a closing sigmoid or softmax",
+    "sigmoid": "the probability, which is the sigmoid of the output of this model",
+    "softmax": "each probability, by the softmax of the outputs of this model",
+}
 
 
 def describe_claim(certificate: Certificate) -> str:
     """Return what the data of a certificate claims."""
-    protected = _join([_quoted(feature.name) for feature in certificate.spec.features if feature.protected], "or")
     sentences = []
     if certificate.blind:
         ignored = _join([_quoted(feature.name) for feature, _ in certificate.blind], "or")
         sentences.append(f"For every input, the output of this model does not depend on {ignored}.")
     if certificate.regions:
-        near = [
-            f"{_quoted(feature.name)} by up to {_exact(feature.reach)}"
-            for feature in certificate.spec.features
-            if feature.varies and not feature.protected
-        ]
-        count = len(certificate.regions)
-        who = "the input" if count == 1 else f"each of the {count} inputs"
-        also = f", even if you also change {_join(near)}" if near else ""
         where = f"real arithmetic and in {certificate.arithmetic} inference"
         if certificate.arithmetic == "real":
             where = "exact real arithmetic only, not in inference"
         sentences += [
-            f"For {who} listed in this certificate, the prediction of this model stays the same whatever its "
-            f"{protected}{also}.",
+            f"For {_who(len(certificate.regions))} listed in this certificate, {_what(certificate)}.",
+            *_links(certificate.spec),
             f"This holds in {where}, for these values: {_values(certificate.spec)}.",
         ]
     return " ".join(sentences)
+
+
+def _who(count: int) -> str:
+    return "the input" if count == 1 else f"each of the {count} inputs"
+
+
+def _what(certificate: Certificate) -> str:
+    """Return what is the same, or nearly so, for similar people."""
+    features, claim = certificate.spec.features, certificate.spec.claim
+    protected = _join([_quoted(feature.name) for feature in features if feature.protected], "or")
+    near = [
+        f"{_quoted(feature.name)} by up to {_exact(feature.reach)}"
+        for feature in features
+        if feature.varies and not feature.protected
+    ]
+    also = f", even if you also change {_join(near)}" if near else ""
+    if claim is None:
+        return f"the prediction of this model stays the same whatever its {protected}{also}"
+    scores = _SCORES[Score.of(claim, certificate.outputs).name]
+    differ = f"of any two people who are similar to it differ by at most {_exact(claim.delta)}"
+    return f"the scores ({scores}) {differ}, whatever their {protected}{also}"
+
+
+def _links(spec: Spec) -> list[str]:
+    """Return the links in one sentence."""
+    by_name = {feature.name: feature for feature in spec.features}
+    clauses = []
+    for link in spec.links:
+        another = _join([_quoted(name) for name, _ in link.when], "or")
+        values = _join([f"{_quoted(name)} is {_runs(by_name[name], runs)}" for name, runs in link.when])
+        effects = _join([_effect(by_name[name], effect) for name, effect in link.then])
+        clauses.append(f"with another {another}, where {values}, {effects}")
+    return [f"Linked features change along: {'; '.join(clauses)}."] if clauses else []
+
+
+def _effect(feature: Feature, effect: Effect) -> str:
+    name = _quoted(feature.name)
+    if effect.kind == "map":
+        changes = [f"{_runs(feature, ((own, own),))} becomes {_runs(feature, runs)}" for own, runs in effect.categories]
+        return f"{name} {_join(changes)}"
+    amount = _exact(effect.low) if effect.low == effect.high else f"{_exact(effect.low)} to {_exact(effect.high)}"
+    if effect.kind == "range":
+        return f"{name} becomes {amount}"
+    return f"{name} changes by {amount}, within {_exact(feature.low)} to {_exact(feature.high)}"
+
+
+def _runs(feature: Feature, runs: Runs) -> str:
+    if feature.categories:
+        return _join(
+            [_quoted(feature.categories[i]) for low, high in runs for i in range(int(low), int(high) + 1)], "or"
+        )
+    return _join([_exact(low) if low == high else f"{_exact(low)} to {_exact(high)}" for low, high in runs], "or")
 
 
 def _values(spec: Spec) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Runs = tuple[tuple[float, float], ...]  # first and last values, in order and apart from each other
 
 MAX_NAMES = 10_000  # of features and categories in all links
-MAX_PARTS = 10_000  # into which links may divide a neighbourhood
+MAX_PARTS = 100_000  # into which links may divide a neighbourhood
 
 
 @dataclass(frozen=True)
@@ -77,18 +77,19 @@ def read_links(content: dict[str, Any], features: tuple[Feature, ...], where: st
 
 def _most_parts(links: Sequence[Link], features: Mapping[str, Feature]) -> int:
     """Return a bound of the number of products that a neighbourhood is the union of."""
-    runs: dict[str, int] = {}  # by protected feature: those of all links cut its values, and so does the own value
+    ends: dict[str, set[float]] = {}  # by protected feature: where its values are cut; the own value cuts twice more
     choices: dict[str, int] = {}  # by linked feature: the most runs of values to choose from
     for link in links:
         for name, condition in link.when:
-            runs[name] = runs.get(name, 0) + len(condition)
+            after = 1 if features[name].whole else 0
+            ends.setdefault(name, set()).update(*((low, high + after) for low, high in condition))
         for name, effect in link.then:
             choices[name] = max([choices.get(name, 1), *(len(targets) for _, targets in effect.categories)])
     cells = [
-        min(len(features[name].categories) or math.inf, 2 * count + 3 + (0 if features[name].whole else count))
-        for name, count in runs.items()
+        min(len(features[name].categories) or 10**15, len(cuts) + 3 if features[name].whole else 2 * len(cuts) + 2)
+        for name, cuts in ends.items()
     ]
-    return int(math.prod(cells) * math.prod(choices.values()))
+    return math.prod(cells) * math.prod(choices.values())
 
 
 def _link(entry: Any, features: Mapping[str, Feature], where: str) -> Link:
@@ -137,10 +138,9 @@ def _effect(value: Any, feature: Feature, where: str) -> Effect:
     if feature.categories:
         own = [_category(name, feature, where) for name in value]
         targets = [_categories(entry, feature, where) for entry in value.values()]
-        changes = sorted((i, runs) for i, runs in zip(own, targets, strict=True) if runs != ((i, i),))
-        if len(set(own)) != len(own) or not changes:
+        if len(set(own)) != len(own) or all(runs == ((i, i),) for i, runs in zip(own, targets, strict=True)):
             raise CheckError(f"{where} has no effect, or names a category twice")
-        return Effect("map", tuple(changes))
+        return Effect("map", tuple(sorted(zip(own, targets, strict=True))))
     (key,) = value if len(value) == 1 else ("",)
     if key not in ("range", "offset"):
         raise CheckError(f"{where} must have either a range or an offset")

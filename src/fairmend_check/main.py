@@ -78,6 +78,13 @@ def _lines(result: CheckResult, certificate: Path, model: Path) -> list[str]:
             f"The least margin of {result.regions:,} neighbourhood{'' if result.regions == 1 else 's'} is "
             f"{result.least_margin:.3g}, {inference} all rounding errors of inference."
         )
+    if result.largest_difference is not None:
+        included = "included" if result.covers_inference else "not included"
+        where = "1 neighbourhood" if result.regions == 1 else f"{result.regions:,} neighbourhoods"
+        lines += _wrapped(
+            f"The largest difference of scores in {where} is {result.largest_difference:.3g}, rounding errors of "
+            f"inference {included}."
+        )
     return [*lines, f"Checked in {result.seconds:.2f} s, independently of the code that wrote the certificate."]
 
 

@@ -37,8 +37,9 @@ class Layer:
 class Model:
     """Affine layers (out, in) with an activation after each but the last.
 
-    A closing sigmoid or softmax does not change the prediction, so it is left out. ``condition`` says what a program
-    must do with the file to compute this model, if the file itself does not fix that.
+    A closing sigmoid (of one output) or softmax does not change the prediction, so it is left out; ``closed`` says
+    whether the file has one. ``condition`` says what a program must do with the file to compute this model, if the file
+    itself does not fix that.
     """
 
     weights: tuple[Array, ...]
@@ -46,6 +47,7 @@ class Model:
     activations: tuple[Activation, ...]
     dtype: str
     condition: str = ""
+    closed: bool = False
 
     @property
     def inputs(self) -> int:
@@ -56,11 +58,6 @@ class Model:
     def outputs(self) -> int:
         """Number of outputs."""
         return int(self.weights[-1].shape[0])
-
-    @property
-    def between(self) -> tuple[Activation, ...]:
-        """The activations."""
-        return self.activations
 
 
 def make_model(
@@ -106,7 +103,7 @@ def weights_digest(model: Model) -> str:
         digest.update(f"{weight.shape[0]} {weight.shape[1]}\n".encode("ascii"))
         digest.update(weight.astype("<f8").tobytes())
         digest.update(bias.astype("<f8").tobytes())
-        if number < len(model.between):
-            activation = model.between[number]
+        if number < len(model.activations):
+            activation = model.activations[number]
             digest.update(f"{activation.name} {activation.slope.hex()}\n".encode("ascii"))
     return digest.hexdigest()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, product
 
@@ -141,15 +141,17 @@ def _parts(
     found = {}
     for feature, start in spec.columns():
         if feature.varies:
-            value = own[feature.name]
+            value, number = own[feature.name], float(x[start])
             lowest, highest = max(feature.low, value - feature.reach), min(feature.high, value + feature.reach)
             cells = [Cell(lowest, highest, True)]
             if feature.name in runs:
                 cells = _cells(feature, value, runs[feature.name])
-            found[feature.name] = [
-                (cell, _axis(feature, start, cell.lowest, cell.highest, float(x[start]) if cell.own else None, kind))
-                for cell in cells
+            axes = [
+                _axis(feature, start, cell.lowest, cell.highest, number if cell.own else None, kind) for cell in cells
             ]
+            if feature.name in runs and not feature.whole:  # the own value is the number in x, and no other
+                axes[0] = replace(axes[0], low=number, high=number)
+            found[feature.name] = [*zip(cells, axes, strict=True)]
     return found
 
 
@@ -163,16 +165,16 @@ def _product(x: Array, axes: Sequence[Axis]) -> Product:
 def _cells(feature: Feature, own: float, runs: Sequence[Runs]) -> list[Cell]:
     """Cut the values of a protected feature where they begin or cease to match a link, and around the own value.
 
-    The cells of a continuous feature are closed, so that they share their ends.
+    Those of a continuous feature are the own value first, and then closed cells. Each end is a cell as well: more links
+    may apply to it than to either side of it.
     """
-    ends = {end for each in runs for run in each for end in run}
     if feature.whole:
         first = {low for each in runs for low, _ in each} | {own, feature.low}
         after = {high + 1 for each in runs for _, high in each} | {own + 1, feature.high + 1}
         return [Cell(low, end - 1, low == own) for low, end in pairwise(sorted(first | after))]
-    single = {low for each in runs for low, high in each if low == high} - {own}
-    segments = [Cell(low, high, False) for low, high in pairwise(sorted(ends | {feature.low, feature.high}))]
-    return [Cell(own, own, True), *segments, *(Cell(value, value, False) for value in sorted(single))]
+    ends = {end for each in runs for run in each for end in run}
+    between = [Cell(low, high, False) for low, high in pairwise(sorted(ends | {feature.low, feature.high}))]
+    return [Cell(own, own, True), *between, *(Cell(end, end, False) for end in sorted(ends - {own}))]
 
 
 def _linked_values(

@@ -14,7 +14,7 @@ import io
 import re
 import zipfile
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -206,10 +206,11 @@ def _model(described: list[_Layer], weights: Callable[[_Layer], Pair]) -> Model:
         if activations[-1].name != "sigmoid" or layers[-1][0].shape[0] != 1:
             raise CheckError(f"the model ends in {activations[-1].name}, which cannot be checked there")
         activations.pop()
+        closed = True
     if not layers:
         raise CheckError("the model has no Dense layer")
     rounded = [Activation(a.name, float(np.float32(a.slope))) for a in activations]  # inference uses the rounded slope
-    return make_model(list(layers), rounded)
+    return replace(make_model(list(layers), rounded), closed=closed)
 
 
 def _layers(config: bytes) -> list[_Layer]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def read_onnx(content: bytes, folder: Path) -> Model:
         raise CheckError("the output of the graph is not the output of its last node")
     for value in inputs + outputs + graph.get("value_info", []):
         _check_value(value, chain, types)
-    return network
+    return replace(network, closed=closed)
 
 
 class _Chain:

@@ -1,19 +1,21 @@
-"""The regions of a certificate: whether their pieces cover them, and which margin can be confirmed."""
+"""The regions of a certificate: whether their pieces cover them, and which margins or scores can be confirmed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend_check.bounds import interval_layers, leads, margin_bounds
+from fairmend_check.bounds import Slopes, form_bounds, interval_layers, leads
 from fairmend_check.certificate import Region
 from fairmend_check.coverage import Effort, find_uncovered
 from fairmend_check.errors import CheckError
-from fairmend_check.inference_error import inference_error, inference_error_of
+from fairmend_check.inference_error import inference_error, output_errors
 from fairmend_check.model import Model
-from fairmend_check.neighbourhood import Product, batches, count_points, neighbourhood
+from fairmend_check.neighbourhood import batches, count_points, neighbourhood
 from fairmend_check.rounding import Array, down
+from fairmend_check.scores import Score
 from fairmend_check.spec import Spec
 
 MAX_WORK = 10**12  # multiplications for the points of all regions together: about ten minutes
@@ -28,6 +30,15 @@ class ProvenMargins:
 
     margin: Array
     covers: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class ProvenScores:
+    """For each region bounds of its scores (regions, outputs), and of the error of each raw output."""
+
+    low: Array
+    high: Array
+    error: Array
 
 
 def check_coverage(model: Model, spec: Spec, regions: list[Region]) -> list[str]:
@@ -64,44 +75,77 @@ def prove(model: Model, spec: Spec, regions: list[Region]) -> ProvenMargins:
     """Return the margins of all regions, which must be covered."""
     margin = np.full(len(regions), np.inf)
     excess = np.full(len(regions), np.inf)  # of the margin over the error of inference
-    boxes = [(number, piece) for number, region in enumerate(regions) for piece in region.pieces or ()]
-    if boxes:
-        owner = np.array([number for number, _ in boxes])
-        lower = np.stack([piece.lower for _, piece in boxes])
-        upper = np.stack([piece.upper for _, piece in boxes])
-        slopes = [
-            tuple(np.stack([piece.slopes[layer][side] for _, piece in boxes]) for side in (0, 1))
-            for layer in range(len(model.between))
-        ]
-        classes = np.array([regions[number].label for number, _ in boxes])
-        bound = margin_bounds(model, classes, lower, upper, [(below, above) for below, above in slopes])
-        error = inference_error(model, classes, lower, upper)
+    if any(region.pieces for region in regions):
+        owner, lower, upper, slopes = _stacked_pieces(model, regions)
+        classes = np.array([regions[number].label for number in owner])
+        bounds, layers = form_bounds(model, leads(model, classes), lower, upper, slopes)
+        bound = bounds.min(axis=1)
         np.minimum.at(margin, owner, bound)
-        np.minimum.at(excess, owner, _excess(bound, error))
+        np.minimum.at(excess, owner, _excess(bound, inference_error(model, classes, lower, upper, layers, bound)))
     for number, region in enumerate(regions):
-        if region.pieces is None:
-            around = neighbourhood(spec, region.x, model.dtype)
-            margin[number], excess[number] = _over_points(model, around, region.label)
+        for batch, layers in _over_points(model, spec, region):
+            low, high = layers[-1]
+            if model.outputs == 1:
+                bound = low[:, 0] if region.label == 1 else -high[:, 0]
+            else:
+                others = leads(model, np.array([region.label]))[0].argmin(axis=1)
+                bound = down(low[:, region.label] - high[:, others].max(axis=1))
+            error = inference_error(model, np.full(len(batch), region.label), batch, batch, layers, bound)
+            margin[number] = min(margin[number], float(bound.min()))
+            excess[number] = min(excess[number], float(_excess(bound, error).min()))
     return ProvenMargins(margin, excess > 0)
 
 
-def _over_points(model: Model, around: list[Product], label: int) -> tuple[float, float]:
-    """Return the least margin over all points, and its least excess over the error of inference."""
-    step = max(1, _BATCH // max(max(weight.shape) for weight in model.weights))
-    least, least_excess = np.inf, np.inf
-    with np.errstate(all="ignore"):
-        for batch in batches(around, step):
-            layers = interval_layers(model, batch, batch)
-            low, high = layers[-1]
-            if model.outputs == 1:
-                bound = low[:, 0] if label == 1 else -high[:, 0]
-            else:
-                others = leads(model, np.array([label]))[0].argmin(axis=1)
-                bound = down(low[:, label] - high[:, others].max(axis=1))
-            error = inference_error_of(model, np.full(len(batch), label), batch, batch, layers)
-            least = min(least, float(bound.min()))
-            least_excess = min(least_excess, float(_excess(bound, error).min()))
-    return least, least_excess
+def prove_scores(model: Model, spec: Spec, regions: list[Region], score: Score) -> ProvenScores:
+    """Return bounds of the scores of all regions, which must be covered."""
+    shape = len(regions), model.outputs
+    low, high, error = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape)
+    if any(region.pieces for region in regions):
+        owner, lower, upper, slopes = _stacked_pieces(model, regions)
+        forms = np.broadcast_to(score.forms, (len(lower), *score.forms.shape))
+        bounds, layers = form_bounds(model, forms, lower, upper, slopes)
+        least, most = score.from_forms(bounds)
+        np.minimum.at(low, owner, least)
+        np.maximum.at(high, owner, most)
+        np.maximum.at(error, owner, _output_errors(model, lower, upper, layers, thorough=True))
+    for number, region in enumerate(regions):
+        for batch, layers in _over_points(model, spec, region):
+            least, most = score.from_outputs(*layers[-1])
+            low[number] = np.minimum(low[number], least.min(axis=0))
+            high[number] = np.maximum(high[number], most.max(axis=0))
+            error[number] = np.maximum(error[number], _output_errors(model, batch, batch, layers).max(axis=0))
+    return ProvenScores(low, high, error)
+
+
+def _output_errors(
+    model: Model, lower: Array, upper: Array, layers: list[tuple[Array, Array]], *, thorough: bool = False
+) -> Array:
+    """Return bounds of the error of each output in inference (boxes, outputs)."""
+    each = np.broadcast_to(np.eye(model.outputs), (len(lower), model.outputs, model.outputs))
+    return output_errors(model, lower, upper, layers, each, thorough=thorough)
+
+
+def _stacked_pieces(model: Model, regions: list[Region]) -> tuple[np.ndarray, Array, Array, Slopes]:
+    """Return the pieces of all regions as arrays, each with the number of its region."""
+    boxes = [(number, piece) for number, region in enumerate(regions) for piece in region.pieces or ()]
+    owner = np.array([number for number, _ in boxes])
+    lower = np.stack([piece.lower for _, piece in boxes])
+    upper = np.stack([piece.upper for _, piece in boxes])
+    slopes = [
+        tuple(np.stack([piece.slopes[layer][side] for _, piece in boxes]) for side in (0, 1))
+        for layer in range(len(model.activations))
+    ]
+    return owner, lower, upper, [(below, above) for below, above in slopes]
+
+
+def _over_points(model: Model, spec: Spec, region: Region) -> Iterator[tuple[Array, list[tuple[Array, Array]]]]:
+    """Return the points of a region and intervals of every layer there, unless it is proven by pieces."""
+    if region.pieces is None:
+        step = max(1, _BATCH // max(max(weight.shape) for weight in model.weights))
+        for batch in batches(neighbourhood(spec, region.x, model.dtype), step):
+            with np.errstate(all="ignore"):
+                layers = interval_layers(model, batch, batch)
+            yield batch, layers
 
 
 def _excess(bound: Array, error: Array) -> Array:

@@ -10,6 +10,7 @@ from fairmend.audit.neighbours import ExhaustiveScan, RandomScan, can_enumerate,
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.spec import Feature, Spec
+from support.link_cases import expected_unequal, family_case
 from support.strategies import random_network
 from support.strategies_spec import specs_and_inputs, unhurried
 
@@ -189,3 +190,15 @@ def test_a_census_of_45_000_is_enumerated():
     X = spec.sample_inputs(45_000, rng)
     net = random_network(rng, 13, [64, 32, 16, 8, 4])
     assert find_unequal(net, spec, X).count > 0
+
+
+def test_links_are_audited_over_the_neighbourhoods_that_they_define():
+    spec, net, X = family_case()
+    found, expected = ExhaustiveScan(net, spec).scan(X), expected_unequal(net, spec, X)
+    assert np.array_equal(found.unequal, expected)
+    assert 0 < expected.sum() < len(X)
+    unequal = find_unequal(net, spec, X)
+    assert np.array_equal(unequal.rows, expected)
+    assert spec.are_similar(X[unequal.rows], unequal.other[unequal.rows]).all()
+    assert not (sample_unequal(net, spec, X).rows & ~expected).any()
+    assert can_enumerate(spec)

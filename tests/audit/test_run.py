@@ -12,12 +12,12 @@ from fairmend.audit import input_blocks, neighbours, run
 from fairmend.audit.neighbours import find_unequal, sample_unequal
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
-from fairmend.network.scores import compute_scores
 from fairmend.spec import Claim, Feature, Spec
 from fairmend.text import printable
 from support.audit_cases import AGE, INCOME, SPEC, network, people, without_time
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people as huge_people
+from support.score_cases import largest_differences, score_spec
 from support.strategies import ACTIVATIONS, random_network
 from support.strategies_spec import specs_and_inputs, unhurried
 from support.twin_cases import bump_network, person, twin, twin_spec
@@ -230,19 +230,6 @@ def test_neighbourhoods_of_any_size_are_sampled(name):
     assert not found.exact
     assert found.total == 2
     assert fairmend.audit(net, HUGE[name], samples=3, pairs=0).total == 3
-
-
-def score_spec(delta, on, features=SPEC.features):
-    return Spec(features, claim=Claim("score", delta, on))
-
-
-def largest_differences(net, spec, X):
-    """Return by brute force the largest difference of scores in each neighbourhood."""
-    found = []
-    for x in X:
-        points = np.concatenate([p for _, p in spec.points(x[None], dtype=X.dtype)])
-        found.append(np.ptp(compute_scores(net, points, spec.claim.on), axis=0).max())
-    return np.array(found)
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 3])

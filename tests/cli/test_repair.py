@@ -15,9 +15,12 @@ import pandas as pd
 import pytest
 
 from fairmend.audit.neighbours import find_unequal
+from fairmend.cli.repair import command
+from fairmend.errors import FairmendError
 from fairmend.evaluate import compare
 from fairmend.network import load_network
 from fairmend.prove.certificate import Certificate
+from fairmend.repair.policy import GUARANTEES, PREFERENCES
 from fairmend.spec import Spec
 from fairmend.tables import read_table
 from support.cli_case import Case, run, small_network, small_people, small_spec
@@ -60,7 +63,7 @@ def test_repair_says_before_and_after_and_what_is_proven(case):
     for words in ("before", "after", "CUR", "IDI-D", "Accuracy", "Balanced accuracy", "Positive rate"):
         assert words in shown
     assert "0 of 20" in shown
-    assert "120 rows used neither for repair nor for calibration" in shown
+    assert "120 rows that were used for nothing else" in shown
     words = " ".join(shown.split())
     assert "Proven: each of the 20 repair inputs keeps its prediction whatever its age or gender" in words
     for name in FILES:
@@ -72,6 +75,55 @@ def test_only_options_that_the_user_sets_reach_the_repair(case, monkeypatch):
     monkeypatch.setattr("fairmend.cli.repair.run_repair", lambda *_, options, **__: seen.append(options) or 0)
     assert case.repair("--gap", "0", steps=7).exit_code == 0
     assert seen == [{"method": "prof", "steps": 7, "gap": 0.0}]
+
+
+def test_the_policy_of_auto_reaches_the_repair_and_its_choices_are_those_of_the_policy(case, monkeypatch):
+    seen = []
+    monkeypatch.setattr("fairmend.cli.repair.run_repair", lambda *_, options, **__: seen.append(options) or 0)
+    policy = ["--keep", "0.01", "--guarantee", "everyone", "--prefer", "decisions"]
+    assert case.repair(*policy, method="auto").exit_code == 0
+    assert seen == [{"method": "auto", "keep": 0.01, "guarantee": "everyone", "prefer": "decisions"}]
+    choices = {p.name: p.type.choices for p in command.params if p.name in ("guarantee", "prefer")}
+    assert {name: tuple(values) for name, values in choices.items()} == {"guarantee": GUARANTEES, "prefer": PREFERENCES}
+
+
+@pytest.mark.parametrize("option", ["--keep=0.01", "--guarantee=any", "--prefer=accuracy"])
+def test_other_methods_refuse_a_policy(case, option):
+    before = case.listing()
+    result = case.repair(option)
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert "method prof does not use it; use method auto" in result.stderr
+    assert case.listing() == before
+
+
+def test_a_policy_that_no_candidate_meets_writes_nothing(case, monkeypatch):
+    def refuse(*_, **__):
+        raise FairmendError("no proven candidate keeps the balanced accuracy within 0.001; the closest is prof")
+
+    monkeypatch.setattr(compare, "repair_and_compare", refuse)
+    before = case.listing()
+    result = case.repair("--keep", "0.001", method="auto")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1
+    assert "the closest is prof" in result.stderr
+    assert case.listing() == before
+
+
+def test_a_collapse_is_the_first_line_and_exit_1_and_the_files_are_written(case, monkeypatch):
+    monkeypatch.setattr(compare, "repair_and_compare", collapsed)
+    result = case.repair()
+    assert result.exit_code == 1
+    assert result.stdout.startswith("Collapsed: ")
+    assert "What may help: more calibration rows than 60" in " ".join(result.stdout.split())
+    assert sorted(path.name for path in case.out.iterdir()) == FILES
+    assert run("check", str(case.out / "certificate.json"), str(case.out / "model.onnx")).exit_code == 0
+    assert "it gives almost everyone the same prediction" in (case.out / "report.html").read_text()
+
+
+def collapsed(*arguments, real=compare.repair_and_compare, **options):
+    comparison = real(*arguments, **options)
+    return replace(comparison, result=replace(comparison.result, collapsed=True))
 
 
 def test_result_json_holds_the_figures_and_they_are_true(case):
@@ -261,8 +313,8 @@ def read_until(terminal, words, seconds=120):
 def test_auto_shows_what_it_tried_and_its_certificate_is_valid(case):
     result = case.repair(method="auto")
     assert result.exit_code == 0, result.output
-    assert "Recipes that auto tried" in result.output
-    assert "→ blind" in " ".join(result.output.split())
+    assert "Candidates of auto" in result.output
+    assert "→ " in " ".join(result.output.split())
     assert "The certificate is valid" in result.output
     checked = run("check", str(case.out / "certificate.json"), str(case.out / "model.onnx"))
     assert checked.exit_code == 0, checked.output

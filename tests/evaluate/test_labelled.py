@@ -11,6 +11,7 @@ from fairmend.evaluate.labelled import LabelledRows
 from fairmend.evaluate.utility import utility
 from fairmend.spec import Spec
 from support.cli_case import small_network, small_people, small_spec
+from support.price_case import price_network, price_people, price_spec
 
 SPEC = small_spec()
 
@@ -68,3 +69,14 @@ def test_only_the_first_rows_are_kept_and_that_is_known(monkeypatch):
     assert (rows.rows, rows.cut_off) == (70, True)
     first = frame[:70]
     assert rows.utility.accuracy == utility(net, SPEC.encode(first), SPEC.labels(first)).accuracy
+
+
+def test_numbers_to_predict_have_errors_instead_of_accuracy():
+    spec, net, frame = price_spec(), price_network(), price_people()
+    frame.loc[3, "price"] = np.nan
+    rows = LabelledRows(spec, net)
+    rows.add(frame, spec.encode(frame))
+    assert rows.rows == len(frame) - 1
+    assert (rows.utility, rows.groups) == (None, ())
+    assert rows.regression.r2 > 0.99
+    assert LabelledRows(spec, net).regression is None

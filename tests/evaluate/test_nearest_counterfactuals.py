@@ -7,6 +7,7 @@ from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactua
 from support.cli_case import small_network, small_people, small_spec
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people as huge_people
+from support.link_cases import family_case
 from support.report_cases import people
 
 
@@ -89,3 +90,15 @@ def test_known_neighbours_are_reduced_where_there_are_too_many_to_enumerate():
     rows = np.flatnonzero(unequal.rows)
     assert len(rows)
     assert not find_nearest_counterfactuals(net, spec, X, rows, unequal.other[rows]).exact
+
+
+def test_linked_features_stay_linked(monkeypatch):
+    spec, net, X = family_case(rows=60)
+    unequal = find_unequal(net, spec, X)
+    rows = np.flatnonzero(unequal.rows)
+    for most in (10**6, 1):
+        monkeypatch.setattr("fairmend.evaluate.nearest_counterfactuals.MOST_POINTS", most)
+        nearest = find_nearest_counterfactuals(net, spec, X, rows, unequal.other[rows])
+        assert spec.are_similar(nearest.X, nearest.other).all()
+        assert (net.predict(nearest.other) != net.predict(nearest.X)).all()
+        assert nearest.features == ("sex", "relationship", "age", "years")

@@ -8,6 +8,7 @@ from fairmend.network import Affine, Network
 from support.cli_case import small_network, small_people, small_spec
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people as huge_people
+from support.price_case import price_network, price_people, price_spec
 
 
 def test_a_spec_alone_fits():
@@ -56,3 +57,14 @@ def test_sizes_are_exact_however_large_and_left_out_where_astronomical():
         assert check_spec(HUGE[name], HUGE[name].decode(X), net).sizes.most == most
     spec = HUGE["three hundred one-hot features"]
     assert check_spec(spec, spec.decode(huge_people(spec)[1])).sizes is None
+
+
+def test_a_number_to_predict_is_measured_by_its_errors():
+    spec, net, frame = price_spec(), price_network(), price_people()
+    check = check_spec(spec, frame, net)
+    assert check.fits
+    assert check.utility is None
+    assert check.warnings == ()
+    assert check.regression.mean_absolute_error < 2
+    assert not check_spec(spec, frame.assign(price="high"), net).fits
+    assert check_spec(spec, frame.assign(price=0)).fits

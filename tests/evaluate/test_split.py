@@ -26,6 +26,15 @@ def test_repair_calibration_and_scored_rows_are_disjoint_where_there_are_enough(
     assert not any("rows" in warning for warning in found.warnings)
 
 
+def test_of_more_rows_than_are_needed_to_measure_half_are_used_without_their_labels():
+    assert len(split(600).unlabelled) == 0
+    assert len(split(1_630).unlabelled) == 500
+    found = split(3_130)
+    assert len(found.unlabelled) == len(found.scored) == 1_500
+    parts = (found.repair, found.calibration, found.unlabelled, found.scored)
+    assert sorted(row for part in parts for row in part) == list(range(3_130))
+
+
 def test_the_seed_decides_who_is_drawn():
     first, again, other = (split(seed=seed).repair.tolist() for seed in (1, 1, 2))
     assert first == again != other

@@ -25,6 +25,21 @@ def test_the_verdict_claims_what_is_proven_and_no_more():
     assert none.headline.startswith(f"{left} of the 30" if left else "The method flip gives no guarantee")
 
 
+def test_a_collapse_is_part_of_the_headline_whatever_is_proven():
+    proven = repair_of("auto").document
+    collapsed = summarize(replace(proven, repair=replace(proven.repair, collapsed=True)))
+    assert collapsed.status == "bad"
+    assert collapsed.headline.startswith(summarize(proven).headline)
+    assert collapsed.headline.endswith("it gives almost everyone the same prediction.")
+
+
+def test_features_ignored_besides_the_protected_ones_are_named():
+    document = with_tolerance(repair_of("auto").document, strict=False, blind_features=["age", "gender", "credits"])
+    everyone = summarize(document)
+    assert (everyone.status, everyone.tag) == ("good", "Proven for everyone")
+    assert "does not depend on age, gender or credits" in everyone.headline
+
+
 def test_none_unequal_and_none_found_are_two_things():
     spec, frame = small_spec(), people()
     blind = repaired("auto")[0].network

@@ -7,10 +7,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import (
+    average_precision_score,
+    mean_absolute_error,
+    mean_squared_error,
+    r2_score,
+    roc_auc_score,
+)
 
 from fairmend.errors import FairmendError
-from fairmend.evaluate.utility import utility, utility_of
+from fairmend.evaluate.utility import regression_utility, regression_utility_of, utility, utility_of
 from fairmend.metrics import accuracy, balanced_accuracy, changed_rate, positive_rate
 from support.strategies import random_network
 
@@ -150,3 +156,15 @@ def test_figures_load_neither_scikit_learn_nor_fairlearn_nor_torch():
         "assert not {'sklearn', 'scipy', 'fairlearn', 'torch'} & set(sys.modules), sorted(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_errors_of_a_regression_network_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    net = random_network(rng, 3, [4], 1)
+    X, y = rng.normal(size=(50, 3)).astype(np.float32), rng.normal(size=50)
+    found, predicted = regression_utility(net, X, y), net.logits(X)
+    assert found.r2 == pytest.approx(r2_score(y, predicted))
+    assert found.mean_absolute_error == pytest.approx(mean_absolute_error(y, predicted))
+    assert found.root_mean_squared_error == pytest.approx(np.sqrt(mean_squared_error(y, predicted)))
+    with pytest.raises(FairmendError, match="2 outputs"):
+        regression_utility_of(np.zeros((3, 2)), [1.0, 2.0, 3.0])

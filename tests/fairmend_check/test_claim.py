@@ -7,7 +7,7 @@ import pytest
 import fairmend
 from fairmend_check.certificate import read_certificate
 from fairmend_check.claim import describe_claim
-from fairmend_check.spec import read_spec
+from fairmend_check.spec import Spec, read_spec
 from support.checker_cases import SPECS, case, write
 
 OLD = "Each of the 4 inputs listed here gets one answer from this model whatever its sex and age, in real arithmetic."
@@ -80,7 +80,7 @@ def test_the_sentence_in_the_file_is_not_evidence(sentence, tmp_path):
 
 
 def claim_of(features, **claims):
-    return describe_claim(SimpleNamespace(spec=SimpleNamespace(features=features), **claims))
+    return describe_claim(SimpleNamespace(spec=Spec(tuple(features), None), outputs=1, **claims))
 
 
 def some_feature(name, **options):

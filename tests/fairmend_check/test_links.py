@@ -1,5 +1,7 @@
 """Links: the checker's neighbourhoods are the union of counterfactuals that docs/certificate.md describes."""
 
+import json
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -7,11 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fairmend
+from fairmend.network import Network
+from fairmend.prove.certificate import certificate_of_fair
+from fairmend.spec import Spec
 from fairmend_check.coverage import find_uncovered
 from fairmend_check.errors import CheckError
 from fairmend_check.links import MAX_NAMES
-from fairmend_check.neighbourhood import batches, count_points, neighbourhood
+from fairmend_check.neighbourhood import _own_value, batches, count_points, neighbourhood
 from fairmend_check.spec import first_difference, read_spec
+from support.checker_cases import Case, margin_of, sign_network, sign_spec, write
+from support.strategies import random_network
 from support.strategies_spec import unhurried
 
 SEX = {"name": "sex", "kind": "categorical", "categories": ["m", "f", "x"], "protected": True}
@@ -194,6 +202,15 @@ def test_cells_of_a_continuous_protected_feature_are_closed():
     assert covered(spec, [3, 10], low, high, within, ([3, 10], [3, 10]))
 
 
+def test_at_an_end_that_two_links_share_both_apply():
+    some = {"when": {"wealth": [2, 4]}, "then": {"pay": {"range": [50, 60]}}}
+    more = {"when": {"wealth": [4, 6]}, "then": {"years": {"range": [5, 6]}}}
+    spec = linked(some, more, features=(WEALTH, PAY, {**YEARS, "scale": {"min": 0, "max": 1}}))
+    parts = [([0, 10, 2], [8, 10, 2]), ([2, 50, 2], [4, 60, 2]), ([4, 10, 5], [6, 10, 6])]
+    assert not covered(spec, [1, 10, 2], *parts)
+    assert covered(spec, [1, 10, 2], *parts, ([4, 50, 5], [4, 60, 6]))
+
+
 def test_a_single_continuous_value_can_be_a_condition():
     broke = {"when": {"wealth": 0.5}, "then": {"pay": {"offset": [-5, 200]}}}
     spec = linked(broke, features=(WEALTH, PAY))
@@ -271,14 +288,14 @@ def test_too_many_links_are_refused():
         read_spec(linked(), "spec")
     with pytest.raises(CheckError, match="must name 1 to"):
         read_spec(linked(*[WIFE] * (MAX_NAMES // 5)), "spec")
-    sexes = [{**SEX, "name": f"sex{i}", "categories": [f"c{j}" for j in range(9)]} for i in range(5)]
+    sexes = [{**SEX, "name": f"sex{i}", "categories": [f"c{j}" for j in range(10)]} for i in range(6)]
     each = [
         {"when": {f["name"]: ["c1", "c3", "c5"]}, "then": {f"years{i}": {"offset": 1}}} for i, f in enumerate(sexes)
     ]
-    years = [{**YEARS, "name": f"years{i}"} for i in range(5)]
-    with pytest.raises(CheckError, match="divides a neighbourhood into more than 10,000 parts"):
+    years = [{**YEARS, "name": f"years{i}"} for i in range(6)]
+    with pytest.raises(CheckError, match="divides a neighbourhood into more than 100,000 parts"):
         read_spec(linked(*each, features=[*sexes, *years]), "spec")
-    read_spec(linked(*each[:4], features=[*sexes[:4], *years[:4]]), "spec")
+    read_spec(linked(*each[:5], features=[*sexes[:5], *years[:5]]), "spec")
 
 
 def test_specs_with_other_links_are_others():
@@ -287,3 +304,154 @@ def test_specs_with_other_links_are_others():
     assert first_difference(ours, read_spec(linked(same), "spec")) is None
     for other in (linked({"when": {"sex": "x"}, "then": WIFE["then"]}), {"feature": linked()["feature"]}):
         assert first_difference(ours, read_spec(other, "spec")) == "the links are others"
+
+
+# Certificates, and attacks on them
+
+
+@cache
+def linked_case():
+    """A certificate of people whose role follows their sex, written by fairmend."""
+    spec = Spec.from_dict(linked(WIFE, {"when": {"age": [18, 19]}, "then": {"years": {"range": [0, 1]}}}))
+    rng = np.random.default_rng(1)
+    network = random_network(rng, spec.width, (6, 5), 1, "relu", "float32")
+    X = spec.sample_inputs(60, rng, np.float32)
+    certificate, covered = certificate_of_fair(network, spec, X[X[:, 2] == 1][:9])  # husbands
+    assert covered.sum() > 3
+    return Case(network, spec, certificate)
+
+
+@pytest.fixture
+def attack(tmp_path):
+    made = linked_case()
+    made.network.save(tmp_path / "model.onnx")
+    made.spec.save(tmp_path / "spec.toml")
+
+    def reasons(content, *spec, **options):
+        return fairmend.check(write(tmp_path, content), tmp_path / "model.onnx", *spec, **options).reasons
+
+    return made, made.content, reasons
+
+
+def test_a_certificate_with_links_is_valid_and_names_them(attack, tmp_path):
+    made, content, reasons = attack
+    assert reasons(content, tmp_path / "spec.toml") == ()
+    assert is_true(made, content)
+    claim = fairmend.check(write(tmp_path, content), tmp_path / "model.onnx").claim
+    assert (
+        "whatever its sex or age. Linked features change along: with another sex, where sex is f, role husband becomes "
+        "wife; with another age, where age is 18 to 19, years becomes 0 to 1. This holds in"
+    ) in claim
+
+
+def is_true(made, content):
+    """Whether everyone in the neighbourhoods gets the class of the certificate, by enumeration."""
+    spec = content["spec"]["content"]
+    ours = read_spec(spec, "spec")
+    for region in content["regions"]:
+        own = {f.name: _own_value(f, start, np.array(region["input"])) for f, start in ours.columns()}
+        people = counterfactuals(spec, {name: int(value) for name, value in own.items()})
+        if margin_of(made.network, np.array([encoded(spec, p) for p in people]), region["class"]) <= 0:
+            return False
+    return True
+
+
+def test_the_linked_counterfactual_must_be_covered(attack):
+    _, content, reasons = attack
+    for number, region in enumerate(content["regions"][:2]):
+        for left_out in range(len(region.get("pieces", ()))):
+            changed = json.loads(json.dumps(content))
+            del changed["regions"][number]["pieces"][left_out]
+            assert f"regions[{number}]" in reasons(changed)[0]
+    content["regions"][0]["proof"] = "linear"
+    plain = {**content["regions"][0]["pieces"][0], "lower": [0, 18, 1, 0, 0, 0.0], "upper": [2, 22, 1, 0, 0, 1.0]}
+    content["regions"][0]["pieces"] = [plain]  # as if husbands stayed husbands
+    assert "no piece contains the neighbour with sex = 1, age" in reasons(content)[0]
+    assert "role = wife" in reasons(content)[0]
+
+
+def test_links_that_are_dropped_or_changed(attack, tmp_path):
+    _, content, reasons = attack
+    for change in (
+        lambda spec: spec.pop("link"),
+        lambda spec: spec["link"].pop(0),
+        lambda spec: spec["link"][0]["then"]["role"].update(husband="own child"),
+        lambda spec: spec["link"][0]["when"].update(sex="x"),
+        lambda spec: spec["link"][1]["when"].update(age=[18, 21]),
+        lambda spec: spec["link"][1]["then"]["years"].update(range=[0, 2]),
+    ):
+        changed = json.loads(json.dumps(content))
+        change(changed["spec"]["content"])
+        assert "content and sha256 do not belong together" in reasons(changed)[0]
+        signed = sign_spec(changed)
+        assert "do not cover the neighbourhood" in reasons(signed)[0]
+        assert "not the spec of the certificate: the links are others" in reasons(signed, tmp_path / "spec.toml")[0]
+
+
+def test_when_and_then_are_not_interchangeable(attack):
+    _, content, reasons = attack
+    link = content["spec"]["content"]["link"][0]
+    link["when"], link["then"] = {"role": "husband"}, {"sex": {"m": "f"}}
+    assert 'when names "role", which is not protected' in reasons(content)[0]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_older_versions_know_no_links(attack, version):
+    _, content, reasons = attack
+    content["version"] = version
+    if version == 1:
+        del content["model"]["layers"]
+    assert reasons(content) == ('certificate.spec.content has an unknown key "link"',)
+
+
+def test_a_model_that_ignores_the_linked_features_too_needs_no_regions(attack, tmp_path):
+    made, content, _ = attack
+    weight = made.network.affines[0].weight.copy()
+    weight[:, [0, 1, 2, 3, 4]] = 0
+    first = type(made.network.affines[0])(weight, made.network.affines[0].bias)
+    net = Network([first, *made.network.affines[1:]], made.network.activations)
+    net.save(tmp_path / "blind.onnx")
+    content.update({"regions": [], "global": {"columns": [0, 1, 2, 3, 4]}})
+    result = fairmend.check(write(tmp_path, sign_network(content, net)), tmp_path / "blind.onnx")
+    assert result.valid
+    assert result.claim == "For every input, the output of this model does not depend on sex, age or role."
+    for columns in ([0, 1, 2, 3], [0, 1, 2, 3, 4, 5]):
+        content["global"]["columns"] = columns
+        assert not fairmend.check(write(tmp_path, content), tmp_path / "blind.onnx").valid
+
+
+def test_whatever_is_accepted_after_random_edits_is_true(attack):
+    made, start, reasons = attack
+    rng = np.random.default_rng(5)
+    accepted = 0
+    for _ in range(40):
+        content = json.loads(json.dumps(start))
+        spec = content["spec"]["content"]
+        links = spec["link"]
+        kind = rng.integers(5)
+        if kind == 0:
+            links[0]["when"]["sex"] = list(rng.choice(["m", "f", "x"], size=2, replace=False).tolist())
+        elif kind == 1:
+            links[0]["then"]["role"] = {
+                str(rng.choice(["husband", "wife", "own child"])): str(rng.choice(["wife", "own child"]))
+            }
+        elif kind == 2:
+            links[1]["then"]["years"] = {"offset": int(rng.integers(-3, 2))}
+        elif kind == 3:
+            links[1]["when"]["age"] = sorted(int(v) for v in rng.integers(18, 23, 2))
+        else:
+            del links[int(rng.integers(2))]
+        region = content["regions"][rng.integers(len(content["regions"]))]
+        if "pieces" in region and rng.random() < 0.5:
+            region["pieces"].pop(int(rng.integers(len(region["pieces"]))))
+        if rng.random() < 0.5 and "pieces" in region:  # then the checker enumerates by itself
+            content["regions"] = [{**region, "proof": "points"}]
+            del content["regions"][0]["pieces"]
+        try:
+            sign_spec(content)
+        except fairmend.FairmendError:
+            continue
+        if not reasons(content):
+            accepted += 1
+            assert is_true(made, content)
+    assert accepted > 5  # else nothing was tested

@@ -37,6 +37,7 @@ from support.certify_cases import (
 )
 from support.huge_cases import ONE_HOT
 from support.huge_cases import people as huge_people
+from support.link_cases import expected_unequal, family_case
 from support.strategies import ACTIVATIONS, random_network
 from support.strategies_spec import specs_and_inputs
 from support.twin_cases import bump_network, person, twin, twin_spec
@@ -344,3 +345,14 @@ def test_neighbourhoods_of_too_many_pieces_are_refused_before_any_work(engine):
         FairmendError, match=r"each neighbourhood has about 10\^17 pieces.*Protect fewer one-hot features"
     ):
         certify(net, ONE_HOT, X, engine)
+
+
+@pytest.mark.parametrize("engine", ["enumerate", "branch", "milp"])
+def test_links_are_certified_over_the_neighbourhoods_that_they_define(engine):
+    spec, net, X = family_case(rows=12)
+    result = certify(net, spec, X, engine=engine)
+    unfair = [verdict is Verdict.UNFAIR for verdict in result.verdicts]
+    assert unfair == expected_unequal(net, spec, X).tolist()
+    assert Verdict.UNKNOWN not in result.verdicts
+    for x, witness in zip(X, result.witnesses, strict=True):
+        assert witness is None or spec.are_similar(x[None], witness.other[None])[0]

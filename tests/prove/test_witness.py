@@ -3,9 +3,11 @@
 import numpy as np
 
 import fairmend
+from fairmend.audit.neighbours import find_unequal
 from fairmend.network import Affine
 from fairmend.prove.witness import Witness, keep_ignored_features
 from fairmend.spec import Feature, Spec
+from support.link_cases import family_case
 from support.strategies import random_network
 
 SPEC = Spec(
@@ -74,3 +76,16 @@ def test_a_tie_is_called_a_tie():
     clear, tie = Witness(x, other, 0, 1), Witness(x, other, 0, 1, tie=True)
     assert tie.describe(SPEC) == f"{clear.describe(SPEC)} (a tie: within the rounding error of inference)"
     assert (clear.as_dict(SPEC)["tie"], tie.as_dict(SPEC)["tie"]) == (False, True)
+
+
+def test_features_of_links_change_together_even_if_the_network_ignores_one():
+    spec, net, X = family_case(rows=60)
+    first = net.affines[0]
+    weight = first.weight.copy()
+    weight[:, spec.columns("sex")] = 0
+    net = net.with_affines([Affine(weight, first.bias), *net.affines[1:]])
+    unequal = find_unequal(net, spec, X)
+    rows = np.flatnonzero(unequal.rows)
+    others = keep_ignored_features(net, spec, X[rows], unequal.other[rows])
+    assert len(rows) > 0
+    assert spec.are_similar(X[rows], others).all()

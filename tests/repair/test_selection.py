@@ -188,3 +188,20 @@ def test_a_time_limit_that_ends_before_anything_is_proven_is_an_error():
 def test_the_time_limit_is_one_for_the_whole_call():
     with pytest.raises(FairmendError, match="within the time limit of 1e-09 s"):
         fairmend.repair(*arguments(SPEC, 5), time_limit=1e-9)
+
+
+def test_a_regression_keeps_its_fit_and_has_a_claim_about_scores_for_everyone():
+    spec = Spec.from_dict(
+        {
+            "label": {"column": "price"},
+            "claim": {"kind": "score", "delta": 0.05, "on": "output"},
+            "feature": SPEC.to_dict()["feature"],
+        }
+    )
+    network, X_repair, X_cal, _ = case(spec, 1)
+    targets = network.logits(X_cal).astype(np.float64)
+    result = fairmend.repair(network, spec, X_repair, X_cal, targets)
+    assert result.everyone
+    assert chosen(result).balanced_accuracy == chosen(result).accuracy <= 1
+    assert "R²" in chosen(result).reason
+    assert 0 <= chosen(result).agreement <= 1

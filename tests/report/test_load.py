@@ -69,6 +69,7 @@ def test_a_folder_without_good_data_is_exit_2(case, content, message):
         (lambda d: d["pairs"]["rows"][1].update(answers=[1]), "pairs.rows[1]"),
         (lambda d: d["pairs"]["rows"][0].update(answers_after=None), "pairs.rows[0]"),
         (lambda d: d["repair"]["candidates"][0].update(guarantee="all"), "a guarantee is not one of"),
+        (lambda d: d["repair"]["policy"].update(prefer="<b>"), "repair.policy.prefer"),
     ],
 )
 def test_fields_that_do_not_fit_together_are_refused(case, change, message):
@@ -79,3 +80,17 @@ def test_fields_that_do_not_fit_together_are_refused(case, change, message):
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
     assert "bug" not in result.stderr
+
+
+def test_a_file_of_an_older_version_of_fairmend_is_read(tmp_path):
+    """Fields that came later have a default."""
+    plain = json.loads(json.dumps(asdict(repair_of().document)))
+    for name in ("blind_features", "collapsed", "unlabelled_rows", "policy"):
+        del plain["repair"][name]
+    for candidate in plain["repair"]["candidates"]:
+        for name in ("accuracy", "blind_features", "collapsed", "on_frontier", "ran"):
+            del candidate[name]
+    (tmp_path / "report.json").write_text(json.dumps(plain))
+    html = load_report(tmp_path).html
+    assert "does not depend on age or gender" in html
+    assert "Candidates, and how one was selected" in html

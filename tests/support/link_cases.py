@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 from hypothesis import strategies as st
 
 from fairmend.errors import FairmendError
@@ -127,3 +128,18 @@ def linked_specs_and_inputs(draw):
     spec = Spec(features, links=links)
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     return spec, spec.sample_inputs(3, rng, draw(st.sampled_from([np.float32, np.float64])))
+
+
+def expected_unequal(net, spec, X):
+    """Return whether someone similar to each of X gets another prediction, from the definition (rows,)."""
+    unequal = []
+    for own, answer in zip(values_of(spec, X), net.predict(X), strict=True):
+        people = pd.DataFrame(list(listed_values(spec, own)), columns=[f.name for f in spec.features])
+        unequal.append(bool((net.predict(spec.encode(people, X.dtype)) != answer).any()))
+    return np.array(unequal)
+
+
+def family_case(rows=30, seed=1):
+    """Return a spec with links, a network and people, some of whom it treats unequally."""
+    spec = family_spec()
+    return spec, small_network(spec.width, seed), spec.sample_inputs(rows, np.random.default_rng(0))

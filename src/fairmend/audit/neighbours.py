@@ -135,8 +135,9 @@ class ExhaustiveScan:
 
     def __init__(self, net: Network, spec: Spec) -> None:
         self._net, self._spec = net, spec
-        # FastScores computes one score; for several outputs every point goes through the network.
-        self._scores = FastScores(net, spec) if net.outputs == 1 else None
+        # FastScores computes one score, and needs features that vary independently of each other; otherwise every
+        # point goes through the network.
+        self._scores = FastScores(net, spec) if net.outputs == 1 and not spec.links else None
 
     def scan(self, X: FloatArray) -> ScanResult:
         """Return which of X (inputs, width) are treated unequally."""
@@ -225,7 +226,7 @@ def find_unequal(
     """
     inputs = _encode(net, spec, X)
     if not spec.finite:
-        names = ", ".join(f.name for f in spec.features if f.varies and f.kind == "continuous")
+        names = ", ".join(f.name for f in spec.varying if f.kind == "continuous")
         raise FairmendError(
             f"neighbours differ in {names}, which is continuous, so they cannot all be enumerated; "
             "use sample_unequal, which gives a lower bound"
@@ -259,8 +260,7 @@ def can_enumerate(spec: Spec) -> bool:
     """Return whether every neighbourhood of the spec is finite and small enough to enumerate."""
     if not spec.finite:
         return False
-    sizes = [min(f.bounds[1] - f.bounds[0], 2 * f.reach) + 1 for f in spec.features if f.varies]
-    return math.prod(int(size) for size in sizes) <= MOST_POINTS
+    return math.prod(spec.most_values(feature) for feature in spec.varying) <= MOST_POINTS
 
 
 def class_lead(logits: FloatArray, first: Ints, second: Ints) -> Floats:

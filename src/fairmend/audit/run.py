@@ -19,6 +19,7 @@ from fairmend.audit.score_summary import ScoreCollector
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress
+from fairmend.prove.score_bounds import require_scores
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 
@@ -179,6 +180,7 @@ def _worst_pairs(
 
 def _check(net: Network, spec: Spec, sampling: bool, *, samples: int, per_row: int, pairs: int) -> None:
     spec.require_inputs(net.inputs)
+    require_scores(net, spec.claim)
     least = {"samples": (samples, 1 if sampling else 0), "per_row": (per_row, 1), "pairs": (pairs, 0)}
     for name, (value, lowest) in least.items():
         if value < lowest:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fairmend.arrays import FloatArray
     from fairmend.network import Network
     from fairmend.prove.result import CertifyResult
-    from fairmend.spec import Spec
+    from fairmend.spec import Claim, Spec
 
 __all__ = ["command"]
 
@@ -39,11 +39,8 @@ _REAL_ONLY = (
     "It is about exact arithmetic only: every margin is below the rounding errors of inference, which may change a "
     "prediction of the deployed model. Check it with fairmend check --real."
 )
-_MEANING = {
-    "fair": ("green", "proven: every similar person gets the same prediction"),
-    "unfair": ("red", "a similar person gets a different prediction"),
-    "unknown": ("yellow", "undecided: neither proven nor refuted"),
-}
+_STYLE = {"fair": "green", "unfair": "red", "unknown": "yellow"}
+_UNDECIDED = "undecided: neither proven nor refuted"
 
 
 @click.command("certify", cls=Command)
@@ -70,7 +67,8 @@ def command(ctx: click.Context, /, model: Path, data: Path, spec_file: Path, **o
     """Prove for each person whether they are treated equally.
 
     MODEL is a file: {formats}. The verdict on each person in the data is FAIR (proven), UNFAIR (with a similar person
-    who gets a different prediction) or UNKNOWN. Exits with 0 if all are FAIR, 1 if any is UNFAIR, else 2.
+    who gets a different prediction, or two whose scores differ by more than delta if the spec claims scores) or
+    UNKNOWN. Exits with 0 if all are FAIR, 1 if any is UNFAIR, else 2.
     """
     ctx.exit(run_certify(model, data, spec_file, **options))
 
@@ -110,7 +108,7 @@ def run_certify(
             seed=seed,
             progress=lambda _, done, total: progress("certify", done, total),
         )
-    warnings = spec_warnings(net.predict(X))
+    warnings = [] if spec.regression else spec_warnings(net.predict(X))
     written = {} if certificate is None else _write_certificate(certificate, model, net, spec, X, result)
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed, "rows": chosen}
@@ -160,6 +158,22 @@ def _write_certificate(
     return {"certificate": path, "certified": int(covered.sum()), "arithmetic": certificate.content["arithmetic"]}
 
 
+def _meanings(claim: Claim) -> dict[str, str]:
+    """Return what each verdict means."""
+    if claim.is_score:
+        what = f"scores of similar people differ by at most {claim.delta:g} ({claim.on})"
+        return {
+            "fair": f"proven: {what}",
+            "unfair": f"the scores of two similar people differ by more than {claim.delta:g}",
+            "unknown": _UNDECIDED,
+        }
+    return {
+        "fair": "proven: every similar person gets the same prediction",
+        "unfair": "a similar person gets a different prediction",
+        "unknown": _UNDECIDED,
+    }
+
+
 def _show(screen: Console, result: CertifyResult, spec: Spec, rows: list[int], title: str) -> None:
     from rich.text import Text
 
@@ -168,10 +182,10 @@ def _show(screen: Console, result: CertifyResult, spec: Spec, rows: list[int], t
     from fairmend.text import percent
 
     table = figures_table(title, "verdict", "people", "share", "meaning", right=("people", "share"))
-    for verdict, (style, meaning) in _MEANING.items():
+    for verdict, style in _STYLE.items():
         count = result.counts[verdict]
         name = Text(verdict.upper(), style=style if count else "dim")
-        table.add_row(name, f"{count:,}", percent(count / len(result)), meaning)
+        table.add_row(name, f"{count:,}", percent(count / len(result)), _meanings(spec.claim)[verdict])
     table.caption = f"{len(result):,} people, engine {result.engine}, {result.seconds:.2f} s"
     screen.print(table)
     pairs = [(row, pair) for row, pair in zip(rows, result.witnesses, strict=True) if pair is not None]

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Table
 from rich.text import Text
 
+from fairmend.cli.candidates import show_candidates
 from fairmend.cli.screen import Rows, Screen
 from fairmend.progress import Progress as ProgressCallback
 from fairmend.text import percent, printable
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from fairmend.evaluate.compare import RepairComparison
     from fairmend.evaluate.groups import GroupMetrics
     from fairmend.evaluate.utility import RegressionUtility
-    from fairmend.repair.selection import Candidate
     from fairmend.spec import Spec
 
 __all__ = [
@@ -168,44 +168,20 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
     table.add_row("Predictions changed, of all rows", "", percent(comparison.changed))
     table.add_row("Weights changed", "", f"{result.changed_weights:,} of {result.total_weights:,}")
     table.add_row("Change of the head (l1 norm)", "", f"{result.objective:.4g}")
-    stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in result.seconds.items() if stage != "total")
-    table.add_row(f"Seconds ({stages})", "", f"{result.seconds['total']:.2f}")
+    stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in result.seconds.items() if _counts(stage, seconds))
+    table.add_row(f"Seconds{f' ({stages})' if stages else ''}", "", f"{result.seconds['total']:.2f}")
     scored = f"on the {len(people.scored):,} rows"
     table.caption = (
-        f"* {scored} used neither for repair nor for calibration"
+        f"* {scored} that were used for nothing else"
         if people.held_out
         else f"† {scored} of the data, including those used for repair and calibration"
     )
     return table
 
 
-def candidates_table(candidates: Sequence[Candidate]) -> Table:
-    """Return the recipes that auto tried, with their figures."""
-    table = Rows(
-        title="Recipes that auto tried",
-        title_justify="left",
-        title_style="bold",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-    )
-    for heading in ("", "recipe", "proven for", "balanced", "changed", "unfair"):
-        table.add_column(heading, justify="right" if heading in ("balanced", "changed", "unfair") else "left")
-    for candidate in candidates:
-        figures = (candidate.balanced_accuracy, candidate.changed, candidate.unfair_rate)
-        table.add_row(
-            "→" if candidate.chosen else "",
-            candidate.recipe.name,
-            candidate.guarantee if candidate.proven else "no one",
-            *(percent(figure) if candidate.proven else "–" for figure in figures),
-            style="bold green" if candidate.chosen else "",
-        )
-    table.caption = (
-        "balanced: balanced accuracy; changed: predictions changed by the repair;\n"
-        "both on calibration rows that were held back from the recipe\n"
-        "unfair: share treated unequally, of all calibration rows and uniform samples"
-    )
-    table.caption_justify = "left"
-    return table
+def _counts(stage: str, seconds: float) -> bool:
+    """Return whether a stage is named beside the total: those of no time would only fill the line."""
+    return stage != "total" and seconds >= 0.005
 
 
 def group_heading(group: GroupMetrics) -> str:
@@ -279,7 +255,7 @@ def _prediction(spec: Spec, outputs: int, answer: int) -> str:
 def show_comparison(screen: Console, comparison: RepairComparison, title: str) -> None:
     """Print the tables, the warnings and what is proven."""
     if comparison.result.candidates:
-        screen.print(candidates_table(comparison.result.candidates))
+        show_candidates(screen, comparison.result)
         screen.print()
     screen.print(_comparison_table(comparison, title))
     show_warnings(screen, comparison.warnings)

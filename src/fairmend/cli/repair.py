@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
+GOOD, BAD = 0, 1
 
 
 @click.command("repair", cls=Command)
@@ -48,6 +48,23 @@ NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
     help="auto selects the proven recipe that keeps most of the model; prof is the method of the paper, prof-concrete "
     "its naive variant; blind makes the network ignore the protected features; flip, grft and care are baselines "
     "without a proof.",
+)
+@click.option(
+    "--keep",
+    type=click.FloatRange(0, 1),
+    help="For auto: the most that balanced accuracy (with --prefer decisions: the agreement with the original "
+    "network's decisions) may fall. By default 0.02, or more with a warning if no candidate stays within it.",
+)
+@click.option(
+    "--guarantee",
+    type=click.Choice(["everyone", "listed", "any"]),
+    help="For auto: everyone accepts only a proof for everyone, tolerances included; listed is content with the repair "
+    "inputs; any, the default, takes the strongest guarantee that keeps the model.",
+)
+@click.option(
+    "--prefer",
+    type=click.Choice(["accuracy", "decisions"]),
+    help="For auto: what to keep, the accuracy (the default) or the decisions of the original network.",
 )
 @click.option("--repair-data", type=FILE, help="File with the repair inputs. By default they are drawn from the data.")
 @click.option(
@@ -121,7 +138,8 @@ def command(
     MODEL is a file: {formats}. The repair changes the network as little as possible so that each repair input provably
     gets the same prediction for all values of the protected features and for all changes within a tolerance. With
     blind, and with auto where it can be proven, the protected features change no prediction at all. Exits with 0 if
-    all repair inputs are treated equally, 1 if some are not, which happens only with a baseline (flip, grft, care).
+    all repair inputs are treated equally and 1 if some are not, which happens only with a baseline (flip, grft, care),
+    or if the network has collapsed: it gives almost everyone the same prediction.
 
     Writes into the folder: the network (model, with the suffix of MODEL), certificate.json (for fairmend check),
     spec.toml, repair_inputs.csv, result.json (all figures), report.html and report.json.
@@ -211,12 +229,15 @@ def run_repair(
         del files["certificate.json"]
     elif covers:
         files["certificate.json"] = f"a certificate for {covers}, for fairmend check"
-    code = SOME_UNEQUAL if comparison.after.repair.count else NONE_UNEQUAL
+    collapsed = comparison.result.collapsed
+    code = BAD if comparison.after.repair.count or collapsed else GOOD
     if json_output:
         check = None if checked is None else checked.as_dict()
         show_json({**document, "certificate_check": check, "files": {name: out / name for name in files}})
         return code
     screen = console()
+    if collapsed:
+        _show_collapse(screen, comparison)
     show_comparison(screen, comparison, f"{model.name}, repaired with method {comparison.result.method}")
     show_files(screen, out, files)
     if replaces:
@@ -225,6 +246,18 @@ def run_repair(
         show_check(screen, checked, out / "certificate.json", out / repaired, covers, real=certificate.real_only)
     show_report(screen, out / "report.html")
     return code
+
+
+def _show_collapse(screen: Console, comparison: RepairComparison) -> None:
+    """Say in the first line that the network is worth little, whatever is proven about it, and what may help."""
+    from rich.text import Text
+
+    from fairmend.evaluate.selection_summary import describe_collapse
+
+    people = comparison.split
+    sentence = describe_collapse(comparison.result, people.spec, len(people.calibration))
+    screen.print(Text(sentence, style="bold red"))
+    screen.print()
 
 
 def _model_of_earlier_repair(out: Path, inputs: Sequence[Path]) -> list[str]:

@@ -145,10 +145,14 @@ class RepairComparison:
             "guarantee": self.statement,
             "certificate": None if result.certificate is None else result.certificate.claim,
             "blind": result.blind,
+            "everyone": result.everyone,
+            "blind_features": result.blind_features,
+            "collapsed": result.collapsed,
             "protected": [f.name for f in split.spec.protected],
             "repair_inputs": result.regions,
             "repair_rows": split.repair,
             "calibration_rows": split.calibration,
+            "unlabelled_rows": len(split.unlabelled),
             "data_rows": len(split.X),
             "unfair_data_is_exact": self.before.data.exact and self.after.data.exact,
             "scored_rows": len(split.scored),
@@ -162,9 +166,8 @@ class RepairComparison:
             "gap": result.gap,
             "margin": result.margin,
             "classes": result.classes,
-            "candidates": [
-                {**asdict(candidate), "recipe": asdict(candidate.recipe)} for candidate in result.candidates
-            ],
+            "policy": None if result.policy is None else asdict(result.policy),
+            "candidates": [asdict(candidate) for candidate in result.candidates],
             "history": {"fair": result.history.fair, "task": result.history.task},
             "seconds": dict(result.seconds),
             "warnings": self.warnings,
@@ -180,10 +183,13 @@ def repair_and_compare(
     progress: Progress | None = None,
     options: Mapping[str, Any],
 ) -> RepairComparison:
-    """Repair a network that was measured as `before`; `options` are keyword arguments of `fairmend.repair`."""
+    """Repair a network that was measured as `before`; `options` are `method` and options of `fairmend.repair`."""
+    from fairmend.repair.options import methods_with
     from fairmend.repair.run import repair  # imports PyTorch
 
     X_cal, y_cal = split.X[split.calibration], split.y[split.calibration]
+    if len(split.unlabelled) and options["method"] in methods_with("X_unlabelled"):
+        options = {**options, "X_unlabelled": split.X[split.unlabelled]}
     result = repair(net, split.spec, split.X_repair, X_cal, y_cal, seed=seed, progress=progress, **options)
     after = measure(result.network, split, stage="audit repaired", seed=seed, progress=progress)
     # Enumeration is independent of the proof, so neither is trusted alone.

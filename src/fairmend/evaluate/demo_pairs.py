@@ -62,7 +62,7 @@ def choose_example_pairs(net: Network, spec: Spec, X: FloatArray, rows: Ints, co
 def _by_difference(spec: Spec, x: FloatArray, others: FloatArray) -> dict[tuple[str, ...], list[FloatArray]]:
     """Return others (points, width), grouped by the features in which they differ from x (width,)."""
     groups: dict[tuple[str, ...], list[FloatArray]] = {}
-    features = [f for f in spec.features if f.varies]
+    features = spec.varying
     differs = np.array([(others[:, spec.columns(f.name)] != x[spec.columns(f.name)]).any(1) for f in features])
     for point, mask in zip(others, differs.T, strict=True):
         names = tuple(f.name for f, differing in zip(features, mask, strict=True) if differing)
@@ -78,9 +78,8 @@ def tabulate_unequal_rows(
     mine, others = X[rows], unequal.other[rows]
     table = frame.iloc[rows].reset_index(drop=True)
     decoded = spec.decode(others)
-    for feature in spec.features:
-        if feature.varies:
-            table[f"other_{feature.name}"] = decoded[feature.name]
+    for feature in spec.varying:
+        table[f"other_{feature.name}"] = decoded[feature.name]
     for name, net in (("before", before), ("after", after)):
         table[f"answer_{name}"] = net.predict(mine) if len(rows) else np.zeros(0, np.int64)
         table[f"other_answer_{name}"] = net.predict(others) if len(rows) else np.zeros(0, np.int64)

@@ -38,11 +38,14 @@ class Similarity:
     """Who counts as similar: people who differ in protected features, and in others by up to their tolerance.
 
     Tolerances are in the feature's own units. `everything_looked_at` says whether every counterfactual was examined.
+    `linked` names the features that change together with protected ones, and `links` says how, in sentences.
     """
 
     protected: list[str]
     tolerances: dict[str, float]
     everything_looked_at: bool
+    linked: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -152,8 +155,27 @@ class WeightChanges:
 
 
 @dataclass(frozen=True)
+class PolicySummary:
+    """How the method auto selects a candidate; see `fairmend.repair.policy.Policy`. `words` says it in sentences.
+
+    `original` is what the candidates are compared with: the balanced accuracy of the original network on the same rows,
+    or 1 if `prefer` is "decisions"; None if it is not known.
+    """
+
+    keep: float = 0.0
+    guarantee: str = "any"
+    prefer: str = "accuracy"
+    original: float | None = None
+    words: str = ""
+
+
+@dataclass(frozen=True)
 class RecipeSummary:
-    """One recipe that the method auto ran; `why` says why it was selected or not."""
+    """One candidate of the method auto: a recipe and its figures; `why` says why it was selected or not.
+
+    The candidates that were not run (`ran`) have no figures. `on_frontier` is true if no other candidate is at least as
+    good in guarantee, unfairness left and what is kept, and better in one.
+    """
 
     name: str
     guarantee: str
@@ -164,6 +186,11 @@ class RecipeSummary:
     chosen: bool
     proven: bool
     why: str
+    accuracy: float | None = None
+    blind_features: list[str] = field(default_factory=list)
+    collapsed: bool = False
+    on_frontier: bool = False
+    ran: bool = True
 
 
 @dataclass(frozen=True)
@@ -244,6 +271,28 @@ class Repair:
     weights: WeightChanges
     candidates: list[RecipeSummary]
     check: str | None
+    blind_features: list[str] = field(default_factory=list)
+    collapsed: bool = False
+    unlabelled_rows: int = 0
+    policy: PolicySummary | None = None
+
+
+@dataclass(frozen=True)
+class ScoreFigures:
+    """How far the scores of similar people differ, if the spec claims scores; see `fairmend.AuditResult`.
+
+    `counts` says how many of the first inputs have a difference from one of the `edges` to the next, and `errors` has
+    the figures of a regression network by name.
+    """
+
+    on: str
+    delta: float
+    largest: float
+    median: float
+    p90: float
+    edges: list[float]
+    counts: list[int]
+    errors: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -265,6 +314,7 @@ class Audit:
     positive_rate: float | None
     auc: float | None
     worst: list[str]
+    scores: ScoreFigures | None = None
 
 
 @dataclass(frozen=True)

@@ -133,10 +133,10 @@ def _reduce(net: Network, spec: Spec, X: FloatArray, rows: Ints, known: FloatArr
         columns = spec.columns(name)
         only = mine.copy()
         only[:, columns] = known[:, columns]
-        alone[:, k] = net.predict(only) != own_class
+        alone[:, k] = (net.predict(only) != own_class) & _are_similar(spec, mine, only)
         back = other.copy()
         back[:, columns] = mine[:, columns]
-        enough = net.predict(back) != own_class
+        enough = (net.predict(back) != own_class) & _are_similar(spec, mine, back)
         other[enough] = back[enough]
     gap = np.abs(scores(net, other, own_class) - scores(net, mine, own_class))
     return NearestCounterfactuals(
@@ -145,7 +145,12 @@ def _reduce(net: Network, spec: Spec, X: FloatArray, rows: Ints, known: FloatArr
 
 
 def _varying_names(spec: Spec) -> tuple[str, ...]:
-    return tuple(f.name for f in spec.features if f.varies)
+    return tuple(f.name for f in spec.varying)
+
+
+def _are_similar(spec: Spec, X: FloatArray, others: FloatArray) -> Bools:
+    """Return whether others (rows, width) that mix values of X and of neighbours are still neighbours: links decide."""
+    return spec.are_similar(X, others) if spec.links else np.ones(len(X), dtype=np.bool_)
 
 
 def _differences(spec: Spec, names: tuple[str, ...], mine: FloatArray, other: FloatArray) -> Bools:

@@ -28,7 +28,7 @@ class PairsFile:
     def __init__(self, path: Path | None, spec: Spec, net: Network, inputs: Iterable[Path] = ()) -> None:
         """Refuse a path that is no CSV file, or one of the inputs, before any work is done."""
         self._path, self._spec, self._net = path, spec, net
-        self._varying = [f.name for f in spec.features if f.varies]
+        self._varying = [f.name for f in spec.varying]
         self._stage: Path | None = None
         if path is None:
             return

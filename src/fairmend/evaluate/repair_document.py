@@ -14,6 +14,7 @@ from fairmend.evaluate.document import (
     FeatureGroups,
     NetworkFigures,
     Origin,
+    PolicySummary,
     RecipeSummary,
     Repair,
     ScoreRanges,
@@ -23,9 +24,11 @@ from fairmend.evaluate.groups import protected_values
 from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
 from fairmend.evaluate.report_pairs import tabulate_pairs
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
+from fairmend.evaluate.selection_summary import describe_policy, was_run
 from fairmend.evaluate.spec_summary import class_names, describe_similarity
 from fairmend.evaluate.weight_changes import compare_weights
 from fairmend.network import Network
+from fairmend.repair.result import RepairResult
 from fairmend.repair.selection import Candidate
 from fairmend.text import short
 
@@ -70,7 +73,7 @@ def _repair(original: Network, comparison: RepairComparison, check: str | None) 
         beyond=short(comparison.beyond, 4_000),
         certified=None if result.certificate is None else short(result.certificate.claim, 4_000),
         blind=result.blind,
-        strict=all(f.protected or not f.varies for f in people.spec.features),
+        strict=all(f.protected for f in people.spec.varying),
         proven=result.proven,
         inputs=result.regions,
         covers_inference=bool(result.proven and result.proof.covers_inference[result.proof.holds].all()),
@@ -92,7 +95,19 @@ def _repair(original: Network, comparison: RepairComparison, check: str | None) 
         weights=compare_weights(original, result.network, people.spec),
         candidates=[_candidate(candidate) for candidate in result.candidates],
         check=check,
+        blind_features=[short(name) for name in result.blind_features],
+        collapsed=result.collapsed,
+        unlabelled_rows=len(people.unlabelled),
+        policy=_policy(result),
     )
+
+
+def _policy(result: RepairResult) -> PolicySummary | None:
+    policy = result.policy
+    if policy is None:
+        return None
+    original = result.original_balanced_accuracy if policy.prefer == "accuracy" else 1.0
+    return PolicySummary(policy.keep, policy.guarantee, policy.prefer, original, describe_policy(policy))
 
 
 def _network_figures(figures: Measurement) -> NetworkFigures:
@@ -151,6 +166,11 @@ def _candidate(candidate: Candidate) -> RecipeSummary:
         candidate.chosen,
         candidate.proven,
         short(candidate.reason or candidate.problem, 500),
+        candidate.accuracy,
+        [short(name) for name in candidate.blind_features],
+        candidate.collapsed,
+        candidate.on_frontier,
+        was_run(candidate),
     )
 
 

@@ -22,7 +22,8 @@ def tabulate_pairs(
 ) -> PairTable:
     """Return the pairs with the largest differences in score; `total` people are treated unequally."""
     chosen = found.take(np.argsort(-found.gap, kind="stable")[:_MOST_PAIRS])
-    features = sorted(spec.features, key=lambda f: (not f.varies, not f.protected))
+    varying = {f.name for f in spec.varying}
+    features = sorted(spec.features, key=lambda f: (f.name not in varying, not f.protected))
     names = [f.name for f in features[:_MOST_COLUMNS]]
     rows: list[Pair] = []
     if len(chosen.rows):
@@ -43,8 +44,8 @@ def tabulate_pairs(
                     None if later is None else later[1][i],
                 )
             )
-    varying = sum(f.varies for f in features[:_MOST_COLUMNS])
-    return PairTable(total, exact, [short(name) for name in names], varying, len(features) - len(names), rows)
+    first = sum(name in varying for name in names)
+    return PairTable(total, exact, [short(name) for name in names], first, len(features) - len(names), rows)
 
 
 def _predictions_and_scores(net: Network, pairs: NearestCounterfactuals) -> tuple[list[list[int]], list[list[float]]]:

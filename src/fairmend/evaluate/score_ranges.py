@@ -16,7 +16,7 @@ from fairmend.audit.random_neighbours import stream_random_neighbours
 from fairmend.evaluate.document import ScoreRange
 from fairmend.network import Network
 from fairmend.spec import Spec
-from fairmend.spec.neighbourhoods import Regions, count_pieces
+from fairmend.spec.neighbourhoods import Regions
 
 __all__ = ["ScoreRangeArrays", "compute_score_ranges", "order_by_score", "score_kind", "scores"]
 
@@ -107,8 +107,7 @@ def compute_score_ranges(net: Network, spec: Spec, X: FloatArray, *, seed: int =
 
 def _regions(spec: Spec, X: FloatArray) -> Regions:
     """Return the regions of X; where one-hot features make too many pieces, one box around each neighbourhood."""
-    pieces = count_pieces([(feature, spec.columns(feature.name)) for feature in spec.features])
-    if pieces == 1 or pieces * X.size <= _MOST_NUMBERS:
+    if spec.most_pieces == 1 or spec.most_pieces * X.size <= _MOST_NUMBERS:
         return spec.regions(X, X.dtype)
     return Regions(*spec.hull(X, X.dtype), np.arange(len(X), dtype=np.int64), len(X))
 

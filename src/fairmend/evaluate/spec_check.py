@@ -10,7 +10,7 @@ import pandas as pd
 
 from fairmend.errors import FairmendError
 from fairmend.evaluate.split import read_classes
-from fairmend.evaluate.utility import Utility, utility
+from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility, utility
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
@@ -38,6 +38,7 @@ class SpecCheck:
     inputs          the number of columns that the network reads
     width_mismatch  why the network does not fit; empty if it fits
     utility         accuracy of the network on the data, if both fit and the data has labels
+    regression      its errors, if the label is a number to predict
     warnings        signs that the spec is wrong although everything fits
     """
 
@@ -48,6 +49,7 @@ class SpecCheck:
     inputs: int | None = None
     width_mismatch: str = ""
     utility: Utility | None = None
+    regression: RegressionUtility | None = None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -60,8 +62,11 @@ def check_spec(spec: Spec, frame: pd.DataFrame | None = None, net: Network | Non
     """Check data and a network against a spec."""
     problems = () if frame is None else tuple(_find_problems(spec, frame))
     mismatch = "" if net is None or net.inputs == spec.width else _explain_mismatch(spec, net.inputs)
-    known, warnings = None, []
-    if net is not None and frame is not None and not mismatch and not problems:
+    known, errors, warnings = None, None, []
+    if net is not None and frame is not None and not mismatch and not problems and spec.regression:
+        if spec.label is not None and net.outputs == 1:
+            errors = regression_utility(net, spec.as_inputs(frame, net.dtype), spec.labels(frame))
+    elif net is not None and frame is not None and not mismatch and not problems:
         X = spec.as_inputs(frame, net.dtype)
         if spec.label is not None:
             known = utility(net, X, read_classes(spec, net, frame, "the data"))
@@ -74,6 +79,7 @@ def check_spec(spec: Spec, frame: pd.DataFrame | None = None, net: Network | Non
         None if net is None else net.inputs,
         mismatch,
         known,
+        errors,
         tuple(warnings),
     )
 
@@ -91,7 +97,7 @@ def _find_problems(spec: Spec, frame: pd.DataFrame) -> list[Problem]:
     gaps = np.flatnonzero(frame[label.column].isna().to_numpy(bool))
     if gaps.size:
         found.append(Problem(label.column, gaps, "the label is missing; fill it in or drop the row"))
-    if not present.any():
+    if label.positive is not None and not present.any():
         found.append(Problem(label.column, no_rows, f'the label is never "{label.positive}"; check `positive`'))
     return found
 

@@ -7,6 +7,7 @@ import pandas as pd
 from fairmend.evaluate.document import Similarity
 from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.spec.describe import describe_links
 from fairmend.text import as_text, short
 
 __all__ = ["class_names", "describe_similarity"]
@@ -17,7 +18,8 @@ _MOST_CLASSES = 1_000
 def describe_similarity(spec: Spec, *, exact: bool) -> Similarity:
     """Return who counts as similar; `exact` says whether every counterfactual was examined."""
     tolerances = {short(f.name): float(f.tolerance) for f in spec.features if f.tolerance and f.varies}
-    return Similarity([short(f.name) for f in spec.protected], tolerances, exact)
+    linked, links = [short(f.name) for f in spec.linked], describe_links(spec)
+    return Similarity([short(f.name) for f in spec.protected], tolerances, exact, linked, links)
 
 
 def class_names(spec: Spec, net: Network, frame: pd.DataFrame | None) -> list[str]:
@@ -25,7 +27,7 @@ def class_names(spec: Spec, net: Network, frame: pd.DataFrame | None) -> list[st
 
     `frame` holds rows of the data; its label column names the negative class.
     """
-    if net.outputs > 2 or spec.label is None:
+    if net.outputs > 2 or spec.label is None or spec.label.positive is None:
         return [f"class {number}" for number in range(min(_MOST_CLASSES, max(2, net.outputs)))]
     positive = spec.label.positive
     others: set[str] = set()

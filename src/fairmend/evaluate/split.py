@@ -1,4 +1,4 @@
-"""Split data into repair inputs, calibration rows, and rows to measure the repair on."""
+"""Split data into repair inputs, calibration rows, rows used without labels, and rows to measure the repair on."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ __all__ = ["DataSplit", "read_classes", "split_data"]
 # Fewer rows than this are too few to calibrate with, or to measure accuracy on.
 _ENOUGH_ROWS = 50
 
+# At least this many rows are held out, if there are; of more than twice as many, one half, and the others are used
+# without their labels. Accuracy on 1,000 rows has a standard error of at most 1.6 points.
+_SCORED_FIRST = 1_000
+
 
 @dataclass(frozen=True, eq=False)
 class DataSplit:
@@ -32,8 +36,10 @@ class DataSplit:
     repair_frame, X_repair : the repair inputs, in the same two forms
     repair : the rows of the data that are repair inputs; None if they come from elsewhere
     calibration : the rows of the data that calibrate the repair
+    unlabelled : the rows of the data that the repair may use without their labels. They do not depend on the method, so
+        that all methods are measured on the same rows
     scored : the rows of the data on which accuracy is measured
-    held_out : whether the scored rows were used neither for repair nor for calibration
+    held_out : whether the scored rows are used for nothing else
     warnings : about the data and the split
     """
 
@@ -45,6 +51,7 @@ class DataSplit:
     X_repair: FloatArray
     repair: Ints | None
     calibration: Ints
+    unlabelled: Ints
     scored: Ints
     held_out: bool
     warnings: tuple[str, ...]
@@ -87,10 +94,25 @@ def split_data(
         warnings.append(
             f"{source} has too few rows to calibrate on rows other than the repair inputs; some rows are used for both"
         )
-    unused = np.setdiff1d(rest, calibration)
+    unused = rest[~np.isin(rest, calibration)]
     held_out = len(unused) >= _ENOUGH_ROWS
-    scored = unused if held_out else np.arange(len(X), dtype=np.int64)
-    return DataSplit(spec, frame, X, y, repair_frame, X_repair, repair, calibration, scored, held_out, tuple(warnings))
+    measured = max(_SCORED_FIRST, len(unused) // 2)
+    scored = np.sort(unused[:measured]) if held_out else np.arange(len(X), dtype=np.int64)
+    unlabelled = np.sort(unused[measured:])
+    return DataSplit(
+        spec,
+        frame,
+        X,
+        y,
+        repair_frame,
+        X_repair,
+        repair,
+        calibration,
+        unlabelled,
+        scored,
+        held_out,
+        tuple(warnings),
+    )
 
 
 def _encode(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str) -> FloatArray:

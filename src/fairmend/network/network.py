@@ -21,11 +21,11 @@ from fairmend.errors import FairmendError
 from fairmend.network.activations import Activation
 
 if TYPE_CHECKING:
-    from sklearn.neural_network import MLPClassifier
+    from sklearn.neural_network import MLPClassifier, MLPRegressor
     from torch import nn
 
 
-NetworkSource: TypeAlias = Union["Network", str, PathLike[str], "nn.Module", "MLPClassifier"]
+NetworkSource: TypeAlias = Union["Network", str, PathLike[str], "nn.Module", "MLPClassifier", "MLPRegressor"]
 """What `load_network` reads: a file, a module, a fitted estimator, or a Network, which it returns unchanged."""
 
 CLOSINGS = ("none", "sigmoid", "softmax")
@@ -227,7 +227,7 @@ def predicted_classes(logits: FloatArray | npt.NDArray[np.object_]) -> Ints:
 
 
 def load_network(source: NetworkSource, activation: str | Activation = "relu") -> Network:
-    """Read a network from a file, a PyTorch module or a fitted MLPClassifier of scikit-learn.
+    """Read a network from a file, a PyTorch module, or a fitted MLPClassifier or MLPRegressor of scikit-learn.
 
     A file is read by its suffix: .onnx, .h5, .keras, .nnet, .pth or .safetensors. Neither Keras nor any other framework
     needs to be installed, and nothing in the file is executed. `fairmend.network.formats.sklearn.to_estimator` puts a

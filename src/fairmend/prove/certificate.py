@@ -24,6 +24,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.prove.claims import Guarantee
 from fairmend.prove.proof import Proof, most_points, prove_points, prove_regions
+from fairmend.prove.score_proof import ScoreProof, prove_scores_at_points, prove_scores_over_regions
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 from fairmend.spec.toml import toml_bytes
@@ -95,13 +96,13 @@ def certificate_of_regions(
     network: Network,
     spec: Spec,
     X: FloatArray,
-    proof: Proof,
+    proof: Proof | ScoreProof,
     *,
     method: str,
     regions: Regions | None = None,
     blind_columns: Sequence[int] = (),
 ) -> Certificate:
-    """Return the claim that the whole neighbourhood of each row of X gets the class that ``proof`` gives it.
+    """Return the claim about the whole neighbourhood of each row of X that ``proof`` proves: its class, or its scores.
 
     With ``regions`` the claim rests on linear bounds over their boxes, and the certificate records the slopes. Without
     ``regions`` it rests on every single point. ``blind_columns`` adds the claim for everyone: the network does not
@@ -120,9 +121,9 @@ def certificate_of_fair(network: Network, spec: Spec, X: FloatArray) -> tuple[Ce
     certificate is None if no row can be proven.
     """
     regions = spec.regions(X, network.dtype)
-    over_boxes = prove_regions(network, regions)
+    over_boxes = _prove_regions(network, spec, regions)
     rest = _with_few_points(network, spec, X, np.flatnonzero(~over_boxes.covers_inference))
-    at_points = prove_points(network, spec, X[rest]) if len(rest) else over_boxes.subset(rest)
+    at_points = _prove_points(network, spec, X[rest]) if len(rest) else over_boxes.subset(rest)
     by_boxes, by_points = over_boxes.covers_inference, at_points.covers_inference
     arithmetic = network.dtype.name
     if not by_boxes.any() and not by_points.any():
@@ -138,6 +139,18 @@ def certificate_of_fair(network: Network, spec: Spec, X: FloatArray) -> tuple[Ce
     if not entries:
         return None, covered
     return _certificate(network, spec, "certify", arithmetic, [], entries), covered
+
+
+def _prove_regions(network: Network, spec: Spec, regions: Regions) -> Proof | ScoreProof:
+    if spec.claim.is_score:
+        return prove_scores_over_regions(network, regions, spec.claim)
+    return prove_regions(network, regions)
+
+
+def _prove_points(network: Network, spec: Spec, X: FloatArray) -> Proof | ScoreProof:
+    if spec.claim.is_score:
+        return prove_scores_at_points(network, spec, X, spec.claim)
+    return prove_points(network, spec, X)
 
 
 def _with_few_points(network: Network, spec: Spec, X: FloatArray, rows: np.ndarray) -> np.ndarray:
@@ -209,7 +222,9 @@ def _layers(network: Network) -> tuple[dict[str, Any], ...]:
     )
 
 
-def _entries(network: Network, X: FloatArray, proof: Proof, regions: Regions | None) -> list[dict[str, Any]]:
+def _entries(
+    network: Network, X: FloatArray, proof: Proof | ScoreProof, regions: Regions | None
+) -> list[dict[str, Any]]:
     """Return one region of the certificate for each row of X."""
     slopes: list[Slopes] = []
     if regions is not None:
@@ -220,8 +235,7 @@ def _entries(network: Network, X: FloatArray, proof: Proof, regions: Regions | N
     for row in range(len(X)):
         entry: dict[str, Any] = {
             "input": X[row].tolist(),
-            "class": int(proof.classes[row]),
-            "margin": float(proof.margin[row] * _CLAIMED_SHARE),
+            **_claimed(proof, row),
             "proof": "points" if regions is None else "linear",
         }
         if regions is not None:
@@ -229,6 +243,13 @@ def _entries(network: Network, X: FloatArray, proof: Proof, regions: Regions | N
             entry["pieces"] = [_piece(regions, slopes, int(piece)) for piece in pieces]
         entries.append(entry)
     return entries
+
+
+def _claimed(proof: Proof | ScoreProof, row: int) -> dict[str, Any]:
+    """Return what is claimed of one neighbourhood: a class and its margin, or bounds of its scores."""
+    if isinstance(proof, ScoreProof):
+        return {"low": proof.low[row].tolist(), "high": proof.high[row].tolist()}
+    return {"class": int(proof.classes[row]), "margin": float(proof.margin[row] * _CLAIMED_SHARE)}
 
 
 def _piece(regions: Regions, slopes: list[Slopes], piece: int) -> dict[str, Any]:

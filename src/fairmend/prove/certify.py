@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
-from fairmend.network import NetworkSource, load_network
+from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress
 from fairmend.prove.engines.enumerate import certify_by_enumeration
 from fairmend.prove.engines.findings import Findings
 from fairmend.prove.result import CertifyResult
+from fairmend.prove.score_bounds import require_scores
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.text import suggest
@@ -45,6 +46,10 @@ def certify(
 ) -> CertifyResult:
     """Decide for each input whether every similar person gets the same prediction.
 
+    If the spec claims scores, decide whether the scores of any two people in the neighbourhood differ by at most delta.
+    FAIR is then proven for inference as well, in the network's own precision, and a witness is a pair whose scores
+    differ by more than delta, in inference and in real arithmetic. The engine "milp" does not support these claims.
+
     FAIR means proven, in real arithmetic and for the weights as stored: every point of the neighbourhood gets the
     class that the network predicts for the input. UNFAIR comes with a witness: a counterfactual with a different class,
     in inference and in real arithmetic. If a score of the pair is within the rounding error of inference, the witness
@@ -67,13 +72,17 @@ def certify(
         raise FairmendError(f"unknown engine {engine!r}{suggest(str(engine), _ENGINES)}; use {', '.join(_ENGINES)}")
     if time_limit is not None and not time_limit > 0:
         raise FairmendError(f"time_limit is {time_limit}; give seconds above 0, or None for no limit")
-    spec.require_class_claim("certify")
     spec.require_inputs(network.inputs)
+    require_scores(network, spec.claim)
+    if engine == "milp":
+        spec.require_class_claim("engine milp")
     inputs = spec.as_inputs(X, network.dtype)
     chosen = _choose_engine(spec, inputs) if engine == "auto" else engine
     _logger.info("certify %d inputs with engine %s", len(inputs), chosen)
     findings = Findings(network, inputs, time_limit, progress)
-    if chosen == "enumerate":
+    if spec.claim.is_score:
+        findings = _certify_scores(network, spec, inputs, chosen, time_limit, progress)
+    elif chosen == "enumerate":
         certify_by_enumeration(network, spec, inputs, findings)
     elif chosen == "branch":
         from fairmend.prove.engines.branch import certify_by_branching
@@ -93,6 +102,21 @@ def certify(
     for reason in dict.fromkeys(filter(None, result.reasons)):
         _logger.debug("unknown for %d: %s", result.reasons.count(reason), reason)
     return result
+
+
+def _certify_scores(
+    net: Network, spec: Spec, X: FloatArray, engine: str, time_limit: float | None, progress: Progress | None
+) -> Findings:
+    from fairmend.prove.engines.score_branch import certify_scores_by_branching
+    from fairmend.prove.engines.score_enumerate import certify_scores_by_enumeration
+    from fairmend.prove.engines.score_findings import ScoreFindings
+
+    findings = ScoreFindings(net, spec.claim, X, time_limit, progress)
+    if engine == "enumerate":
+        certify_scores_by_enumeration(net, spec, X, findings)
+    else:
+        certify_scores_by_branching(net, spec, X, findings)
+    return findings
 
 
 def _choose_engine(spec: Spec, X: FloatArray) -> str:

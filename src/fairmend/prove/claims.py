@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fairmend.spec import Spec
+from fairmend.spec.claim import Claim
 from fairmend.spec.features import Feature
 from fairmend.text import MOST_NAMES, listed
 
@@ -41,10 +42,12 @@ class Guarantee:
         in which similar people may differ, or none
     protected : names of the protected features
     tolerances : how much a counterfactual may differ in other features, by name; empty without tolerances
-    proven : how many of the inputs are proven to be treated equally, tolerances included
+    proven : how many of the inputs are proven to be treated equally, tolerances and links included
     inputs : how many inputs were to be proven: the repair inputs, or the inputs of a certificate
     arithmetic : "real", or the precision of inference that the proof covers as well, such as "float32"
     values : the values of each varying feature that the proof covers, by name; empty where they are not known
+    linked : the features that change together with protected ones
+    claim : what is claimed of similar people: one class, or scores that differ by at most delta
     """
 
     ignored: tuple[str, ...]
@@ -54,6 +57,8 @@ class Guarantee:
     inputs: int
     arithmetic: str
     values: Mapping[str, str] = field(default_factory=dict)
+    linked: tuple[str, ...] = ()
+    claim: Claim = field(default_factory=Claim)
 
     @classmethod
     def for_spec(cls, spec: Spec, *, ignored: Sequence[str], proven: int, inputs: int, arithmetic: str) -> Guarantee:
@@ -66,6 +71,8 @@ class Guarantee:
             inputs,
             arithmetic,
             {f.name: _describe_values(f) for f in spec.features if f.varies},
+            tuple(f.name for f in spec.linked),
+            spec.claim,
         )
 
     @property
@@ -75,8 +82,8 @@ class Guarantee:
 
     @property
     def covers_everyone(self) -> bool:
-        """Whether every input is proven to be treated equally, tolerances included."""
-        return self.everyone and all(name in self.ignored for name in self.tolerances)
+        """Whether every input is proven to be treated equally, tolerances and links included."""
+        return self.everyone and all(name in self.ignored for name in (*self.tolerances, *self.linked))
 
     @property
     def complete(self) -> bool:
@@ -98,7 +105,7 @@ class Guarantee:
             values = "; ".join(f"{name} {values}" for name, values in self.values.items())
             covered = f", for these values: {values}" if values else ""
             claims.append(
-                f"For {who} listed in this certificate, the prediction of this model stays the same whatever its "
+                f"For {who} listed in this certificate, {self._stays()} whatever its "
                 f"{listed(self.protected, 'or', most=None)}{self._even_if('you also change', most=None)}."
             )
             where = "exact real arithmetic only, not in inference" if self.real_only else self._arithmetic("real")
@@ -118,13 +125,13 @@ class Guarantee:
             return f"Proven: {claim[0].lower()}{claim[1:]}"
         if self.complete:
             return (
-                f"Proven: {self._each_input()} keeps its prediction{self._limit()} whatever its {names}"
+                f"Proven: {self._each_input()} keeps its {self._kept}{self._limit()} whatever its {names}"
                 f"{self._even_if('it also differs in')}."
             )
         its, differs = ("its", "it also differs in") if self.proven == 1 else ("their", "they also differ in")
         return (
             f"Not proven: {method} gives no guarantee. {self.proven:,} of the {self.inputs:,} repair inputs "
-            f"{_be(self.proven)} proven to keep {its} prediction{self._limit()} whatever the {names}"
+            f"{_be(self.proven)} proven to keep {its} {self._kept}{self._limit()} whatever the {names}"
             f"{self._even_if(differs)}; {unequal} {_be(unequal.count)} still treated unequally."
         )
 
@@ -144,17 +151,24 @@ class Guarantee:
         """Return what a proof in exact arithmetic alone leaves open, and how to check it; empty for other proofs."""
         if not self.real_only:
             return ""
-        return (
-            "The margin is below the rounding errors of inference, which may change a prediction of the deployed "
-            "model. fairmend check accepts the certificate only with --real."
+        errors = (
+            "The rounding errors of inference may add to a difference of the deployed model's scores."
+            if self.claim.is_score
+            else "The margin is below the rounding errors of inference, which may change a prediction of the deployed "
+            "model."
         )
+        return f"{errors} fairmend check accepts the certificate only with --real."
 
     def partial_coverage(self) -> str:
         """Return whom the certificate covers if that is not everyone it should; empty if `complete`."""
         if self.complete:
             return ""
         some = f"{self.proven:,} of the {self.inputs:,} repair inputs"
-        return f"everyone's {self._ignored_alone('')}, and {some} with their tolerance" if self.everyone else some
+        return (
+            f"everyone's {self._ignored_alone('')}, and {some} with their {self._extension()}"
+            if self.everyone
+            else some
+        )
 
     # The report
 
@@ -165,7 +179,7 @@ class Guarantee:
             return "Proven for everyone"
         if self.everyone:
             some = inputs if self.complete else f"{self.proven:,} of {inputs}"
-            return f"Proven for everyone; with tolerance, for {some}"
+            return f"Proven for everyone; with {self._extension()}, for {some}"
         return f"Proven for {inputs}" if self.complete else "Not proven"
 
     def headline(self, method: str, unequal: UnequalCount) -> str:
@@ -182,11 +196,12 @@ class Guarantee:
         if self.complete:
             each = _capitalize(self._each_input())
             even_if = self._even_if("it also differs in")
-            return f"{each} keeps its prediction{self._limit()} whatever its {names}{even_if}."
+            return f"{each} keeps its {self._kept}{self._limit()} whatever its {names}{even_if}."
         if not unequal.count:
             return f"The method {method} gives no guarantee, but no repair input was found to be treated unequally."
         get, differs = ("gets", "it differs") if unequal.count == 1 else ("get", "they differ")
-        still = f"{unequal} of the {inputs} still {get} a different prediction with a different"
+        other = f"another {self._score}, by more than {_exact(self.claim.limit)}," if self.claim.is_score else ""
+        still = f"{unequal} of the {inputs} still {get} {other or 'a different prediction'} with a different"
         return _capitalize(f"{still} {listed(self.protected, 'or')}{self._or(f'if {differs} in')}.")
 
     def explanation(self) -> tuple[str, ...]:
@@ -202,7 +217,7 @@ class Guarantee:
             keeps = f"{some} keep their" if self.proven > 1 else f"{some} keeps its"
             if self.complete:
                 keeps = f"{_capitalize(self._each_input())} keeps its"
-            sentences.append(f"{keeps} prediction whatever the {names}{self._even_if('you also change')}.")
+            sentences.append(f"{keeps} {self._kept} whatever the {names}{self._even_if('you also change')}.")
         if self.everyone or self.proven:
             holds = f"holds for the saved weights, in {self._arithmetic('exact')}."
             if self.real_only and not self.covers_everyone:
@@ -210,7 +225,8 @@ class Guarantee:
                 sentences.append(f"{this} {holds} It does not cover rounding in inference. {self.real_only_note()}")
             else:
                 sentences.append(f"This {holds}")
-        return tuple(sentences) or (f"Nothing is proven about how the predictions depend on {names}.",)
+        what = "scores" if self.claim.is_score else "predictions"
+        return tuple(sentences) or (f"Nothing is proven about how the {what} depend on {names}.",)
 
     def coverage(self) -> tuple[str, ...]:
         """Return for whom it is proven, in sentences for the report."""
@@ -226,9 +242,23 @@ class Guarantee:
         if self.everyone:
             return (
                 f"For {self._ignored_alone()} alone: every input.",
-                f"With tolerance: {covered[0].lower()}{covered[1:]}",
+                f"With {self._extension()}: {covered[0].lower()}{covered[1:]}",
             )
         return (covered,)
+
+    @property
+    def _score(self) -> str:
+        return str(self.claim.on)
+
+    @property
+    def _kept(self) -> str:
+        """What a person keeps: the prediction, or a score up to delta."""
+        return f"{self._score} within a range of {_exact(self.claim.limit)}" if self.claim.is_score else "prediction"
+
+    def _stays(self) -> str:
+        if self.claim.is_score:
+            return f"the {self._score} of this model differs by at most {_exact(self.claim.limit)}"
+        return "the prediction of this model stays the same"
 
     def _each_input(self) -> str:
         return "the repair input" if self.inputs == 1 else f"each of the {self.inputs:,} repair inputs"
@@ -248,26 +278,34 @@ class Guarantee:
         return " in exact arithmetic" if self.real_only else ""
 
     def _amounts(self) -> list[str]:
-        return [f"{name} by up to {_exact(amount)}" for name, amount in self.tolerances.items()]
+        """Return how similar people may differ in features that are not protected."""
+        amounts = [f"{name} by up to {_exact(amount)}" for name, amount in self.tolerances.items()]
+        return amounts + [f"{name} as the spec links it" for name in self.linked]
+
+    def _extension(self) -> str:
+        """Return what similar people may differ in beside protected features, in one word or two."""
+        return " and ".join(["tolerance"] * bool(self.tolerances) + ["links"] * bool(self.linked))
 
     def _even_if(self, condition: str, most: int | None = MOST_NAMES) -> str:
-        return f", even if {condition} {listed(self._amounts(), most=most)}" if self.tolerances else ""
+        amounts = self._amounts()
+        return f", even if {condition} {listed(amounts, most=most)}" if amounts else ""
 
     def _kept_with_differences(self) -> str:
         of = f"of the {self.inputs:,} repair inputs"
         if self.complete:
-            kept = f"{_capitalize(self._each_input())} also keeps its prediction"
+            kept = f"{_capitalize(self._each_input())} also keeps its {self._kept}"
         elif self.proven > 1:
-            kept = f"Only {self.proven:,} {of} provably keep their prediction"
+            kept = f"Only {self.proven:,} {of} provably keep their {self._kept}"
         elif self.proven == 1:
-            kept = f"Only 1 {of} provably keeps its prediction"
+            kept = f"Only 1 {of} provably keeps its {self._kept}"
         else:
-            kept = f"None {of} provably keeps its prediction"
+            kept = f"None {of} provably keeps its {self._kept}"
         differs = "they differ" if self.proven > 1 and not self.complete else "it differs"
         return f"{kept}{self._limit()} if {differs} in {listed(self._amounts())}"
 
     def _or(self, condition: str) -> str:
-        return f", or {condition} {listed(self._amounts(), 'or')}" if self.tolerances else ""
+        amounts = self._amounts()
+        return f", or {condition} {listed(amounts, 'or')}" if amounts else ""
 
 
 def _describe_values(feature: Feature) -> str:

@@ -1,4 +1,4 @@
-"""Witnesses: pairs of similar people that the network predicts differently."""
+"""Witnesses: pairs of similar people that the network treats unequally."""
 
 from __future__ import annotations
 
@@ -20,17 +20,27 @@ class Witness:
 
     Both classes are those of exact arithmetic as well. It is a ``tie`` if a score is within the rounding error of
     inference: another library, or another order of summation, may then predict one class for both.
+
+    If the spec claims scores, x and other are the two people in the neighbourhood of the input whose ``scores`` differ
+    by more than delta, in exact arithmetic as well; of a network with several outputs, those of ``output``. It is a
+    ``tie`` if inference may round the difference to delta or less.
     """
 
     x: FloatArray
     other: FloatArray
-    answer: int
-    other_answer: int
+    answer: int | None
+    other_answer: int | None
     tie: bool = False
+    scores: tuple[float, float] | None = None
+    output: int | None = None
 
     def describe(self, spec: Spec) -> str:
-        """Return how the two differ, in the user's own values, and the class of each."""
+        """Return how the two differ, in the user's own values, and the class or score of each."""
         tie = " (a tie: within the rounding error of inference)" if self.tie else ""
+        if self.scores is not None:
+            what = "score" if self.output is None else f"score {self.output}"
+            scores = f"{what} {self.scores[1]:.5g} instead of {self.scores[0]:.5g}"
+            return f"{spec.describe_pair(self.x, self.other)}: {scores}{tie}"
         return f"{spec.describe_pair(self.x, self.other)}: class {self.other_answer} instead of {self.answer}{tie}"
 
     def as_dict(self, spec: Spec) -> dict[str, Any]:
@@ -41,6 +51,8 @@ class Witness:
             "other": other,
             "answer": self.answer,
             "other_answer": self.other_answer,
+            "scores": None if self.scores is None else list(self.scores),
+            "output": self.output,
             "tie": self.tie,
             "words": self.describe(spec),
         }
@@ -50,11 +62,13 @@ def keep_ignored_features(net: Network, spec: Spec, X: FloatArray, other: FloatA
     """Return the counterfactuals ``other (k, width)`` with X's own values in every feature that the network ignores.
 
     The network ignores a feature if the first layer has no weight for it, so the scores stay the same bit for bit.
-    Otherwise a witness could show a change of a feature that the network provably does not depend on.
+    Otherwise a witness could show a change of a feature that the network provably does not depend on. Features of links
+    stay as they are, because they change together.
     """
     used = np.asarray(net.affines[0].weight.any(axis=0))
     ignored = np.zeros(spec.width, dtype=np.bool_)
+    tied = {name for link in spec.links for name in (*link.when, *link.then)}
     for feature in spec.features:
         columns = spec.columns(feature.name)
-        ignored[columns] = not used[columns].any()
+        ignored[columns] = feature.name not in tied and not used[columns].any()
     return np.where(ignored, X, other)

@@ -20,6 +20,7 @@ from fairmend.arrays import FloatArray, Floats
 from fairmend.errors import FairmendError
 from fairmend.metrics import balanced_accuracy
 from fairmend.network import Affine, Network
+from fairmend.repair.regression import r_squared
 from fairmend.spec import Spec
 from fairmend.spec.encoding import encode_values
 from fairmend.spec.features import Feature
@@ -132,21 +133,30 @@ def match_rate(network: Network, X: FloatArray, rate: float) -> Network:
 def blind_at_best_reference(
     network: Network, spec: Spec, features: Sequence[Feature], X_cal: FloatArray, y_cal: np.ndarray
 ) -> Network:
-    """Fold in the reference with the best balanced accuracy on the calibration set, then the fewest changes."""
+    """Fold in the reference with the best balanced accuracy (R²) on the calibration set, then the fewest changes."""
     columns = columns_of(spec, features)
-    before = network.predict(X_cal)
     best: tuple[float, float] | None = None
     chosen = None
     for reference in reference_values(spec, features, X_cal):
         replaced = X_cal.copy()
         replaced[:, columns] = reference
-        predictions = network.predict(replaced)
-        score = (balanced_accuracy(y_cal, predictions), float(np.mean(predictions == before)))
+        score = _kept(network, spec, replaced, X_cal, y_cal)
         if best is None or score > best:
             best, chosen = score, reference
     if chosen is None:
         raise FairmendError("there is no feature to blind the network to")
     return fold_columns(network, columns, chosen)
+
+
+def _kept(
+    network: Network, spec: Spec, replaced: FloatArray, X_cal: FloatArray, y_cal: np.ndarray
+) -> tuple[float, float]:
+    """Return how well the network predicts with replaced values, and how much of its own predictions that keeps."""
+    if spec.regression:
+        outputs = network.logits(replaced)
+        return r_squared(y_cal, outputs), r_squared(network.logits(X_cal), outputs)
+    predictions = network.predict(replaced)
+    return balanced_accuracy(y_cal, predictions), float(np.mean(predictions == network.predict(X_cal)))
 
 
 def reference_values(spec: Spec, features: Sequence[Feature], X_cal: FloatArray) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,12 +19,24 @@ from fairmend.network import Affine, Network
 from fairmend.progress import Progress
 from fairmend.repair.adam import Adam
 from fairmend.repair.options import check_values
+from fairmend.repair.regression import as_columns
 from fairmend.spec.neighbourhoods import Regions
 from fairmend.threads import few_threads
 
-__all__ = ["PAPER_LEARNING_RATE", "PAPER_STEPS", "Calibration", "FlatParameters", "History", "calibrate"]
+__all__ = [
+    "PAPER_LEARNING_RATE",
+    "PAPER_STEPS",
+    "Calibration",
+    "FlatParameters",
+    "History",
+    "calibrate",
+    "squared_loss",
+]
 
 _logger = logging.getLogger(__name__)
+
+TaskLoss = Callable[[Tensor, Tensor], Tensor]
+"""Returns a loss from outputs and targets."""
 
 PAPER_STEPS = 200
 PAPER_LEARNING_RATE = 0.001
@@ -32,7 +44,8 @@ PAPER_LEARNING_RATE = 0.001
 
 @dataclass(frozen=True)
 class History:
-    """The two losses of Alg. 1 before each step: ``fair`` (mean relative width) and ``task`` (cross-entropy).
+    """The two losses of Alg. 1 before each step: ``fair`` (mean relative width) and ``task`` (cross-entropy,
+    or the squared error of a regression).
 
     ``fair`` is empty if the fairness loss had no weight.
     """
@@ -68,6 +81,7 @@ def calibrate(
     batch_size: int | None = None,
     patience: int | None = None,
     seed: int = 0,
+    squared_error: bool = False,
     progress: Progress | None = None,
 ) -> Calibration:
     """Minimise mean(width / width at the start) + cross-entropy over all parameters of the network.
@@ -82,6 +96,8 @@ def calibrate(
     bounds : "linear" (the paper's) or "interval" (looser, cheaper on deep networks).
     batch_size : calibration rows in a step, drawn with ``seed``; all of them by default, as in the paper.
     patience : stop after so many steps without a lower total loss, and keep the best; never by default.
+    squared_error : the network predicts numbers. The targets are numbers ``(rows,)`` or ``(rows, outputs)``, and the
+        task loss is the mean squared error in units of the targets' variance, instead of cross-entropy.
     """
     started = time.perf_counter()
     check_values(
@@ -98,8 +114,10 @@ def calibrate(
         return Calibration(network, History(), regions.count, time.perf_counter() - started)
     dtype = torch.float32 if network.dtype == np.float32 else torch.float64
     parameters = FlatParameters(network, dtype)
-    losses = _Losses(network, parameters, regions, bounds, dtype, fairness_weight)
-    X, y = torch.tensor(X_cal, dtype=dtype), torch.tensor(_targets(y_cal, network), dtype=dtype)
+    targets = as_columns(np.asarray(y_cal)) if squared_error else _targets(y_cal, network)
+    task_loss_of = squared_loss(targets) if squared_error else _cross_entropy
+    losses = _Losses(network, parameters, regions, bounds, dtype, fairness_weight, task_loss_of)
+    X, y = torch.tensor(X_cal, dtype=dtype), torch.tensor(targets, dtype=dtype)
     batches = _batches(X, y, batch_size, seed)
     optimizer = Adam(parameters.flat, learning_rate)
     fair: list[float] = []
@@ -158,8 +176,10 @@ class _Losses:
         bounds: str,
         dtype: torch.dtype,
         fairness_weight: float,
+        task_loss: TaskLoss,
     ) -> None:
         self.network, self.bounds, self.with_fairness = network, bounds, fairness_weight > 0
+        self.task_loss = task_loss
         self.boxes = Boxes.from_arrays(regions.lower, regions.upper, dtype)
         self.rows = self.boxes.rows.shape[0] * self.boxes.rows.shape[1]
         self.widths = _Widths(regions)
@@ -172,7 +192,7 @@ class _Losses:
 
     def __call__(self, layers: list[tuple[Tensor, Tensor]], X: Tensor, y: Tensor) -> tuple[Tensor | None, Tensor]:
         fair = self.share @ self._current_widths(layers) if self.with_fairness else None
-        return fair, _task_loss(layers, self.network, X, y)
+        return fair, self.task_loss(_outputs(layers, self.network, X), y)
 
     def _current_widths(self, layers: list[tuple[Tensor, Tensor]]) -> Tensor:
         return self.widths(*feature_bounds(layers[:-1], self.network.activations, self.boxes, self.bounds))
@@ -247,16 +267,35 @@ def _batches(X: Tensor, y: Tensor, size: int | None, seed: int) -> Iterator[tupl
             yield X[rows], y[rows]
 
 
-def _task_loss(layers: list[tuple[Tensor, Tensor]], network: Network, X: Tensor, y: Tensor) -> Tensor:
-    """Return the cross-entropy of the whole network: binary for one logit."""
+def _outputs(layers: list[tuple[Tensor, Tensor]], network: Network, X: Tensor) -> Tensor:
+    """Return the outputs of the whole network, ``(rows, outputs)``."""
     h = X
     for (weight, bias), activation in zip(layers, network.activations, strict=False):
         h = apply_activation(activation, torch.addmm(bias, h, weight.T))
     weight, bias = layers[-1]
-    logits = torch.addmm(bias, h, weight.T)
-    if network.outputs == 1:
-        return F.binary_cross_entropy_with_logits(logits[:, 0], y[:, 1])
-    return F.cross_entropy(logits, y)
+    return torch.addmm(bias, h, weight.T)
+
+
+def _cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
+    """Return the cross-entropy with probabilities ``y (rows, classes)``: binary for one logit."""
+    if outputs.shape[1] == 1:
+        return F.binary_cross_entropy_with_logits(outputs[:, 0], y[:, 1])
+    return F.cross_entropy(outputs, y)
+
+
+def squared_loss(targets: np.ndarray) -> TaskLoss:
+    """Return the mean squared error, in units of the variance of each column of ``targets (rows, outputs)``.
+
+    So it weighs as much against the width of the features as a cross-entropy does, whatever the unit of the targets: a
+    constant prediction has a loss of 1.
+    """
+    variance = targets.var(axis=0)
+    share = torch.tensor(1 / np.where(variance > 0, variance, 1.0))
+
+    def loss(outputs: Tensor, y: Tensor) -> Tensor:
+        return ((outputs - y.to(outputs.dtype)).square() * share.to(outputs.dtype)).mean()
+
+    return loss
 
 
 def _targets(y_cal: np.ndarray, network: Network) -> np.ndarray:

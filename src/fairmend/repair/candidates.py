@@ -7,7 +7,7 @@ fold (cross-fitting). Every figure of a candidate is about rows and networks tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,9 +18,19 @@ from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.network import Network
 from fairmend.progress import Progress
 from fairmend.repair.recipe import Recipe, RepairAttempt, run_recipe_on_parts
+from fairmend.repair.regression import agreement, fit_shares, r_squared
 from fairmend.repair.task import RepairTask
 
-__all__ = ["Candidate", "Fold", "JudgedCandidate", "balanced_shares", "has_collapsed", "judge_recipe", "make_folds"]
+__all__ = [
+    "Candidate",
+    "Fold",
+    "JudgedCandidate",
+    "balanced_shares",
+    "has_collapsed",
+    "judge_recipe",
+    "kept_shares",
+    "make_folds",
+]
 
 FOLDS = 4
 SAMPLES = 2000
@@ -49,6 +59,9 @@ class Candidate:
     ``reason`` says why the candidate was chosen or not. ``blind_features`` are the features that the network ignores.
     ``collapsed`` tells whether it lost a class or agrees with the original hardly more than chance. ``on_frontier``
     tells that no other candidate is at least as good in guarantee, unfairness and what is kept, and better in one.
+
+    For a regression, ``accuracy`` and ``balanced_accuracy`` are R², ``agreement`` is the share of the variance of the
+    original's outputs that is kept, and ``changed`` the rest.
     """
 
     recipe: Recipe
@@ -85,8 +98,8 @@ class JudgedCandidate:
 
     candidate: Candidate
     attempt: RepairAttempt
-    labelled: Ints
-    all_rows: Ints
+    labelled: np.ndarray
+    all_rows: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -98,10 +111,10 @@ class Fold:
 
 
 def make_folds(task: RepairTask) -> list[Fold]:
-    """Return the folds, with every class spread evenly."""
+    """Return the folds, with every class, or every part of the range of numbers, spread evenly."""
     rng = np.random.default_rng(task.seed)
     order = rng.permutation(len(task.y_cal))
-    order = order[np.argsort(task.y_cal[order], kind="stable")]
+    order = order[np.argsort(task.y_cal.reshape(len(order), -1)[order, 0], kind="stable")]
     others = rng.permutation(len(task.X_unlabelled))
     folds = [Fold(np.sort(order[start::FOLDS]), np.sort(others[start::FOLDS])) for start in range(FOLDS)]
     if any(len(fold.labelled) == 0 for fold in folds):
@@ -119,26 +132,55 @@ def judge_recipe(
     parts = [task, *(task.without_rows(fold.labelled, fold.unlabelled) for fold in folds)]
     attempt, *parted = run_recipe_on_parts(recipe, parts, progress)
     networks = [each.network for each in parted]
-    labelled = np.empty(len(task.X_cal), dtype=np.int64)
-    unlabelled = np.empty(len(task.X_unlabelled), dtype=np.int64)
+    all_rows = np.empty_like(task.original_predictions)
     for fold, network in zip(folds, networks, strict=True):
-        labelled[fold.labelled] = network.predict(task.X_cal[fold.labelled])
+        all_rows[fold.labelled] = task.predict(network, task.X_cal[fold.labelled])
         if len(fold.unlabelled):
-            unlabelled[fold.unlabelled] = network.predict(task.X_unlabelled[fold.unlabelled])
-    all_rows = np.concatenate([labelled, unlabelled])
-    before = task.original_predictions
+            rows = len(task.X_cal) + fold.unlabelled
+            all_rows[rows] = task.predict(network, task.X_unlabelled[fold.unlabelled])
+    labelled = all_rows[: len(task.X_cal)]
     candidate = Candidate(
         recipe,
         GUARANTEES[2 if attempt.everyone else 1 if attempt.blind else 0],
-        accuracy(task.y_cal, labelled),
-        balanced_accuracy(task.y_cal, labelled),
-        float(np.mean(all_rows != before)),
-        balanced_accuracy(before, all_rows),
-        0.0 if attempt.everyone else _unfair_rate(networks, task, folds),
+        unfair_rate=0.0 if attempt.everyone else _unfair_rate(networks, task, folds),
         blind_features=attempt.blind_features,
-        collapsed=has_collapsed(before, all_rows) or has_collapsed(before, _predict_all(attempt.network, task)),
     )
-    return JudgedCandidate(candidate, attempt, labelled, all_rows)
+    figures = _fit_figures if task.spec.regression else _class_figures
+    return JudgedCandidate(figures(candidate, attempt.network, task, all_rows), attempt, labelled, all_rows)
+
+
+def _class_figures(candidate: Candidate, network: Network, task: RepairTask, all_rows: Ints) -> Candidate:
+    """Return a candidate with the figures of a classifier."""
+    labelled, before = all_rows[: len(task.y_cal)], task.original_predictions
+    final = network.predict(np.concatenate([task.X_cal, task.X_unlabelled]))
+    return replace(
+        candidate,
+        accuracy=accuracy(task.y_cal, labelled),
+        balanced_accuracy=balanced_accuracy(task.y_cal, labelled),
+        changed=float(np.mean(all_rows != before)),
+        agreement=balanced_accuracy(before, all_rows),
+        collapsed=has_collapsed(before, all_rows) or has_collapsed(before, final),
+    )
+
+
+def _fit_figures(candidate: Candidate, network: Network, task: RepairTask, all_rows: Floats) -> Candidate:
+    """Return a candidate with the figures of a regression."""
+    fit = r_squared(task.y_cal, all_rows[: len(task.y_cal)])
+    kept = agreement(task.original_predictions, all_rows)
+    final = agreement(task.original_predictions, network.logits(np.concatenate([task.X_cal, task.X_unlabelled])))
+    return replace(
+        candidate,
+        accuracy=fit,
+        balanced_accuracy=fit,
+        changed=1 - kept,
+        agreement=kept,
+        collapsed=min(kept, final) < LEAST_AGREEMENT and bool(np.ptp(task.original_predictions) > 0),
+    )
+
+
+def kept_shares(task: RepairTask, true: np.ndarray, predicted: np.ndarray) -> Floats:
+    """Return for each row what it adds to what is kept: their mean is the balanced accuracy, or R² of a regression."""
+    return fit_shares(true, predicted) if task.spec.regression else balanced_shares(true, predicted)
 
 
 def balanced_shares(true: Ints, predicted: Ints) -> Floats:
@@ -156,10 +198,6 @@ def has_collapsed(before: Ints, after: Ints) -> bool:
     gone = ~np.isin(classes, after) & (counts >= RARE * len(before))
     chance = 1 / len(classes)
     return bool(gone.any() or balanced_accuracy(before, after) < chance + LEAST_AGREEMENT * (1 - chance))
-
-
-def _predict_all(network: Network, task: RepairTask) -> Ints:
-    return network.predict(np.concatenate([task.X_cal, task.X_unlabelled]))
 
 
 def _unfair_rate(networks: Sequence[Network], task: RepairTask, folds: Sequence[Fold]) -> float:

@@ -13,8 +13,7 @@ import numpy as np
 
 from fairmend.arrays import Floats
 from fairmend.errors import FairmendError
-from fairmend.metrics import balanced_accuracy
-from fairmend.repair.candidates import Candidate, JudgedCandidate, balanced_shares
+from fairmend.repair.candidates import Candidate, JudgedCandidate, kept_shares
 from fairmend.repair.policy import Policy
 from fairmend.repair.task import RepairTask
 from fairmend.text import percent
@@ -41,8 +40,9 @@ class Judgement:
     def __init__(self, policy: Policy, task: RepairTask) -> None:
         self.policy, self.task = policy, task
         if policy.prefer == "accuracy":
-            self.original = balanced_accuracy(task.y_cal, task.original_predictions[: len(task.y_cal)])
-            self.measure = "balanced accuracy"
+            predicted = task.original_predictions[: len(task.y_cal)]
+            self.original = float(kept_shares(task, task.y_cal, predicted).mean())
+            self.measure = "R²" if task.spec.regression else "balanced accuracy"
         else:
             self.original = 1.0
             self.measure = "agreement with the original"
@@ -63,8 +63,8 @@ class Judgement:
 
     def _shares(self, judged: JudgedCandidate) -> Floats:
         if self.policy.prefer == "accuracy":
-            return balanced_shares(self.task.y_cal, judged.labelled)
-        return balanced_shares(self.task.original_predictions, judged.all_rows)
+            return kept_shares(self.task, self.task.y_cal, judged.labelled)
+        return kept_shares(self.task, self.task.original_predictions, judged.all_rows)
 
 
 def choose(judged: Sequence[JudgedCandidate], judgement: Judgement) -> Choice:

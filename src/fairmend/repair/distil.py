@@ -15,7 +15,7 @@ Networks of one shape are trained together: small ones cost mostly overhead, so 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,11 +38,15 @@ CHECKS = 12
 HELD_BACK, MOST_HELD_BACK = 0.15, 2000
 
 Layers = list[tuple[Tensor, Tensor]]
+Losses = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Student:
-    """A network to train from where it is, on ``X (rows, inputs)`` towards ``targets (rows, classes)``."""
+    """A network to train from where it is, on ``X (rows, inputs)`` towards ``targets (rows, classes)``.
+
+    The targets are probabilities, or numbers to predict: ``(rows, outputs)``.
+    """
 
     network: Network
     X: FloatArray
@@ -56,15 +60,20 @@ def distil(
     steps: int = STEPS,
     learning_rate: float = LEARNING_RATE,
     seed: int = 0,
+    squared_error: bool = False,
 ) -> list[Network]:
-    """Train networks of one shape. Their weights of the input ``columns`` are 0, and stay 0."""
+    """Train networks of one shape. Their weights of the input ``columns`` are 0, and stay 0.
+
+    The loss is the cross-entropy, or with ``squared_error`` the squared error in units of the targets' variance.
+    """
     network = students[0].network
     dtype = torch.float32 if network.dtype == np.float32 else torch.float64
     rng = np.random.default_rng(seed)
     lessons = [_Lesson(student, columns, dtype, rng) for student in students]
     parameters = _StackedParameters([lesson.affines for lesson in lessons], dtype)
     optimizer = Adam(parameters.flat, learning_rate)
-    best = _Best(lessons, parameters, network)
+    losses = _squared_errors(students[0].targets) if squared_error else _cross_entropies
+    best = _Best(lessons, parameters, network, losses)
     with few_threads(BATCH * parameters.flat.numel()):
         for step in range(steps):
             if step % max(1, steps // CHECKS) == 0:
@@ -72,7 +81,7 @@ def distil(
             optimizer.learning_rate = learning_rate * (1 + math.cos(math.pi * step / steps)) / 2
             batches = [lesson.batch(rng) for lesson in lessons]
             X, targets = (torch.stack(part) for part in zip(*batches, strict=True))
-            loss = _losses(_logits(parameters.layers(), network, X), targets).sum()
+            loss = losses(_outputs(parameters.layers(), network, X), targets).sum()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         best.record()
@@ -146,10 +155,12 @@ class _StackedParameters:
 class _Best:
     """The parameters of each network with the least loss on the rows held back."""
 
-    def __init__(self, lessons: list[_Lesson], parameters: _StackedParameters, network: Network) -> None:
-        self.lessons, self.parameters, self.network = lessons, parameters, network
+    def __init__(
+        self, lessons: list[_Lesson], parameters: _StackedParameters, network: Network, losses: Losses
+    ) -> None:
+        self.lessons, self.parameters, self.network, self.losses = lessons, parameters, network, losses
         self.flat = parameters.table().detach().clone()
-        self.losses = [math.inf] * len(lessons)
+        self.least = [math.inf] * len(lessons)
 
     @torch.no_grad()
     def record(self) -> None:
@@ -157,14 +168,14 @@ class _Best:
         table = self.parameters.table()
         for k, lesson in enumerate(self.lessons):
             X, targets = lesson.held_back()
-            logits = _logits(self.parameters.layers(table[k : k + 1]), self.network, X[None])
-            loss = float(_losses(logits, targets[None]))
-            if loss < self.losses[k]:
-                self.losses[k], self.flat[k] = loss, table[k]
+            outputs = _outputs(self.parameters.layers(table[k : k + 1]), self.network, X[None])
+            loss = float(self.losses(outputs, targets[None]))
+            if loss < self.least[k]:
+                self.least[k], self.flat[k] = loss, table[k]
 
 
-def _logits(layers: Layers, network: Network, X: Tensor) -> Tensor:
-    """Return the logits ``(networks, rows, outputs)`` of inputs ``(networks, rows, inputs)``."""
+def _outputs(layers: Layers, network: Network, X: Tensor) -> Tensor:
+    """Return the outputs ``(networks, rows, outputs)`` of inputs ``(networks, rows, inputs)``."""
     h = X
     for (weight, bias), activation in zip(layers, network.activations, strict=False):
         h = apply_activation(activation, torch.baddbmm(bias[:, None], h, weight.mT))
@@ -172,9 +183,20 @@ def _logits(layers: Layers, network: Network, X: Tensor) -> Tensor:
     return torch.baddbmm(bias[:, None], h, weight.mT)
 
 
-def _losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return the cross-entropy of each network: binary for one logit."""
+def _cross_entropies(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the cross-entropy of each network, ``(networks,)``: binary for one logit."""
     if logits.shape[2] == 1:
         both = F.binary_cross_entropy_with_logits(logits[..., 0], targets[..., 1], reduction="none")
         return both.mean(dim=1)
     return -(targets * F.log_softmax(logits, dim=2)).sum(dim=2).mean(dim=1)
+
+
+def _squared_errors(targets: Floats) -> Losses:
+    """Return a function that gives each network's mean squared error, in units of the variance of each output."""
+    variance = targets.var(axis=0)
+    share = torch.tensor(1 / np.where(variance > 0, variance, 1.0))
+
+    def losses(outputs: Tensor, wanted: Tensor) -> Tensor:
+        return ((outputs - wanted).square() * share.to(outputs.dtype)).mean(dim=(1, 2))
+
+    return losses

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmend.arrays import FloatArray, Floats
-from fairmend.bounds.inference import closing_error
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.progress import Progress
-from fairmend.prove.proof import HEADROOM, Proof, prove_points, prove_regions
+from fairmend.prove.proof import HEADROOM, Proof
+from fairmend.prove.score_proof import ScoreProof
 from fairmend.repair.blind import (
     blind_at_best_reference,
     columns_of,
@@ -32,9 +32,11 @@ from fairmend.repair.blind import (
     zero_columns,
 )
 from fairmend.repair.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, Calibration, History, calibrate
+from fairmend.repair.demands import demands_of, prove_by_blindness, prove_repair_inputs
 from fairmend.repair.distil import Student, distil
 from fairmend.repair.head.features import Box, FeatureSet, Linear, Points, require_few_points
-from fairmend.repair.head.solve import HeadSolution, repair_head
+from fairmend.repair.head.solve import HeadSolution
+from fairmend.repair.regression import regression_targets
 from fairmend.repair.task import RepairTask
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
@@ -44,7 +46,6 @@ __all__ = [
     "Recipe",
     "RepairAttempt",
     "covers_everyone",
-    "prove_repair_inputs",
     "require_provable_size",
     "run_recipe",
     "run_recipe_on_parts",
@@ -103,7 +104,7 @@ class RepairAttempt:
 
     network: Network
     spec: Spec
-    proof: Proof
+    proof: Proof | ScoreProof
     blind_features: tuple[str, ...]
     history: History
     head: HeadSolution | None
@@ -152,7 +153,7 @@ def run_recipe_on_parts(
     networks = [_blind(recipe, task, columns) if blinded else task.network for task in tasks]
     if recipe.distil_steps:
         networks = _distil(recipe, tasks, networks, columns)
-    if recipe.match_rate:
+    if recipe.match_rate and not spec.regression:
         networks = [_match_rate(network, task) for network, task in zip(networks, tasks, strict=True)]
     before = (time.perf_counter() - started) / len(tasks)
     return [
@@ -168,7 +169,8 @@ def _distil(
     for task, network in zip(tasks, networks, strict=True):
         X, targets = _training_rows(recipe, task)
         students.append(Student(network, zero_columns(X, columns), targets))
-    return distil(students, columns, steps=recipe.distil_steps, seed=tasks[0].seed)
+    spec = tasks[0].spec
+    return distil(students, columns, steps=recipe.distil_steps, seed=tasks[0].seed, squared_error=spec.regression)
 
 
 def _match_rate(network: Network, task: RepairTask) -> Network:
@@ -185,8 +187,7 @@ def _calibrate_and_prove(
     calibrated = time.perf_counter()
     ignored = ignored_features(trained.network, task.spec)
     if covers_everyone(ignored, task.spec):
-        proof = Proof.by_blindness(trained.network.predict(task.X_repair))
-        done = _ProvenHead(trained.network, None, proof, 0.0, 0, 0.0)
+        done = _ProvenHead(trained.network, None, prove_by_blindness(trained.network, task), 0.0, 0, 0.0)
     else:
         done = _repair_until_proven(trained.network, task, progress, ignored)
     ended = time.perf_counter()
@@ -229,6 +230,7 @@ def _calibrate(
         batch_size=recipe.batch_size,
         patience=recipe.patience,
         seed=task.seed,
+        squared_error=task.spec.regression,
         progress=progress,
     )
 
@@ -243,17 +245,34 @@ def _blind(recipe: Recipe, task: RepairTask, columns: list[int]) -> Network:
 
 
 def _blind_regions(task: RepairTask, columns: list[int]) -> Regions:
-    """Return one box around each neighbourhood, with zeros in these columns: what step 1 tightens, not the proof."""
+    """Return one box around each neighbourhood, with zeros in these columns: what step 1 tightens, not the proof.
+
+    With links it is one box for each piece, as linked one-hot features jump from one point to another.
+    """
+    if task.spec.links:
+        return _zeroed_pieces(task.regions, columns)
     lower, upper = task.spec.hull(task.X_repair, task.network.dtype)
     owner = np.arange(len(lower), dtype=np.int64)
     return Regions(zero_columns(lower, columns), zero_columns(upper, columns), owner, len(lower))
 
 
+def _zeroed_pieces(regions: Regions, columns: list[int]) -> Regions:
+    """Return regions with zeros in these columns, and each of the pieces that this makes equal once."""
+    lower, upper = zero_columns(regions.lower, columns), zero_columns(regions.upper, columns)
+    _, first = np.unique(np.column_stack([regions.owner, lower, upper]), axis=0, return_index=True)
+    first = np.sort(first)
+    return Regions(lower[first], upper[first], regions.owner[first], regions.count)
+
+
 def _training_rows(recipe: Recipe, task: RepairTask) -> tuple[FloatArray, Floats]:
     """Return rows and their targets, probabilities ``(rows, classes)``: of labels, of the original network, or mixed.
 
-    A row without a label has the original network's probabilities as its target, and is of no use without them.
+    A row without a label has the original network's probabilities as its target, and is of no use without them. For a
+    regression, the targets are numbers ``(rows, outputs)``.
     """
+    if task.spec.regression:
+        X = task.X_cal if recipe.label_weight == 1 else np.concatenate([task.X_cal, task.X_unlabelled])
+        return X, regression_targets(task.network, X, task.y_cal, recipe.label_weight)
     labels = np.eye(2 if task.network.outputs == 1 else task.network.outputs)[task.y_cal]
     if recipe.label_weight == 1:
         return task.X_cal, labels
@@ -272,7 +291,7 @@ class _ProvenHead:
 
     network: Network
     head: HeadSolution | None
-    proof: Proof
+    proof: Proof | ScoreProof
     margin: float
     attempts: int
     check_seconds: float
@@ -283,14 +302,6 @@ def _feature_set(network: Network, task: RepairTask) -> FeatureSet:
     if task.head_options.features == "points":
         return Points.from_network(network, task.spec, task.X_repair)
     return (Linear if task.head_options.features == "linear" else Box).from_network(network, task.regions)
-
-
-def prove_repair_inputs(network: Network, task: RepairTask) -> Proof:
-    """Prove what holds for the repair inputs: over boxes, or point by point with features "points"."""
-    if task.head_options.features == "points":
-        require_few_points(task.network, task.spec, task.X_repair)
-        return prove_points(network, task.spec, task.X_repair)
-    return prove_regions(network, task.regions)
 
 
 def require_provable_size(task: RepairTask) -> None:
@@ -312,32 +323,19 @@ def _without_columns(network: Network, columns: list[int]) -> Network:
 def _repair_until_proven(
     network: Network, task: RepairTask, progress: Progress | None, ignored: tuple[str, ...]
 ) -> _ProvenHead:
-    """Run step 2 and prove its result after casting; where the proof fails, repeat with a larger margin."""
+    """Run step 2 and prove its result after casting; where the proof fails, demand more and repeat."""
     settings = task.head_options
     # A head that is the only layer reads the inputs itself; a blind one must not use the ignored columns again.
     blinded = [feature for feature in task.spec.varying if feature.name in ignored]
     unused = columns_of(task.spec, blinded) if network.depth == 1 else []
     features = _feature_set(_without_columns(network, unused) if unused else network, task)
-    # No smaller margin covers inference.
-    least = 2 * closing_error(network) if settings.cover_inference else 0.0
-    margins = np.full(features.count, max(settings.margin, least))
+    demands = demands_of(network, task, features.count)
     weight, bias = network.head.weight.astype(np.float64), network.head.bias.astype(np.float64)
     checking = 0.0
     for attempt in range(1, _MOST_ATTEMPTS + 1):
         seconds_left = task.deadline.seconds_left()
-        head = repair_head(
-            weight,
-            bias,
-            features,
-            margin=margins,
-            delta_limit=settings.delta_limit,
-            solver=settings.solver,
-            search=settings.search,
-            time_limit=None if seconds_left is None else max(_LEAST_SOLVER_SECONDS, seconds_left),
-            gap=settings.gap,
-            seed=task.seed,
-            progress=progress,
-        )
+        seconds = None if seconds_left is None else max(_LEAST_SOLVER_SECONDS, seconds_left)
+        head = demands.solve(weight, bias, features, seconds, progress)
         change = head.weight.copy()
         change[:, unused] = 0  # a solver may leave traces where nothing depends on a weight
         new_head = Affine((weight + change).astype(network.dtype), (bias + head.bias).astype(network.dtype))
@@ -346,15 +344,14 @@ def _repair_until_proven(
         proof = prove_repair_inputs(candidate, task)
         checking += time.perf_counter() - check_started
         wanted = HEADROOM * proof.error if settings.cover_inference else np.zeros_like(proof.error)
-        missing = wanted - proof.margin
+        failed = ~(proof.covers_inference if settings.cover_inference else proof.holds)
+        proven = int((~failed).sum())
         if progress is not None:
-            progress("check", int((missing < 0).sum()), len(missing))
-        _logger.info("proof, attempt %d: %d of %d proven", attempt, int((missing < 0).sum()), len(missing))
-        if (missing < 0).all():
-            return _ProvenHead(candidate, head, proof, float(margins.max()), attempt, checking)
-        failed = missing >= 0
-        margins[failed] = np.maximum(2 * margins[failed], margins[failed] + 1.5 * missing[failed])
-        if not np.isfinite(margins).all():
+            progress("check", proven, len(failed))
+        _logger.info("proof, attempt %d: %d of %d proven", attempt, proven, len(failed))
+        if not failed.any():
+            return _ProvenHead(candidate, head, proof, demands.margin, attempt, checking)
+        if not demands.grow(failed, wanted - proof.margin):
             break
     raise FairmendError(
         f"{int(failed.sum())} of {features.count} neighbourhoods could not be proven after {attempt} attempts with "

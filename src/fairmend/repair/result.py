@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from fairmend.network import Network
 from fairmend.prove.certificate import Certificate
 from fairmend.prove.proof import Proof
+from fairmend.prove.score_proof import ScoreProof
 from fairmend.repair.calibrate import History
 from fairmend.repair.candidates import Candidate
+from fairmend.repair.policy import Policy
 from fairmend.text import listed
 
 
@@ -24,15 +26,16 @@ class RepairResult:
     of each stage (calibrate, solve, check) and the total. ``blind_features`` are the features that the network provably
     ignores for every input: all protected ones and possibly others that vary, or none. ``everyone`` tells whether these
     are all in which similar people may differ, so that the claim holds for everyone, tolerances and links included.
-    ``candidates`` are the recipes that "auto" tried. ``collapsed`` tells whether the network lost a class, or agrees
-    with the original hardly more than chance would: such a network proves a lot and is worth little. Read the
-    ``warnings`` before you use the network.
+    ``candidates`` are the recipes that "auto" tried, and ``policy`` is how it selects among them. Their accuracy
+    compares with ``original_accuracy`` and ``original_balanced_accuracy``: the original network on the calibration set.
+    ``collapsed`` tells whether the network lost a class, or agrees with the original hardly more than chance would:
+    such a network proves a lot and is worth little. Read the ``warnings`` before you use the network.
     """
 
     network: Network
     certificate: Certificate | None
     method: str
-    proof: Proof
+    proof: Proof | ScoreProof
     blind_features: tuple[str, ...]
     everyone: bool
     objective: float
@@ -46,6 +49,9 @@ class RepairResult:
     candidates: tuple[Candidate, ...] = field(default=())
     warnings: tuple[str, ...] = field(default=())
     collapsed: bool = False
+    policy: Policy | None = None
+    original_accuracy: float | None = None
+    original_balanced_accuracy: float | None = None
 
     @property
     def blind(self) -> bool:
@@ -55,7 +61,7 @@ class RepairResult:
     @property
     def regions(self) -> int:
         """The number of repair inputs."""
-        return len(self.proof.classes)
+        return len(self.proof.holds)
 
     @property
     def proven(self) -> int:
@@ -63,8 +69,13 @@ class RepairResult:
         return int(self.proof.holds.sum())
 
     @property
-    def classes(self) -> list[int | None]:
-        """The class that the whole neighbourhood of each repair input gets; None if that is not proven."""
+    def classes(self) -> list[int | None] | None:
+        """The class that the whole neighbourhood of each repair input gets; None where that is not proven.
+
+        None for a claim about scores.
+        """
+        if isinstance(self.proof, ScoreProof):
+            return None
         pairs = zip(self.proof.classes, self.proof.holds, strict=True)
         return [int(label) if holds else None for label, holds in pairs]
 

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from fairmend.arrays import FloatArray
+from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress
 from fairmend.prove.certificate import Certificate, certificate_of_blindness, certificate_of_regions
@@ -63,6 +64,8 @@ def repair(
 ) -> RepairResult:
     """Repair a network so that the whole neighbourhood of each repair input provably gets one prediction.
 
+    If the spec claims that scores differ by at most delta, the repair proves that instead.
+
     The baselines "flip", "grft" and "care" prove nothing by themselves. `RepairResult.proven` counts the repair inputs
     that are proven to be treated equally afterwards, and the certificate, if there is one, claims only those.
 
@@ -72,7 +75,8 @@ def repair(
     ----------
     net, spec : the network, and the spec that defines which people are similar. The network is not modified.
     X_repair : the repair inputs, encoded or as a DataFrame.
-    X_cal, y_cal : the calibration set, which keeps the accuracy of the network; `y_cal` holds class numbers.
+    X_cal, y_cal : the calibration set, which keeps the accuracy of the network; `y_cal` holds class numbers, or the
+        numbers to predict if the spec's claim is about "output".
     method : "auto", "prof", "prof-concrete", "blind", "flip", "grft" or "care"; see `fairmend.repair.options.METHODS`.
         Where the spec has no tolerances, "blind" and most recipes of "auto" prove their guarantee for everyone, not
         only for the repair inputs.
@@ -135,7 +139,6 @@ def repair(
         }.items()
         if value is not None
     }
-    spec.require_class_claim("repair")
     check_applicable(method, given, has_tolerances(spec))
     check_values(**given)
     deadline = Deadline(time_limit)
@@ -148,9 +151,10 @@ def repair(
     head_options = HeadOptions(**head)
     task = prepare_task(load_network(net), spec, X_repair, X_cal, y_cal, head_options, seed, deadline, X_unlabelled)
     selection = None
+    policy = Policy.from_options(keep, guarantee, prefer) if method == "auto" else None
     if method == "auto":
         started = time.perf_counter()
-        selection = select_repair(task, Policy.from_options(keep, guarantee, prefer), progress)
+        selection = select_repair(task, policy, progress)
         total = time.perf_counter() - started
         seconds = selection.attempt.seconds
         attempt = replace(selection.attempt, seconds={**seconds, "choose": total - seconds["total"], "total": total})
@@ -158,7 +162,7 @@ def repair(
         attempt = run_baseline(method, task, training, progress)
     else:
         attempt = run_recipe(_recipe(method, training, task.strict), task, progress)
-    return _result(task, method, attempt, selection)
+    return _result(task, method, attempt, selection, policy)
 
 
 def _recipe(method: str, training: Mapping[str, Any], strict: bool) -> Recipe:
@@ -175,7 +179,10 @@ def _recipe(method: str, training: Mapping[str, Any], strict: bool) -> Recipe:
     return Recipe(method, **{**defaults, **training})
 
 
-def _result(task: RepairTask, method: str, attempt: RepairAttempt, selection: Selection | None) -> RepairResult:
+def _result(
+    task: RepairTask, method: str, attempt: RepairAttempt, selection: Selection | None, policy: Policy | None
+) -> RepairResult:
+    before = None if task.spec.regression else task.network.predict(task.X_cal)
     gap = 0.0 if attempt.head is None else attempt.head.gap
     return RepairResult(
         network=attempt.network,
@@ -194,10 +201,21 @@ def _result(task: RepairTask, method: str, attempt: RepairAttempt, selection: Se
         attempts=attempt.attempts,
         candidates=() if selection is None else selection.candidates,
         collapsed=selection is not None and selection.collapsed,
+        policy=policy,
+        original_accuracy=None if before is None else accuracy(task.y_cal, before),
+        original_balanced_accuracy=None if before is None else balanced_accuracy(task.y_cal, before),
         warnings=(
             *(() if selection is None else selection.warnings),
-            *calibration_warnings(task.X_cal, task.y_cal),
-            *outcome_warnings(task.network, attempt.network, task.X_cal, task.y_cal, gap, attempt.proof),
+            *calibration_warnings(task.X_cal, task.y_cal, regression=task.spec.regression),
+            *outcome_warnings(
+                task.network,
+                attempt.network,
+                task.X_cal,
+                task.y_cal,
+                gap,
+                attempt.proof,
+                regression=task.spec.regression,
+            ),
         ),
     )
 

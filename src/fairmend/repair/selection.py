@@ -15,13 +15,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from fairmend.errors import FairmendError
 from fairmend.progress import Progress
 from fairmend.repair.blind import columns_of, fold_columns, mean_reference
 from fairmend.repair.calibrate import PAPER_STEPS
-from fairmend.repair.candidates import Candidate, JudgedCandidate, judge_recipe, make_folds
+from fairmend.repair.candidates import Candidate, JudgedCandidate, judge_recipe, kept_shares, make_folds
 from fairmend.repair.choice import Choice, Judgement, choose
 from fairmend.repair.distil import STEPS
 from fairmend.repair.policy import Policy
@@ -171,15 +169,15 @@ def listed_recipes(task: RepairTask) -> tuple[Recipe, ...]:
 
 
 def _most_important(features: list[Feature], task: RepairTask) -> list[Feature]:
-    """Return features by how many predictions of the original network depend on them, the most first."""
-    before = task.network.predict(task.X_cal)
+    """Return features by how much of the original network's predictions is kept without them, the least first."""
+    before = task.original_predictions[: len(task.X_cal)]
 
-    def changed(feature: Feature) -> float:
+    def kept_without(feature: Feature) -> float:
         columns = columns_of(task.spec, [feature])
         without = fold_columns(task.network, columns, mean_reference(columns, task.X_cal))
-        return float(np.mean(without.predict(task.X_cal) != before))
+        return float(kept_shares(task, before, task.predict(without, task.X_cal)).mean())
 
-    return sorted(features, key=changed, reverse=True)
+    return sorted(features, key=kept_without)
 
 
 def _why_not_listed(contest: _Contest) -> str:

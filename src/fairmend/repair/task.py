@@ -17,6 +17,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.repair.blind import protected_columns_of
 from fairmend.repair.options import HeadOptions, has_tolerances
+from fairmend.repair.regression import check_targets
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 
@@ -72,17 +73,21 @@ class RepairTask:
         """Whether similar people differ in protected features only: then blindness alone is a proof."""
         return not has_tolerances(self.spec)
 
+    def predict(self, network: Network, X: FloatArray) -> np.ndarray:
+        """Return what a network predicts for rows: classes ``(rows,)``, or the numbers of a regression."""
+        return network.logits(X) if self.spec.regression else network.predict(X)
+
     @cached_property
-    def original_predictions(self) -> Ints:
+    def original_predictions(self) -> np.ndarray:
         """The original network's predictions for the calibration rows, then for the unlabelled rows."""
-        return self.network.predict(np.concatenate([self.X_cal, self.X_unlabelled]))
+        return self.predict(self.network, np.concatenate([self.X_cal, self.X_unlabelled]))
 
     def without_rows(self, labelled: Ints, unlabelled: Ints) -> RepairTask:
         """Return the same task without some calibration rows and some unlabelled rows, given by their numbers."""
         return replace(
             self,
             X_cal=np.delete(self.X_cal, labelled, axis=0),
-            y_cal=np.delete(self.y_cal, labelled),
+            y_cal=np.delete(self.y_cal, labelled, axis=0),
             X_unlabelled=np.delete(self.X_unlabelled, unlabelled, axis=0),
         )
 
@@ -108,14 +113,16 @@ def prepare_task(
     if not (isinstance(seed, int | np.integer) and 0 <= seed < 2**31):
         raise FairmendError(f"seed is {seed!r}; give a whole number from 0 to 2147483647")
     calibration = spec.as_inputs(X_cal, network.dtype)
-    labels = _check_labels(y_cal, len(calibration), network)
+    labels = _check_labels(y_cal, len(calibration), network, spec.regression)
     repair_inputs = spec.as_inputs(X_repair, network.dtype)
     unlabelled = calibration[:0] if X_unlabelled is None else spec.as_inputs(X_unlabelled, network.dtype)
     return RepairTask(network, spec, repair_inputs, calibration, labels, unlabelled, head_options, seed, deadline)
 
 
-def _check_labels(y_cal: ArrayLike, rows: int, network: Network) -> np.ndarray:
+def _check_labels(y_cal: ArrayLike, rows: int, network: Network, regression: bool) -> np.ndarray:
     labels = np.asarray(y_cal)
+    if regression:
+        return check_targets(labels, rows, network)
     classes = 2 if network.outputs == 1 else network.outputs
     if labels.shape != (rows,):
         raise FairmendError(f"y_cal has shape {labels.shape}; it must be ({rows},), one class for each row of X_cal")

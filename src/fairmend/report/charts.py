@@ -7,16 +7,14 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from fairmend.evaluate.document import RecipeSummary, ScoreRange, WeightChange
+from fairmend.evaluate.document import ScoreRange, WeightChange
 from fairmend.report.svg import drawing, element, line, path, strip, text
 from fairmend.text import number, percent
 
 __all__ = [
-    "GUARANTEES",
     "before_after",
     "loss_chart",
     "range_chart",
-    "recipe_chart",
     "score_scale",
     "share_bar",
     "value_ends",
@@ -171,52 +169,3 @@ def value_ends(changes: Sequence[WeightChange]) -> tuple[float, float]:
     """Return the largest and the smallest of all values, including 0."""
     values = [value for change in changes for value in (change.before, change.after)]
     return max([0.0, *values]), min([0.0, *values])
-
-
-# Recipes
-
-GUARANTEES = ("everyone", "everyone, and the repair inputs with tolerance", "the repair inputs", "nobody")
-
-
-def recipe_chart(candidates: Sequence[RecipeSummary]) -> Markup:
-    """Draw the guarantee of each recipe against its balanced accuracy: the further up and to the right, the better."""
-    proven = [c for c in candidates if c.proven]
-    levels = [g for g in GUARANTEES if any(c.guarantee == g for c in proven)]
-    values = [c.balanced_accuracy for c in proven]
-    low, high = min(values, default=0.0), max(values, default=1.0)
-    low, high = max(0.0, math.floor(25 * low - 0.1) / 25), min(1.0, math.ceil(25 * high + 0.1) / 25)
-    width, left, right, row = 520, 26, 26, 112
-    floor = 4 + row * max(1, len(levels))
-
-    def place(value: float) -> float:
-        return left + (width - left - right) * (value - low) / ((high - low) or 1.0)
-
-    def middle(level: int) -> float:
-        return 4 + row * level + 68
-
-    parts = []
-    for i in range(5):
-        value = low + (high - low) * i / 4
-        for level in range(len(levels)):  # the lines stop below the name of a level
-            parts += [line(place(value), middle(level) - 30, place(value), 4 + row * (level + 1), "grid faint")]
-        parts += [text(place(value), floor + 18, percent(value, 0), anchor="middle", class_="tick")]
-    for i, name in enumerate(levels):
-        parts += [line(left, middle(i), width - right, middle(i), "grid")]
-        parts += [text(left, middle(i) - 48, name, class_="level")]
-    crowd: list[tuple[float, float]] = []
-    # The selected recipe is drawn last, on top of the others.
-    for candidate in sorted(proven, key=lambda c: c.chosen):
-        x, y = place(candidate.balanced_accuracy), middle(levels.index(candidate.guarantee))
-        y = next(
-            (y + shift for shift in (0, 26, -26, 13, -13) if all(math.dist((x, y + shift), c) > 25 for c in crowd)), y
-        )
-        crowd.append((x, y))
-        name = "chosen" if candidate.chosen else "other"
-        parts.append(element("circle", cx=x, cy=y, r=12, class_=f"candidate {name}"))
-        parts.append(text(x, y + 4, candidates.index(candidate) + 1, anchor="middle", class_=f"key {name}"))
-    parts.append(
-        text(width - right, floor + 40, "balanced accuracy on held-out calibration rows", anchor="end", class_="tick")
-    )
-    chosen = next((c.name for c in candidates if c.chosen), "none")
-    label = f"The recipes by guarantee and balanced accuracy; selected: {chosen}. The table below has the figures."
-    return drawing(width, floor + 46, label, *parts)

@@ -9,14 +9,15 @@ from pathlib import Path
 
 from fairmend.errors import FairmendError
 from fairmend.evaluate.document import AUDIT, FORMAT, REPAIR, VERSION, Document, Pair
-from fairmend.report.charts import GUARANTEES
 from fairmend.report.codec import from_plain
+from fairmend.report.frontier import GUARANTEES
 from fairmend.report.report import DATA_NAME, Report
 
 __all__ = ["load_report"]
 
 _STATES = ("one", "two", "open")
 _SCORES = ("logit", "lead")
+_PREFERENCES = ("accuracy", "decisions")
 _AGAIN = "Run the command that wrote it again"
 
 
@@ -70,6 +71,12 @@ def _inconsistencies(document: Document) -> Iterator[str]:
         candidate.proven and candidate.guarantee not in GUARANTEES for candidate in document.repair.candidates
     ):
         yield f"repair.candidates: a guarantee is not one of {'; '.join(GUARANTEES)}"
+    scores = None if document.audit is None else document.audit.scores
+    if scores is not None and (len(scores.edges) != len(scores.counts) + 1 or not scores.edges[-1] > 0):
+        yield "audit.scores: the edges and the counts do not fit"
+    policy = None if document.repair is None else document.repair.policy
+    if policy is not None and policy.prefer not in _PREFERENCES:
+        yield f"repair.policy.prefer: {policy.prefer!r:.40} is not one of {', '.join(_PREFERENCES)}"
     if document.audit is not None and document.audit.interval is not None and len(document.audit.interval) != 2:
         yield "audit.interval: must hold a lower and an upper end"
 

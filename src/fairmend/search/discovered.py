@@ -14,7 +14,6 @@ from fairmend.network import Network
 from fairmend.search.oracle import Oracle
 from fairmend.search.value_space import Choices, Values
 from fairmend.spec import Spec
-from fairmend.spec.neighbourhoods import are_neighbours
 
 __all__ = ["DiscoveredInstances", "confirm"]
 
@@ -91,7 +90,7 @@ def _in_neighbourhood(spec: Spec, X: FloatArray, others: FloatArray) -> npt.NDAr
     if len(X) == 0:
         return np.zeros(0, np.bool_)
     spec.as_inputs(others, X.dtype)  # raises if one is not a valid input
-    return are_neighbours([(feature, spec.columns(feature.name)) for feature in spec.features], X, others)
+    return spec.are_similar(X, others)
 
 
 def _surely_different(net: Network, X: FloatArray, others: FloatArray) -> npt.NDArray[np.bool_]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import FloatArray
 from fairmend.network import Network, predicted_classes
+from fairmend.search.linked_values import follow_links
 from fairmend.search.value_space import Choices, Values, ValueSpace
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
@@ -50,16 +52,19 @@ class Oracle:
     """A network and its neighbourhoods in the value space; counts every evaluation in `calls`.
 
     Neighbour number j of a row is the row with the j-th combination of protected values, moved by the j-th combination
-    of offsets in the features that have a tolerance. A number means the same for every row.
+    of offsets in the features that have a tolerance. Linked features follow; where links allow several values, j
+    selects one of them. A number means the same for every row.
     """
 
     def __init__(self, net: Network, spec: Spec, rng: np.random.Generator) -> None:
         self.net, self.spec, self.space = net, spec, ValueSpace(spec, net.dtype)
         self.calls = 0
         self._varying = [(i, f) for i, f in enumerate(spec.features) if f.varies]
-        self._table = _choices([f for _, f in self._varying], rng)
+        self._table = _choices(
+            [*(_span(f) for _, f in self._varying), *(_linked_span(spec, f) for f in spec.linked)], rng
+        )
         self._near = [not f.protected for _, f in self._varying]
-        self._shared = None if any(self._near) else self._first_layer()
+        self._shared = None if any(self._near) or spec.links else self._first_layer()
         sizes = [f.bounds[1] - f.bounds[0] + 1 for _, f in self._varying]
         # Whether the table lists all protected values in order, so that a row is one of its own neighbours.
         self._complete = self._shared is not None and spec.finite and math.prod(sizes) == len(self._table)
@@ -80,7 +85,9 @@ class Oracle:
         for k, (i, _) in enumerate(self._varying):
             choice = self._table[partner, k]
             others[:, i] = V[:, i] + choice if self._near[k] else choice
-        return self.space.clip(others) if any(self._near) else others
+        if self.spec.links:
+            others = follow_links(self.spec, V, others, self._table[partner][:, len(self._varying) :])
+        return self.space.clip(others) if any(self._near) or self.spec.links else others
 
     @property
     def single_neighbour(self) -> bool:
@@ -153,28 +160,43 @@ def lead(logits: FloatArray, predictions: Choices) -> npt.NDArray[np.float64]:
     return np.asarray(own - others, dtype=np.float64)
 
 
-def _choices(varying: list[Feature], rng: np.random.Generator) -> Values:
-    """Return protected values and offsets of the neighbours (neighbours, varying features): all or a random part."""
-    if all(f.kind != "continuous" for f in varying):
-        spans = [_span(f) for f in varying]
-        if math.prod(int(high - low) + 1 for low, high in spans) <= MOST_NEIGHBOURS:
-            return np.array(list(product(*(np.arange(low, high + 1) for low, high in spans))), dtype=np.float64)
+class _Span(NamedTuple):
+    """The first and the last choice in a feature, whether choices are 1 apart, and their unit."""
+
+    low: float
+    high: float
+    whole: bool
+    unit: float = 1.0
+
+
+def _choices(spans: list[_Span], rng: np.random.Generator) -> Values:
+    """Return what neighbours choose in each feature (neighbours, features): all combinations or a random part."""
+    units = np.array([span.unit for span in spans])
+    finite = all(span.whole for span in spans)
+    if finite and math.prod(int(span.high - span.low) + 1 for span in spans) <= MOST_NEIGHBOURS:
+        listed = product(*(np.arange(span.low, span.high + 1) for span in spans))
+        return np.asarray(np.array(list(listed), dtype=np.float64) * units)
     columns = []
-    for f in varying:
-        low, high = _span(f)
+    for low, high, whole, _ in spans:
         drawn = rng.uniform(low, high, MOST_NEIGHBOURS)
-        columns.append(drawn if f.kind == "continuous" else rng.integers(int(low), int(high) + 1, MOST_NEIGHBOURS))
+        columns.append(rng.integers(int(low), int(high) + 1, MOST_NEIGHBOURS) if whole else drawn)
     table = np.stack(columns, axis=1).astype(np.float64)
     # Scores tend to differ most at the ends of the ranges.
-    corners = np.array(list(product(*[_span(f) for f in varying[:6]])), dtype=np.float64)
+    corners = np.array(list(product(*[(span.low, span.high) for span in spans[:6]])), dtype=np.float64)
     table[: len(corners), : corners.shape[1]] = corners
-    return table
+    return np.asarray(table * units)
 
 
-def _span(f: Feature) -> tuple[float, float]:
-    """Return the first and the last protected value or offset."""
-    return f.bounds if f.protected else (-min(f.reach, _length(f)), min(f.reach, _length(f)))
+def _span(f: Feature) -> _Span:
+    """Return the protected values or the offsets of a feature."""
+    length = f.bounds[1] - f.bounds[0]
+    low, high = f.bounds if f.protected else (-min(f.reach, length), min(f.reach, length))
+    return _Span(low, high, f.kind != "continuous")
 
 
-def _length(f: Feature) -> float:
-    return f.bounds[1] - f.bounds[0]
+def _linked_span(spec: Spec, f: Feature) -> _Span:
+    """Return the shares by which `follow_links` selects a value of a linked feature."""
+    if f.kind == "continuous":
+        return _Span(0.0, 1.0, False)
+    values = spec.most_values(f)
+    return _Span(0.5, values - 0.5, True, 1 / values)  # the middle of each share: no rounding can change the choice

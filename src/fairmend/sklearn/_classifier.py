@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from fairmend.arrays import FloatArray
 from fairmend.network.formats.sklearn import read_estimator, to_estimator
+from fairmend.repair.options import methods_with
 from fairmend.repair.run import repair
 from fairmend.sklearn._errors import InputError, as_input_errors
 from fairmend.sklearn._estimators import choose_estimator, find_mlp, is_pipeline, preprocessing_of, replace_mlp
@@ -60,7 +61,10 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         array that is already encoded.
     protected : the protected columns, by name or position; required without a spec.
     method : the repair method, as in `fairmend.repair`.
-    repair_rows, calibration_rows : the number of rows of X to repair, and of other rows to keep the accuracy.
+    keep, guarantee, prefer : for the method "auto", what it may give up and what it must not; see
+        `fairmend.repair.policy.Policy`. `fit` raises ValueError if no candidate meets what you give here.
+    repair_rows, calibration_rows : the number of rows of X to repair, and of other rows to keep the accuracy. The
+        methods "auto" and "blind" use the remaining rows without their labels, to keep the predictions of the network.
     repair_options : a dict of further options of `fairmend.repair`.
     random_state : random seed of the training and of the repair.
 
@@ -88,6 +92,9 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         spec: Spec | None = None,
         protected: ProtectedColumns | None = None,
         method: str = "auto",
+        keep: float | None = None,
+        guarantee: str | None = None,
+        prefer: str | None = None,
         repair_rows: int = 100,
         calibration_rows: int = 500,
         repair_options: Mapping[str, Any] | None = None,
@@ -97,6 +104,9 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.spec = spec
         self.protected = protected
         self.method = method
+        self.keep = keep
+        self.guarantee = guarantee
+        self.prefer = prefer
         self.repair_rows = repair_rows
         self.calibration_rows = calibration_rows
         self.repair_options = repair_options
@@ -236,6 +246,19 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self.calibration_classes_,
             self.method,
             seed,
-            **(self.repair_options or {}),
+            **self._repair_options(inputs[np.setdiff1d(order, [*chosen, *calibration])]),
         )
         self.network_, self.certificate_ = self.result_.network, self.result_.certificate
+
+    def _repair_options(self, unlabelled: FloatArray) -> dict[str, Any]:
+        """Return the further options of the repair; the rows that are left over help the methods that can use them."""
+        options = dict(self.repair_options or {})
+        for name in ("keep", "guarantee", "prefer"):
+            if getattr(self, name) is None:
+                continue
+            if name in options:
+                raise InputError(f"{name} is given twice: as a parameter and in repair_options; leave one of them out")
+            options[name] = getattr(self, name)
+        if len(unlabelled) and self.method in methods_with("X_unlabelled"):
+            options.setdefault("X_unlabelled", unlabelled)
+        return options

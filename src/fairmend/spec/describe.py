@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from fairmend.spec.features import Feature
+from fairmend.spec.links import ends_of
 from fairmend.text import listed, printable
 
 if TYPE_CHECKING:
+    from fairmend.spec.claim import Claim
     from fairmend.spec.spec import Spec
 
 __all__ = [
+    "describe_claim",
     "describe_difference",
     "describe_encoding",
+    "describe_links",
     "describe_neighbourhood",
     "describe_role",
     "describe_similarity",
@@ -49,40 +52,87 @@ def describe_encoding(feature: Feature) -> str:
     return f"{base}, scaled ({parameters})"
 
 
-def describe_role(feature: Feature) -> str:
-    """Return how similar people may differ in a feature."""
+def describe_role(feature: Feature, linked: bool = False) -> str:
+    """Return how similar people may differ in a feature; ``linked`` tells whether links set it."""
     if feature.protected:
         return "any value (protected)"
+    if linked:
+        return "the same value, or what a link says"
     if not feature.varies:
         return "the same value"
     return f"may differ by up to {feature.reach:.10g}"
+
+
+def describe_claim(claim: Claim) -> str:
+    """Return a sentence that says what similar people are owed."""
+    if not claim.is_score:
+        return "Similar people get the same prediction."
+    return f"The scores ({claim.on}) of any two people in a neighbourhood differ by at most {claim.delta:.10g}."
 
 
 def describe_similarity(spec: Spec) -> str:
     """Return a sentence that says which people are similar."""
     protected = [feature.name for feature in spec.protected]
     tolerant = [f"{f.name} (by up to {f.reach:.10g})" for f in spec.features if f.varies and not f.protected]
-    return f"Two people are similar if they differ only in {listed(protected + tolerant, 'or', most=None)}."
+    linked = [f"{f.name} (as a link says)" for f in spec.linked]
+    return f"Two people are similar if they differ only in {listed(protected + tolerant + linked, 'or', most=None)}."
+
+
+def describe_links(spec: Spec) -> list[str]:
+    """Return a sentence for each link: "With sex Female: relationship Wife instead of Husband."."""
+    features = {feature.name: feature for feature in spec.features}
+    sentences = []
+    for link in spec.links:
+        when = [f"{name} {_describe_condition(value)}" for name, value in link.when.items()]
+        then = [text for name, change in link.then.items() for text in _describe_change(features[name], change)]
+        sentences.append(printable(f"With {listed(when, most=None)}: {', '.join(then)}."))
+    return sentences
+
+
+def _describe_condition(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and isinstance(value[0], str):
+        return listed(value, "or", most=None)
+    return _between(value)
+
+
+def _describe_change(feature: Feature, change: Mapping[str, Any]) -> list[str]:
+    """Return what a link does to a feature."""
+    if feature.categories:
+        return [f"{feature.name} {_describe_condition(new)} instead of {own}" for own, new in change.items()]
+    if "range" in change:
+        return [f"{feature.name} {_between(change['range'])}"]
+    low, high = ends_of(change["offset"])
+    if low >= 0:
+        return [f"{feature.name} {_between([low, high])} more"]
+    if high <= 0:
+        return [f"{feature.name} {_between([-high, -low])} less"]
+    return [f"{feature.name} between {-low:.10g} less and {high:.10g} more"]
+
+
+def _between(value: Any) -> str:
+    low, high = ends_of(value)
+    return f"{low:.10g}" if low == high else f"{low:.10g} to {high:.10g}"
 
 
 def describe_neighbourhood(spec: Spec) -> str:
     """Return a sentence that says how many people a neighbourhood has, as far as the spec determines it."""
-    varying = [f for f in spec.features if f.varies]
+    varying = spec.varying
     continuous = [f.name for f in varying if f.kind == "continuous"]
     count, exact = 1, True
     for feature in varying:
         if feature.kind == "continuous":
             continue
-        low, high = feature.bounds
-        values = int(high - low) + 1
-        count *= values if feature.protected else min(values, 2 * math.floor(feature.reach) + 1)
+        count *= spec.most_values(feature)
         exact &= feature.protected
     if continuous:
         boxes = f", for each of {count:,} combinations of the other values" if count > 1 else ""
         return f"Neighbourhoods are infinite: {listed(continuous, most=None)} can be any number in an interval{boxes}."
     if exact:
         return f"Each neighbourhood has {count:,} people."
-    return f"Each neighbourhood has up to {count:,} people, fewer near the ends of a range."
+    fewer = "" if spec.links else ", fewer near the ends of a range"
+    return f"Each neighbourhood has up to {count:,} people{fewer}."
 
 
 def describe_difference(values: Iterable[tuple[str, object, object]]) -> str:

@@ -33,6 +33,8 @@ __all__ = [
     "count_points",
     "cover_products",
     "describe_count",
+    "list_combinations",
+    "one_hot_ends",
     "stream_points",
 ]
 
@@ -165,13 +167,19 @@ def build_hull(placed: Placed, X: FloatArray, links: Sequence[Link] = ()) -> tup
     products = Products.around(placed, X, links)
     lower, upper = X[products.owner], X[products.owner]
     for each in products.values:
-        lower[:, each.columns], upper[:, each.columns] = _one_hot_ends(each) if each.feature.one_hot else each.ends()
+        lower[:, each.columns], upper[:, each.columns] = one_hot_ends(each) if each.feature.one_hot else each.ends()
     if not links:
         return lower, upper
     return np.minimum.reduceat(lower, products.starts), np.maximum.reduceat(upper, products.starts)
 
 
-def _one_hot_ends(values: ReachableValues) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def list_combinations(values: list[ReachableValues], x: FloatArray) -> FloatArray:
+    """Return every combination (combinations, width) of values around one input x (width,), with x elsewhere."""
+    size = int(_sizes(values, 1)[0])
+    return _fill(np.tile(x, (size, 1)), values, np.zeros(size, np.int64), np.arange(size))
+
+
+def one_hot_ends(values: ReachableValues) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the smallest box around the one-hot columns of each product: lower, upper (products, columns)."""
     codes = np.arange(len(values.feature.categories or ()))
     among = (values.lowest[:, None] <= codes) & (codes <= values.highest[:, None])

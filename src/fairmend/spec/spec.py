@@ -20,7 +20,7 @@ from fairmend.spec.claim import Claim
 from fairmend.spec.describe import describe_difference
 from fairmend.spec.encoding import check_encoded, decode_columns, encode_values, require_float_type
 from fairmend.spec.features import Feature, Label
-from fairmend.spec.links import Link, linked_names, validate_links
+from fairmend.spec.links import Link, linked_names, most_linked_values, validate_links
 from fairmend.spec.neighbourhoods import (
     Regions,
     are_neighbours,
@@ -128,6 +128,13 @@ class Spec:
         """The features that links set."""
         return [f for f in self._features if f.name in self._linked]
 
+    def most_values(self, feature: Feature) -> int:
+        """Return the most values of a feature that is not continuous in a neighbourhood, the others being fixed."""
+        low, high = feature.bounds
+        if feature.name in self._linked:
+            return most_linked_values(self._links, feature)
+        return int(min(high - low, 2 * feature.reach)) + 1
+
     @property
     def width(self) -> int:
         """The number of columns that the network reads."""
@@ -163,7 +170,9 @@ class Spec:
     def require_class_claim(self, what: str) -> None:
         """Raise an error if the claim is about scores, for ``what`` compares classes only."""
         if self._claim.is_score:
-            raise FairmendError(f'{what} compares classes, but the spec claims scores. Remove [claim], or use "audit".')
+            raise FairmendError(
+                f"{what} compares classes, but the spec claims scores. Remove [claim], or use an audit."
+            )
 
     def columns(self, name: str) -> slice:
         """Return the columns of a feature, among those that the network reads."""
@@ -236,16 +245,29 @@ class Spec:
         drop: Iterable[str] = (),
         inputs: int | None = None,
         scale: str = "none",
+        claim: Claim | Mapping[str, Any] | None = None,
     ) -> Spec:
         """Return a spec guessed from data. Review it before you rely on it; `fairmend spec init` lists what to review.
 
         ``drop`` names columns that the model does not read. ``inputs`` is the number of columns that it reads.
         ``scale`` is "none", "standard" (mean 0, variance 1) or "min-max" (0 to 1), with the figures of the data.
+        Without a ``claim``, a label with many numbers is a number to predict, and delta is 1 % of its range.
         """
         from fairmend.spec.draft.from_data import draft_from_data
 
         names = [protected] if isinstance(protected, str) else protected
-        return draft_from_data(data, names, label, positive, drop=drop, inputs=inputs, scale=scale).spec
+        wanted = _as_claim(claim)
+        return draft_from_data(
+            data,
+            names,
+            label,
+            positive,
+            drop=drop,
+            inputs=inputs,
+            scale=scale,
+            delta=wanted.delta,
+            on=wanted.on,
+        ).spec
 
     @classmethod
     def from_sklearn(
@@ -254,6 +276,7 @@ class Spec:
         protected: str | Iterable[str],
         label: Label | Mapping[str, Any] | None = None,
         data: pd.DataFrame | None = None,
+        claim: Claim | Mapping[str, Any] | None = None,
     ) -> Spec:
         """Return the spec of a fitted ColumnTransformer or Pipeline: `encode` does what its `transform` does.
 
@@ -263,7 +286,7 @@ class Spec:
         from fairmend.spec.draft.from_sklearn import draft_from_sklearn
 
         names = [protected] if isinstance(protected, str) else protected
-        return draft_from_sklearn(transformer, names, _as_label(label), data).spec
+        return draft_from_sklearn(transformer, names, _as_label(label), data, _as_claim(claim)).spec
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the spec as TOML; an existing file is replaced completely or not at all."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fairmend.spec import Spec
 from support.cli_case import run
 from support.drafting_cases import ROWS, people
+from support.price_case import price_people
 from support.strategies import random_network
 
 
@@ -240,3 +241,30 @@ def test_from_data_file_to_a_checked_repair_without_the_source(folder):
     repaired = run("repair", "model.onnx", "--data", "people.csv", "--spec", "spec.toml", "--out", "out", *options)
     assert repaired.exit_code == 0, repaired.output
     assert run("check", "out/certificate.json", "out/model.onnx", "--spec", "spec.toml").exit_code == 0
+
+
+def test_a_number_to_predict_gets_a_claim_about_the_output(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    price_people().to_csv("people.csv", index=False)
+    result = run("spec", "init", "people.csv", "--protected", "sex", "--label", "price")
+    assert result.exit_code == 0, result.output
+    assert "Label: price, a number to predict" in result.stdout
+    assert "claim: delta is 1% of the range of price" in " ".join(result.stdout.split())
+    spec = Spec.load("spec.toml")
+    assert spec.regression
+    assert spec.label.positive is None
+    again = run("spec", "init", "people.csv", "--protected", "sex", "--label", "price", "--delta", 25, "--force")
+    assert again.exit_code == 0
+    assert Spec.load("spec.toml").claim.limit == 25
+
+
+@pytest.mark.parametrize(
+    "options", [("--delta", 0), ("--delta", -1), ("--delta", "nan"), ("--on", "logit"), ("--on", "probability")]
+)
+def test_a_wrong_claim_is_refused_and_nothing_is_written(options, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    price_people().to_csv("people.csv", index=False)
+    result = run("spec", "init", "people.csv", "--protected", "sex", "--label", "price", *options)
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]

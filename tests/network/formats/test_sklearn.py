@@ -55,12 +55,35 @@ def test_what_does_not_fit_is_refused():
             to_estimator(network, like=model)
     with pytest.raises(FairmendError, match="is not fitted"):
         load_network(MLPClassifier())
-    for other in (MLPRegressor(), type("Mine", (MLPClassifier,), {})()):
-        with pytest.raises(FairmendError, match="fitted MLPClassifier"):
-            load_network(other)
+    with pytest.raises(FairmendError, match="fitted MLPClassifier or MLPRegressor"):
+        load_network(type("Mine", (MLPClassifier,), {})())
     many = MLPClassifier((3,), max_iter=3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         many.fit(X, np.stack([X[:, 0] > 0, X[:, 1] > 0], axis=1))
     with pytest.raises(FairmendError, match="2 labels at once"):
         load_network(many)
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_regressor_is_read_without_a_closing(outputs):
+    y = X[:, :outputs] * 3 if outputs > 1 else X[:, 0] * 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = MLPRegressor(hidden_layer_sizes=(5,), max_iter=30, random_state=0).fit(X, y)
+    network = load_network(model)
+    assert network.closing == "none"
+    assert network.outputs == outputs
+    assert np.allclose(network.logits(X), model.predict(X), atol=1e-6)
+    copied = to_estimator(network.with_affines(network.affines), model)
+    assert np.array_equal(copied.predict(X), model.predict(X))
+
+
+def test_a_regressor_that_ends_in_an_exponential_is_refused():
+    model = MLPRegressor(hidden_layer_sizes=(3,), max_iter=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, X[:, 0])
+    model.out_activation_, model.loss = "exp", "poisson"
+    with pytest.raises(FairmendError, match="ends in exp, as with loss='poisson'"):
+        load_network(model)

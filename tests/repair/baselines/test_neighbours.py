@@ -5,6 +5,7 @@ import pytest
 
 from fairmend.repair.baselines.neighbours import draw_neighbours, find_different_pairs, flip_protected
 from support.baseline_cases import SPECS, arguments, unequal
+from support.link_cases import family_case
 
 
 @pytest.mark.parametrize("which", SPECS)
@@ -38,3 +39,12 @@ def test_idi_pairs_are_idi_pairs_and_come_first(which):
     assert idi.any()
     assert set(rows[idi]).isdisjoint(rows[~idi])
     assert set(rows[idi]) <= set(np.flatnonzero(unequal(network, spec, X).rows)) or not spec.finite
+
+
+def test_linked_features_follow():
+    spec, _, X = family_case(rows=300)
+    assert spec.are_similar(X, draw_neighbours(spec, X, np.random.default_rng(1))).all()
+    flipped = flip_protected(spec, X, np.random.default_rng(1))
+    assert spec.are_similar(X, flipped).all()
+    columns = [column for f in spec.protected for column in range(spec.width)[spec.columns(f.name)]]
+    assert (flipped[:, columns] != X[:, columns]).any(axis=1).all()

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from fairmend.spec import Label
-from fairmend.spec.draft.labels import guess_label, label_from_options
+from fairmend.spec import Claim, Label
+from fairmend.spec.draft.labels import guess_claim, guess_label, label_from_options
 from support.spec_cases import refused
 
 
@@ -52,3 +52,37 @@ def test_options_make_a_label_with_or_without_data():
     assert label_from_options("y", None, None) == Label("y", "1")
     assert label_from_options("y", "good", None) == Label("y", "good")
     assert label_from_options("y", None, frame("no", "yes")) == Label("y", "yes")
+
+
+def test_many_numbers_are_one_to_predict():
+    label, notes = guess_label(frame(*range(100, 130)), "y")
+    assert label == Label("y")
+    assert notes == ("a number to predict: 30 values, from 100 to 129",)
+    assert guess_label(frame(0.5, 1.0, 2.5, None), "y")[1][0].endswith(
+        "3 values, from 0.5 to 2.5; 1 row without a value"
+    )
+    assert guess_label(frame(1, 2), "y", on="output")[0] == Label("y")
+    assert guess_label(frame(*range(100, 130)), "y", 105)[0] == Label("y", "105")
+    assert label_from_options("y", None, None, "output") == Label("y")
+    with refused("has 3 values", "--on output"):
+        guess_label(frame(1, 2, 3), "y")
+
+
+def test_the_claim_follows_from_the_label_and_the_options():
+    classes, number, data = Label("y", "1"), Label("y"), frame(100.0, 350.0)
+    assert guess_claim(classes, data) == (Claim(), ())
+    assert guess_claim(classes, data, 0.05)[0] == Claim("score", 0.05, "probability")
+    assert guess_claim(classes, data, 0.05, "logit")[0] == Claim("score", 0.05, "logit")
+    assert guess_claim(number, data, 7)[0] == Claim("score", 7, "output")
+    claim, review = guess_claim(number, data)
+    assert claim == Claim("score", 2.5, "output")
+    assert "1% of the range of y" in review[0]
+    for bad, words in (
+        ((classes, data, None, "logit"), ["--delta"]),
+        ((number, None), ["--delta"]),
+        ((None, data, None, "output"), ["--delta"]),
+        ((number, frame(1.0, 1.0)), ["no two numbers"]),
+        ((classes, data, -1.0), ["delta must be above 0"]),
+    ):
+        with refused(*words):
+            guess_claim(*bad)

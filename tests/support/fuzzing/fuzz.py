@@ -47,6 +47,7 @@ REFUSED = "refused"
 SAME = "same network"
 RUNTIME_REFUSED = "refused by the runtime"
 RUNTIME_FAILED = "crashes or hangs the runtime"
+NOT_MADE = "not made"  # the library that makes the change crashes on a file that an earlier change damaged
 DIFFERENT = "DIFFERENT"
 RAW_EXCEPTION = "raw exception"
 SEED_REFUSED = "seed refused"
@@ -56,7 +57,7 @@ CRASH = "crash"
 OUTCOMES = (REFUSED, RUNTIME_REFUSED, RUNTIME_FAILED, SAME)
 FINDINGS = (DIFFERENT, RAW_EXCEPTION, HANG, CRASH, SEED_REFUSED, NOT_COMPARED)
 
-READING, COMPARING = 0, 1
+READING, COMPARING, MAKING = 0, 1, 2
 Position = Callable[[int, int], None]  # is told the number of the file and what is being done with it
 
 
@@ -157,6 +158,10 @@ def fuzz(
     tally = Tally()
     path = folder / f"model{form.suffix}"
     for number in numbers:
+        if known.get(number) == NOT_MADE:
+            tally.add(number, NOT_MADE, "")
+            continue
+        tell(number, MAKING)
         content = make_file(form, seeds, seed, number)
         if number in known:
             outcome, text = known[number], "stopped from outside"

@@ -64,7 +64,9 @@ def command(
 
 def _document(check: SpecCheck, spec_file: Path, data: Path | None) -> dict[str, Any]:
     from fairmend.spec.describe import (
+        describe_claim,
         describe_encoding,
+        describe_links,
         describe_neighbourhood,
         describe_role,
         describe_similarity,
@@ -78,7 +80,7 @@ def _document(check: SpecCheck, spec_file: Path, data: Path | None) -> dict[str,
             "columns": [spec.columns(feature.name).start, spec.columns(feature.name).stop],
             "values": describe_values(feature),
             "reads": describe_encoding(feature),
-            "similar_people": describe_role(feature),
+            "similar_people": describe_role(feature, feature in spec.linked),
         }
         for feature in spec.features
     ]
@@ -88,8 +90,11 @@ def _document(check: SpecCheck, spec_file: Path, data: Path | None) -> dict[str,
         "columns": spec.width,
         "features": features,
         "similar": describe_similarity(spec),
+        "claim": describe_claim(spec.claim),
         "neighbourhood": {"finite": spec.finite, "words": describe_neighbourhood(spec)},
     }
+    if spec.links:
+        document["links"] = describe_links(spec)
     if sizes is not None:
         document["neighbourhood"] |= {"least": sizes.least, "median": sizes.median, "most": sizes.most}
     if data is not None:
@@ -106,7 +111,7 @@ def _document(check: SpecCheck, spec_file: Path, data: Path | None) -> dict[str,
 def _show(screen: Console, check: SpecCheck, spec_file: Path, data: Path | None, model: Path | None) -> None:
     from rich.text import Text
 
-    from fairmend.cli.console import show_warnings
+    from fairmend.cli.console import regression_figures, show_warnings
     from fairmend.text import percent
 
     _show_spec(screen, check, spec_file.name)
@@ -121,6 +126,9 @@ def _show(screen: Console, check: SpecCheck, spec_file: Path, data: Path | None,
         figures += f", balanced accuracy {percent(check.utility.balanced_accuracy)}"
         figures += "" if check.utility.auc is None else f", AUC {check.utility.auc:.3f}"
         screen.print(Text(f"With this spec the model has {figures}. Does this match what you know about the model?"))
+    if check.regression is not None:
+        shown = ", ".join(f"{name} {figure}" for name, figure in regression_figures(check.regression))
+        screen.print(Text(f"With this spec the model has {shown}. Does this match what you know about the model?"))
     show_warnings(screen, check.warnings)
 
 
@@ -129,7 +137,9 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
 
     from fairmend.cli.console import figures_table
     from fairmend.spec.describe import (
+        describe_claim,
         describe_encoding,
+        describe_links,
         describe_neighbourhood,
         describe_role,
         describe_similarity,
@@ -142,17 +152,23 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
     for feature in spec.features:
         where = spec.columns(feature.name)
         columns = f"{where.start}" if feature.width == 1 else f"{where.start}-{where.stop - 1}"
-        cells = (columns, feature.name, describe_values(feature), describe_encoding(feature), describe_role(feature))
+        role = describe_role(feature, feature in spec.linked)
+        cells = (columns, feature.name, describe_values(feature), describe_encoding(feature), role)
         table.add_row(*map(Text, cells), style="bold" if feature.protected else "")
     screen.print(table)
     screen.print()
-    screen.print(Text(describe_similarity(spec)))
+    for sentence in (describe_similarity(spec), *describe_links(spec)):
+        screen.print(Text(sentence))
     screen.print(Text(describe_neighbourhood(spec)))
     if sizes is not None and sizes.least < sizes.most:
         screen.print(
             Text(f"Neighbourhoods in the data: {sizes.least:,} to {sizes.most:,} people, median {sizes.median:,g}.")
         )
-    if spec.label is not None:
+    if spec.claim.is_score:
+        screen.print(Text(describe_claim(spec.claim)))
+    if spec.label is not None and spec.label.positive is None:
+        screen.print(Text(f'The number to predict is in column "{spec.label.column}".'))
+    elif spec.label is not None:
         screen.print(Text(f'The positive outcome is "{spec.label.positive}" in column "{spec.label.column}".'))
     else:
         screen.print(Text("The spec has no label: audit and certify work without one, repair does not."))

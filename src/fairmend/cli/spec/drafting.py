@@ -24,6 +24,12 @@ drafting_options = add_options(
     click.option("--protected", required=True, help="Protected features, such as sex,race."),
     click.option("--label", help="Column with the outcome; repair needs it."),
     click.option("--positive", help="Positive value of the label; guessed if there are two values."),
+    click.option("--delta", type=float, help="Claim scores: how far those of similar people may differ."),
+    click.option(
+        "--on",
+        type=click.Choice(["probability", "logit", "output"]),
+        help="The score of the claim: output for a number to predict, probability (the default) or logit for classes.",
+    ),
     click.option(
         "--model", type=FILE, help="Model file, to check that the spec describes as many columns as it reads."
     ),
@@ -106,6 +112,7 @@ def _show(draft: Draft, out: Path, model: Path | None, inputs: int | None, next_
     from rich.text import Text
 
     from fairmend.cli.console import console
+    from fairmend.spec.describe import describe_claim
 
     spec, screen = draft.spec, console()
     size = f" ({len(spec.features)} features in {spec.width} columns)"
@@ -114,7 +121,11 @@ def _show(draft: Draft, out: Path, model: Path | None, inputs: int | None, next_
     if spec.label is None:
         screen.print(Text("Label: none. audit works without a label; repair needs [label] with column and positive."))
     else:
-        screen.print(Text(f'Label: {spec.label.column}, positive "{spec.label.positive}"'))
+        positive = spec.label.positive
+        kind = "a number to predict" if positive is None else f'positive "{positive}"'
+        screen.print(Text(f"Label: {spec.label.column}, {kind}"))
+    if spec.claim.is_score:
+        screen.print(Text(f"Claim: {describe_claim(spec.claim)}"))
     for name, reason in draft.left_out:
         screen.print(Text(f'Left out: "{name}": {reason}'), soft_wrap=True)
     if model is not None and inputs is not None and inputs != spec.width:

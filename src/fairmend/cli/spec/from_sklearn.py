@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -30,6 +31,8 @@ def command(
     protected: str,
     label: str | None,
     positive: str | None,
+    delta: float | None,
+    on: str | None,
     model: Path | None,
     out: Path,
     force: bool,
@@ -42,7 +45,7 @@ def command(
     """
     from fairmend.network import load_network
     from fairmend.spec.draft.from_sklearn import draft_from_sklearn
-    from fairmend.spec.draft.labels import label_from_options
+    from fairmend.spec.draft.labels import guess_claim, label_from_options
     from fairmend.spec.draft.pipeline_file import read_pipeline
     from fairmend.tables import read_table
 
@@ -52,7 +55,10 @@ def command(
     for warning in warnings:
         echo_line(f"Warning: {warning}", err=True)
     try:
-        draft = draft_from_sklearn(fitted, split_names(protected), label_from_options(label, positive, frame), frame)
+        found = label_from_options(label, positive, frame, on)
+        claim, review = guess_claim(found, frame, delta, on)
+        draft = draft_from_sklearn(fitted, split_names(protected), found, frame, claim)
+        draft = replace(draft, review=(*draft.review, *review))
     except FairmendError as error:
         raise FairmendError(f"{pipeline}: {error}") from error
     inputs = None if model is None else load_network(model).inputs

@@ -35,6 +35,8 @@ def command(
     protected: str,
     label: str | None,
     positive: str | None,
+    delta: float | None,
+    on: str | None,
     model: Path | None,
     out: Path,
     force: bool,
@@ -54,7 +56,15 @@ def command(
     inputs = None if model is None else load_network(model).inputs
     try:
         draft = draft_from_data(
-            frame, split_names(protected), label, positive, drop=split_names(drop), scale=scale, inputs=inputs
+            frame,
+            split_names(protected),
+            label,
+            positive,
+            drop=split_names(drop),
+            scale=scale,
+            inputs=inputs,
+            delta=delta,
+            on=on,
         )
     except FairmendError as error:
         raise FairmendError(f"{data}: {error}") from error

@@ -1,4 +1,4 @@
-"""Models in memory: PyTorch modules and fitted MLPClassifiers; for others, how to get a network from them."""
+"""Models in memory: PyTorch modules, fitted MLPClassifiers and MLPRegressors; for others, how to get a network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LINEAR = ("LogisticRegression", "LogisticRegressionCV", "SGDClassifier", "Ridge
 
 
 def read_object(source: Any) -> Network:
-    """Return the network in a PyTorch module or a fitted MLPClassifier."""
+    """Return the network in a PyTorch module, a fitted MLPClassifier or a fitted MLPRegressor."""
     # An object of a library can only exist once the library is imported, so none is imported here to find out.
     if any(base.__module__.partition(".")[0] in _KERAS for base in type(source).__mro__):
         raise FairmendError(
@@ -31,7 +31,8 @@ def read_object(source: Any) -> Network:
 
         return read_module(source)
     sklearn = sys.modules.get("sklearn.neural_network")
-    if sklearn is not None and type(source) is sklearn.MLPClassifier:  # a subclass may compute something else
+    # A subclass may compute something else.
+    if sklearn is not None and type(source) in (sklearn.MLPClassifier, sklearn.MLPRegressor):
         from fairmend.network.formats.sklearn import read_estimator
 
         return read_estimator(source)
@@ -43,13 +44,14 @@ def _way_out(source: Any) -> str:
     kinds = {base.__name__ for base in type(source).__mro__ if base.__module__.partition(".")[0] == "sklearn"}
     if kinds & set(_SEARCHES):
         return (
-            "give the estimator it selected: load_network(search.best_estimator_) where that is an MLPClassifier, "
+            "give the estimator it selected: load_network(search.best_estimator_) where that is an MLPClassifier or "
+            "MLPRegressor, "
             f"load_network(search.best_estimator_[-1]) where it is a pipeline that ends in one. {_REPAIR}"
         )
     if "Pipeline" in kinds:
         return (
-            "give its fitted MLPClassifier, load_network(pipeline[-1]), with a spec that describes what that step "
-            f"reads (fairmend.Spec.from_sklearn). {_REPAIR}"
+            "give its fitted MLPClassifier or MLPRegressor, load_network(pipeline[-1]), with a spec that describes "
+            f"what that step reads (fairmend.Spec.from_sklearn). {_REPAIR}"
         )
     if kinds & set(_LINEAR):
         return (
@@ -57,6 +59,6 @@ def _way_out(source: Any) -> str:
             "fairmend.network.Network([fairmend.network.Affine(model.coef_, model.intercept_)], [])"
         )
     return (
-        f"give the path of a file ({', '.join(MODULES)}), a PyTorch nn.Module, a fitted MLPClassifier of scikit-learn "
-        "or a fairmend Network"
+        f"give the path of a file ({', '.join(MODULES)}), a PyTorch nn.Module, a fitted MLPClassifier or "
+        "MLPRegressor of scikit-learn, or a fairmend Network"
     )

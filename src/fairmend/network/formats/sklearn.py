@@ -1,4 +1,4 @@
-"""Fitted MLPClassifiers of scikit-learn: read as networks, and copied with the weights of a repaired network.
+"""Fitted MLPClassifiers and MLPRegressors of scikit-learn: read as networks, and copied with repaired weights.
 
 scikit-learn predicts the second class where its probability is above 0.5, fairmend where the logit is at least 0. The
 two differ only on an exact tie. A certificate proves positive margins, so it covers no input on a tie.
@@ -16,16 +16,26 @@ from fairmend.network import Activation, Network
 from fairmend.network.formats.chain import Linear, Nonlinear, Softmax, Step, build_network, unsupported
 
 _ACTIVATIONS = {"relu": "relu", "tanh": "tanh", "logistic": "sigmoid", "identity": "identity"}
+_CLOSINGS: dict[str, list[Step]] = {
+    "logistic": [Nonlinear("the output", Activation("sigmoid"))],
+    "softmax": [Softmax("the output")],
+    "identity": [],
+}
 
 
 def read_estimator(estimator: Any) -> Network:
-    """Return the network in a fitted MLPClassifier, in its own precision (float64 unless it was fitted on float32)."""
+    """Return the network in a fitted MLPClassifier or MLPRegressor.
+
+    It has the estimator's own precision: float64 unless it was fitted on float32.
+    """
     source = type(estimator).__name__
     if not hasattr(estimator, "coefs_"):
         raise FairmendError(f"{source}: is not fitted; call fit first")
     closing, outputs = estimator.out_activation_, int(estimator.n_outputs_)
     if closing == "logistic" and outputs > 1:
         raise unsupported(source, "the output layer", f"gives {outputs} labels at once")
+    if closing not in _CLOSINGS:
+        raise unsupported(source, "the output layer", f"ends in {closing}, as with loss={estimator.loss!r}")
     hidden = Activation(_ACTIVATIONS[estimator.activation])
     steps: list[Step] = []
     for i, (weight, bias) in enumerate(zip(estimator.coefs_, estimator.intercepts_, strict=True)):
@@ -33,12 +43,11 @@ def read_estimator(estimator: Any) -> Network:
         if i and hidden.name != "identity":
             steps.append(Nonlinear(where, hidden))
         steps.append(Linear(where, np.asarray(weight).T, np.asarray(bias), f"layers.{i}"))
-    closed = Nonlinear("the output", Activation("sigmoid")) if closing == "logistic" else Softmax("the output")
-    return build_network([*steps, closed], source)
+    return build_network([*steps, *_CLOSINGS[closing]], source)
 
 
 def to_estimator(network: Network, like: Any) -> Any:
-    """Return a copy of the fitted MLPClassifier `like` with the weights of `network`.
+    """Return a copy of the fitted MLPClassifier or MLPRegressor `like` with the weights of `network`.
 
     The training record of the copy (loss_curve_, n_iter_, …) is that of `like`, which does not change.
     """

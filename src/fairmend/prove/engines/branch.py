@@ -31,16 +31,20 @@ _LEAST_SHARE = 0.1  # the weight of a column in which the network seems not to c
 
 def certify_by_branching(net: Network, spec: Spec, X: FloatArray, findings: Findings) -> None:
     """Decide each input, until the time limit."""
-    step = inputs_per_batch(spec)
-    sizes = [affine.weight.shape for affine in net.affines]
-    # Every layer's outputs are traced back through all layers before it.
-    per_box = sum(out * a * b for i, (out, _) in enumerate(sizes) for a, b in sizes[: i + 1])
-    batch = max(4, min(_BATCH, _WORK // per_box, _ENTRIES // (_LEAF * net.inputs)))
-    with few_threads(min(batch, len(X)) * max(a * b for a, b in sizes)):
+    step, batch = inputs_per_batch(spec), boxes_per_batch(net)
+    with few_threads(min(batch, len(X)) * max(affine.weight.size for affine in net.affines)):
         for start in range(0, len(X), step):
             if findings.out_of_time:
                 return
             _BranchAndBound(net, spec, X[start : start + step], findings, start, batch).run()
+
+
+def boxes_per_batch(net: Network) -> int:
+    """Return how many boxes are bounded together."""
+    sizes = [affine.weight.shape for affine in net.affines]
+    # Every layer's outputs are traced back through all layers before it.
+    per_box = sum(out * a * b for i, (out, _) in enumerate(sizes) for a, b in sizes[: i + 1])
+    return max(4, min(_BATCH, _WORK // int(per_box), _ENTRIES // (_LEAF * net.inputs)))
 
 
 class _BranchAndBound:
@@ -143,8 +147,7 @@ class _BranchAndBound:
         proven = proves_class(self.net, margin, self.findings.classes[rows])
         finite = np.isfinite(self.pieces.sizes(boxes))
         if finite.any():
-            classes = self.findings.classes[rows[finite]]
-            proven[finite] &= margin[finite] > margin_error(self.net, lower[finite], upper[finite], classes)
+            proven &= ~finite | self._above_error(margin, lower, upper, self.findings.classes[rows])
         # Splitting does not make float64 bounds more accurate than float64. On a lattice, points decide.
         unproven = np.flatnonzero(~proven & ~finite)
         if len(unproven):
@@ -153,6 +156,15 @@ class _BranchAndBound:
             self.findings.mark_unproven(rows[too_close], WITHIN_ROUNDING)
             proven[too_close] = True
         return proven
+
+    def _above_error(self, margin: Floats, lower: FloatArray, upper: FloatArray, classes: Ints) -> Bools:
+        """Return which margins (n,) exceed the error of inference; it is bounded tightly only where that may help."""
+        above = margin > margin_error(self.net, lower, upper, classes)
+        short = np.flatnonzero((margin > 0) & ~above)
+        if len(short):
+            error = margin_error(self.net, lower[short], upper[short], classes[short], thorough=True)
+            above[short] = margin[short] > error
+        return np.asarray(above)
 
     def _split(self, boxes: Boxes, change: Floats) -> list[Boxes]:
         """Split each box in the column where the margin changes most, weighted by the width of the box."""

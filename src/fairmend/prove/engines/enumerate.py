@@ -18,13 +18,8 @@ _BATCH = 65536  # points
 
 def certify_by_enumeration(net: Network, spec: Spec, X: FloatArray, findings: Findings) -> None:
     """Decide each input from all points of its neighbourhood, until the time limit."""
-    if not spec.finite:
-        names = ", ".join(f.name for f in spec.features if f.varies and f.kind == "continuous")
-        raise FairmendError(
-            f"engine enumerate: counterfactuals differ in {names}, which is continuous, so there are infinitely many; "
-            "use engine branch"
-        )
-    step, batch = inputs_per_batch(spec), max(1, min(_BATCH, _ENTRIES // spec.width))
+    require_finite(spec)
+    step, batch = inputs_per_batch(spec), points_per_batch(spec)
     for start in range(0, len(X), step):
         chunk = X[start : start + step]
         error = _error_in_neighbourhoods(net, spec, chunk, findings.classes[start : start + step])
@@ -36,6 +31,21 @@ def certify_by_enumeration(net: Network, spec: Spec, X: FloatArray, findings: Fi
             findings.report_progress(start + int(rows[-1]))
         findings.mark_done(np.arange(start, start + len(chunk)))
     findings.report_progress(len(X))
+
+
+def require_finite(spec: Spec) -> None:
+    """Raise an error if neighbourhoods are infinite."""
+    if not spec.finite:
+        names = ", ".join(f.name for f in spec.varying if f.kind == "continuous")
+        raise FairmendError(
+            f"engine enumerate: counterfactuals differ in {names}, which is continuous, so there are infinitely many; "
+            "use engine branch"
+        )
+
+
+def points_per_batch(spec: Spec) -> int:
+    """Return how many points are evaluated together."""
+    return max(1, min(_BATCH, _ENTRIES // spec.width))
 
 
 def decide_points(net: Network, findings: Findings, rows: Ints, points: FloatArray, error: Floats) -> None:

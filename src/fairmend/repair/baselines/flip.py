@@ -14,7 +14,8 @@ from fairmend.network import Network
 from fairmend.progress import Progress
 from fairmend.repair.baselines.finetune import compute_logits, cross_entropy, fine_tune, iterate_batches, torch_dtype
 from fairmend.repair.baselines.neighbours import flip_protected
-from fairmend.repair.calibrate import History
+from fairmend.repair.calibrate import History, squared_loss
+from fairmend.repair.regression import as_columns
 from fairmend.repair.task import RepairTask
 
 __all__ = ["flip"]
@@ -40,12 +41,14 @@ def flip(
     rng = np.random.default_rng(task.seed)
     rows = np.concatenate([task.X_cal, *(flip_protected(task.spec, task.X_cal, rng) for _ in range(copies))])
     X = torch.tensor(rows, dtype=torch_dtype(task.network))
-    y = torch.tensor(np.tile(task.y_cal, copies + 1))
+    labels = as_columns(task.y_cal) if task.spec.regression else task.y_cal
+    y = torch.tensor(np.concatenate([labels] * (copies + 1)))
+    task_loss = squared_loss(labels) if task.spec.regression else cross_entropy
     chosen = iterate_batches(len(X), batch_size, task.seed)
 
     def losses(layers: list[tuple[torch.Tensor, torch.Tensor]], step: int) -> tuple[None, torch.Tensor]:
         some = next(chosen)
-        return None, cross_entropy(compute_logits(layers, task.network, X[some]), y[some])
+        return None, task_loss(compute_logits(layers, task.network, X[some]), y[some])
 
     return fine_tune(
         task.network, losses, batch_size or len(X), steps=steps, learning_rate=learning_rate, progress=progress

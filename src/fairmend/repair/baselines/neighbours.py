@@ -22,10 +22,17 @@ MOST_POINTS = 200_000
 
 SAMPLES = 256
 
+_MOST_DRAWS = 64  # of a neighbour with other protected values; each draw gives one at least every other time
+
 
 def flip_protected(spec: Spec, X: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Return X with random possible values of the protected features, at least one of them different."""
-    points = _redraw(spec, X, spec.protected, rng)
+    """Return X with random possible values of the protected features, at least one of them different.
+
+    Linked features follow.
+    """
+    if spec.links:
+        return _flip_with_links(spec, X, rng)
+    points = _redraw(spec, X, [_reach(spec, feature, X) for feature in spec.protected], rng)
     same = np.flatnonzero((points == X).all(axis=1))
     if len(same):
         first = next((f for f in spec.protected if f.kind != "continuous"), spec.protected[0])
@@ -42,7 +49,31 @@ def flip_protected(spec: Spec, X: FloatArray, rng: np.random.Generator) -> Float
 
 def draw_neighbours(spec: Spec, X: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Return one random neighbour of each row, uniform over the values of every feature that varies."""
-    return _redraw(spec, X, [f for f in spec.features if f.varies], rng)
+    products = spec.products(X)
+    if not spec.links:
+        return _redraw(spec, X, products.values, rng)
+    count = np.bincount(products.owner, minlength=len(X))
+    chosen = products.starts + rng.integers(count)
+    return _redraw(spec, X, [each.take(chosen) for each in products.values], rng)
+
+
+def _flip_with_links(spec: Spec, X: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return neighbours with other protected values, and the own values of features with a tolerance."""
+    points, left = X.copy(), np.arange(len(X))
+    free = [spec.columns(f.name) for f in spec.varying if f.tolerance]
+    for _ in range(_MOST_DRAWS):
+        drawn = draw_neighbours(spec, X[left], rng)
+        for columns in free:
+            drawn[:, columns] = X[left][:, columns]
+        points[left] = drawn
+        left = left[(drawn == X[left]).all(axis=1)]
+        if not len(left):
+            break
+    return points
+
+
+def _reach(spec: Spec, feature: Feature, X: FloatArray) -> ReachableValues:
+    return ReachableValues.around(feature, spec.columns(feature.name), X)
 
 
 def iterate_neighbours(
@@ -84,11 +115,10 @@ def class_scores(network: Network, X: FloatArray) -> Floats:
     return np.asarray(network.logits(X), dtype=np.float64).reshape(len(X), -1)
 
 
-def _redraw(spec: Spec, X: FloatArray, features: Iterable[Feature], rng: np.random.Generator) -> FloatArray:
+def _redraw(spec: Spec, X: FloatArray, reachable: Iterable[ReachableValues], rng: np.random.Generator) -> FloatArray:
     points = X.copy()
-    for feature in features:
-        reachable = ReachableValues.around(feature, spec.columns(feature.name), X)
-        low, high = reachable.lowest, reachable.highest
+    for each in reachable:
+        feature, low, high = each.feature, each.lowest, each.highest
         if feature.kind == "continuous":
             values = rng.uniform(low, high)
         else:

@@ -10,15 +10,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.progress import Progress
-from fairmend.prove.proof import Proof
 from fairmend.repair.baselines.care import care
 from fairmend.repair.baselines.flip import flip
 from fairmend.repair.baselines.grft import grft
 from fairmend.repair.blind import ignored_features
 from fairmend.repair.calibrate import History
-from fairmend.repair.recipe import RepairAttempt, covers_everyone, prove_repair_inputs, require_provable_size
+from fairmend.repair.demands import prove_by_blindness, prove_repair_inputs
+from fairmend.repair.recipe import RepairAttempt, covers_everyone, require_provable_size
 from fairmend.repair.task import RepairTask
 
 __all__ = ["BASELINES", "run_baseline"]
@@ -32,16 +33,23 @@ def run_baseline(
 ) -> RepairAttempt:
     """Run a baseline with its options, and prove what holds for the network that it returns."""
     started = time.perf_counter()
+    _require_claim(method, task)
     require_provable_size(task)
     network, history = BASELINES[method](task, progress=progress, **options)
     trained = time.perf_counter()
     ignored = ignored_features(network, task.spec)
-    if covers_everyone(ignored, task.spec):
-        proof = Proof.by_blindness(network.predict(task.X_repair))
-    else:
-        proof = prove_repair_inputs(network, task)
+    everyone = covers_everyone(ignored, task.spec)
+    proof = prove_by_blindness(network, task) if everyone else prove_repair_inputs(network, task)
     ended = time.perf_counter()
     if progress is not None:
         progress("check", len(proof.holds), len(proof.holds))
     seconds = {"train": trained - started, "check": ended - trained, "total": ended - started}
     return RepairAttempt(network, task.spec, proof, ignored, history, None, 0.0, 0, seconds)
+
+
+def _require_claim(method: str, task: RepairTask) -> None:
+    """Raise an error for a baseline that counts or compares predictions, where the claim is not about classes."""
+    if method == "care" and task.spec.claim.is_score:
+        raise FairmendError("method care counts unequal predictions, but the spec claims scores; use prof or blind")
+    if method == "grft" and task.spec.regression:
+        raise FairmendError("method grft needs classes, but the spec has a number to predict; use prof or blind")

@@ -19,10 +19,11 @@ import numpy as np
 
 from fairmend.arrays import Floats
 from fairmend.errors import FairmendError
-from fairmend.milp import LinearProgram, Status
+from fairmend.milp import Status
 from fairmend.progress import Progress
 from fairmend.repair.head.milp_search import NO_TIME, NOTHING_WITHIN
 from fairmend.repair.head.problem import HeadChange, HeadProblem, HeadSearchResult, SearchLimits
+from fairmend.repair.head.program import HeadProgram
 
 __all__ = ["BranchSearch"]
 
@@ -129,47 +130,14 @@ class BranchSearch:
         return math.inf if self.best is None else self.best.objective
 
 
-class _NodeProgram:
+class _NodeProgram(HeadProgram):
     """The linear program of one node; moving to another node changes only the rows that differ."""
 
     def __init__(self, head: HeadProblem, limits: SearchLimits) -> None:
-        self.head = head
-        outputs, dimension = head.weight.shape
-        self.parameters = outputs * (dimension + 1)
-        directions = len(head.directions)
-        split = directions * dimension
-        self.increase = np.arange(self.parameters)
-        self.decrease = self.increase + self.parameters
-        self.p = 2 * self.parameters + np.arange(split).reshape(directions, dimension)
-        self.n = self.p + split
-        total = 2 * self.parameters + 2 * split
-        cost = np.zeros(total)
-        cost[: 2 * self.parameters] = 1
-        upper = np.full(total, math.inf)
-        upper[: 2 * self.parameters] = limits.delta
-        self.program = LinearProgram(cost, np.zeros(total), upper)
-        self._link_split()
+        super().__init__(head, limits.delta)
+        self.head: HeadProblem = head
         self.path: list[tuple[int, int]] = []
         self.ends: list[int] = [self.program.rows]  # rows after each decision of the path, cuts included
-
-    def _link_split(self) -> None:
-        """Add rows for p - n = direction · (weight + change)."""
-        head = self.head
-        outputs, dimension = head.weight.shape
-        grid = np.arange(self.parameters).reshape(outputs, dimension + 1)[:, :-1]
-        initial = head.directions @ head.weight
-        for direction, coefficients in enumerate(head.directions):
-            used = np.flatnonzero(coefficients)
-            columns = np.concatenate(
-                [
-                    self.p[direction][None],
-                    self.n[direction][None],
-                    self.increase[grid[used]],
-                    self.decrease[grid[used]],
-                ]
-            ).T
-            values = np.concatenate([[1.0, -1.0], -coefficients[used], coefficients[used]])
-            self.program.add_rows(columns, np.tile(values, (dimension, 1)), initial[direction], initial[direction])
 
     def go_to(self, decisions: Decisions) -> None:
         """Make the rows those of this node, keeping the ones that it shares with the last node."""
@@ -204,8 +172,6 @@ class _NodeProgram:
     def _demand(self, region: int, label: int, change: HeadChange) -> None:
         """Add rows ``p·below - n·above + offset >= margin`` for each demand of the class, at the active vertices."""
         head = self.head
-        outputs, dimension = head.weight.shape
-        bias_at = np.arange(outputs) * (dimension + 1) + dimension
         p, n, _ = head.split(change)
         for direction, sign in head.demands[label]:
             plus, minus = (self.p, self.n) if sign > 0 else (self.n, self.p)
@@ -217,8 +183,8 @@ class _NodeProgram:
                 [
                     plus[direction],
                     minus[direction],
-                    self.increase[bias_at[used]],
-                    self.decrease[bias_at[used]],
+                    self.increase[self.bias_at[used]],
+                    self.decrease[self.bias_at[used]],
                 ]
             )
             tail = np.tile(np.concatenate([coefficients[used], -coefficients[used]]), (len(below), 1))
@@ -234,6 +200,4 @@ class _NodeProgram:
             raise _OutOfTimeError
         if solution.x is None:
             raise _UndecidedError
-        outputs, dimension = self.head.weight.shape
-        delta = (solution.x[self.increase] - solution.x[self.decrease]).reshape(outputs, dimension + 1)
-        return solution.objective, HeadChange(delta[:, :-1].copy(), delta[:, -1].copy())
+        return solution.objective, self.change(solution.x)

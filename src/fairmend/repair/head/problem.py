@@ -1,4 +1,4 @@
-"""The repair of the head as a mathematical problem: changes, demands of each class, slack of each region."""
+"""The repair of the head as a mathematical problem: changes, directions, demands of a class, slack of a region."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from fairmend.arrays import Floats
 from fairmend.repair.head.features import FeatureSet
 
-__all__ = ["HeadChange", "HeadProblem", "HeadSearchResult", "SearchLimits"]
+__all__ = ["Head", "HeadChange", "HeadProblem", "HeadSearchResult", "SearchLimits", "pairs_of_outputs"]
 
 VIOLATED = 1e-8
 """A region is violated if it misses the margin by more than this, or by more than half the margin if that is less.
@@ -54,36 +54,17 @@ class SearchLimits:
         return objective - bound <= max(self.gap * objective, 1e-9)
 
 
-class HeadProblem:
-    """The head over feature sets, for one output or several.
+class Head:
+    """A head ``weight (outputs, dimension)``, ``bias (outputs,)`` over the features of regions.
 
-    A *direction* is a difference of outputs whose sign decides: the output itself where there is one, every pair of
-    outputs where there are several. A class asks for the sign of some directions: ``demands[c]`` lists
-    ``(direction, sign)``. The *slack* of a region in a class is the smallest of its demands' lower bounds, and the
-    *margin* what it must reach, one number for all regions or ``(count,)``; ``least`` is what counts as reached.
+    A *direction* is a linear function of the outputs, ``directions (directions, outputs)``: an output itself, or a
+    difference of two. Claims are about the values of directions over regions.
     """
 
-    def __init__(self, weight: Floats, bias: Floats, features: FeatureSet, margin: float | Floats) -> None:
-        self.weight, self.bias, self.features = weight, bias, features
-        self.margin = np.broadcast_to(np.asarray(margin, dtype=np.float64), (features.count,))
-        self.least = self.margin - np.minimum(VIOLATED, self.margin / 2)
-        outputs = len(bias)
-        if outputs == 1:
-            self.directions = np.ones((1, 1))
-            self.demands: list[list[tuple[int, int]]] = [[(0, -1)], [(0, 1)]]
-        else:
-            pairs = list(combinations(range(outputs), 2))
-            self.directions = np.zeros((len(pairs), outputs))
-            self.demands = [[] for _ in range(outputs)]
-            for number, (high, low) in enumerate(pairs):
-                self.directions[number, [high, low]] = 1, -1
-                self.demands[high].append((number, 1))
-                self.demands[low].append((number, -1))
-        self.classes = len(self.demands)
-        # A change of l1 norm U moves the score of region i by U · reach[i] at the most.
+    def __init__(self, weight: Floats, bias: Floats, features: FeatureSet, directions: Floats) -> None:
+        self.weight, self.bias, self.features, self.directions = weight, bias, features, directions
+        # A change of l1 norm U moves an output over region i by U · reach[i] at the most.
         self.reach = np.maximum(1.0, features.magnitude())
-        self.initial = self.signed(self.no_change())
-        self.initial_slack = self._slack(self.initial)
 
     def no_change(self) -> HeadChange:
         """Return the change that changes nothing."""
@@ -93,6 +74,41 @@ class HeadProblem:
         """Return the directions' weights as p - n with p, n >= 0, ``(directions, dimension)``, and their offsets."""
         v = self.directions @ (self.weight + change.weight)
         return np.maximum(v, 0), np.maximum(-v, 0), self.directions @ (self.bias + change.bias)
+
+
+def pairs_of_outputs(outputs: int) -> Floats:
+    """Return the differences of two outputs, the earlier minus the later: ``(pairs, outputs)``."""
+    pairs = list(combinations(range(outputs), 2))
+    directions = np.zeros((len(pairs), outputs))
+    for number, (high, low) in enumerate(pairs):
+        directions[number, [high, low]] = 1, -1
+    return directions
+
+
+class HeadProblem(Head):
+    """The head over feature sets, for one output or several, if every region is to get one class.
+
+    The sign of the directions decides: the output itself where there is one, every pair of outputs where there are
+    several. A class asks for the sign of some directions: ``demands[c]`` lists ``(direction, sign)``. The *slack* of a
+    region in a class is the smallest of its demands' lower bounds, and the *margin* what it must reach, one number for
+    all regions or ``(count,)``; ``least`` is what counts as reached.
+    """
+
+    def __init__(self, weight: Floats, bias: Floats, features: FeatureSet, margin: float | Floats) -> None:
+        outputs = len(bias)
+        super().__init__(weight, bias, features, np.ones((1, 1)) if outputs == 1 else pairs_of_outputs(outputs))
+        self.margin = np.broadcast_to(np.asarray(margin, dtype=np.float64), (features.count,))
+        self.least = self.margin - np.minimum(VIOLATED, self.margin / 2)
+        if outputs == 1:
+            self.demands: list[list[tuple[int, int]]] = [[(0, -1)], [(0, 1)]]
+        else:
+            self.demands = [
+                [(number, int(sign)) for number, sign in enumerate(self.directions[:, label]) if sign]
+                for label in range(outputs)
+            ]
+        self.classes = len(self.demands)
+        self.initial = self.signed(self.no_change())
+        self.initial_slack = self._slack(self.initial)
 
     def signed(self, change: HeadChange) -> dict[tuple[int, int], Floats]:
         """Return a lower bound of each direction times each sign over each region, ``(count,)`` each."""

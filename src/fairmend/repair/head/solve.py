@@ -31,16 +31,16 @@ SEARCHES = ("branch", "milp")
 
 @dataclass(frozen=True)
 class HeadSolution:
-    """A change of the head that gives each region one prediction.
+    """A change of the head that gives each region one prediction, or scores that differ by no more than is allowed.
 
     ``objective`` is its l1 norm, and ``bound`` a proven lower bound on the smallest possible one. ``classes (count,)``
-    are the predictions of the regions. ``solves`` counts solver runs, and ``regions_in_play`` the regions that entered
-    the search.
+    are the predictions of the regions, None for a claim about scores. ``solves`` counts solver runs, and
+    ``regions_in_play`` the regions that entered the search.
     """
 
     weight: Floats
     bias: Floats
-    classes: Ints
+    classes: Ints | None
     objective: float
     bound: float
     solves: int

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fairmend.errors import FairmendError
 from fairmend.spec import Spec
+from fairmend.spec.claim import Claim
 from fairmend.spec.features import Feature, Label
-from fairmend.spec.toml import feature_table, parse_toml, toml_lines
+from fairmend.spec.toml import feature_table, label_table, parse_toml, toml_lines
 from fairmend.text import suggest
 
 __all__ = ["Draft", "DraftFeature", "count_rows", "require_columns"]
@@ -35,11 +36,12 @@ class Draft:
     label_notes: tuple[str, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
     review: tuple[str, ...] = ()
+    claim: Claim = field(default_factory=Claim)
 
     @property
     def spec(self) -> Spec:
         """The spec itself."""
-        return Spec([drafted.feature for drafted in self.features], self.label)
+        return Spec([drafted.feature for drafted in self.features], self.label, self.claim)
 
     @property
     def to_review(self) -> list[str]:
@@ -53,8 +55,9 @@ class Draft:
         head += [f'left out: "{name}": {reason}' for name, reason in self.left_out]
         tables = [_comments(head)]
         if self.label is not None:
-            label = {"column": self.label.column, "positive": self.label.positive}
-            tables.append(["[label]", *_comments(self.label_notes), *toml_lines(label)])
+            tables.append(["[label]", *_comments(self.label_notes), *toml_lines(label_table(self.label))])
+        if self.claim.is_score:
+            tables.append(["[claim]", *toml_lines(self.claim.to_dict())])
         for drafted in self.features:
             notes = [*drafted.notes, *(f"REVIEW: {line}" for line in drafted.review)]
             tables.append(["[[feature]]", *_comments(notes), *toml_lines(feature_table(drafted.feature))])

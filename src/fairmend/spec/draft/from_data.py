@@ -10,7 +10,7 @@ from fairmend.errors import FairmendError
 from fairmend.spec.draft.draft import Draft, DraftFeature, require_columns
 from fairmend.spec.draft.guess_encoding import guess_encodings
 from fairmend.spec.draft.guess_feature import guess_feature, reason_for_id
-from fairmend.spec.draft.labels import guess_label
+from fairmend.spec.draft.labels import guess_claim, guess_label
 from fairmend.spec.validation import MOST_FEATURES, first_repeated
 
 if TYPE_CHECKING:
@@ -36,13 +36,15 @@ def draft_from_data(
     inputs: int | None = None,
     scale: str = "none",
     leave_out: bool = True,
+    delta: float | None = None,
+    on: str | None = None,
 ) -> Draft:
     """Return a draft of a spec that encodes this data.
 
     ``drop`` names columns that the model does not read. ``inputs`` is the number of columns that it reads, which may
     determine how categories are encoded. ``scale`` is "standard" for numbers with mean 0 and variance 1 in the data,
     "min-max" for numbers from 0 to 1, "none" for unscaled numbers. Columns that look like ids are left out, unless
-    ``leave_out`` is False.
+    ``leave_out`` is False. ``delta`` and ``on`` make the claim one about scores; `guess_claim` has their defaults.
     """
     if scale not in _SCALES:
         raise FairmendError(f"scale must be one of {', '.join(_SCALES)}, got {scale!r}")
@@ -57,7 +59,8 @@ def draft_from_data(
             f"the data has {len(columns):,} columns, and a spec describes at most {MOST_FEATURES:,} features. Remove "
             "the columns that the model does not read, from the file or with --drop."
         )
-    found, label_notes = (None, ()) if label is None else guess_label(data, label, positive)
+    found, label_notes = (None, ()) if label is None else guess_label(data, label, positive, on=on)
+    claim, claim_review = guess_claim(found, data, delta, on)
     if not wanted:
         raise FairmendError("no protected column is given. Name at least one, such as gender or age.")
     for name in wanted:
@@ -75,7 +78,9 @@ def draft_from_data(
             left_out.append((name, reason))
         else:
             features.append(guess_feature(name, column, name in wanted, scale))
-    draft = guess_encodings(Draft(tuple(features), found, label_notes, tuple(left_out)), inputs)
+    drafted = Draft(tuple(features), found, label_notes, tuple(left_out), claim=claim)
+    draft = guess_encodings(drafted, inputs)
+    draft = replace(draft, review=(*claim_review, *draft.review))
     if all(drafted.feature.categories for drafted in draft.features):
         return draft
     return replace(draft, review=(*draft.review, _SCALES[scale]))

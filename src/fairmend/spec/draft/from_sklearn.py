@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairmend.errors import FairmendError
+from fairmend.spec.claim import Claim
 from fairmend.spec.draft.draft import Draft, DraftFeature, require_columns
 from fairmend.spec.draft.pipeline import apply_transformer, raw_column_names, strip_model
 from fairmend.spec.draft.steps import TransformedColumn
@@ -25,6 +26,7 @@ def draft_from_sklearn(
     protected: Iterable[str],
     label: Label | None = None,
     data: pd.DataFrame | None = None,
+    claim: Claim | None = None,
 ) -> Draft:
     """Return a draft of the spec that encodes what a fitted ColumnTransformer or Pipeline gives the model.
 
@@ -60,7 +62,7 @@ def draft_from_sklearn(
         _draft_feature(column, None if data is None else _raw_values(data, column.name), column.name in wanted)
         for column in columns
     ]
-    return Draft(tuple(features), label, left_out=left_out)
+    return Draft(tuple(features), label, left_out=left_out, claim=claim or Claim())
 
 
 def _inputs(data: pd.DataFrame, label: Label | None) -> list[Any]:

@@ -1,10 +1,11 @@
-"""The label of a draft: the column with the outcome, and which of its values is positive."""
+"""The label and the claim of a draft: the column with the outcome, which value is positive, and what is compared."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from fairmend.errors import FairmendError
+from fairmend.spec.claim import Claim
 from fairmend.spec.draft.draft import count_rows, require_columns
 from fairmend.spec.features import Label
 from fairmend.text import as_text, suggest
@@ -12,7 +13,7 @@ from fairmend.text import as_text, suggest
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["guess_label", "label_from_options"]
+__all__ = ["guess_claim", "guess_label", "label_from_options"]
 
 _POSITIVE = (
     "1",
@@ -30,10 +31,17 @@ _POSITIVE = (
     ">50k",
 )
 _MOST_VALUES = 8  # shown in a note or an error message
+_MOST_CLASSES = 20  # more distinct numbers than this are no classes
+_SHARE = 0.01  # of the range of a number to predict: a first delta, for the user to decide
 
 
-def guess_label(data: pd.DataFrame, column: str, positive: Any = None) -> tuple[Label, tuple[str, ...]]:
-    """Return the label in a column, with notes; without ``positive``, the positive one of two values is guessed."""
+def guess_label(
+    data: pd.DataFrame, column: str, positive: Any = None, *, on: str | None = None
+) -> tuple[Label, tuple[str, ...]]:
+    """Return the label in a column, with notes; without ``positive``, the positive one of two values is guessed.
+
+    Many numbers, or a claim ``on`` the output of the network, make it a number to predict, without a positive value.
+    """
     require_columns([column], list(data.columns), "label")
     values = data[column].astype(object)
     gaps = int(values.isna().sum())
@@ -51,11 +59,15 @@ def guess_label(data: pd.DataFrame, column: str, positive: Any = None) -> tuple[
                 f'the label "{column}" is never "{wanted}"{suggest(wanted, found)}. Its values are {shown}.'
             )
         return Label(column, wanted), tuple(notes)
+    if on == "output" or (on is None and _is_number_to_predict(values.dropna(), len(found))):
+        note = f"a number to predict: {len(found)} values, from {_extent(values)}"
+        return Label(column), (note + (f"; {count_rows(gaps)} without a value" if gaps else ""),)
     if len(found) < 2:
         raise FairmendError(f'the label "{column}" is "{found[0]}" in every row. Choose another column.')
     if len(found) > 2 and found != [str(i) for i in range(len(found))]:
         raise FairmendError(
-            f'the label "{column}" has {len(found)} values: {shown}. Name the positive one with --positive.'
+            f'the label "{column}" has {len(found)} values: {shown}. Name the positive one with --positive, or '
+            "pass --on output if it is a number to predict."
         )
     likely = [name for name in found if name.casefold() in _POSITIVE]
     if len(found) > 2:
@@ -68,10 +80,61 @@ def guess_label(data: pd.DataFrame, column: str, positive: Any = None) -> tuple[
     return Label(column, chosen), tuple(notes)
 
 
-def label_from_options(column: str | None, positive: object, data: pd.DataFrame | None) -> Label | None:
+def _is_number_to_predict(values: pd.Series[Any], distinct: int) -> bool:
+    """Return whether these are too many numbers, or numbers of the wrong kind, for classes."""
+    import pandas as pd
+
+    numbers = pd.to_numeric(values, errors="coerce")
+    if numbers.isna().any() or distinct <= 2:
+        return False
+    return distinct > _MOST_CLASSES or bool((numbers != numbers.round()).any())
+
+
+def _extent(values: pd.Series[Any]) -> str:
+    """Return the lowest and the highest of the numbers among these values."""
+    import pandas as pd
+
+    numbers = pd.to_numeric(values, errors="coerce")
+    return f"{numbers.min():.10g} to {numbers.max():.10g}"
+
+
+def guess_claim(
+    label: Label | None, data: pd.DataFrame | None, delta: float | None = None, on: str | None = None
+) -> tuple[Claim, tuple[str, ...]]:
+    """Return the claim with these options, and what the user has to decide about it.
+
+    A number to predict is compared by the output of the network, classes with a ``delta`` by their probability.
+    """
+    number = on == "output" or (label is not None and label.positive is None)
+    if delta is not None:
+        return Claim("score", delta, on or ("output" if number else "probability")), ()
+    if on is not None and not number:
+        raise FairmendError(f'a claim on "{on}" needs the largest difference of the scores. Name it with --delta.')
+    if not number:
+        return Claim(), ()
+    if label is None or data is None:
+        raise FairmendError("a claim about the output needs the largest difference. Name it with --delta.")
+    import pandas as pd
+
+    values = pd.to_numeric(data[label.column], errors="coerce").dropna()
+    extent = float(values.max() - values.min()) if len(values) else 0.0
+    if not extent > 0:
+        raise FairmendError(f'the label "{label.column}" has no two numbers to predict. Choose another column.')
+    review = (
+        f"claim: delta is {_SHARE:.0%} of the range of {label.column} in this data. Decide how far predictions for "
+        "similar people may differ.",
+    )
+    return Claim("score", float(f"{_SHARE * extent:.2g}"), on or "output"), review
+
+
+def label_from_options(
+    column: str | None, positive: object, data: pd.DataFrame | None, on: str | None = None
+) -> Label | None:
     """Return the label with this column and positive value; with data, a missing positive value is guessed."""
     if column is None:
         return None
     if data is not None:
-        return guess_label(data, column, positive)[0]
+        return guess_label(data, column, positive, on=on)[0]
+    if on == "output" and positive is None:
+        return Label(column)
     return Label(column, "1" if positive is None else str(positive))

@@ -1,0 +1,106 @@
+"""The table of the candidates of auto: their guarantee, the unfairness left, what is kept, and why one was selected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from fairmend.cli.screen import Rows
+from fairmend.text import percent, printable
+
+if TYPE_CHECKING:
+    from fairmend.repair.result import RepairResult
+    from fairmend.repair.selection import Candidate
+
+__all__ = ["show_candidates"]
+
+_LEVELS = {
+    2: "Proven for everyone",
+    1: "Proven for everyone; with tolerance, for the repair inputs",
+    0: "Proven for the repair inputs",
+    None: "Not proven",
+}
+_FIGURES = {"unequal": 7, "accuracy": 8, "balanced": 8, "agrees": 7}
+_ORIGINAL = "the original network"
+_NOTE = (
+    "→ selected. ● on the frontier: no other is at least as good in guarantee, unequal and what is kept. "
+    "unequal: still treated unequally, among rows of the data and uniform samples. accuracy, balanced (accuracy): on "
+    "calibration rows that the recipe did not use. agrees: predictions equal to the original's, mean over the classes."
+)
+
+
+def show_candidates(screen: Console, result: RepairResult) -> None:
+    """Print what auto tried, grouped by guarantee, the strongest first, and why the others were not taken."""
+    from fairmend.evaluate.selection_summary import describe_policy, describe_unrun, was_run
+
+    numbered = list(enumerate(result.candidates, 1))
+    screen.print(Text("Candidates of auto", style="bold"))
+    if result.policy is not None:
+        screen.print(Text(describe_policy(result.policy)))
+    screen.print()
+    names = [_ORIGINAL, *(c.recipe.name for c in result.candidates if was_run(c))]
+    width = min(max(map(len, names)), screen.width - sum(_FIGURES.values()) - 2 * len(_FIGURES) - 6)
+    screen.print(_table(width, [("", "", _ORIGINAL, "", *_figures_of_original(result))], header=True))
+    for level, heading in _LEVELS.items():
+        members = [(number, c) for number, c in numbered if was_run(c) and _level(c) == level]
+        if members:
+            screen.print(Text(heading, style="bold"))
+            screen.print(_table(width, (_row(number, candidate) for number, candidate in members)))
+    _show_reasons(screen, [(number, c) for number, c in numbered if was_run(c) and not c.chosen])
+    unrun = describe_unrun(result.candidates)
+    if unrun:
+        screen.print(Text(unrun))
+    screen.print(Text(_NOTE, style="dim italic"))
+
+
+def _table(width: int, rows: Iterable[Sequence[str]], *, header: bool = False) -> Rows:
+    """Return rows in columns of fixed widths, so that the tables of all guarantees line up."""
+    table = Rows(box=None, show_header=header, pad_edge=False, padding=(0, 1), header_style="dim")
+    for heading, size in (("", 1), ("", 2), ("", width), *_FIGURES.items()):
+        table.add_column(heading, width=size, justify="left" if size in (1, width) else "right")
+    for row in rows:
+        table.add_row(*row, style="bold green" if row[0] == "→" else "")
+    return table
+
+
+def _row(number: int, candidate: Candidate) -> tuple[str, ...]:
+    figures = (candidate.unfair_rate, candidate.accuracy, candidate.balanced_accuracy, candidate.agreement)
+    mark = "→" if candidate.chosen else "●" if candidate.on_frontier else ""
+    shown = (percent(figure) if candidate.proven else "–" for figure in figures)
+    return mark, str(number), candidate.recipe.name, *shown
+
+
+def _level(candidate: Candidate) -> int | None:
+    return candidate.level if candidate.proven else None
+
+
+def _figures_of_original(result: RepairResult) -> tuple[str, ...]:
+    return percent(result.original_accuracy), percent(result.original_balanced_accuracy), percent(1.0)
+
+
+def _show_reasons(screen: Console, others: Sequence[tuple[int, Candidate]]) -> None:
+    """Print why candidates were not taken, one line for each reason."""
+    reasons: dict[str, list[int]] = {}
+    for number, candidate in others:
+        reasons.setdefault(candidate.reason or candidate.problem, []).append(number)
+    if not reasons:
+        return
+    screen.print()
+    screen.print(Text("Why not the others", style="bold"))
+    for reason, numbers in reasons.items():
+        screen.print(Padding(Text(f"{_ranges(numbers)}: {printable(reason)}"), (0, 0, 0, 2)))
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return increasing numbers as text; three or more in a row are a range: "1, 3–6"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)

@@ -1,0 +1,74 @@
+"""The choice that auto made, in sentences: the policy, the recipes not run, and what may help after a collapse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairmend.spec import Spec
+from fairmend.text import listed, number
+
+if TYPE_CHECKING:  # these import PyTorch
+    from fairmend.repair.policy import Policy
+    from fairmend.repair.result import RepairResult
+    from fairmend.repair.selection import Candidate
+
+__all__ = ["describe_collapse", "describe_policy", "describe_unrun", "was_run"]
+
+_LARGE = 10.0
+"""Inputs beyond this are not scaled: standardized values hardly ever reach it."""
+
+
+def describe_policy(policy: Policy) -> str:
+    """Return how the policy selects a candidate, in a sentence or two."""
+    points = f"{number(100 * policy.keep)} point{'' if policy.keep == 0.01 else 's'}"
+    if policy.prefer == "accuracy":
+        kept = f"whose balanced accuracy is at most {points} below the original network's"
+        most = "keeps the most balanced accuracy"
+    else:
+        kept = f"that agree with all but {points} of the original network's decisions"
+        most = "keeps the most of its decisions"
+    if policy.guarantee == "everyone":
+        return f"Only a proof for everyone counts. Of the candidates {kept}, auto takes the one that {most}."
+    if policy.guarantee == "listed":
+        return f"A proof for the repair inputs is enough. Of the candidates {kept}, auto takes the one that {most}."
+    return f"Of the candidates {kept}, auto takes those with the strongest guarantee, and of these the one that {most}."
+
+
+def was_run(candidate: Candidate) -> bool:
+    """Return whether the recipe was run and evaluated."""
+    return not candidate.problem.startswith(("not run", "time limit"))
+
+
+def describe_unrun(candidates: Sequence[Candidate]) -> str:
+    """Return how many recipes were not run, and why, in one sentence; empty if all were."""
+    reasons = [candidate.problem for candidate in candidates if not was_run(candidate)]
+    if not reasons:
+        return ""
+    recipes = "1 recipe was" if len(reasons) == 1 else f"{len(reasons)} recipes were"
+    return f"{recipes} not run: {'; '.join(dict.fromkeys(reason.removeprefix('not run: ') for reason in reasons))}."
+
+
+def describe_collapse(result: RepairResult, spec: Spec, calibration_rows: int) -> str:
+    """Return that the network collapsed and what would help, in one line."""
+    every = "every proven candidate has collapsed" if result.candidates else "the repaired network has collapsed"
+    help_ = [f"more calibration rows than {calibration_rows:,} (--calibration-rows)"]
+    if any(not feature.protected for feature in spec.varying):
+        help_.append("smaller tolerances in the spec")
+    if unscaled := _unscaled(spec):
+        help_.append(f"a network with scaled inputs (not scaled: {listed(unscaled)})")
+    if result.policy is None:
+        help_.append("method auto")
+    elif result.policy.guarantee != "listed":
+        help_.append("--guarantee listed, which is content with a proof for the repair inputs")
+    return (
+        f"Collapsed: {every}. The network gives almost everyone the same prediction, so its proof is worth little. "
+        f"What may help: {listed(help_, 'or', most=None)}."
+    )
+
+
+def _unscaled(spec: Spec) -> list[str]:
+    numbers = [feature for feature in spec.features if not feature.one_hot]
+    return [f.name for f in numbers if np.abs(f.scaled(np.array(f.bounds))).max() > _LARGE]

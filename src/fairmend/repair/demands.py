@@ -1,0 +1,164 @@
+"""What step 2 demands of the head, for each kind of claim, and how the demands grow where a proof fails.
+
+A claim about classes demands a margin of each region; a claim about scores demands that they differ by a little less
+than delta, which leaves room for the rounding errors of inference.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from fairmend.arrays import Floats
+from fairmend.bounds.inference import closing_error
+from fairmend.errors import FairmendError
+from fairmend.network import Network
+from fairmend.progress import Progress
+from fairmend.prove.proof import HEADROOM, Proof, prove_points, prove_regions
+from fairmend.prove.score_proof import ScoreProof, prove_scores_at_points, prove_scores_over_regions
+from fairmend.repair.head.features import FeatureSet, require_few_points
+from fairmend.repair.head.program import KeptRows
+from fairmend.repair.head.scores import repair_scores
+from fairmend.repair.head.solve import HeadSolution, repair_head
+from fairmend.repair.task import RepairTask
+
+__all__ = ["ClassDemands", "Demands", "ScoreDemands", "demands_of", "prove_by_blindness", "prove_repair_inputs"]
+
+
+class Demands(ABC):
+    """One demand for each region: the step 2 that meets them, and the demands to try next."""
+
+    amount: Floats
+
+    def __init__(self, task: RepairTask) -> None:
+        self.task = task
+
+    @property
+    def margin(self) -> float:
+        """The largest margin that is demanded of a region."""
+        return float(self.amount.max())
+
+    @abstractmethod
+    def solve(
+        self, weight: Floats, bias: Floats, features: FeatureSet, seconds: float | None, progress: Progress | None
+    ) -> HeadSolution:
+        """Return the smallest change of the head that meets the demands."""
+
+    @abstractmethod
+    def grow(self, failed: np.ndarray, missing: Floats) -> bool:
+        """Demand more of the regions that failed, by what was ``missing``; return whether that is possible."""
+
+
+class ClassDemands(Demands):
+    """Margins, at least as large as inference needs."""
+
+    def __init__(self, network: Network, task: RepairTask, count: int) -> None:
+        super().__init__(task)
+        # No smaller margin covers inference.
+        least = 2 * closing_error(network) if task.head_options.cover_inference else 0.0
+        self.amount = np.full(count, max(task.head_options.margin, least))
+
+    def solve(
+        self, weight: Floats, bias: Floats, features: FeatureSet, seconds: float | None, progress: Progress | None
+    ) -> HeadSolution:
+        """Return the smallest change that gives every region one class, with its margin."""
+        settings = self.task.head_options
+        return repair_head(
+            weight,
+            bias,
+            features,
+            margin=self.amount,
+            delta_limit=settings.delta_limit,
+            solver=settings.solver,
+            search=settings.search,
+            time_limit=seconds,
+            gap=settings.gap,
+            seed=self.task.seed,
+            progress=progress,
+        )
+
+    def grow(self, failed: np.ndarray, missing: Floats) -> bool:
+        """Double the margins, or add what was missing if that is more."""
+        self.amount[failed] = np.maximum(2 * self.amount[failed], self.amount[failed] + 1.5 * missing[failed])
+        return bool(np.isfinite(self.amount).all())
+
+
+class ScoreDemands(Demands):
+    """How far below delta the differences of scores must stay."""
+
+    def __init__(self, network: Network, task: RepairTask, count: int) -> None:
+        super().__init__(task)
+        settings, self.delta = task.head_options, task.spec.claim.limit
+        if settings.margin >= self.delta:
+            raise FairmendError(
+                f"margin is {settings.margin:g}, but the claim allows differences of {self.delta:g} only; give a "
+                "smaller margin"
+            )
+        if settings.solver != "highs" or settings.search is not None:
+            raise FairmendError(
+                "solver, search: step 2 of a claim about scores is a linear program, which HiGHS solves; leave both out"
+            )
+        self.calibration = network.astype(np.float64).features(task.X_cal).astype(np.float64)
+        self.amount = np.full(count, settings.margin)
+        if settings.cover_inference:
+            # The error of the network before step 2 is a good guess of the error after it.
+            error = HEADROOM * prove_repair_inputs(network, task).error
+            self.amount = np.where(error < self.delta / 2, np.maximum(self.amount, 1.1 * error), self.amount)
+
+    def solve(
+        self, weight: Floats, bias: Floats, features: FeatureSet, seconds: float | None, progress: Progress | None
+    ) -> HeadSolution:
+        """Return the smallest change that keeps the scores of every region together."""
+        settings = self.task.head_options
+        return repair_scores(
+            weight,
+            bias,
+            features,
+            delta=self.delta - self.amount,
+            on=str(self.task.spec.claim.on),
+            delta_limit=settings.delta_limit,
+            time_limit=seconds,
+            gap=settings.gap,
+            kept=self._kept(weight, bias),
+            progress=progress,
+        )
+
+    def _kept(self, weight: Floats, bias: Floats) -> KeptRows:
+        """Return the calibration rows: bringing any score to 0 costs at most 1; numbers to predict count the same."""
+        outputs = self.calibration @ weight.T + bias
+        regression = self.task.spec.regression
+        cost = np.ones_like(outputs) if regression else 1 / np.maximum(1.0, np.abs(outputs))
+        return KeptRows(self.calibration, cost / len(cost), decisions=not regression)
+
+    def grow(self, failed: np.ndarray, missing: Floats) -> bool:
+        """Leave room for what was missing, but never more than half of the room there is."""
+        room = self.delta - self.amount[failed]
+        wanted = np.maximum(2 * self.amount[failed], self.amount[failed] + 1.5 * missing[failed])
+        self.amount[failed] = np.minimum(wanted, self.delta - room / 2)
+        return bool((self.amount < self.delta).all())
+
+
+def demands_of(network: Network, task: RepairTask, count: int) -> Demands:
+    """Return the demands of the task's claim on ``count`` regions of a network."""
+    return (ScoreDemands if task.spec.claim.is_score else ClassDemands)(network, task, count)
+
+
+def prove_repair_inputs(network: Network, task: RepairTask) -> Proof | ScoreProof:
+    """Prove what holds for the repair inputs: over boxes, or point by point with features "points"."""
+    claim = task.spec.claim
+    if task.head_options.features == "points":
+        require_few_points(task.network, task.spec, task.X_repair)
+        if claim.is_score:
+            return prove_scores_at_points(network, task.spec, task.X_repair, claim)
+        return prove_points(network, task.spec, task.X_repair)
+    if claim.is_score:
+        return prove_scores_over_regions(network, task.regions, claim)
+    return prove_regions(network, task.regions)
+
+
+def prove_by_blindness(network: Network, task: RepairTask) -> Proof | ScoreProof:
+    """Return the proof for a network that ignores all in which similar people may differ."""
+    if task.spec.claim.is_score:
+        return ScoreProof.by_blindness(network.logits(task.X_repair).astype(np.float64), task.spec.claim)
+    return Proof.by_blindness(network.predict(task.X_repair))

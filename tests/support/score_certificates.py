@@ -1,0 +1,62 @@
+"""Certificates of claims about scores, made by hand from those of claims about classes, and the truth about them."""
+
+import json
+
+import mpmath
+import numpy as np
+
+from fairmend.network import Network
+from fairmend_check.certificate import read_region
+from fairmend_check.model import Activation, Model, make_model
+from fairmend_check.regions import prove_scores
+from fairmend_check.scores import Score
+from fairmend_check.spec import ScoreClaim, read_spec
+from support.checker_cases import Case, neighbours, outputs_of, sign_spec
+
+
+def as_model(network: Network) -> Model:
+    layers = [(affine.weight, affine.bias) for affine in network.affines]
+    return make_model(layers, [Activation(a.name, float(a.slope)) for a in network.activations])
+
+
+def score_content(made: Case, on: str = "probability", delta: float = 0.9, arithmetic: str = "float32") -> dict:
+    """Return the claim that scores differ by at most delta, over the pieces of a claim about classes.
+
+    The bounds are those that the checker confirms, so that only delta decides whether it is valid.
+    """
+    content = made.content
+    content["arithmetic"] = arithmetic
+    content["spec"]["content"] = {"claim": {"kind": "score", "delta": delta, "on": on}, **content["spec"]["content"]}
+    model = as_model(made.network)
+    for entry in content["regions"]:
+        del entry["class"], entry["margin"]
+        entry["low"] = entry["high"] = [0.0] * model.outputs
+    spec = read_spec(content["spec"]["content"], "spec")
+    regions = [read_region(entry, i, model, True) for i, entry in enumerate(content["regions"])]
+    proven = prove_scores(model, spec, regions, Score.of(ScoreClaim(delta, on), model.outputs))
+    for entry, low, high in zip(content["regions"], proven.low.tolist(), proven.high.tolist(), strict=True):
+        entry["low"], entry["high"] = low, high
+    return sign_spec(json.loads(json.dumps(content)))
+
+
+def probabilities(outputs: np.ndarray) -> np.ndarray:
+    """Return the sigmoid of one output, or the softmax of several, for each row; in double precision."""
+    if outputs.shape[1] == 1:
+        return 1 / (1 + np.exp(-outputs))
+    powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def scores_of(made: Case, x: list[float], on: str, count: int = 400) -> np.ndarray:
+    """Return the scores of many neighbours of x (neighbours, outputs), in double precision."""
+    points = neighbours(made.spec, np.array(x), made.network.dtype.name, np.random.default_rng(0), count)
+    found = outputs_of(made.network, points)
+    return probabilities(found) if on == "probability" else found
+
+
+def exact_probabilities(outputs: list[float]) -> list[mpmath.mpf]:
+    """Do as `probabilities` does for one row, to 60 digits."""
+    with mpmath.workdps(60):
+        powers = [mpmath.exp(mpmath.mpf(z)) for z in ([0.0, *outputs] if len(outputs) == 1 else outputs)]
+        found = [power / mpmath.fsum(powers) for power in powers]
+        return found[1:] if len(outputs) == 1 else found
