@@ -5,7 +5,7 @@ import pytest
 
 from fairmend import FairmendError
 from fairmend.metrics import balanced_accuracy
-from fairmend.repair.candidates import FOLDS, balanced_shares, has_collapsed, judge_recipe, make_folds
+from fairmend.repair.candidates import FOLDS, Jury, balanced_shares, has_collapsed, make_folds
 from fairmend.repair.options import HeadOptions
 from fairmend.repair.recipe import Recipe, run_recipe
 from fairmend.repair.task import prepare_task
@@ -30,8 +30,8 @@ def test_every_row_judges_exactly_once_and_classes_are_spread():
 def test_figures_come_from_networks_that_were_made_without_the_rows():
     task = prepared(TOLERANT)
     recipe = Recipe("few steps", "mean", 0.5, 0.5, steps=5, blind_to="protected")
-    folds = make_folds(task)
-    judged = judge_recipe(recipe, task, folds)
+    jury = Jury(task)
+    folds, judged = jury.folds, jury.judge(recipe)
     assert judged.attempt.network == run_recipe(recipe, task).network
     for fold in folds:
         alone = run_recipe(recipe, task.without_rows(fold.labelled, fold.unlabelled)).network

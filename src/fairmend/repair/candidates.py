@@ -16,8 +16,7 @@ from fairmend.audit.neighbours import can_enumerate, find_unequal, sample_unequa
 from fairmend.errors import FairmendError
 from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.network import Network
-from fairmend.progress import Progress
-from fairmend.repair.recipe import Recipe, RepairAttempt, run_recipe_on_parts
+from fairmend.repair.recipe import Recipe, RepairAttempt, blind_and_distil, run_recipe_on_parts
 from fairmend.repair.regression import agreement, fit_shares, r_squared
 from fairmend.repair.task import RepairTask
 
@@ -25,9 +24,9 @@ __all__ = [
     "Candidate",
     "Fold",
     "JudgedCandidate",
+    "Jury",
     "balanced_shares",
     "has_collapsed",
-    "judge_recipe",
     "kept_shares",
     "make_folds",
 ]
@@ -125,13 +124,28 @@ def make_folds(task: RepairTask) -> list[Fold]:
     return folds
 
 
-def judge_recipe(
-    recipe: Recipe, task: RepairTask, folds: Sequence[Fold], progress: Progress | None = None
+class Jury:
+    """Runs recipes on all rows and without each fold, and judges them by the rows of the folds."""
+
+    def __init__(self, task: RepairTask) -> None:
+        self.task, self.folds = task, make_folds(task)
+        self.parts = [task, *(task.without_rows(fold.labelled, fold.unlabelled) for fold in self.folds)]
+        self._distilled: dict[tuple[object, ...], list[Network]] = {}
+
+    def judge(self, recipe: Recipe) -> JudgedCandidate:
+        """Run a recipe and judge it. Raise FairmendError if a result cannot be proven."""
+        # Recipes that differ only in what follows share the networks of their first stage.
+        first_stage = (recipe.blind_to, recipe.reference, recipe.label_weight, recipe.distil_steps)
+        if first_stage not in self._distilled:
+            self._distilled[first_stage] = blind_and_distil(recipe, self.parts)
+        attempts = run_recipe_on_parts(recipe, self.parts, networks=self._distilled[first_stage])
+        return _judge(recipe, attempts[0], [attempt.network for attempt in attempts[1:]], self.task, self.folds)
+
+
+def _judge(
+    recipe: Recipe, attempt: RepairAttempt, networks: Sequence[Network], task: RepairTask, folds: Sequence[Fold]
 ) -> JudgedCandidate:
-    """Run a recipe on all rows and on the folds. Raise FairmendError if a result cannot be proven."""
-    parts = [task, *(task.without_rows(fold.labelled, fold.unlabelled) for fold in folds)]
-    attempt, *parted = run_recipe_on_parts(recipe, parts, progress)
-    networks = [each.network for each in parted]
+    """Judge the networks of the folds by the rows that they did not see."""
     all_rows = np.empty_like(task.original_predictions)
     for fold, network in zip(folds, networks, strict=True):
         all_rows[fold.labelled] = task.predict(network, task.X_cal[fold.labelled])

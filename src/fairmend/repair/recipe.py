@@ -45,6 +45,7 @@ from fairmend.spec.neighbourhoods import Regions
 __all__ = [
     "Recipe",
     "RepairAttempt",
+    "blind_and_distil",
     "covers_everyone",
     "require_provable_size",
     "run_recipe",
@@ -140,19 +141,20 @@ def run_recipe(recipe: Recipe, task: RepairTask, progress: Progress | None = Non
 
 
 def run_recipe_on_parts(
-    recipe: Recipe, tasks: Sequence[RepairTask], progress: Progress | None = None
+    recipe: Recipe,
+    tasks: Sequence[RepairTask],
+    progress: Progress | None = None,
+    networks: Sequence[Network] | None = None,
 ) -> list[RepairAttempt]:
-    """Run a recipe on tasks that differ in their calibration and unlabelled rows only; they are distilled together."""
+    """Run a recipe on tasks that differ in their calibration and unlabelled rows only; they are distilled together.
+
+    ``networks`` are the result of `blind_and_distil`, if it is at hand.
+    """
     started = time.perf_counter()
     _logger.debug("%r with %d repair inputs", recipe, len(tasks[0].X_repair))
     spec = tasks[0].spec
-    blinded = recipe.blinded_features(spec)
-    if not covers_everyone(tuple(feature.name for feature in blinded), spec):
-        require_provable_size(tasks[0])
-    columns = columns_of(spec, blinded)
-    networks = [_blind(recipe, task, columns) if blinded else task.network for task in tasks]
-    if recipe.distil_steps:
-        networks = _distil(recipe, tasks, networks, columns)
+    columns = columns_of(spec, recipe.blinded_features(spec))
+    networks = networks or blind_and_distil(recipe, tasks)
     if recipe.match_rate and not spec.regression:
         networks = [_match_rate(network, task) for network, task in zip(networks, tasks, strict=True)]
     before = (time.perf_counter() - started) / len(tasks)
@@ -160,6 +162,17 @@ def run_recipe_on_parts(
         _calibrate_and_prove(recipe, task, network, columns, before, progress)
         for task, network in zip(tasks, networks, strict=True)
     ]
+
+
+def blind_and_distil(recipe: Recipe, tasks: Sequence[RepairTask]) -> list[Network]:
+    """Return the network of each task after stage 1: blind and distilled if the recipe says so."""
+    spec = tasks[0].spec
+    blinded = recipe.blinded_features(spec)
+    if not covers_everyone(tuple(feature.name for feature in blinded), spec):
+        require_provable_size(tasks[0])
+    columns = columns_of(spec, blinded)
+    networks = [_blind(recipe, task, columns) if blinded else task.network for task in tasks]
+    return _distil(recipe, tasks, networks, columns) if recipe.distil_steps else networks
 
 
 def _distil(

@@ -19,7 +19,7 @@ from fairmend.errors import FairmendError
 from fairmend.progress import Progress
 from fairmend.repair.blind import columns_of, fold_columns, mean_reference
 from fairmend.repair.calibrate import PAPER_STEPS
-from fairmend.repair.candidates import Candidate, JudgedCandidate, judge_recipe, kept_shares, make_folds
+from fairmend.repair.candidates import Candidate, JudgedCandidate, Jury, kept_shares
 from fairmend.repair.choice import Choice, Judgement, choose
 from fairmend.repair.distil import STEPS
 from fairmend.repair.policy import Policy
@@ -31,13 +31,15 @@ __all__ = ["Candidate", "Selection", "select_repair"]
 
 _logger = logging.getLogger(__name__)
 
-_BLIND = Recipe("blind", "regression", 0.0, 0.0, steps=0, blind_to="varying", match_rate=True)
-EVERYONE = (
-    _BLIND,
-    replace(_BLIND, name="blind, distilled", distil_steps=STEPS),
-    replace(_BLIND, name="blind, distilled with labels", label_weight=0.5, distil_steps=STEPS),
+_BLIND = Recipe("blind", "regression", 0.0, 0.0, steps=0, blind_to="varying")
+_DISTILLED = replace(_BLIND, name="blind, distilled", distil_steps=STEPS)
+_LABELLED = replace(_DISTILLED, name="blind, distilled with labels", label_weight=0.5)
+EVERYONE = tuple(
+    variant
+    for recipe in (_BLIND, _DISTILLED, _LABELLED)
+    for variant in (recipe, replace(recipe, name=f"{recipe.name}, same rate", match_rate=True))
 )
-"""Recipes that ignore every feature that varies, from simple to complex."""
+"""Recipes that ignore every feature that varies, from simple to complex. Only networks with two classes have a rate."""
 
 MOST_MIXTURES = 3
 FAIRNESS_WEIGHTS = (0.1, 1.0)
@@ -92,8 +94,7 @@ class _Contest:
     """The candidates so far: all of them, and the proven ones with their predictions."""
 
     def __init__(self, task: RepairTask, judgement: Judgement) -> None:
-        self.task, self.judgement = task, judgement
-        self.folds = make_folds(task)
+        self.task, self.judgement, self.jury = task, judgement, Jury(task)
         self.candidates: list[Candidate] = []
         self.judged: list[JudgedCandidate] = []
 
@@ -104,7 +105,7 @@ class _Contest:
             problem = f"time limit: the {self.task.deadline.limit:g} s ended before this recipe was run"
         if not problem:
             try:
-                judged = judge_recipe(recipe, self.task, self.folds)
+                judged = self.jury.judge(recipe)
                 self.judged.append(judged)
                 self.candidates.append(judged.candidate)
             except FairmendError as error:
@@ -134,8 +135,9 @@ class _Stage:
 
 def _stages(task: RepairTask) -> tuple[_Stage, ...]:
     listed = () if task.strict else listed_recipes(task)
+    two_classes = task.network.outputs <= 2 and not task.spec.regression
     return (
-        _Stage(EVERYONE, lambda contest: ""),
+        _Stage(tuple(recipe for recipe in EVERYONE if two_classes or not recipe.match_rate), lambda contest: ""),
         _Stage(listed, _why_not_listed),
         _Stage((PROF,), _why_not_prof),
     )
