@@ -6,6 +6,7 @@ import numpy as np
 
 from fairmend.arrays import FloatArray, Floats
 from fairmend.errors import FairmendError
+from fairmend.metrics import r2
 from fairmend.network import Network
 
 __all__ = ["agreement", "as_columns", "check_targets", "r_squared", "regression_targets"]
@@ -44,13 +45,9 @@ def check_targets(y: np.ndarray, rows: int, network: Network) -> Floats:
 
 
 def r_squared(y: np.ndarray, predicted: np.ndarray) -> float:
-    """Return the share of the variance of y that is predicted, the mean over the outputs: 0 for the mean of y.
-
-    It is 0 if y is constant, because there is nothing to predict.
-    """
-    true = as_columns(y)
-    left, all_of_it = np.square(true - as_columns(predicted)).mean(axis=0), true.var(axis=0)
-    return float(np.mean(np.where(all_of_it > 0, 1 - left / np.where(all_of_it > 0, all_of_it, 1.0), 0.0)))
+    """Return the share of the variance of y that is predicted; 0 if y is constant, as there is nothing to predict."""
+    share = r2(as_columns(y), as_columns(predicted))
+    return 0.0 if share is None else share
 
 
 def agreement(before: np.ndarray, after: np.ndarray) -> float:

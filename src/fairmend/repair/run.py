@@ -187,7 +187,7 @@ def _result(
     candidates: tuple[Candidate, ...],
     policy: Policy | None,
 ) -> RepairResult:
-    before = task.network.predict(task.X_cal)
+    before = None if task.spec.regression else task.network.predict(task.X_cal)
     gap = 0.0 if attempt.head is None else attempt.head.gap
     return RepairResult(
         network=attempt.network,
@@ -206,8 +206,8 @@ def _result(
         attempts=attempt.attempts,
         candidates=candidates,
         policy=policy,
-        original_accuracy=accuracy(task.y_cal, before),
-        original_balanced_accuracy=balanced_accuracy(task.y_cal, before),
+        original_accuracy=None if before is None else accuracy(task.y_cal, before),
+        original_balanced_accuracy=None if before is None else balanced_accuracy(task.y_cal, before),
         warnings=(
             *calibration_warnings(task.X_cal, task.y_cal, regression=task.spec.regression),
             *outcome_warnings(
