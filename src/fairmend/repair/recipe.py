@@ -29,7 +29,7 @@ from fairmend.repair.blind import (
     zero_columns,
 )
 from fairmend.repair.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, History, calibrate
-from fairmend.repair.demands import demands_of, prove_by_blindness, prove_repair_inputs
+from fairmend.repair.demands import check_head_options, demands_of, prove_by_blindness, prove_repair_inputs
 from fairmend.repair.head.features import Box, FeatureSet, Linear, Points, require_few_points
 from fairmend.repair.head.solve import HeadSolution
 from fairmend.repair.regression import regression_targets
@@ -126,6 +126,7 @@ def run_recipe(recipe: Recipe, task: RepairTask, progress: Progress | None = Non
     blinded = recipe.blinded_features(task.spec)
     if not covers_everyone(tuple(feature.name for feature in blinded), task.spec):
         require_provable_size(task)
+        check_head_options(task)
     X, targets = _training_rows(recipe, task)
     if blinded:
         # Zeros in these columns keep their weights, and the widths that come from them, at zero.

@@ -20,19 +20,19 @@ def keep_rates(before: Floats, after: Floats) -> Floats:
     """Return what to add to the outputs after step 2 to keep the share of each predicted class, ``(outputs,)``.
 
     Both are ``(rows, outputs)``. One output or two have one threshold, which is exact. With more outputs, each in turn
-    gets its share, a number of times. A class that was never predicted, or always, sets no threshold.
+    gets its share, a number of times.
     """
     outputs = before.shape[1]
     shift = np.zeros(outputs)
-    if np.array_equal(before, after):
-        return shift
     own = np.arange(outputs) == before.argmax(axis=1)[:, None] if outputs > 1 else before >= 0
     counts = own.sum(axis=0)
     for _ in range(SWEEPS if outputs > 2 else 1):
         for output in range(1 if outputs > 1 else 0, outputs):
-            if 0 < counts[output] < len(after):
-                leads = np.sort(_leads(after + shift, output))[::-1]
-                shift[output] -= (leads[counts[output] - 1] + leads[counts[output]]) / 2
+            leads = np.sort(_leads(after + shift, output))[::-1]
+            if (leads >= 0).sum() != counts[output]:
+                step = (max(leads[0] - leads[-1], np.abs(leads).max() * 1e-3) or 1.0) / len(leads)
+                ends = np.concatenate([[leads[0] + step], leads, [leads[-1] - step]])
+                shift[output] -= (ends[counts[output]] + ends[counts[output] + 1]) / 2
     return shift
 
 
