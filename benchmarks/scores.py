@@ -23,7 +23,6 @@ from itertools import product
 
 import numpy as np
 import scipy.sparse as sparse
-from fairmend.repair.head.scores import repair_scores
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -36,6 +35,7 @@ from fairmend import Spec
 from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.repair.calibrate import calibrate
 from fairmend.repair.head.features import Linear
+from fairmend.repair.head.scores import repair_scores
 from fairmend.spec.claim import Claim
 from scores_planted import judge_planted
 from scores_regression import judge_regression, largest_differences
