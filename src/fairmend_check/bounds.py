@@ -62,38 +62,24 @@ def leads(model: Model, classes: np.ndarray) -> Array:
 
 def margin_bounds(model: Model, classes: np.ndarray, lower: Array, upper: Array, slopes: Slopes) -> Array:
     """Return lower bounds of the margins of these classes over boxes (boxes,); -inf on overflow."""
-    found = [np.empty(0)]
-    for part in _chunks(model, len(lower)):
-        bounds = _bounds(model, leads(model, classes[part]), lower[part], upper[part], _of(slopes, part))
-        found.append(bounds.min(axis=1))
-    return np.concatenate(found)
+    least: Array = form_bounds(model, leads(model, classes), lower, upper, slopes).min(axis=1)
+    return least
 
 
 def form_bounds(model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes) -> Array:
-    """Return lower bounds of linear forms of the outputs (forms, outputs) over boxes (boxes, forms)."""
-    found = [np.empty((0, len(forms)))]
-    for part in _chunks(model, len(lower)):
-        same = np.broadcast_to(forms, (len(lower[part]), *forms.shape))
-        found.append(_bounds(model, same, lower[part], upper[part], _of(slopes, part)))
+    """Return lower bounds of linear forms of the outputs (boxes, forms, outputs) over boxes (boxes, forms)."""
+    widest = max(max(weight.shape) for weight in model.weights)
+    step = max(1, _ROOM // (widest * max(2 * widest, forms.shape[1])))
+    found = [np.empty((0, forms.shape[1]))]
+    with np.errstate(all="ignore"):
+        for start in range(0, len(lower), step):
+            part = slice(start, start + step)
+            lines = [(below[part], above[part]) for below, above in slopes]
+            found.append(_bounds(model, forms[part], lower[part], upper[part], lines))
     return np.concatenate(found)
 
 
-def _chunks(model: Model, boxes: int) -> list[slice]:
-    step = max(1, _ROOM // (2 * _widest(model) ** 2))
-    return [slice(start, start + step) for start in range(0, boxes, step)]
-
-
-def _widest(model: Model) -> int:
-    return int(max(max(weight.shape) for weight in model.weights))
-
-
-def _of(slopes: Slopes, part: slice) -> Slopes:
-    return [(below[part], above[part]) for below, above in slopes]
-
-
-@np.errstate(all="ignore")
 def _bounds(model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes) -> Array:
-    """Return lower bounds of forms of the outputs (boxes, forms, outputs) over boxes (boxes, forms)."""
     known = Layers([(lower, upper)], [])
     for number, (below, above) in enumerate(slopes):
         weight, bias = model.weights[number], model.biases[number]
@@ -105,12 +91,8 @@ def _bounds(model: Model, forms: Array, lower: Array, upper: Array, slopes: Slop
         lines = intercepts(activation, (below, above), low, high)
         known.lines.append(Lines(below, above, *lines, _magnitude(low, high)))
         known.entering.append(value_range(activation, low, high))
-    found = []
-    for start in range(0, forms.shape[1], 2 * _widest(model)):
-        part = forms[:, start : start + 2 * _widest(model)]
-        nothing = np.zeros(part.shape[:2])
-        found.append(_lower_bounds(model, known, *_through_affine(model, known, len(slopes), part, nothing, nothing)))
-    return np.concatenate(found, axis=1)
+    nothing = np.zeros(forms.shape[:2])
+    return _lower_bounds(model, known, *_through_affine(model, known, len(slopes), forms, nothing, nothing))
 
 
 def _lower_bounds(model: Model, known: Layers, coefficients: Array, const: Array, slip: Array | float = 0.0) -> Array:

@@ -97,29 +97,28 @@ def prove(model: Model, spec: Spec, regions: list[Region]) -> ProvenMargins:
 
 def prove_scores(model: Model, spec: Spec, regions: list[Region], score: Score) -> ProvenScores:
     """Return bounds of the scores of all regions, which must be covered."""
-    shape = len(regions), model.outputs
+    shape, each = (len(regions), model.outputs), np.eye(model.outputs)
     low, high, error = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape)
     if any(region.pieces for region in regions):
         owner, lower, upper, slopes = _stacked_pieces(model, regions)
-        least, most = score.from_forms(form_bounds(model, score.forms, lower, upper, slopes))
+        least, most = score.from_forms(form_bounds(model, _for_all(score.forms, lower), lower, upper, slopes))
         with np.errstate(all="ignore"):
             layers = interval_layers(model, lower, upper)
         np.minimum.at(low, owner, least)
         np.maximum.at(high, owner, most)
-        np.maximum.at(error, owner, _output_errors(model, lower, upper, layers))
+        np.maximum.at(error, owner, output_errors(model, lower, upper, layers, _for_all(each, lower)))
     for number, region in enumerate(regions):
         for batch, layers in _over_points(model, spec, region):
             least, most = score.from_outputs(*layers[-1])
             low[number] = np.minimum(low[number], least.min(axis=0))
             high[number] = np.maximum(high[number], most.max(axis=0))
-            error[number] = np.maximum(error[number], _output_errors(model, batch, batch, layers).max(axis=0))
+            errors = output_errors(model, batch, batch, layers, _for_all(each, batch))
+            error[number] = np.maximum(error[number], errors.max(axis=0))
     return ProvenScores(low, high, error)
 
 
-def _output_errors(model: Model, lower: Array, upper: Array, layers: list[tuple[Array, Array]]) -> Array:
-    """Return bounds of the error of each output in inference (boxes, outputs)."""
-    each = np.broadcast_to(np.eye(model.outputs), (len(lower), model.outputs, model.outputs))
-    return output_errors(model, lower, upper, layers, each)
+def _for_all(forms: Array, boxes: Array) -> Array:
+    return np.broadcast_to(forms, (len(boxes), *forms.shape))
 
 
 def _stacked_pieces(model: Model, regions: list[Region]) -> tuple[np.ndarray, Array, Array, Slopes]:
