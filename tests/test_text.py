@@ -64,6 +64,7 @@ def test_changes_are_in_points():
 
 def test_numbers_carry_a_real_minus_and_few_digits():
     assert [score(value) for value in (1.8, -0.0125, 100, 1234)] == ["+1.80", "−0.0125", "+100", "+1.23e+03"]
+    assert (number(12345.6), number(-1e20)) == ("12,346", "−1e+20")
     assert (number(-1.23456), number(None), score(0.12345), score(-2), count(12345)) == (
         "−1.235",
         "–",

@@ -144,8 +144,10 @@ def points(before: float | None, after: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a number with four digits, and a dash for None."""
-    return _NONE if value is None else f"{value:.4g}".replace("-", _MINUS)
+    """Return a number with four digits, or whole and with commas from 10,000 on; a dash for None."""
+    if value is None:
+        return _NONE
+    return (f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}").replace("-", _MINUS)
 
 
 def score(value: float) -> str:

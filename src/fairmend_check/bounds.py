@@ -62,37 +62,50 @@ def leads(model: Model, classes: np.ndarray) -> Array:
 
 def margin_bounds(model: Model, classes: np.ndarray, lower: Array, upper: Array, slopes: Slopes) -> Array:
     """Return lower bounds of the margins of these classes over boxes (boxes,); -inf on overflow."""
-    least: Array = form_bounds(model, leads(model, classes), lower, upper, slopes).min(axis=1)
+    least: Array = form_bounds(model, leads(model, classes), lower, upper, slopes)[0].min(axis=1)
     return least
 
 
-def form_bounds(model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes) -> Array:
-    """Return lower bounds of linear forms of the outputs (boxes, forms, outputs) over boxes (boxes, forms)."""
+def form_bounds(
+    model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes
+) -> tuple[Array, list[tuple[Array, Array]]]:
+    """Return lower bounds of linear forms of the outputs (boxes, forms, outputs) over boxes (boxes, forms).
+
+    And intervals of the outputs of every affine layer before an activation.
+    """
     widest = max(max(weight.shape) for weight in model.weights)
     step = max(1, _ROOM // (widest * max(2 * widest, forms.shape[1])))
-    found = [np.empty((0, forms.shape[1]))]
+    found = np.empty(forms.shape[:2])
+    layers = [(np.empty(below.shape), np.empty(above.shape)) for below, above in slopes]
     with np.errstate(all="ignore"):
         for start in range(0, len(lower), step):
             part = slice(start, start + step)
             lines = [(below[part], above[part]) for below, above in slopes]
-            found.append(_bounds(model, forms[part], lower[part], upper[part], lines))
-    return np.concatenate(found)
+            found[part], intervals = _bounds(model, forms[part], lower[part], upper[part], lines)
+            for (low, high), (low_here, high_here) in zip(layers, intervals, strict=True):
+                low[part], high[part] = low_here, high_here
+    return found, layers
 
 
-def _bounds(model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes) -> Array:
+def _bounds(
+    model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes
+) -> tuple[Array, list[tuple[Array, Array]]]:
     known = Layers([(lower, upper)], [])
+    intervals = []
     for number, (below, above) in enumerate(slopes):
         weight, bias = model.weights[number], model.biases[number]
         rows, consts = np.concatenate([weight, -weight]), np.concatenate([bias, -bias])
         shape = (len(lower), *rows.shape)
         bounds = _lower_bounds(model, known, np.broadcast_to(rows, shape), np.broadcast_to(consts, shape[:2]))
         low, high = bounds[:, : len(weight)], -bounds[:, len(weight) :]
+        intervals.append((low, high))
         activation = model.activations[number]
         lines = intercepts(activation, (below, above), low, high)
         known.lines.append(Lines(below, above, *lines, _magnitude(low, high)))
         known.entering.append(value_range(activation, low, high))
     nothing = np.zeros(forms.shape[:2])
-    return _lower_bounds(model, known, *_through_affine(model, known, len(slopes), forms, nothing, nothing))
+    through = _through_affine(model, known, len(slopes), forms, nothing, nothing)
+    return _lower_bounds(model, known, *through), intervals
 
 
 def _lower_bounds(model: Model, known: Layers, coefficients: Array, const: Array, slip: Array | float = 0.0) -> Array:

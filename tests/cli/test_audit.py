@@ -19,6 +19,7 @@ from fairmend.tables import read_table
 from fairmend.text import percent
 from support.cli_case import Case, run, small_network, small_people, small_spec
 from support.peak_memory import SCRIPT, needs_proc
+from support.price_case import PriceCase
 
 
 @pytest.fixture
@@ -245,3 +246,49 @@ def test_a_long_file_takes_no_more_memory_than_a_short_one(case):
         assert json.loads(done.stdout)["total"] == len(people) * times
         peaks.append(float(done.stderr))
     assert max(peaks) < 500
+
+
+def test_scores_are_audited_with_their_largest_difference(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    case = PriceCase(tmp_path, delta=30)
+    common = ("audit", case.model, "--spec", case.spec, "--data", case.data, "--pairs", 2)
+    result = run(*common, "--out", "pairs.csv")
+    assert result.exit_code == 1
+    text = " ".join(result.stdout.split())
+    assert "Difference allowed, of the output 30" in text
+    assert "Largest difference within a neighbourhood 40" in text
+    assert "differs by 40" in text
+    assert "Mean absolute error" in text
+    assert "class" not in text
+    table = pd.read_csv("pairs.csv")
+    assert len(table) == 60
+    assert (table["other_score"] - table["score"] == 40).all()
+    assert not [name for name in table if "answer" in name]
+    document = json.loads(run(*common, "--no-report", "--json").stdout)
+    assert document["scores"]["largest"] == 40
+    assert document["utility"] is None
+    assert document["pairs"][0]["answers"] is None
+
+
+def test_scores_within_delta_are_equal_treatment(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    case = PriceCase(tmp_path, delta=40)
+    assert run("audit", case.model, "--spec", case.spec, "--data", case.data, "--no-report").exit_code == 0
+
+
+@pytest.mark.parametrize("line", ["delta = 0.0", "delta = -3", "delta = nan", "kind = 'scores'", "on = 'score'", ""])
+@pytest.mark.parametrize("command", ["audit", "certify"])
+def test_a_wrong_claim_is_refused_in_one_line_and_nothing_is_written(command, line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    case = PriceCase(tmp_path)
+    key = line.partition(" ")[0] or "delta"
+    kept = [f"{line}" if entry.startswith(f"{key} = ") else entry for entry in case.spec.read_text().splitlines()]
+    # The kinds of features are left as they are: the claim comes before them.
+    start = kept.index("[[feature]]")
+    case.spec.write_text("\n".join([*kept[:start], *case.spec.read_text().splitlines()[start:]]))
+    before = sorted(path.name for path in tmp_path.iterdir())
+    result = run(command, case.model, "--spec", case.spec, "--data", case.data)
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert "[claim]" in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == before

@@ -9,6 +9,7 @@ from fairmend.audit.neighbours import find_unequal
 from fairmend.network import Affine, Network
 from fairmend.spec import Feature, Spec
 from support.cli_case import Case, run, small_network, small_people, small_spec
+from support.price_case import PriceCase
 
 
 @pytest.fixture
@@ -142,3 +143,16 @@ def test_the_certificate_of_those_found_fair_is_valid(tmp_path):
     assert answer["counts"]["fair"] == answer["certified"] > 30
     report = fairmend.check(certificate, tmp_path / "model.onnx", tmp_path / "spec.toml")
     assert report.valid, report.reasons
+
+
+@pytest.mark.parametrize(("delta", "code", "verdict"), [(50, 0, "fair"), (30, 1, "unfair")])
+def test_scores_are_certified(delta, code, verdict, tmp_path):
+    case = PriceCase(tmp_path, delta=delta)
+    common = ("certify", case.model, "--spec", case.spec, "--data", case.data, "--rows", 5)
+    result = run(*common)
+    assert result.exit_code == code
+    assert f"differ by at most {delta} (output)" in " ".join(result.stdout.split())
+    assert ("score" in result.stdout.partition("engine")[2]) == (verdict == "unfair")
+    document = json.loads(run(*common, "--json").stdout)
+    assert document["counts"][verdict] == 5
+    assert run(*common, "--engine", "milp").exit_code == 2

@@ -16,6 +16,7 @@ from fairmend.cli.demo import run_demo
 from fairmend.cli.main import main
 from support.cli_case import Case, run, small_people
 from support.json_paths import documented, fits, paths
+from support.price_case import PriceCase
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
 DOCUMENTED = documented(PAGE)
@@ -79,12 +80,22 @@ def drafted_from_sklearn(case, _):
 
 def spec_checked(case, _):
     case.write(small_people().assign(age=150))
+    with case.spec.open("a") as file:
+        file.write('\n[[link]]\nwhen = {gender = "f"}\nthen = {credits = {offset = 1}}\n')
     result = run("spec", "check", case.spec, "--data", case.data, "--model", case.model, "--json")
     assert result.exit_code == 2
     document = json.loads(result.stdout)
     case.write(small_people())
     fitting = printed("spec", "check", case.spec, "--data", case.data)
     return {**document, "neighbourhood": fitting["neighbourhood"]}
+
+
+def audited(case, _):
+    """Return the keys of an audit of classes and of one of scores."""
+    document = on_files("audit")(case, None)
+    price = PriceCase(case.folder)
+    scores = printed("audit", price.model, "--spec", price.spec, "--data", price.data, "--no-report")
+    return {**document, "scores": scores["scores"], "regression": scores["regression"]}
 
 
 RUNS = {
@@ -95,7 +106,7 @@ RUNS = {
     "repair": lambda case, _: json.loads(case.repair("--json", method="auto").stdout),
     "demo": demoed,
     "certify": on_files("certify", "--certificate", "certificate.json"),
-    "audit": on_files("audit"),
+    "audit": audited,
     "search": on_files("search", "--seeds", 20, "--local-steps", 5),
     "check": checked,
     "export-vnnlib": on_files("export-vnnlib", "--out", "vnnlib", "--rows", 2),

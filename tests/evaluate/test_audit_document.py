@@ -8,6 +8,7 @@ import fairmend
 from fairmend.audit.neighbours import find_unequal
 from fairmend.evaluate.summary import summarize
 from support.cli_case import small_network, small_spec
+from support.price_case import price_network, price_people, price_spec
 from support.report_cases import audit_of, people
 
 
@@ -55,3 +56,34 @@ def test_samples_are_not_drawn_again():
     document = fairmend.report.audit_report(result, net, spec).document
     shown = {pair.row for pair in document.pairs.rows}
     assert shown == set(result.examined.unequal.nonzero()[0].tolist())
+
+
+def test_an_audit_of_scores_says_how_far_they_differ():
+    spec, frame, net = price_spec(30.0), price_people(), price_network()
+    found = fairmend.audit(net, spec, frame, pairs=3)
+    report = fairmend.report.audit_report(found, net, spec, frame)
+    scores = report.document.audit.scores
+    assert (scores.on, scores.delta, scores.largest) == ("output", 30, 40)
+    assert (sum(scores.counts), scores.counts[-1], scores.edges[-1]) == (60, 60, 40)
+    assert scores.errors["r2"] > 0.99
+    headline = summarize(report.document).headline
+    assert headline.startswith("60 of 60 people (100")
+    assert "have similar people whose scores differ by more than 30 (output). The largest difference is 40" in headline
+    assert "sex m instead of f" in report.document.audit.worst[0]
+    assert "class" not in " ".join(report.document.audit.worst)
+    page = report.html
+    assert "Largest difference" in page
+    assert "delta 30" in page
+    good = fairmend.audit(net, price_spec(50.0), frame)
+    assert summarize(fairmend.report.audit_report(good, net, price_spec(50.0), frame).document).status == "good"
+
+
+def test_an_audit_of_sampled_scores_proves_nothing():
+    spec = small_spec(kind="continuous")
+    spec = fairmend.Spec(spec.features, spec.label, fairmend.Claim("score", 0.9, "probability"))
+    net = small_network()
+    report = fairmend.report.audit_report(fairmend.audit(net, spec, samples=50), net, spec)
+    summary = summarize(report.document)
+    assert summary.status == "open"
+    assert "at least" in summary.headline
+    assert "Largest difference" in report.html

@@ -126,7 +126,7 @@ def run_audit(
             progress=lambda _, done, total: progress("audit", done, total if table is None else table.total),
             witnesses=None if out is None else file.write,
         )
-    figures = LabelledFigures(labelled.rows, labelled.utility, labelled.groups)
+    figures = LabelledFigures(labelled.rows, labelled.utility, labelled.groups, labelled.regression)
     warnings = audit_warnings(net, result, figures)
     title = f"{model.name} on {data.name if data else 'random samples'}"
     if report is not None:

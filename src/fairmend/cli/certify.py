@@ -97,8 +97,6 @@ def run_certify(
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
     spec, net = load_model(model, spec_file, activation)
-    if certificate is not None:
-        spec.require_class_claim("a certificate of certify")
     chosen, X = load_people(data, spec, net, rows, seed)
     with progress_bars(quiet=json_output) as progress:
         result = certify(

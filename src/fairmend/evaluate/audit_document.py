@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
+import numpy as np
 import pandas as pd
 
 from fairmend._version import __version__
 from fairmend.audit.result import AuditPair, AuditResult, ExaminedInputs
-from fairmend.evaluate.document import AUDIT, FORMAT, VERSION, Audit, Document, Origin, ScoreRanges
+from fairmend.audit.score_summary import ScoreSummary
+from fairmend.evaluate.document import (
+    AUDIT,
+    FORMAT,
+    VERSION,
+    Audit,
+    DecisiveFeatures,
+    Document,
+    Origin,
+    PairTable,
+    ScoreFigures,
+    ScoreRanges,
+)
 from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import GroupMetrics, protected_values
 from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
 from fairmend.evaluate.report_pairs import tabulate_pairs
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.evaluate.spec_summary import class_names, describe_similarity
-from fairmend.evaluate.utility import Utility
+from fairmend.evaluate.utility import RegressionUtility, Utility
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.sanity import spec_warnings
-from fairmend.text import score, short
+from fairmend.text import number, score, short
 
 __all__ = ["LabelledFigures", "audit_document", "audit_warnings"]
 
 _MOST_RANGES = 240
 _MOST_WORST = 20
+_BINS = 40
 
 
 @dataclass(frozen=True)
@@ -35,6 +49,7 @@ class LabelledFigures:
     rows: int = 0
     utility: Utility | None = None
     groups: tuple[GroupMetrics, ...] = ()
+    regression: RegressionUtility | None = None
 
 
 def audit_warnings(net: Network, result: AuditResult, labelled: LabelledFigures) -> list[str]:
@@ -59,8 +74,28 @@ def audit_document(
     frame: pd.DataFrame | None = None,
     warnings: Sequence[str] = (),
 ) -> Document:
-    """Return everything the report says; `frame` holds rows of the data as the user wrote them."""
+    """Return everything the report says; `frame` holds rows of the data as the user wrote them.
+
+    If the spec claims scores, it says how far they differ, and nothing about classes.
+    """
     examined = result.examined
+    if result.scores is not None:
+        return Document(
+            FORMAT,
+            VERSION,
+            AUDIT,
+            __version__,
+            short(title),
+            class_names(spec, net, frame),
+            origin,
+            describe_similarity(spec, exact=result.exact),
+            [],
+            PairTable(result.count, result.exact, [], 0, 0, []),
+            DecisiveFeatures(0, result.exact, {}, 0),
+            ScoreRanges(score_kind(net), len(examined.X), result.exact, [], []),
+            [short(warning, 2_000) for warning in warnings],
+            audit=replace(_audit(result, labelled, []), scores=_score_figures(result.scores, labelled)),
+        )
     rows = examined.unequal.nonzero()[0]
     known = None if examined.other is None else examined.other[rows]
     names = class_names(spec, net, frame)
@@ -107,20 +142,44 @@ def _audit(result: AuditResult, labelled: LabelledFigures, names: list[str]) -> 
         balanced_accuracy=None if utility is None else utility.balanced_accuracy,
         positive_rate=None if utility is None else utility.positive_rate,
         auc=None if utility is None else utility.auc,
-        worst=[_describe_pair(pair, names) for pair in result.pairs[:_MOST_WORST]],
+        worst=[
+            _describe_pair(pair, names, scores_only=result.scores is not None) for pair in result.pairs[:_MOST_WORST]
+        ],
     )
 
 
-def _describe_pair(pair: AuditPair, names: list[str]) -> str:
+def _score_figures(scores: ScoreSummary, labelled: LabelledFigures) -> ScoreFigures:
+    """Return how far scores differ, with a histogram that reaches from 0 to the largest difference, or to delta."""
+    end = max(scores.largest, scores.claim.limit)
+    counts, edges = np.histogram(np.minimum(scores.differences, end), bins=_BINS, range=(0, end))
+    return ScoreFigures(
+        on=str(scores.claim.on),
+        delta=scores.claim.limit,
+        largest=scores.largest,
+        median=scores.median,
+        p90=scores.most,
+        edges=edges.tolist(),
+        counts=counts.tolist(),
+        errors={
+            name: value
+            for name, value in (asdict(labelled.regression) if labelled.regression else {}).items()
+            if value is not None
+        },
+    )
+
+
+def _describe_pair(pair: AuditPair, names: list[str], *, scores_only: bool = False) -> str:
     """Return both people of a pair with their predictions and scores."""
-    if pair.answers is None:
-        own, other = (f"score {score(value)}" for value in pair.scores)
-        return short(f"Row {pair.row}: {own}. {pair.difference[:1].upper()}{pair.difference[1:]}: {other}.", 600)
+    difference = f"{pair.difference[:1].upper()}{pair.difference[1:]}"
+    if scores_only or pair.answers is None:
+        own, other = (f"score {number(value)}" for value in pair.scores)
+        which = "" if pair.output is None else f", output {pair.output}"
+        return short(f"Row {pair.row}{which}: {own}. {difference}: {other}.", 600)
     own, other = (
         f"“{names[answer] if answer < len(names) else f'class {answer}'}” (score {score(value)})"
         for answer, value in zip(pair.answers, pair.scores, strict=True)
     )
-    return short(f"Row {pair.row}: {own}. {pair.difference[:1].upper()}{pair.difference[1:]}: {other}.", 600)
+    return short(f"Row {pair.row}: {own}. {difference}: {other}.", 600)
 
 
 def _score_ranges(net: Network, spec: Spec, examined: ExaminedInputs) -> ScoreRanges:

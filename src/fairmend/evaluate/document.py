@@ -278,6 +278,24 @@ class Repair:
 
 
 @dataclass(frozen=True)
+class ScoreFigures:
+    """How far the scores of similar people differ, if the spec claims scores; see `fairmend.AuditResult`.
+
+    `counts` says how many of the first inputs have a difference from one of the `edges` to the next, and `errors` has
+    the figures of a regression network by name.
+    """
+
+    on: str
+    delta: float
+    largest: float
+    median: float
+    p90: float
+    edges: list[float]
+    counts: list[int]
+    errors: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Audit:
     """What an audit found; see `fairmend.AuditResult`. The figures of utility are None without labels."""
 
@@ -296,6 +314,7 @@ class Audit:
     positive_rate: float | None
     auc: float | None
     worst: list[str]
+    scores: ScoreFigures | None = None
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def class_names(spec: Spec, net: Network, frame: pd.DataFrame | None) -> list[st
 
     `frame` holds rows of the data; its label column names the negative class.
     """
-    if net.outputs > 2 or spec.label is None:
+    if net.outputs > 2 or spec.label is None or spec.label.positive is None:
         return [f"class {number}" for number in range(min(_MOST_CLASSES, max(2, net.outputs)))]
     positive = spec.label.positive
     others: set[str] = set()

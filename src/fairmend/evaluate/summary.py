@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fairmend.evaluate.document import Audit, Document, Repair
+from fairmend.evaluate.document import Audit, Document, Repair, ScoreFigures
 from fairmend.prove.claims import Guarantee, UnequalCount
-from fairmend.text import count, listed, percent
+from fairmend.text import count, listed, number, percent
 
 __all__ = ["Section", "Summary", "gap_widened", "summarize"]
 
@@ -105,6 +105,8 @@ def _limits_of_repair(document: Document, repair: Repair, guarantee: Guarantee) 
 
 def _summarize_audit(document: Document, audit: Audit) -> Summary:
     status, tag, headline = _audit_headline(document, audit)
+    if audit.scores is not None:
+        status, tag, headline = _score_headline(audit, audit.scores)
     return Summary(
         status,
         tag,
@@ -117,7 +119,9 @@ def _summarize_audit(document: Document, audit: Audit) -> Summary:
                 (
                     "Proof: an audit says nothing about other people. To prove more, run fairmend certify or repair.",
                     _proxies(document),
-                    "Equal outcomes: selection rates are another question; the gaps are shown below.",
+                    "Equal outcomes: selection rates are another question; the gaps are shown below."
+                    if audit.scores is None
+                    else "Equal outcomes: groups may still have different scores on average.",
                 ),
             ),
         ),
@@ -142,6 +146,22 @@ def _audit_headline(document: Document, audit: Audit) -> tuple[str, str, str]:
         return "good", "No one treated unequally", f"{sentence} {different}."
     sentence = f"None of the {count(audit.total)} {people} was found to get a different prediction if only their"
     return "open", "No one found", f"{sentence} {different}, but not every possibility could be tried."
+
+
+def _score_headline(audit: Audit, scores: ScoreFigures) -> tuple[str, str, str]:
+    """Return the status, the tag and the headline of an audit of scores."""
+    total = f"{count(audit.total)} {'samples of the input space' if audit.sampled else 'people'}"
+    least = "" if audit.exact else "at least "
+    differ = f"similar people whose scores differ by more than {number(scores.delta)} ({scores.on})"
+    largest = f"The largest difference is {least}{number(scores.largest)}."
+    if audit.count:
+        rate = percent(audit.rate, 2)
+        sentence = _capitalize(f"{least}{count(audit.count)} of {total} ({rate}) have {differ}. {largest}")
+        return "bad", _capitalize(f"{least}{rate} treated unequally"), sentence
+    if audit.exact:
+        return "good", "No one treated unequally", f"None of the {total} has {differ}. {largest}"
+    tried = "but not every possibility could be tried"
+    return "open", "No one found", f"None of the {total} was found to have {differ}, {tried}. {largest}"
 
 
 def _examined(document: Document, audit: Audit) -> str:

@@ -15,7 +15,14 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.spec import Claim
 
-__all__ = ["bound_scores", "bound_scores_at_points", "require_scores", "score_error"]
+__all__ = [
+    "bound_scores",
+    "bound_scores_at_points",
+    "require_scores",
+    "score_error",
+    "sigmoid_bounds",
+    "softmax_bounds",
+]
 
 
 def require_scores(net: Network, claim: Claim) -> None:
@@ -30,9 +37,9 @@ def require_scores(net: Network, claim: Claim) -> None:
 def bound_scores(net: Network, claim: Claim, lower: FloatArray, upper: FloatArray) -> tuple[Floats, Floats]:
     """Return bounds of each score, in real arithmetic, over the boxes (n, width): each (n, outputs)."""
     if claim.on == "probability" and net.outputs > 1:
-        return _softmax(rigorous_differences(net, lower, upper))
+        return softmax_bounds(rigorous_differences(net, lower, upper))
     bounds = rigorous_bounds(net, lower, upper)
-    return _sigmoid(*bounds) if claim.on == "probability" else bounds
+    return sigmoid_bounds(*bounds) if claim.on == "probability" else bounds
 
 
 def bound_scores_at_points(net: Network, claim: Claim, points: FloatArray) -> tuple[Floats, Floats]:
@@ -41,10 +48,10 @@ def bound_scores_at_points(net: Network, claim: Claim, points: FloatArray) -> tu
     if claim.on != "probability":
         return low, high
     if net.outputs == 1:
-        return _sigmoid(low, high)
+        return sigmoid_bounds(low, high)
     with np.errstate(invalid="ignore", over="ignore"):
         differences = np.nextafter(low[:, :, None] - high[:, None, :], -np.inf)
-    return _softmax(differences)
+    return softmax_bounds(differences)
 
 
 def score_error(net: Network, claim: Claim, lower: FloatArray, upper: FloatArray) -> Floats:
@@ -61,7 +68,7 @@ def score_error(net: Network, claim: Claim, lower: FloatArray, upper: FloatArray
     return np.asarray((share + 16 * unit) * (1 + 1e-9))
 
 
-def _sigmoid(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+def sigmoid_bounds(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Return bounds of the sigmoid over intervals."""
     with np.errstate(over="ignore"):
         least, most = (enclose_value(Activation("sigmoid"), end) for end in (low, high))
@@ -69,7 +76,7 @@ def _sigmoid(low: Floats, high: Floats) -> tuple[Floats, Floats]:
 
 
 @np.errstate(all="ignore")
-def _softmax(differences: Floats) -> tuple[Floats, Floats]:
+def softmax_bounds(differences: Floats) -> tuple[Floats, Floats]:
     """Return bounds of each probability, each (n, outputs), from lower bounds of output k minus j at [., k, j]."""
     outputs = differences.shape[1]
     other = ~np.eye(outputs, dtype=bool)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmend.arrays import FloatArray, Floats, Ints
-from fairmend.bounds.enclosure import UNIT, enclose_value
 from fairmend.bounds.inference import inference_error
-from fairmend.bounds.rigorous import rigorous_bounds, rigorous_differences, rigorous_point_logits
-from fairmend.network import Activation, Network
+from fairmend.bounds.rigorous import bounds_and_layers, differences_and_layers, rigorous_point_logits
+from fairmend.network import Network
 from fairmend.prove.proof import HEADROOM, checker_loss
+from fairmend.prove.score_bounds import sigmoid_bounds, softmax_bounds
 from fairmend.spec import Spec
 from fairmend.spec.claim import Claim
 from fairmend.spec.neighbourhoods import Regions
@@ -73,12 +73,12 @@ def prove_scores_over_regions(network: Network, regions: Regions, claim: Claim) 
     starts = np.searchsorted(regions.owner, np.arange(regions.count))
     loss = checker_loss(network, regions.lower, regions.upper)
     if _bounds_probabilities(network, claim):
-        differences = rigorous_differences(network, regions.lower, regions.upper) - 2 * loss[:, :, None]
-        low, high = _probabilities(differences)
+        differences, layers = differences_and_layers(network, regions.lower, regions.upper)
+        low, high = softmax_bounds(differences - 2 * loss[:, :, None])
     else:
-        low, high = rigorous_bounds(network, regions.lower, regions.upper)
+        low, high, layers = bounds_and_layers(network, regions.lower, regions.upper)
         low, high = low - loss, high + loss
-    error = inference_error(network, regions.lower, regions.upper)
+    error = inference_error(network, regions.lower, regions.upper, layers, thorough=True)
     return _proof(
         network,
         claim,
@@ -97,7 +97,7 @@ def prove_scores_at_points(network: Network, spec: Spec, X: FloatArray, claim: C
         loss = checker_loss(network, points, points)
         lower, upper = lower - loss, upper + loss
         if _bounds_probabilities(network, claim):
-            lower, upper = _probabilities(np.nextafter(lower[:, :, None] - upper[:, None, :], -np.inf))
+            lower, upper = softmax_bounds(np.nextafter(lower[:, :, None] - upper[:, None, :], -np.inf))
         np.minimum.at(low, rows, lower)
         np.maximum.at(high, rows, upper)
         np.maximum.at(error, rows, inference_error(network, points, points))
@@ -110,20 +110,6 @@ def _bounds_probabilities(network: Network, claim: Claim) -> bool:
 
 
 @np.errstate(all="ignore")
-def _probabilities(differences: Floats) -> tuple[Floats, Floats]:
-    """Return bounds of each probability, each ``(n, outputs)``, from lower bounds of output k minus j at [., k, j]."""
-    outputs = differences.shape[1]
-    other = ~np.eye(outputs, dtype=bool)
-    # exp is accurate to 16 UNIT, and each sum and quotient loses as much as one more operation.
-    slack = 1.01 * (16 + outputs + 4) * UNIT
-    least_rest = np.where(other, np.exp(differences), 0.0).sum(axis=1)  # of exp(z_k - z_j) over k, for each j
-    most_rest = np.where(other, np.exp(-differences), 0.0).sum(axis=2)
-    high = np.minimum(1.0, (1 + slack) / (1 + least_rest * (1 - slack)))
-    low = np.maximum(0.0, (1 - slack) / (1 + most_rest * (1 + slack)))
-    return np.where(np.isnan(low), 0.0, low), np.where(np.isnan(high), 1.0, high)
-
-
-@np.errstate(all="ignore")
 def _proof(network: Network, claim: Claim, low: Floats, high: Floats, error: Floats) -> ScoreProof:
     least, most = low, high
     if claim.on == "probability":
@@ -131,14 +117,8 @@ def _proof(network: Network, claim: Claim, low: Floats, high: Floats, error: Flo
         unit = float(np.finfo(network.dtype).eps) / 2
         error = (error if network.outputs == 1 else error.max(axis=1, keepdims=True) * 2) / 4 + 16 * unit
         if network.outputs == 1:
-            least, most = _sigmoid(low)[0], _sigmoid(high)[1]
+            least, most = sigmoid_bounds(low, high)
     spread = np.nextafter((most - least) * _AGREE, np.inf)
     finite = np.isfinite(low) & np.isfinite(high)  # what overflows has no bounds to write down
     spread = np.where(finite, spread, np.inf).max(axis=1)
     return ScoreProof(low, high, spread, 2 * error.max(axis=1), claim.limit)
-
-
-def _sigmoid(z: Floats) -> tuple[Floats, Floats]:
-    """Return lower and upper bounds of sigmoid(z)."""
-    y, error = enclose_value(Activation("sigmoid"), z)
-    return np.maximum(y - error, 0.0), np.minimum(y + error, 1.0)

@@ -103,7 +103,7 @@ def audit_report(
     from fairmend.evaluate.audit_document import LabelledFigures, audit_document, audit_warnings
     from fairmend.evaluate.groups import group_metrics
     from fairmend.evaluate.split import read_classes
-    from fairmend.evaluate.utility import utility
+    from fairmend.evaluate.utility import regression_utility, utility
 
     if found.sampled and data is not None:
         raise FairmendError("the audit was of samples, which its result holds, not of data. Leave out data and y")
@@ -117,8 +117,10 @@ def audit_report(
                 f"the data has {len(X)} rows, but the audit was of {found.total}. Pass the data that you audited"
             )
         if y is None and frame is not None and spec.label is not None and spec.label.column in frame.columns:
-            y = read_classes(spec, network, frame, "the data")
-        if y is not None:
+            y = spec.labels(frame) if spec.regression else read_classes(spec, network, frame, "the data")
+        if y is not None and spec.regression:
+            labelled = LabelledFigures(len(X), regression=regression_utility(network, X, y))
+        elif y is not None:
             labelled = LabelledFigures(len(X), utility(network, X, y), group_metrics(network, spec, X, y))
     return Report(
         audit_document(

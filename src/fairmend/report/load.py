@@ -71,6 +71,9 @@ def _inconsistencies(document: Document) -> Iterator[str]:
         candidate.proven and candidate.guarantee not in GUARANTEES for candidate in document.repair.candidates
     ):
         yield f"repair.candidates: a guarantee is not one of {'; '.join(GUARANTEES)}"
+    scores = None if document.audit is None else document.audit.scores
+    if scores is not None and (len(scores.edges) != len(scores.counts) + 1 or not scores.edges[-1] > 0):
+        yield "audit.scores: the edges and the counts do not fit"
     policy = None if document.repair is None else document.repair.policy
     if policy is not None and policy.prefer not in _PREFERENCES:
         yield f"repair.policy.prefer: {policy.prefer!r:.40} is not one of {', '.join(_PREFERENCES)}"

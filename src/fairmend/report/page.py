@@ -15,6 +15,7 @@ from fairmend import text
 from fairmend.evaluate.document import Document, Pair, PairTable
 from fairmend.evaluate.summary import gap_widened, summarize
 from fairmend.report import charts, frontier
+from fairmend.report.score_chart import difference_chart
 
 __all__ = ["render"]
 
@@ -98,5 +99,11 @@ def _template() -> jinja2.Template:
         "count": text.count,
         "listed": text.listed,
     }
-    environment.globals |= {"charts": charts, "frontier": frontier, "points": text.points, "gap_widened": gap_widened}
+    environment.globals |= {
+        "charts": charts,
+        "difference_chart": difference_chart,
+        "frontier": frontier,
+        "points": text.points,
+        "gap_widened": gap_widened,
+    }
     return environment.get_template("report.html")
