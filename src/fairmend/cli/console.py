@@ -23,7 +23,7 @@ from fairmend.text import percent, printable
 if TYPE_CHECKING:
     from fairmend import CheckResult
     from fairmend.audit.result import AuditPair
-    from fairmend.evaluate.compare import RepairComparison
+    from fairmend.evaluate.compare import Measurement, RepairComparison
     from fairmend.evaluate.groups import GroupMetrics
     from fairmend.evaluate.utility import RegressionUtility
     from fairmend.spec import Spec
@@ -150,22 +150,18 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
         percent(before.data.rate),
         percent(after.data.rate),
     )
+    if before.data.largest is not None and after.data.largest is not None:
+        allowed = f"Largest difference of the {people.spec.claim.on}, {people.spec.claim.delta:g} allowed"
+        table.add_row(allowed, f"{before.data.largest:.4g}", f"{after.data.largest:.4g}")
     mark = "*" if people.held_out else "†"
-    pairs: list[tuple[str, float | None, float | None]] = [
-        ("Accuracy", before.utility.accuracy, after.utility.accuracy),
-        ("Balanced accuracy", before.utility.balanced_accuracy, after.utility.balanced_accuracy),
-        ("Positive rate", before.utility.positive_rate, after.utility.positive_rate),
-    ]
-    for name, first, second in pairs:
-        if first is not None and second is not None:
-            table.add_row(f"{name} {mark}", percent(first), percent(second))
-    if before.utility.auc is not None and after.utility.auc is not None:
-        table.add_row(f"AUC {mark}", f"{before.utility.auc:.3f}", f"{after.utility.auc:.3f}")
+    for name, first, second in _utility_rows(before, after):
+        table.add_row(f"{name} {mark}", first, second)
     for old, new in zip(before.groups, after.groups, strict=True):
         table.add_row(f"{group_heading(old)} {mark}", group_figures(old), group_figures(new))
     result = comparison.result
     table.add_section()
-    table.add_row("Predictions changed, of all rows", "", percent(comparison.changed))
+    by = f" by more than {people.spec.claim.delta:g}" if people.spec.regression else ""
+    table.add_row(f"Predictions changed{by}, of all rows", "", percent(comparison.changed))
     table.add_row("Weights changed", "", f"{result.changed_weights:,} of {result.total_weights:,}")
     table.add_row("Change of the head (l1 norm)", "", f"{result.objective:.4g}")
     stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in result.seconds.items() if _counts(stage, seconds))
@@ -177,6 +173,25 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
         else f"† {scored} of the data, including those used for repair and calibration"
     )
     return table
+
+
+def _utility_rows(before: Measurement, after: Measurement) -> list[tuple[str, str, str]]:
+    """Return the figures of utility with their names, before and after."""
+    if before.regression is not None and after.regression is not None:
+        both = zip(regression_figures(before.regression), regression_figures(after.regression), strict=True)
+        return [(name, first, second) for (name, first), (_, second) in both]
+    old, new = before.utility, after.utility
+    if old is None or new is None:
+        return []
+    shares: list[tuple[str, float | None, float | None]] = [
+        ("Accuracy", old.accuracy, new.accuracy),
+        ("Balanced accuracy", old.balanced_accuracy, new.balanced_accuracy),
+        ("Positive rate", old.positive_rate, new.positive_rate),
+    ]
+    rows = [(name, percent(a), percent(b)) for name, a, b in shares if a is not None and b is not None]
+    if old.auc is not None and new.auc is not None:
+        rows.append(("AUC", f"{old.auc:.3f}", f"{new.auc:.3f}"))
+    return rows
 
 
 def _counts(stage: str, seconds: float) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,7 @@ from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactua
 from fairmend.evaluate.report_pairs import tabulate_pairs
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.evaluate.spec_summary import class_names, describe_similarity
-from fairmend.evaluate.utility import RegressionUtility, Utility
+from fairmend.evaluate.utility import RegressionUtility, Utility, error_figures
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.sanity import spec_warnings
@@ -160,11 +160,7 @@ def _score_figures(scores: ScoreSummary, labelled: LabelledFigures) -> ScoreFigu
         p90=scores.most,
         edges=edges.tolist(),
         counts=counts.tolist(),
-        errors={
-            name: value
-            for name, value in (asdict(labelled.regression) if labelled.regression else {}).items()
-            if value is not None
-        },
+        errors=error_figures(labelled.regression),
     )
 
 

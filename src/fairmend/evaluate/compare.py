@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from fairmend._version import __version__
+from fairmend.arrays import FloatArray
 from fairmend.audit.neighbours import UnequalInputs, find_unequal, sample_unequal
 from fairmend.evaluate.groups import GroupMetrics, group_metrics
 from fairmend.evaluate.split import DataSplit
-from fairmend.evaluate.utility import Utility, utility
+from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility, utility
 from fairmend.metrics import changed_rate
 from fairmend.network import Network
+from fairmend.network.scores import compute_scores
 from fairmend.progress import Progress
 from fairmend.prove.claims import Guarantee, UnequalCount
 from fairmend.spec import Spec
@@ -36,14 +39,16 @@ class Measurement:
     Attributes
     ----------
     repair, data : which repair inputs, and which rows of the data, are treated unequally
-    utility : accuracy and similar figures, on the scored rows
+    utility : accuracy and similar figures, on the scored rows; None for a regression network
     groups : differences between groups, by protected feature, on the scored rows
+    regression : the errors of a regression network, on the scored rows
     """
 
     repair: UnequalInputs
     data: UnequalInputs
-    utility: Utility
+    utility: Utility | None
     groups: tuple[GroupMetrics, ...]
+    regression: RegressionUtility | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the measurement as plain data; rates are from 0 to 1."""
@@ -51,7 +56,9 @@ class Measurement:
             "unfair_repair_inputs": self.repair.count,
             "unfair_data_rows": self.data.count,
             "unfair_data_rate": self.data.rate,
-            **{name: value for name, value in asdict(self.utility).items() if name != "changed"},
+            "largest_difference": self.data.largest,
+            **{f.name: getattr(self.utility, f.name, None) for f in fields(Utility) if f.name != "changed"},
+            "regression": None if self.regression is None else asdict(self.regression),
             "groups": [asdict(group) for group in self.groups],
         }
 
@@ -66,12 +73,11 @@ def measure(
             progress(stage, done, total)
 
     X, y = split.X[split.scored], split.y[split.scored]
-    return Measurement(
-        _unequal_inputs(net, split.spec, split.X_repair, seed, None),
-        _unequal_inputs(net, split.spec, split.X, seed, report),
-        utility(net, X, y),
-        group_metrics(net, split.spec, X, y),
-    )
+    repair = _unequal_inputs(net, split.spec, split.X_repair, seed, None)
+    data = _unequal_inputs(net, split.spec, split.X, seed, report)
+    if split.spec.regression:
+        return Measurement(repair, data, None, (), regression_utility(net, X, y))
+    return Measurement(repair, data, utility(net, X, y), group_metrics(net, split.spec, X, y))
 
 
 def _unequal_inputs(net: Network, spec: Spec, X: npt.ArrayLike, seed: int, progress: Progress | None) -> UnequalInputs:
@@ -90,7 +96,7 @@ class RepairComparison:
     split : the data, and which rows were used for what
     result : the repair
     before, after : measurements of the original and of the repaired network
-    changed : the share of the data whose prediction changed
+    changed : the share of the data whose prediction changed; of a regression network, by more than delta
     warnings : about the data and about the repair
     """
 
@@ -196,8 +202,16 @@ def repair_and_compare(
     contradicted = int((after.repair.rows & result.proof.covers_inference).sum())
     if contradicted:
         raise RuntimeError(f"{contradicted} repair inputs are treated unequally although the opposite was proven")
-    changed = changed_rate(net.predict(split.X), result.network.predict(split.X))
+    changed = changed_share(split.spec, net, result.network, split.X)
     return RepairComparison(split, result, before, after, changed, (*split.warnings, *result.warnings))
+
+
+def changed_share(spec: Spec, before: Network, after: Network, X: FloatArray) -> float:
+    """Return the share of X (rows, width) whose prediction changed: the class, or a number by more than delta."""
+    if not spec.regression:
+        return changed_rate(before.predict(X), after.predict(X))
+    change = np.abs(compute_scores(after, X, spec.claim.on) - compute_scores(before, X, spec.claim.on))
+    return float((change.max(axis=1) > spec.claim.limit).mean())
 
 
 def _count(unequal: UnequalInputs) -> UnequalCount:

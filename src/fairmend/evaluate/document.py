@@ -50,17 +50,23 @@ class Similarity:
 
 @dataclass(frozen=True)
 class NetworkFigures:
-    """One network on the data. Rates are from 0 to 1, and None if they are not defined."""
+    """One network on the data. Rates are from 0 to 1, and None if they are not defined.
+
+    `largest_difference` is that of the scores within a neighbourhood, if the spec claims scores; `errors` has the
+    figures of a regression network by name.
+    """
 
     unfair_inputs: int
     unfair_inputs_exact: bool
     unfair_rows: int
     unfair_rate: float
     unfair_rate_exact: bool
-    accuracy: float
-    balanced_accuracy: float
+    accuracy: float | None
+    balanced_accuracy: float | None
     positive_rate: float | None
     auc: float | None
+    largest_difference: float | None = None
+    errors: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -242,7 +248,10 @@ class DecisiveFeatures:
 
 @dataclass(frozen=True)
 class Repair:
-    """What a repair did and what is proven about it; see `fairmend.RepairResult`."""
+    """What a repair did and what is proven about it; see `fairmend.RepairResult`.
+
+    `score_on` and `score_delta` are the claim of a spec that claims scores.
+    """
 
     method: str
     claim: str
@@ -275,6 +284,8 @@ class Repair:
     collapsed: bool = False
     unlabelled_rows: int = 0
     policy: PolicySummary | None = None
+    score_on: str | None = None
+    score_delta: float | None = None
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,12 @@ from fairmend.evaluate.document import (
     FORMAT,
     REPAIR,
     VERSION,
+    DecisiveFeatures,
     Document,
     FeatureGroups,
     NetworkFigures,
     Origin,
+    PairTable,
     PolicySummary,
     RecipeSummary,
     Repair,
@@ -26,6 +28,7 @@ from fairmend.evaluate.report_pairs import tabulate_pairs
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.evaluate.selection_summary import describe_policy, was_run
 from fairmend.evaluate.spec_summary import class_names, describe_similarity
+from fairmend.evaluate.utility import error_figures
 from fairmend.evaluate.weight_changes import compare_weights
 from fairmend.network import Network
 from fairmend.repair.result import RepairResult
@@ -46,7 +49,12 @@ def repair_document(
     spec = people.spec
     unequal = comparison.before.data
     rows = np.flatnonzero(unequal.rows)
-    nearest = find_nearest_counterfactuals(original, spec, people.X, rows, unequal.other[rows])
+    pairs = PairTable(unequal.count, unequal.exact, [], 0, 0, [])
+    flips, ranges = DecisiveFeatures(0, unequal.exact, {}, 0), ScoreRanges(score_kind(original), 0, True, [], [])
+    if not spec.claim.is_score:  # what follows compares classes
+        nearest = find_nearest_counterfactuals(original, spec, people.X, rows, unequal.other[rows])
+        pairs = tabulate_pairs(nearest, spec, original, result.network, total=unequal.count, exact=unequal.exact)
+        flips, ranges = nearest.decisive_features(), _score_ranges(original, comparison)
     return Document(
         FORMAT,
         VERSION,
@@ -56,10 +64,10 @@ def repair_document(
         class_names(spec, original, people.frame),
         origin,
         describe_similarity(spec, exact=unequal.exact and comparison.after.data.exact),
-        _groups(original, comparison),
-        tabulate_pairs(nearest, spec, original, result.network, total=unequal.count, exact=unequal.exact),
-        nearest.decisive_features(),
-        _score_ranges(original, comparison),
+        [] if spec.regression else _groups(original, comparison),
+        pairs,
+        flips,
+        ranges,
         [short(warning, 2_000) for warning in comparison.warnings[:50]],
         repair=_repair(original, comparison, check),
     )
@@ -99,6 +107,8 @@ def _repair(original: Network, comparison: RepairComparison, check: str | None) 
         collapsed=result.collapsed,
         unlabelled_rows=len(people.unlabelled),
         policy=_policy(result),
+        score_on=people.spec.claim.on,
+        score_delta=people.spec.claim.delta,
     )
 
 
@@ -111,17 +121,19 @@ def _policy(result: RepairResult) -> PolicySummary | None:
 
 
 def _network_figures(figures: Measurement) -> NetworkFigures:
-    utility = figures.utility
+    utility, regression = figures.utility, figures.regression
     return NetworkFigures(
         figures.repair.count,
         figures.repair.exact,
         figures.data.count,
         figures.data.rate,
         figures.data.exact,
-        utility.accuracy,
-        utility.balanced_accuracy,
-        utility.positive_rate,
-        utility.auc,
+        None if utility is None else utility.accuracy,
+        None if utility is None else utility.balanced_accuracy,
+        None if utility is None else utility.positive_rate,
+        None if utility is None else utility.auc,
+        figures.data.largest,
+        error_figures(regression),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,7 @@ class DataSplit:
 
     Attributes
     ----------
-    frame, X, y : the data in the user's values, as the network reads it, and its classes
+    frame, X, y : the data in the user's values, as the network reads it, and its classes, or numbers to predict
     repair_frame, X_repair : the repair inputs, in the same two forms
     repair : the rows of the data that are repair inputs; None if they come from elsewhere
     calibration : the rows of the data that calibrate the repair
@@ -46,7 +47,7 @@ class DataSplit:
     spec: Spec
     frame: pd.DataFrame
     X: FloatArray
-    y: npt.NDArray[np.integer]
+    y: npt.NDArray[Any]
     repair_frame: pd.DataFrame
     X_repair: FloatArray
     repair: Ints | None
@@ -75,7 +76,7 @@ def split_data(
     `repair_rows` of them are drawn from the data.
     """
     X, y = _encode(spec, net, frame, source), read_classes(spec, net, frame, source)
-    warnings = [*_label_warnings(spec, net, frame, y, source), *spec_warnings(net.predict(X), utility(net, X, y).auc)]
+    warnings = [] if spec.regression else _class_warnings(spec, net, frame, X, y, source)
     order = np.random.default_rng(seed).permutation(len(X)).astype(np.int64)
     if repair_frame is None:
         repair, rest = order[:repair_rows], order[repair_rows:]
@@ -122,13 +123,16 @@ def _encode(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str) -
         raise FairmendError(f"{source}: {error}") from error
 
 
-def read_classes(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str) -> npt.NDArray[np.integer]:
-    """Return the class of each row (rows,): 1 for the positive label, or with more than two classes its number."""
+def read_classes(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str) -> npt.NDArray[Any]:
+    """Return the class of each row (rows,): 1 for the positive label, or with more than two classes its number.
+
+    If the label is a number to predict, return that number.
+    """
     try:
         y = spec.labels(frame)
     except FairmendError as error:
         raise FairmendError(f"{source}: {error}") from error
-    if net.outputs <= 2:
+    if net.outputs <= 2 or spec.regression:
         return y
     assert spec.label is not None
     numbers = pd.to_numeric(frame[spec.label.column], errors="coerce").to_numpy(np.float64)
@@ -139,6 +143,12 @@ def read_classes(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | s
             f"the network has {net.outputs} classes, so use 0 to {net.outputs - 1}"
         )
     return numbers.astype(np.int64)
+
+
+def _class_warnings(
+    spec: Spec, net: Network, frame: pd.DataFrame, X: FloatArray, y: npt.NDArray[np.integer], source: Path | str
+) -> list[str]:
+    return [*_label_warnings(spec, net, frame, y, source), *spec_warnings(net.predict(X), utility(net, X, y).auc)]
 
 
 def _label_warnings(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fairmend.evaluate.document import Audit, Document, Repair, ScoreFigures
 from fairmend.prove.claims import Guarantee, UnequalCount
+from fairmend.spec import Claim
 from fairmend.text import count, listed, number, percent
 
 __all__ = ["Section", "Summary", "gap_widened", "summarize"]
@@ -59,6 +60,7 @@ def _summarize_repair(document: Document, repair: Repair) -> Summary:
         repair.inputs,
         repair.precision if repair.covers_inference else "real",
         linked=tuple(document.similar.linked),
+        claim=Claim() if repair.score_on is None else Claim("score", repair.score_delta, repair.score_on),
     )
     unequal = UnequalCount(repair.after.unfair_inputs, repair.inputs, repair.after.unfair_inputs_exact)
     status = "good" if guarantee.complete else "open" if guarantee.everyone else "bad"
@@ -92,10 +94,13 @@ def _limits_of_repair(document: Document, repair: Repair, guarantee: Guarantee) 
         if gap_widened(f.parity_before, f.parity_after) or gap_widened(f.odds_before, f.odds_after)
     ]
     gaps = f"some gaps for {listed(grown)} have grown (below)" if grown else "the gaps are shown below"
+    outcomes = f"groups may still have different selection rates; {gaps}"
+    if not document.groups:
+        outcomes = "groups may still have different scores on average"
     return (
         *limits,
         _proxies(document),
-        f"Equal outcomes: groups may still have different selection rates; {gaps}.",
+        f"Equal outcomes: {outcomes}.",
         "Correct predictions: what the model still gets right is shown below.",
     )
 

@@ -74,6 +74,9 @@ def _inconsistencies(document: Document) -> Iterator[str]:
     scores = None if document.audit is None else document.audit.scores
     if scores is not None and (len(scores.edges) != len(scores.counts) + 1 or not scores.edges[-1] > 0):
         yield "audit.scores: the edges and the counts do not fit"
+    repair = document.repair
+    if repair is not None and (repair.score_on is None) != (repair.score_delta is None):
+        yield "repair.score_on and repair.score_delta belong together"
     policy = None if document.repair is None else document.repair.policy
     if policy is not None and policy.prefer not in _PREFERENCES:
         yield f"repair.policy.prefer: {policy.prefer!r:.40} is not one of {', '.join(_PREFERENCES)}"
