@@ -149,5 +149,5 @@ def common_limits(group: list[Figures], most_regret: float, console: Console) ->
 def within(limits: list[Limit], console: Console) -> bool:
     """Print each value with its limit; return whether all are within them."""
     for what, value, limit in limits:
-        console.print(f"{what}: {value:.3f}, limit {limit:g}: {'ok' if value <= limit else 'EXCEEDED'}")
+        console.print(f"{what}: {value:.4g}, limit {limit:g}: {'ok' if value <= limit else 'EXCEEDED'}")
     return all(value <= limit for _, value, limit in limits)

@@ -58,7 +58,7 @@ def judge_regression(seed: int, console: Console) -> list[Limit]:
                     "test rows above (%)", "check"):  # fmt: skip
         table.add_column(heading, justify="left" if heading == "method" else "right")
     worst, invalid = 0.0, 0
-    for method in ("original", "prof", "blind", "auto"):
+    for method in ("original", "prof", "blind"):
         repaired, check = network, ""
         if method != "original":
             result = fairmend.repair(network, spec, X[repair], X[cal], y[cal], method=method)

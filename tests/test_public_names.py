@@ -42,8 +42,9 @@ CONSTRUCTORS = {
     "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing=",
     "fairmend.Claim": "kind= delta= on=",
     "fairmend.Label": "column positive=",
+    "fairmend.Link": "when then",
     "fairmend.Network": "affines activations closing= names=",
-    "fairmend.Spec": "features label= claim=",
+    "fairmend.Spec": "features label= claim= links=",
     "fairmend.sklearn.FairRepairClassifier": "estimator= * spec= protected= method= keep= guarantee= prefer= "
     "repair_rows= calibration_rows= repair_options= random_state=",
 }
@@ -51,12 +52,13 @@ CONSTRUCTORS = {
 ATTRIBUTES = {
     "fairmend.AuditResult": "idi_rate count pairs total exact sampled interval evaluations seconds as_dict",
     "fairmend.CertifyResult": "verdicts unfair_rate witnesses reasons engine seconds counts as_dict",
-    "fairmend.CheckResult": "valid reasons claim regions covers_inference least_margin seconds as_dict",
+    "fairmend.CheckResult": "valid reasons claim regions covers_inference least_margin seconds condition "
+    "largest_difference as_dict",
     "fairmend.RepairResult": "network certificate objective history warnings method proven regions candidates seconds",
     "fairmend.SearchResult": "idis count others method seeds starts calls exact seconds as_dict",
     "fairmend.Network": "logits predict probabilities save inputs outputs depth dtype",
     "fairmend.Spec": "load save from_data from_sklearn from_dict to_dict encode decode labels features label claim "
-    "protected",
+    "links protected",
     "fairmend.Verdict": "FAIR UNFAIR UNKNOWN",
     "fairmend.datasets.Dataset": "X_train y_train X_test y_test columns bounds ranges spec",
     "fairmend.report.Report": "document html save save_data",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairmend.repair.run import repair
     from fairmend.search.result import SearchResult
     from fairmend.search.run import search
-    from fairmend.spec import Claim, Feature, Label, Spec
+    from fairmend.spec import Claim, Feature, Label, Link, Spec
     from fairmend.vnnlib import export_vnnlib
     from fairmend_check import CheckResult, check
 
@@ -37,6 +37,7 @@ _HOME = {
     "Claim": "fairmend.spec",
     "Feature": "fairmend.spec",
     "Label": "fairmend.spec",
+    "Link": "fairmend.spec",
     "Network": "fairmend.network",
     "RepairResult": "fairmend.repair.result",
     "SearchResult": "fairmend.search.result",
@@ -66,6 +67,7 @@ __all__ = [
     "FairmendError",
     "Feature",
     "Label",
+    "Link",
     "Network",
     "RepairResult",
     "SearchResult",

@@ -13,14 +13,15 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
 2. The certificate
    - json_reader.py: JSON from an untrusted file
    - certificate.py: the certificate as typed data
-   - spec.py, spec_toml.py: the spec, and its TOML file
+   - spec.py, links.py, spec_toml.py: the spec, its links, and its TOML file
 3. The mathematics
    - neighbourhood.py: which inputs count as similar to an input
    - coverage.py: whether the boxes of a proof cover a neighbourhood, decided exactly
    - rounding.py: arithmetic that rounds outward
    - relaxation.py: linear bounds of activations
-   - bounds.py: lower bounds of the margins of a model
+   - bounds.py: lower bounds of margins and of other forms of a model's outputs
    - inference_error.py: rounding errors of inference
+   - scores.py: raw outputs and probabilities, and how far apart two of them can be
    - regions.py: the steps above, for every region of a certificate
 4. The model
    - model.py: layers, activations and the digest of the weights

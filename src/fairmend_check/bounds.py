@@ -44,7 +44,7 @@ def interval_layers(model: Model, lower: Array, upper: Array) -> list[tuple[Arra
     for weight, bias in zip(model.weights, model.biases, strict=True):
         found.append(affine(weight, bias, lower, upper))
         if len(found) < len(model.weights):
-            lower, upper = value_range(model.between[len(found) - 1], *found[-1])
+            lower, upper = value_range(model.activations[len(found) - 1], *found[-1])
     return found
 
 
@@ -62,20 +62,24 @@ def leads(model: Model, classes: np.ndarray) -> Array:
 
 def margin_bounds(model: Model, classes: np.ndarray, lower: Array, upper: Array, slopes: Slopes) -> Array:
     """Return lower bounds of the margins of these classes over boxes (boxes,); -inf on overflow."""
-    found = [np.empty(0)]
-    for part in _chunks(model, len(lower)):
-        bounds = _bounds(model, leads(model, classes[part]), lower[part], upper[part], _of(slopes, part))
-        found.append(bounds.min(axis=1))
-    return np.concatenate(found)
+    least: Array = form_bounds(model, leads(model, classes), lower, upper, slopes)[0].min(axis=1)
+    return least
 
 
-def form_bounds(model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes) -> Array:
-    """Return lower bounds of linear forms of the outputs (forms, outputs) over boxes (boxes, forms)."""
-    found = [np.empty((0, len(forms)))]
+def form_bounds(
+    model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes
+) -> tuple[Array, list[tuple[Array, Array]]]:
+    """Return lower bounds of linear forms of the outputs (boxes, forms, outputs) over boxes (boxes, forms).
+
+    And intervals of the outputs of every affine layer before an activation.
+    """
+    found = np.empty(forms.shape[:2])
+    layers = [(np.empty(below.shape), np.empty(above.shape)) for below, above in slopes]
     for part in _chunks(model, len(lower)):
-        same = np.broadcast_to(forms, (len(lower[part]), *forms.shape))
-        found.append(_bounds(model, same, lower[part], upper[part], _of(slopes, part)))
-    return np.concatenate(found)
+        found[part], intervals = _bounds(model, forms[part], lower[part], upper[part], _of(slopes, part))
+        for (low, high), (low_here, high_here) in zip(layers, intervals, strict=True):
+            low[part], high[part] = low_here, high_here
+    return found, layers
 
 
 def _chunks(model: Model, boxes: int) -> list[slice]:
@@ -92,16 +96,19 @@ def _of(slopes: Slopes, part: slice) -> Slopes:
 
 
 @np.errstate(all="ignore")
-def _bounds(model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes) -> Array:
-    """Return lower bounds of forms of the outputs (boxes, forms, outputs) over boxes (boxes, forms)."""
+def _bounds(
+    model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes
+) -> tuple[Array, list[tuple[Array, Array]]]:
     known = Layers([(lower, upper)], [])
+    intervals = []
     for number, (below, above) in enumerate(slopes):
         weight, bias = model.weights[number], model.biases[number]
         rows, consts = np.concatenate([weight, -weight]), np.concatenate([bias, -bias])
         shape = (len(lower), *rows.shape)
         bounds = _lower_bounds(model, known, np.broadcast_to(rows, shape), np.broadcast_to(consts, shape[:2]))
         low, high = bounds[:, : len(weight)], -bounds[:, len(weight) :]
-        activation = model.between[number]
+        intervals.append((low, high))
+        activation = model.activations[number]
         lines = intercepts(activation, (below, above), low, high)
         known.lines.append(Lines(below, above, *lines, _magnitude(low, high)))
         known.entering.append(value_range(activation, low, high))
@@ -110,7 +117,7 @@ def _bounds(model: Model, forms: Array, lower: Array, upper: Array, slopes: Slop
         part = forms[:, start : start + 2 * _widest(model)]
         nothing = np.zeros(part.shape[:2])
         found.append(_lower_bounds(model, known, *_through_affine(model, known, len(slopes), part, nothing, nothing)))
-    return np.concatenate(found, axis=1)
+    return np.concatenate(found, axis=1), intervals
 
 
 def _lower_bounds(model: Model, known: Layers, coefficients: Array, const: Array, slip: Array | float = 0.0) -> Array:

@@ -152,8 +152,10 @@ def _piece(entry: Any, where: str, model: Model) -> Piece:
     upper = numbers(entry.get("upper"), model.inputs, f"{where}.upper")
     if not (lower <= upper).all():
         raise CheckError(f"{where} is empty: lower is above upper in column {int(np.argmax(lower > upper))}")
-    if len(given) != len(model.between):
-        raise CheckError(f"{where}.slopes has {len(given)} layers, but the model has {len(model.between)} activations")
+    if len(given) != len(model.activations):
+        raise CheckError(
+            f"{where}.slopes has {len(given)} layers, but the model has {len(model.activations)} activations"
+        )
     slopes = []
     for layer, pair in enumerate(given):
         place, width = f"{where}.slopes[{layer}]", len(model.weights[layer])

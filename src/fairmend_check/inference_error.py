@@ -10,12 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend_check.bounds import interval_layers, leads
+from fairmend_check.bounds import leads
 from fairmend_check.model import Activation, Model
 from fairmend_check.relaxation import slope_range, value_range
-from fairmend_check.rounding import TINY, Array, ball, gamma, up
+from fairmend_check.rounding import TINY, Array, ball, down, gamma, up
 
-_ROOM = 2**17  # numbers in an array of one layer
+Intervals = list[tuple[Array, Array]]
+
+_ROOM = 2**19  # numbers in the largest array
 
 
 @dataclass(frozen=True)
@@ -52,37 +54,45 @@ class Rounding:
     own: Array
 
 
-def inference_error(model: Model, classes: np.ndarray, lower: Array, upper: Array) -> Array:
-    """Return bounds of the error of the margins of these classes over boxes (boxes,); inf where they could overflow."""
-    with np.errstate(all="ignore"):
-        return inference_error_of(model, classes, lower, upper, interval_layers(model, lower, upper))
-
-
-def inference_error_of(
-    model: Model, classes: np.ndarray, lower: Array, upper: Array, layers: list[tuple[Array, Array]]
+def inference_error(
+    model: Model, classes: np.ndarray, lower: Array, upper: Array, layers: Intervals, margins: Array
 ) -> Array:
-    """Do as `inference_error` does, from intervals of every affine layer over the boxes."""
-    worst: Array = output_errors(model, lower, upper, layers, leads(model, classes)).max(axis=1)
-    return up(worst + Precision.of(model.dtype).closing)
+    """Return bounds of the error of margins of these classes over boxes (boxes,); inf where inference may overflow.
+
+    ``layers`` are intervals of the outputs of the affine layers. The bounds are made tight only where ``margins``
+    (boxes,) are positive and not above a bound that takes a fraction of the time.
+    """
+    closing = Precision.of(model.dtype).closing
+    error = up(output_errors(model, lower, upper, layers, leads(model, classes)).max(axis=1) + closing)
+    close = (margins > 0) & ~(margins > error)
+    near = [(low[close], high[close]) for low, high in layers]
+    tight = output_errors(model, lower[close], upper[close], near, leads(model, classes[close]), thorough=True)
+    error[close] = up(tight.max(axis=1) + closing)
+    return error
 
 
-def output_errors(model: Model, lower: Array, upper: Array, layers: list[tuple[Array, Array]], forms: Array) -> Array:
-    """Return bounds of the error of linear forms of the outputs (boxes, forms, outputs): (boxes, forms)."""
-    step = max(1, _ROOM // (max(max(weight.shape) for weight in model.weights) * forms.shape[1]))
+def output_errors(
+    model: Model, lower: Array, upper: Array, layers: Intervals, forms: Array, *, thorough: bool = False
+) -> Array:
+    """Return bounds of the error of linear forms of the outputs (boxes, forms, outputs): (boxes, forms).
+
+    With ``thorough`` the errors of hidden layers are traced backward as well, which is much tighter in deep networks.
+    """
+    widest = max(max(weight.shape) for weight in model.weights)
+    step = max(1, _ROOM // (widest * max(forms.shape[1], widest if thorough else 1)))
     found = [np.empty((0, forms.shape[1]))]
     with np.errstate(all="ignore"):
         for start in range(0, len(lower), step):
             part = slice(start, start + step)
-            roundings, fits = _forward(
-                model, lower[part], upper[part], [(low[part], high[part]) for low, high in layers]
-            )
+            intervals = [(low[part], high[part]) for low, high in layers]
+            roundings, fits = _forward(model, lower[part], upper[part], intervals, thorough=thorough)
             bound = _backward(model, roundings, forms[part])
             found.append(np.where(fits[:, None] & ~np.isnan(bound), bound, np.inf))
     return np.concatenate(found)
 
 
 def _forward(
-    model: Model, lower: Array, upper: Array, layers: list[tuple[Array, Array]]
+    model: Model, lower: Array, upper: Array, layers: Intervals, *, thorough: bool
 ) -> tuple[list[Rounding], np.ndarray]:
     """Return what each layer rounds, and in which boxes nothing can overflow (boxes,)."""
     kind = Precision.of(model.dtype)
@@ -95,12 +105,14 @@ def _forward(
         own, largest = _affine_rounding(weight, bias, low, high, kind)
         fits &= (np.maximum(high, -low) < kind.largest).all(axis=1) & (largest < kind.largest).all(axis=1)
         found.append(Rounding(slopes, entering, error, own))
-        if number < len(model.between):
+        if number < len(model.activations):
             n = weight.shape[1]
             error = (error @ np.abs(weight).T + own) * (1 + 4 * gamma(n + 4))
-            activation = model.between[number]
-            reach = up(-(layers[number][0] - error)), up(layers[number][1] + error)
-            reach = -reach[0], reach[1]
+            if thorough and number > 0:
+                units = np.eye(len(weight))
+                error = np.minimum(error, _backward(model, found, np.broadcast_to(units, (len(lower), *units.shape))))
+            activation = model.activations[number]
+            reach = down(layers[number][0] - error), up(layers[number][1] + error)
             low, high = value_range(activation, *reach)
             slopes = slope_range(activation, *reach)
             entering = _activation_rounding(activation, *reach, kind)
@@ -113,7 +125,7 @@ def _affine_rounding(weight: Array, bias: Array, low: Array, high: Array, kind: 
     """Return how far a computed layer is from the exact one with the same inputs low..high, and its largest sum.
 
     Terms that are surely 0 are added exactly. Of the others, every partial sum lies between the sum of all negative and
-    the sum of all positive terms, so each addition is off by at most u times the larger of these sums in size.
+    the sum of all positive terms, and each addition is off by at most half a unit in the last place of the larger one.
     """
     n = weight.shape[1]
     outward = 1 + 4 * gamma(n + 8)  # for the rounding of this very computation
@@ -125,7 +137,13 @@ def _affine_rounding(weight: Array, bias: Array, low: Array, high: Array, kind: 
     apart = np.abs((above - below) @ weight.T + bias) + (outward - 1) * total  # |P - N|
     most = np.minimum(total, (total + apart) / 2)
     flushed = kind.tiny * (size.sum(axis=1, keepdims=True) + 4 * (n + 1))
-    return (kind.u * ((terms - 1) * (1 + 2 * g) * most + total) + flushed) * outward, total * (1 + g) + flushed
+    half_unit = kind.u * _power_below((1 + 2 * g) * most)  # 1 + 2 g covers the errors in the partial sums themselves
+    return ((terms - 1) * half_unit + kind.u * total + flushed) * outward, total * (1 + g) + flushed
+
+
+def _power_below(values: Array) -> Array:
+    """Return the largest powers of 2 up to these values; 0 for 0."""
+    return np.asarray(np.minimum(values, np.ldexp(1.0, np.frexp(values)[1] - 1)))
 
 
 def _activation_rounding(activation: Activation, low: Array, high: Array, kind: Precision) -> Array:
@@ -155,7 +173,7 @@ def _backward(model: Model, roundings: list[Rounding], forms: Array) -> Array:
         total = up(total + _sum(low, high, rounding.entering))
         if rounding.slopes is not None:
             least, most = (slope[:, None, :] for slope in rounding.slopes)
-            low, high = -up(-np.minimum(low * least, low * most)), up(np.maximum(high * least, high * most))
+            low, high = down(np.minimum(low * least, low * most)), up(np.maximum(high * least, high * most))
     return np.asarray(np.minimum(best, total))
 
 
@@ -165,7 +183,7 @@ def _through_weights(low: Array, high: Array, weight: Array) -> tuple[Array, Arr
     mid, radius = ball(low, high)
     centre = mid @ weight
     spread = (radius @ np.abs(weight)) * (1 + 2 * gamma(n + 2)) + gamma(n + 4) * (np.abs(mid) @ np.abs(weight)) + TINY
-    return -up(up(spread) - centre), up(centre + up(spread))
+    return down(centre - up(spread)), up(centre + up(spread))
 
 
 def _sum(low: Array, high: Array, sizes: Array) -> Array:

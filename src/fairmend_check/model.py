@@ -59,11 +59,6 @@ class Model:
         """Number of outputs."""
         return int(self.weights[-1].shape[0])
 
-    @property
-    def between(self) -> tuple[Activation, ...]:
-        """The activations."""
-        return self.activations
-
 
 def make_model(
     layers: list[tuple[NDArray[np.floating], NDArray[np.floating] | None]], activations: list[Activation]
@@ -108,7 +103,7 @@ def weights_digest(model: Model) -> str:
         digest.update(f"{weight.shape[0]} {weight.shape[1]}\n".encode("ascii"))
         digest.update(weight.astype("<f8").tobytes())
         digest.update(bias.astype("<f8").tobytes())
-        if number < len(model.between):
-            activation = model.between[number]
+        if number < len(model.activations):
+            activation = model.activations[number]
             digest.update(f"{activation.name} {activation.slope.hex()}\n".encode("ascii"))
     return digest.hexdigest()

@@ -20,7 +20,7 @@ from fairmend_check.model import MAX_WIDTH, Activation, Model, make_model
 
 _NOTE = "// fairmend "
 _AGAIN = "load the model with fairmend and save it again"
-_NUMBER = r"-?[0-9]+(\.[0-9]+)?(e[+-][0-9]+)?"
+_NUMBER = r"-?[0-9]{1,20}(\.[0-9]{1,30})?(e[+-][0-9]{1,3})?"  # a double needs no more digits
 
 
 def read_nnet(content: bytes) -> Model:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend_check.bounds import Slopes, form_bounds, interval_layers, leads, margin_bounds
+from fairmend_check.bounds import Slopes, form_bounds, interval_layers, leads
 from fairmend_check.certificate import Region
 from fairmend_check.coverage import Effort, find_uncovered
 from fairmend_check.errors import CheckError
-from fairmend_check.inference_error import inference_error, inference_error_of, output_errors
+from fairmend_check.inference_error import inference_error, output_errors
 from fairmend_check.model import Model
 from fairmend_check.neighbourhood import batches, count_points, neighbourhood
 from fairmend_check.rounding import Array, down
@@ -78,9 +78,10 @@ def prove(model: Model, spec: Spec, regions: list[Region]) -> ProvenMargins:
     if any(region.pieces for region in regions):
         owner, lower, upper, slopes = _stacked_pieces(model, regions)
         classes = np.array([regions[number].label for number in owner])
-        bound = margin_bounds(model, classes, lower, upper, slopes)
+        bounds, layers = form_bounds(model, leads(model, classes), lower, upper, slopes)
+        bound = bounds.min(axis=1)
         np.minimum.at(margin, owner, bound)
-        np.minimum.at(excess, owner, _excess(bound, inference_error(model, classes, lower, upper)))
+        np.minimum.at(excess, owner, _excess(bound, inference_error(model, classes, lower, upper, layers, bound)))
     for number, region in enumerate(regions):
         for batch, layers in _over_points(model, spec, region):
             low, high = layers[-1]
@@ -89,7 +90,7 @@ def prove(model: Model, spec: Spec, regions: list[Region]) -> ProvenMargins:
             else:
                 others = leads(model, np.array([region.label]))[0].argmin(axis=1)
                 bound = down(low[:, region.label] - high[:, others].max(axis=1))
-            error = inference_error_of(model, np.full(len(batch), region.label), batch, batch, layers)
+            error = inference_error(model, np.full(len(batch), region.label), batch, batch, layers, bound)
             margin[number] = min(margin[number], float(bound.min()))
             excess[number] = min(excess[number], float(_excess(bound, error).min()))
     return ProvenMargins(margin, excess > 0)
@@ -101,12 +102,12 @@ def prove_scores(model: Model, spec: Spec, regions: list[Region], score: Score) 
     low, high, error = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape)
     if any(region.pieces for region in regions):
         owner, lower, upper, slopes = _stacked_pieces(model, regions)
-        least, most = score.from_forms(form_bounds(model, score.forms, lower, upper, slopes))
-        with np.errstate(all="ignore"):
-            layers = interval_layers(model, lower, upper)
+        forms = np.broadcast_to(score.forms, (len(lower), *score.forms.shape))
+        bounds, layers = form_bounds(model, forms, lower, upper, slopes)
+        least, most = score.from_forms(bounds)
         np.minimum.at(low, owner, least)
         np.maximum.at(high, owner, most)
-        np.maximum.at(error, owner, _output_errors(model, lower, upper, layers))
+        np.maximum.at(error, owner, _output_errors(model, lower, upper, layers, thorough=True))
     for number, region in enumerate(regions):
         for batch, layers in _over_points(model, spec, region):
             least, most = score.from_outputs(*layers[-1])
@@ -116,10 +117,12 @@ def prove_scores(model: Model, spec: Spec, regions: list[Region], score: Score) 
     return ProvenScores(low, high, error)
 
 
-def _output_errors(model: Model, lower: Array, upper: Array, layers: list[tuple[Array, Array]]) -> Array:
+def _output_errors(
+    model: Model, lower: Array, upper: Array, layers: list[tuple[Array, Array]], *, thorough: bool = False
+) -> Array:
     """Return bounds of the error of each output in inference (boxes, outputs)."""
     each = np.broadcast_to(np.eye(model.outputs), (len(lower), model.outputs, model.outputs))
-    return output_errors(model, lower, upper, layers, each)
+    return output_errors(model, lower, upper, layers, each, thorough=thorough)
 
 
 def _stacked_pieces(model: Model, regions: list[Region]) -> tuple[np.ndarray, Array, Array, Slopes]:
@@ -130,7 +133,7 @@ def _stacked_pieces(model: Model, regions: list[Region]) -> tuple[np.ndarray, Ar
     upper = np.stack([piece.upper for _, piece in boxes])
     slopes = [
         tuple(np.stack([piece.slopes[layer][side] for _, piece in boxes]) for side in (0, 1))
-        for layer in range(len(model.between))
+        for layer in range(len(model.activations))
     ]
     return owner, lower, upper, [(below, above) for below, above in slopes]
 

@@ -279,3 +279,31 @@ def test_features_with_words_in_them_are_no_markup(case):
     result = case.repair()
     assert result.exit_code == 0, result.stderr
     assert "age [red]" in " ".join(result.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        (
+            'when = {gender = "x"}\nthen = {credits = {offset = 1}}',
+            ["link number 1", '"x" is not one of the categories'],
+        ),
+        ('when = {gender = "f"}\nthen = {credit = {offset = 1}}', ['"credit", which is not a feature', "credits"]),
+        ('when = {gender = "f"}\nthen = {gender = {f = "m"}}', ["circle"]),
+        ('when = {gender = "f"}\nthen = {credits = {range = [3, 9]}}', ["9 is outside the range 0 to 5"]),
+        ("when = {}\nthen = {credits = {offset = 1}}", ["link number 1: when must be a table"]),
+    ],
+)
+def test_a_link_that_is_impossible(case, untouched, link, words):
+    with case.spec.open("a") as file:
+        file.write(f"\n[[link]]\n{link}\n")
+    untouched("spec.toml", *words)
+    for name in ("audit", "certify", "search"):
+        refused(case, run(name, case.model, "--data", case.data, "--spec", case.spec), *words)
+
+
+def test_links_that_chain_in_a_circle(case, untouched):
+    with case.spec.open("a") as file:
+        file.write('\n[[link]]\nwhen = {gender = "f"}\nthen = {credits = {offset = 1}}\n')
+        file.write('\n[[link]]\nwhen = {credits = 1}\nthen = {gender = {f = "m"}}\n')
+    untouched('the links form a circle: "gender" → "credits" → "gender"')

@@ -80,6 +80,8 @@ def drafted_from_sklearn(case, _):
 
 def spec_checked(case, _):
     case.write(small_people().assign(age=150))
+    with case.spec.open("a") as file:
+        file.write('\n[[link]]\nwhen = {gender = "f"}\nthen = {credits = {offset = 1}}\n')
     result = run("spec", "check", case.spec, "--data", case.data, "--model", case.model, "--json")
     assert result.exit_code == 2
     document = json.loads(result.stdout)

@@ -3,6 +3,7 @@
 from fairmend.evaluate.spec_summary import class_names, describe_similarity
 from fairmend.spec import Feature, Spec
 from support.cli_case import small_network, small_people, small_spec
+from support.link_cases import family_spec
 
 
 def test_similar_people_differ_in_protected_features_and_within_tolerances():
@@ -28,3 +29,9 @@ def test_two_classes_are_named_by_the_label():
 def test_classes_without_a_label_are_numbered():
     assert class_names(small_spec(), small_network(3), small_people()) == ["class 0", "class 1", "class 2"]
     assert class_names(Spec(small_spec().features), small_network(), None) == ["class 0", "class 1"]
+
+
+def test_links_are_named_and_explained():
+    similarity = describe_similarity(family_spec(), exact=True)
+    assert similarity.linked == ["relationship", "years"]
+    assert similarity.links[0] == "With sex Female: relationship Wife instead of Husband."

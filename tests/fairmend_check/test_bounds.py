@@ -60,5 +60,6 @@ def test_overflow_gives_no_bound():
     slopes = [(np.ones((1, n)), np.ones((1, n))) for n in (6, 5)]
     assert margin_bounds(model, np.array([1]), lower, upper, slopes)[0] == -np.inf
     with np.errstate(all="ignore"):
-        assert inference_error(model, np.array([1]), lower, upper)[0] == np.inf
+        layers = interval_layers(model, lower, upper)
+        assert inference_error(model, np.array([1]), lower, upper, layers, np.ones(1))[0] == np.inf
         assert not any(np.isnan(end).any() for pair in interval_layers(model, lower, upper) for end in pair)

@@ -44,7 +44,9 @@ def test_a_real_file(path):
     for weight, bias, layer in zip(model.weights, model.biases, network.affines, strict=True):
         assert np.array_equal(weight, layer.weight)
         assert np.array_equal(bias, layer.bias)
-    assert [(one.name, one.slope) for one in model.between] == [(one.name, one.slope) for one in network.activations]
+    assert [(one.name, one.slope) for one in model.activations] == [
+        (one.name, one.slope) for one in network.activations
+    ]
     assert model.dtype == network.dtype.name
     assert FORMAT.disagreement(model, content, path) is None
 

@@ -31,7 +31,7 @@ def rows(lines):
 
 def test_relu_stands_between_the_layers(lines):
     model = read_nnet(content(lines))
-    assert [activation.name for activation in model.between] == ["relu", "relu"]
+    assert [activation.name for activation in model.activations] == ["relu", "relu"]
     assert model.inputs == case().network.affines[0].weight.shape[1]
 
 
@@ -46,6 +46,9 @@ def test_relu_stands_between_the_layers(lines):
         (7, lambda line: "nan," + line.split(",", 1)[1], "plain notation"),
         (7, lambda line: "0.1," + line.split(",", 1)[1], "float32 cannot represent"),
         (7, lambda line: "1e+400," + line.split(",", 1)[1], "not finite"),
+        (7, lambda line: "1" * 21 + "," + line.split(",", 1)[1], "plain notation"),
+        (7, lambda line: "0." + "0" * 31 + "," + line.split(",", 1)[1], "plain notation"),
+        (7, lambda line: "0e+0000," + line.split(",", 1)[1], "plain notation"),
         (7, lambda line: "1_0," + line.split(",", 1)[1], "plain notation"),  # Python's float reads 10
         (7, lambda line: "0x1," + line.split(",", 1)[1], "plain notation"),  # C's strtod reads 1
         (7, lambda line: " 1.0," + line.split(",", 1)[1], "plain notation"),

@@ -6,6 +6,7 @@ import pytest
 
 from fairmend import Feature, Spec
 from fairmend.prove.claims import Guarantee, UnequalCount
+from support.link_cases import family_spec
 
 SPEC = Spec(
     [
@@ -205,3 +206,15 @@ def test_a_network_that_ignores_all_that_varies_is_proven_for_everyone_with_its_
     )
     assert full.tag() == "Proven for everyone"
     assert full.beyond(UnequalCount(0, 600), "0 %") == ""
+
+
+def test_links_are_part_of_what_is_proven():
+    listed = Guarantee.for_spec(family_spec(), ignored=(), proven=30, inputs=30, arithmetic="float32")
+    assert "whatever its sex or age, even if you also change relationship as the spec links it" in (
+        listed.certificate_claim()
+    )
+    partly = replace(listed, ignored=("sex", "age"))
+    assert not partly.covers_everyone
+    assert partly.tag() == "Proven for everyone; with links, for 30 repair inputs"
+    assert partly.coverage()[1].startswith("With links: the 30 repair inputs")
+    assert replace(listed, ignored=("sex", "age", "relationship", "years")).covers_everyone

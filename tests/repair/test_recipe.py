@@ -3,9 +3,15 @@
 import numpy as np
 import pytest
 
+import fairmend
 from fairmend import FairmendError, Feature, Spec
 from fairmend.network import Affine
 from fairmend.prove.proof import prove_regions
+from fairmend.repair.blind import columns_of
+from fairmend.repair.options import HeadOptions
+from fairmend.repair.recipe import _blind_regions
+from fairmend.repair.task import prepare_task
+from support.link_cases import expected_unequal, family_case
 from support.prof_cases import SPECS, case, check, repair
 from support.strategies import random_network
 
@@ -65,3 +71,34 @@ def test_points_cost_no_more_than_linear_and_linear_no_more_than_box():
     assert costs[0] <= costs[1] + 1e-6
     assert costs[1] <= costs[2] + 1e-6
     assert costs[0] > 0
+
+
+@pytest.mark.parametrize("method", ["prof", "blind"])
+def test_links_are_repaired_over_the_neighbourhoods_that_they_define(method, tmp_path):
+    spec, network, X = family_case(rows=80)
+    assert expected_unequal(network, spec, X[:20]).any()
+    result = fairmend.repair(network, spec, X[:20], X[20:], network.predict(X[20:]), method, steps=5)
+    assert result.proof.covers_inference.all()
+    assert not expected_unequal(result.network, spec, X[:20]).any()
+    assert result.blind_features == (("sex", "age") if method == "blind" else ())
+    assert not result.everyone
+    result.network.save(tmp_path / "m.onnx")
+    result.certificate.save(tmp_path / "c.json", tmp_path / "m.onnx")
+    assert fairmend.check(tmp_path / "c.json", tmp_path / "m.onnx").valid
+
+
+def test_blind_regions_have_the_linked_pieces_once():
+    spec, network, X = family_case(rows=4)
+    task = prepare_task(network, spec, X, X, network.predict(X), HeadOptions(), 0)
+    columns = columns_of(spec, spec.protected)
+    regions = _blind_regions(task, columns)
+    assert not regions.lower[:, columns].any()
+    assert not regions.upper[:, columns].any()
+    rows, points = next(spec.points(X))
+    points[:, columns] = 0
+    for row, point in zip(rows, points, strict=True):
+        mine = regions.owner == row
+        assert ((regions.lower[mine] <= point) & (point <= regions.upper[mine])).all(axis=1).any()
+    for row in range(len(X)):
+        mine = np.column_stack([regions.lower, regions.upper])[regions.owner == row]
+        assert len(np.unique(mine, axis=0)) == len(mine)

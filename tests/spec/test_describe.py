@@ -6,11 +6,14 @@ from fairmend.spec import Feature, Spec
 from fairmend.spec.describe import (
     describe_difference,
     describe_encoding,
+    describe_links,
     describe_neighbourhood,
     describe_role,
     describe_similarity,
     describe_values,
 )
+from support.link_cases import SEX as FAMILY_SEX
+from support.link_cases import YEARS, family_spec
 from support.spec_cases import AGE, AGE_WITH_MISSING, DROPPED_RACE, GAIN, HOURS, RACE, SEX
 
 
@@ -77,3 +80,26 @@ def test_differences_show_enough_digits():
     assert describe_difference([("age", 61, 61)]) == "the same person, no difference"
     assert describe_difference([("gain", 0.5, 0.25)]) == "the same person, gain 0.25 instead of 0.5"
     assert describe_difference([("gain", 1.0, 1.0000001)]) == "the same person, gain 1.0000001 instead of 1.0"
+
+
+def test_links():
+    links = [{"when": {"age": 25, "sex": ["Male"]}, "then": {"years": {"range": [1, 2]}}}]
+    assert describe_links(family_spec(links=links)) == [
+        "With sex Female: relationship Wife instead of Husband.",
+        "With sex Male: relationship Husband instead of Wife.",
+        "With age 20 to 22: years 2 to 3 less.",
+        "With sex Male and age 25: years 1 to 2.",
+    ]
+    both = {"when": {"sex": ["Male", "Female"]}, "then": {"years": {"offset": [-1, 2]}}}
+    assert describe_links(Spec([FAMILY_SEX, YEARS], links=[both])) == [
+        "With sex Male or Female: years between 1 less and 2 more."
+    ]
+    more = {"when": {"sex": "Male"}, "then": {"years": {"offset": 2}}}
+    assert describe_links(Spec([FAMILY_SEX, YEARS], links=[more])) == ["With sex Male: years 2 more."]
+    spec = family_spec()
+    assert describe_similarity(spec) == (
+        "Two people are similar if they differ only in sex, age, relationship (as a link says) "
+        "or years (as a link says)."
+    )
+    assert describe_neighbourhood(spec) == "Each neighbourhood has up to 28 people."
+    assert describe_role(YEARS, linked=True) == "the same value, or what a link says"

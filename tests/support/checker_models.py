@@ -36,8 +36,8 @@ def exact_outputs(model, x):
             sum((Fraction(float(w)) * v for w, v in zip(row, h, strict=True)), Fraction(float(b)))
             for row, b in zip(weight, bias, strict=True)
         ]
-        if number < len(model.between):
-            kind = model.between[number]
+        if number < len(model.activations):
+            kind = model.activations[number]
             slope = Fraction({"relu": 0.0, "identity": 1.0}.get(kind.name, kind.slope))
             h = [v if v >= 0 else slope * v for v in h]
     return h

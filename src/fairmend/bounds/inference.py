@@ -66,16 +66,18 @@ def inference_error(
     network: Network,
     lower: FloatArray,
     upper: FloatArray,
-    precision: npt.DTypeLike | None = None,
     layers: Sequence[Intervals] | None = None,
+    *,
+    thorough: bool = False,
 ) -> Floats:
     """Return the largest |computed - real| of each logit over the boxes ``lower <= x <= upper``: ``(pieces, outputs)``.
 
-    Inference computes in ``precision``, by default the network's own. ``layers`` are rigorous intervals of the outputs
-    of each hidden affine layer over the boxes, if the caller has better ones than interval arithmetic.
+    ``layers`` are rigorous intervals of the outputs of each hidden affine layer over the boxes, if the caller has
+    better ones than interval arithmetic. With ``thorough`` the errors of hidden layers are traced back as well, which
+    takes about as long as linear bounds and is much tighter for deep networks.
     """
     rows = np.broadcast_to(np.eye(network.outputs), (len(lower), network.outputs, network.outputs))
-    return _error_of_rows(network, rows, lower, upper, precision, layers)
+    return _error_of_rows(network, rows, lower, upper, layers, thorough)
 
 
 def lead_error(
@@ -84,17 +86,20 @@ def lead_error(
     upper: FloatArray,
     classes: Ints,
     layers: Sequence[Intervals] | None = None,
+    *,
+    thorough: bool = False,
 ) -> Floats:
     """Return the largest error of the margin of classes ``(pieces,)``, their lead over another logit: ``(pieces,)``.
 
-    With a single logit, the margin is this logit or its negative, and the error is that of the logit.
+    With a single logit, the margin is this logit or its negative, and the error is that of the logit. See
+    `inference_error` for the other arguments.
     """
     if network.outputs == 1:
-        return inference_error(network, lower, upper, layers=layers)[:, 0]
+        return inference_error(network, lower, upper, layers, thorough=thorough)[:, 0]
     own = np.eye(network.outputs)[classes]
     others = np.array([[j for j in range(network.outputs) if j != k] for k in range(network.outputs)])[classes]
     rows = own[:, None, :] - np.eye(network.outputs)[others]
-    return np.asarray(_error_of_rows(network, rows, lower, upper, None, layers).max(axis=1))
+    return np.asarray(_error_of_rows(network, rows, lower, upper, layers, thorough).max(axis=1))
 
 
 def summation_error(network: Network, lower: FloatArray, upper: FloatArray) -> Floats:
@@ -128,21 +133,22 @@ def _error_of_rows(
     rows: Floats,
     lower: FloatArray,
     upper: FloatArray,
-    precision: npt.DTypeLike | None,
     layers: Sequence[Intervals] | None,
+    thorough: bool,
 ) -> Floats:
     """Return the largest error of rows ``(pieces, rows, outputs)`` times the logits: ``(pieces, rows)``."""
-    kind = _Precision.of(network.dtype if precision is None else precision)
+    kind = _Precision.of(network.dtype)
     error = np.full(rows.shape[:2], np.inf)
-    if (widest_layer(network) + 1) * kind.unit >= 0.1:
+    widest = widest_layer(network)
+    if (widest + 1) * kind.unit >= 0.1:
         return error
     low, high = lower.astype(np.float64), upper.astype(np.float64)
-    step = max(1, MAX_ENTRIES // (_ARRAYS * widest_layer(network) * max(1, rows.shape[1])))
+    step = max(1, MAX_ENTRIES // (_ARRAYS * widest) // max(1, rows.shape[1], widest if thorough else 1))
     with np.errstate(all="ignore"):
         for start in range(0, len(low), step):
             part = slice(start, start + step)
             given = None if layers is None else [(below[part], above[part]) for below, above in layers]
-            stages = _forward(network, low[part], high[part], kind, given)
+            stages = _forward(network, low[part], high[part], kind, given, thorough)
             overflow = np.any([stage.overflow for stage in stages], axis=0)
             bound = _backward(network, stages, rows[part])
             # What overflows stays infinite, whatever is added to it, and infinity times 0 is not a number.
@@ -151,7 +157,12 @@ def _error_of_rows(
 
 
 def _forward(
-    network: Network, lower: Floats, upper: Floats, kind: _Precision, layers: Sequence[Intervals] | None
+    network: Network,
+    lower: Floats,
+    upper: Floats,
+    kind: _Precision,
+    layers: Sequence[Intervals] | None,
+    thorough: bool,
 ) -> list[_Stage]:
     """Return all stages; exact values lie in ``low..high`` and computed ones in ``least..most``."""
     low, high = lower, upper
@@ -167,6 +178,9 @@ def _forward(
             break
         activation = network.activations[layer]
         error = (error @ np.abs(weight).T + summed) * (1 + _SLACK)
+        if thorough and layer > 0:
+            units = np.broadcast_to(np.eye(len(weight)), (len(low), len(weight), len(weight)))
+            error = np.fmin(error, _backward(network, stages, units))
         by_intervals = _affine_image(weight, bias, low, high)
         low, high = by_intervals if layers is None else _intersection(by_intervals, layers[layer])
         least, most = low - error, high + error
@@ -186,9 +200,9 @@ def _summation(
     """Return how far a computed affine layer is from the exact one of the same inputs, and where it may overflow.
 
     With P the sum of all positive and N that of all negative terms in size, every partial sum lies in [-N, P]. Terms
-    that are surely 0 are added without an error, so with n others (the bias among them) there are n - 1 roundings of at
-    most u max(P, N), and n of products, of u (P + N) together. The factor 1 + 2 gamma is for the errors in the partial
-    sums themselves (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
+    that are surely 0 are added without an error. With n others (the bias among them) there are n - 1 additions, each
+    off by at most half a unit in the last place of max(P, N), and n products, off by u (P + N) together. The factor
+    1 + 2 gamma is for the errors in the partial sums (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
     """
     size = _size(least, most)
     rising, falling = np.maximum(weight, 0.0).T, np.maximum(-weight, 0.0).T
@@ -198,8 +212,9 @@ def _summation(
     terms = np.count_nonzero(size, axis=1)[:, None] + 1
     gamma = terms * kind.unit / (1 - terms * kind.unit)
     flushed = kind.tiny * (size.sum(axis=1, keepdims=True) + 4 * (weight.shape[1] + 1))
-    additions = (terms - 1) * (1 + 2 * gamma) * np.maximum(positive, negative)
-    summed = (kind.unit * (additions + positive + negative) + flushed) * (1 + _SLACK)
+    largest = np.maximum(positive, negative) * (1 + 2 * gamma) * (1 + _SLACK)
+    binade = np.where(largest > 0, 2.0 ** np.floor(np.log2(largest) + _NARROW), 0.0)
+    summed = (kind.unit * ((terms - 1) * binade + positive + negative) + flushed) * (1 + _SLACK)
     fits = ((positive + negative) * (1 + 2 * gamma) + flushed) * (1 + _SLACK) < kind.largest
     return summed, ~(fits.all(axis=1) & (size < kind.largest).all(axis=1))
 
@@ -212,7 +227,7 @@ def _backward(network: Network, stages: list[_Stage], rows: Floats) -> Floats:
     """
     low = high = rows
     lost, best = np.zeros(rows.shape[:2]), np.full(rows.shape[:2], np.inf)
-    for affine, stage in zip(reversed(network.affines), reversed(stages), strict=True):
+    for affine, stage in zip(reversed(network.affines[: len(stages)]), reversed(stages), strict=True):
         lost = lost + _times(low, high, stage.summed)
         low, high = _sensitivities(affine.weight.astype(np.float64), low, high)
         best = np.minimum(best, lost + _times(low, high, stage.entering))

@@ -64,11 +64,15 @@ class _Rows(NamedTuple):
 
 
 class _Analysis(NamedTuple):
-    """What is known about each piece: its box, the layers so far, and the interval of the last layer's outputs."""
+    """What is known about each piece: its box, the layers so far, and the interval of the last layer's outputs.
+
+    ``intervals`` are those of the outputs of each affine layer so far, before its activation.
+    """
 
     box: tuple[Floats, Floats]
     layers: list[_Layer]
     outputs: tuple[Floats, Floats]
+    intervals: list[tuple[Floats, Floats]]
 
 
 @np.errstate(all="ignore")
@@ -79,13 +83,24 @@ def rigorous_bounds(
 
     Without ``slopes``, `choose_slopes` chooses them. If numbers overflow, a bound is infinite, and never NaN.
     """
+    return bounds_and_layers(network, lower, upper, slopes)[:2]
+
+
+@np.errstate(all="ignore")
+def bounds_and_layers(
+    network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike, slopes: Sequence[Slopes] | None = None
+) -> tuple[Floats, Floats, list[tuple[Floats, Floats]]]:
+    """Return `rigorous_bounds`, and lower and upper bounds of the outputs of each hidden affine layer."""
     low, high = exact_boxes(network, lower, upper)
     given = _slopes(network, low, high, slopes)
     bounds = np.empty((len(low), 2 * network.outputs))
+    layers = _empty_layers(network, len(low))
     rows = _both_signs(network.head.weight, network.head.bias)
     for part in batches(network, len(low)):
-        bounds[part] = _lower_bounds(rows, _analyse(network, low[part], high[part], _take(given, part)))
-    return bounds[:, : network.outputs], -bounds[:, network.outputs :]
+        analysis = _analyse(network, low[part], high[part], _take(given, part))
+        bounds[part] = _lower_bounds(rows, analysis)
+        _store(layers, part, analysis)
+    return bounds[:, : network.outputs], -bounds[:, network.outputs :], layers
 
 
 @np.errstate(all="ignore")
@@ -96,18 +111,28 @@ def rigorous_differences(
 
     The differences themselves are propagated, which is tighter than a difference of bounds. They are 0 if k = j.
     """
+    return differences_and_layers(network, lower, upper, slopes)[0]
+
+
+@np.errstate(all="ignore")
+def differences_and_layers(
+    network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike, slopes: Sequence[Slopes] | None = None
+) -> tuple[Floats, list[tuple[Floats, Floats]]]:
+    """Return `rigorous_differences`, and lower and upper bounds of the outputs of each hidden affine layer."""
     low, high = exact_boxes(network, lower, upper)
     given = _slopes(network, low, high, slopes)
     bounds = np.zeros((len(low), network.outputs, network.outputs))
     k, j = np.nonzero(~np.eye(network.outputs, dtype=bool))
     weight, bias = network.head.weight.astype(np.float64), network.head.bias.astype(np.float64)
     A, c = weight[k] - weight[j], bias[k] - bias[j]
-    for part in batches(network, len(low)) if len(k) else ():
+    layers = _empty_layers(network, len(low))
+    for part in batches(network, len(low)):
         analysis = _analyse(network, low[part], high[part], _take(given, part))
         # The differences of weights are rounded; the slack accounts for that.
         slack = gamma(2) * (_largest(*analysis.outputs) @ np.abs(A).T + np.abs(c)) + TINY
         bounds[part, k, j] = _lower_bounds(_Rows(A[None], c[None], slack), analysis)
-    return bounds
+        _store(layers, part, analysis)
+    return bounds, layers
 
 
 @np.errstate(all="ignore")
@@ -140,7 +165,7 @@ def rigorous_point_logits(network: Network, points: npt.ArrayLike) -> tuple[Floa
 
 def _analyse(network: Network, lower: Floats, upper: Floats, slopes: list[Slopes]) -> _Analysis:
     """Enclose the outputs z of each hidden layer, with the help of the layers before it."""
-    known = _Analysis((lower, upper), [], (lower, upper))
+    known = _Analysis((lower, upper), [], (lower, upper), [])
     for affine, activation, chosen in zip(network.affines, network.activations, slopes, strict=False):
         rows = _both_signs(affine.weight, affine.bias)
         weight, bias = np.split(rows.A[0], 2)[0], np.split(rows.c[0], 2)[0]
@@ -157,8 +182,19 @@ def _analyse(network: Network, lower: Floats, upper: Floats, slopes: list[Slopes
             magnitude,
             TINY * (1 + inputs.sum(1, keepdims=True) + magnitude.sum(1, keepdims=True)),
         )
-        known = _Analysis(known.box, [*known.layers, layer], (least, most))
+        known = _Analysis(known.box, [*known.layers, layer], (least, most), [*known.intervals, (low, high)])
     return known
+
+
+def _empty_layers(network: Network, pieces: int) -> list[tuple[Floats, Floats]]:
+    """Return room for the intervals of each hidden layer, without bounds so far."""
+    shapes = [(pieces, len(affine.bias)) for affine in network.affines[:-1]]
+    return [(np.full(shape, -np.inf), np.full(shape, np.inf)) for shape in shapes]
+
+
+def _store(layers: list[tuple[Floats, Floats]], part: slice, analysis: _Analysis) -> None:
+    for (low, high), (found_low, found_high) in zip(layers, analysis.intervals, strict=True):
+        low[part], high[part] = found_low, found_high
 
 
 def _lower_bounds(rows: _Rows, known: _Analysis) -> Floats:

@@ -42,12 +42,14 @@ def compute_margins(net: Network, points: FloatArray, classes: Ints) -> tuple[Bo
     return predicted_classes(logits) != classes, margin
 
 
-def margin_error(net: Network, lower: FloatArray, upper: FloatArray, classes: Ints) -> Floats:
+def margin_error(
+    net: Network, lower: FloatArray, upper: FloatArray, classes: Ints, *, thorough: bool = False
+) -> Floats:
     """Return how far margins of classes (n,) from inference can be from the real ones, over boxes (n, width): (n,).
 
     A difference of two logits is rounded once more. It exceeds the error after that only if it did before.
     """
-    return lead_error(net, lower, upper, classes)
+    return lead_error(net, lower, upper, classes, thorough=thorough)
 
 
 def rounding_slack(net: Network, lower: FloatArray, upper: FloatArray) -> Floats:

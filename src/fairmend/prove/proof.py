@@ -11,7 +11,7 @@ import numpy as np
 
 from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.bounds.inference import closing_error, lead_error, summation_error
-from fairmend.bounds.rigorous import rigorous_bounds, rigorous_differences, rigorous_point_logits
+from fairmend.bounds.rigorous import bounds_and_layers, differences_and_layers, rigorous_point_logits
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
@@ -64,15 +64,16 @@ class Proof:
 def prove_regions(network: Network, regions: Regions) -> Proof:
     """Prove each neighbourhood by rigorous linear bounds over all of its pieces."""
     if network.outputs == 1:
-        lower, upper = rigorous_bounds(network, regions.lower, regions.upper)
+        lower, upper, layers = bounds_and_layers(network, regions.lower, regions.upper)
         margins = _margins_of_one_output(lower, upper)
     else:
-        margins = _margins_of_outputs(rigorous_differences(network, regions.lower, regions.upper))
+        differences, layers = differences_and_layers(network, regions.lower, regions.upper)
+        margins = _margins_of_outputs(differences)
     margins = margins - checker_loss(network, regions.lower, regions.upper)
     starts = np.searchsorted(regions.owner, np.arange(regions.count))
     margins = np.minimum.reduceat(margins, starts)
-    classes = margins.argmax(axis=1)
-    error = lead_error(network, regions.lower, regions.upper, classes[regions.owner])
+    classes, margin = margins.argmax(axis=1)[regions.owner], margins.max(axis=1)[regions.owner]
+    error = _error(network, regions.lower, regions.upper, classes, layers, margin)
     return _proof(network, margins, np.maximum.reduceat(error, starts))
 
 
@@ -93,9 +94,26 @@ def prove_points(network: Network, spec: Spec, X: FloatArray) -> Proof:
             here = _margins_of_outputs(lower[:, :, None] - upper[:, None, :])
             here = np.nextafter(here, -np.inf)
         np.minimum.at(margins, rows, here - checker_loss(network, points, points))
-        here = here.argmax(axis=1)
-        np.maximum.at(error, (rows, here), lead_error(network, points, points, here))
+        best = here.argmax(axis=1)
+        np.maximum.at(error, (rows, best), _error(network, points, points, best, None, here.max(axis=1)))
     return _proof(network, margins, error[np.arange(len(X)), margins.argmax(axis=1)])
+
+
+def _error(
+    network: Network,
+    lower: FloatArray,
+    upper: FloatArray,
+    classes: Ints,
+    layers: list[tuple[Floats, Floats]] | None,
+    margin: Floats,
+) -> Floats:
+    """Return the error of the margin of classes ``(pieces,)``; a tight bound, which takes longer, where it matters."""
+    error = lead_error(network, lower, upper, classes, layers)
+    close = ~(margin > HEADROOM * (error + closing_error(network)))
+    if close.any():
+        near = None if layers is None else [(low[close], high[close]) for low, high in layers]
+        error[close] = lead_error(network, lower[close], upper[close], classes[close], near, thorough=True)
+    return error
 
 
 def _margins_of_one_output(lower: Floats, upper: Floats) -> Floats:

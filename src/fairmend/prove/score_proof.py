@@ -11,7 +11,7 @@ import numpy as np
 
 from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.bounds.inference import inference_error
-from fairmend.bounds.rigorous import rigorous_bounds, rigorous_differences, rigorous_point_logits
+from fairmend.bounds.rigorous import bounds_and_layers, differences_and_layers, rigorous_point_logits
 from fairmend.network import Network
 from fairmend.prove.proof import HEADROOM, checker_loss
 from fairmend.prove.score_bounds import sigmoid_bounds, softmax_bounds
@@ -73,12 +73,12 @@ def prove_scores_over_regions(network: Network, regions: Regions, claim: Claim) 
     starts = np.searchsorted(regions.owner, np.arange(regions.count))
     loss = checker_loss(network, regions.lower, regions.upper)
     if _bounds_probabilities(network, claim):
-        differences = rigorous_differences(network, regions.lower, regions.upper) - 2 * loss[:, :, None]
-        low, high = softmax_bounds(differences)
+        differences, layers = differences_and_layers(network, regions.lower, regions.upper)
+        low, high = softmax_bounds(differences - 2 * loss[:, :, None])
     else:
-        low, high = rigorous_bounds(network, regions.lower, regions.upper)
+        low, high, layers = bounds_and_layers(network, regions.lower, regions.upper)
         low, high = low - loss, high + loss
-    error = inference_error(network, regions.lower, regions.upper)
+    error = inference_error(network, regions.lower, regions.upper, layers, thorough=True)
     return _proof(
         network,
         claim,

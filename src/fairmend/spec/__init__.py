@@ -2,6 +2,7 @@
 
 from fairmend.spec.claim import Claim
 from fairmend.spec.features import Feature, Label
+from fairmend.spec.links import Link
 from fairmend.spec.spec import Spec
 
-__all__ = ["Claim", "Feature", "Label", "Spec"]
+__all__ = ["Claim", "Feature", "Label", "Link", "Spec"]

@@ -102,3 +102,16 @@ def test_a_model_of_another_width_is_explained(tmp_path):
     result = run("spec", "check", case.spec)
     assert result.exit_code == 2
     assert "kind must be one of" in result.output
+
+
+def test_check_says_what_links_do(tmp_path):
+    case = Case(tmp_path)
+    with case.spec.open("a") as file:
+        file.write('\n[[link]]\nwhen = {gender = "f", age = [18, 20]}\nthen = {credits = {offset = [-2, -1]}}\n')
+    result = run("spec", "check", case.spec, "--data", case.data)
+    assert result.exit_code == 0
+    assert "With age 18 to 20 and gender f: credits 1 to 2 less." in result.output
+    assert "or credits (as a link says)" in " ".join(result.output.split())
+    document = json.loads(run("spec", "check", case.spec, "--json").output)
+    assert document["links"] == ["With age 18 to 20 and gender f: credits 1 to 2 less."]
+    assert document["features"][-1]["similar_people"] == "the same value, or what a link says"

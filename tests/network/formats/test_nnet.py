@@ -50,6 +50,41 @@ def test_a_header_that_repeats_the_box_is_fairquants_and_not_applied(tmp_path):
     assert np.allclose(load(tmp_path, text(**wider)).logits(X), logits((X - [1, 0]) / [9, 5]), atol=1e-4)
 
 
+@pytest.mark.parametrize("output", ["0.5", "0"])
+def test_a_header_with_the_middles_of_the_box_is_fairquants_too(output, tmp_path):
+    box = {"minima": "1,-3", "maxima": "10,4", "ranges": "9,7,1"}
+    header = box | {"means": f"5.5,0.5,{output}"}
+    network = load(tmp_path, text(**header))
+    assert np.allclose(network.logits(X), logits(X), atol=1e-4)
+    network.save(tmp_path / "same.h5")  # what such a file is the copy of
+    assert np.array_equal(load_network(tmp_path / "same.h5").predict(X), network.predict(X))
+    rounded = {
+        "minima": "0,1",
+        "maxima": "1234567,4",
+        "ranges": "1.23457e+06,3,1",
+        "means": f"6.17284e+05,2.5,{output}",
+    }
+    assert np.allclose(load(tmp_path, text(**rounded)).logits(X), logits(X), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"means": "5,5,7"},  # an output that is shifted
+        {"means": "5,5,0.5", "ranges": "10,10,2"},  # or scaled
+        {"means": "5,4,0"},  # the mean of data
+        {"means": "0,5,0"},  # neither all minima nor all middles
+        {"means": "5,5,0", "ranges": "5,10,1"},  # a standard deviation
+    ],
+    ids=str,
+)
+def test_any_other_header_is_applied(header, tmp_path):
+    header = {"ranges": "10,10,1"} | header
+    means, ranges = (np.array(header[line].split(","), float) for line in ("means", "ranges"))
+    expected = logits((X - means[:2]) / ranges[:2]) * ranges[2] + means[2]
+    assert np.allclose(load(tmp_path, text(**header)).logits(X), expected, atol=1e-4)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("outputs", "closing"), [(1, "sigmoid"), (3, "softmax"), (2, "none")])
 def test_what_is_saved_loads_back_bit_equal_and_has_one_meaning(dtype, outputs, closing, tmp_path):

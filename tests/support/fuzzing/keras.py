@@ -364,8 +364,8 @@ def _logits(model: Model) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         for number, (weight, bias) in enumerate(zip(model.weights, model.biases, strict=True)):
             values = values @ weight.T + bias
-            if number < len(model.between):
-                values = _FUNCTIONS[model.between[number].name](values, model.between[number].slope)
+            if number < len(model.activations):
+                values = _FUNCTIONS[model.activations[number].name](values, model.activations[number].slope)
     return values
 
 

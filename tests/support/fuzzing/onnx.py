@@ -484,8 +484,8 @@ def possible_outputs(model: Model, rows: np.ndarray) -> list[tuple[np.ndarray, n
             error = error @ np.abs(weight).T + unit * (weight.shape[1] + 2) * size
             error = np.where(size < float(np.finfo(model.dtype).max) / 4, error, np.inf)
             h = h @ weight.T + bias
-            if number < len(model.between):
-                kind = model.between[number]
+            if number < len(model.activations):
+                kind = model.activations[number]
                 shapes = {
                     "relu": np.maximum(h, 0),
                     "leaky_relu": np.where(h > 0, h, kind.slope * h),

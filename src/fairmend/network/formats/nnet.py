@@ -2,9 +2,10 @@
 
 Two kinds of files share this format. Those of ACAS Xu hold weights for normalised inputs, (x − mean) / range, and an
 output to be scaled back, y·range + mean: both are folded into the first and the last layer. Those of FairQuant hold
-weights for the raw inputs, and repeat the input box in the lines of means and ranges (mean = min, range = max − min,
-output 0 and 1), which FairQuant never applies: there they are not applied here either. (A file for normalised inputs
-that looks like that is told apart by a wider box: add 1 to its maxima.)
+weights for the raw inputs, and repeat the input box in the lines of means and ranges: range = max − min and 1 for the
+output, and as means the minima and 0, or the middles of the ranges and 0.5 (or 0). FairQuant never applies them, and
+they are not applied here either. (A file for normalised inputs that looks like that is told apart by a wider box: add 1
+to its maxima.)
 
 Programs for ACAS Xu also clip an input to [min, max] first. A Network does not: for inputs inside that box it is the
 same function, and outside of it the claims are about the network without clipping. What is saved has a box that holds
@@ -34,6 +35,7 @@ _NOTE = "// fairmend "
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _MOST = 2**26  # numbers in one file
 _HEADER = 7  # lines of numbers before the weights
+_ROUNDED = 5e-6  # relative error of a number with six digits
 
 Float64 = npt.NDArray[np.float64]
 
@@ -147,13 +149,24 @@ def _normalised(steps: list[Step], box: list[Float64], scale: list[Float64], sou
     (lower, upper), (mean, reach) = box, scale
     if not (reach != 0).all():
         raise FairmendError(f"{source}: its line of ranges holds a 0, by which an input would be divided")
-    domain = np.array_equal(mean[:-1], lower) and np.array_equal(reach[:-1], upper - lower)
-    output_plain = mean[-1] == 0 and reach[-1] == 1
-    if output_plain and (domain or (not mean[:-1].any() and (reach[:-1] == 1).all())):
+    plain = not mean.any() and (reach == 1).all()
+    if plain or _repeats_box(lower, upper, mean, reach):
         return steps
+    output_plain = mean[-1] == 0 and reach[-1] == 1
     first = Scale("the input's normalisation", 1 / reach[:-1], -mean[:-1] / reach[:-1])
     last = [] if output_plain else [Scale("the output's normalisation", np.asarray(reach[-1]), np.asarray(mean[-1]))]
     return [first, *steps, *last]
+
+
+def _repeats_box(lower: Float64, upper: Float64, mean: Float64, reach: Float64) -> bool:
+    """Return whether means and ranges only say where the inputs lie, with 0 to 1 as the range of the output."""
+    if not (np.allclose(reach[:-1], upper - lower, rtol=_ROUNDED, atol=0) and reach[-1] == 1):
+        return False
+    minima = np.array_equal(mean[:-1], lower) and mean[-1] == 0
+    # A middle has more digits than the ends, and may be rounded.
+    off = np.abs(mean[:-1] - (lower + upper) / 2)
+    middles = bool((off <= _ROUNDED * np.maximum(np.abs(lower), np.abs(upper))).all()) and mean[-1] in (0, 0.5)
+    return minima or middles
 
 
 def _whole(row: str, count: int, where: str, source: str) -> list[int]:

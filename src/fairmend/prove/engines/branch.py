@@ -147,8 +147,7 @@ class _BranchAndBound:
         proven = proves_class(self.net, margin, self.findings.classes[rows])
         finite = np.isfinite(self.pieces.sizes(boxes))
         if finite.any():
-            classes = self.findings.classes[rows[finite]]
-            proven[finite] &= margin[finite] > margin_error(self.net, lower[finite], upper[finite], classes)
+            proven &= ~finite | self._above_error(margin, lower, upper, self.findings.classes[rows])
         # Splitting does not make float64 bounds more accurate than float64. On a lattice, points decide.
         unproven = np.flatnonzero(~proven & ~finite)
         if len(unproven):
@@ -157,6 +156,15 @@ class _BranchAndBound:
             self.findings.mark_unproven(rows[too_close], WITHIN_ROUNDING)
             proven[too_close] = True
         return proven
+
+    def _above_error(self, margin: Floats, lower: FloatArray, upper: FloatArray, classes: Ints) -> Bools:
+        """Return which margins (n,) exceed the error of inference; it is bounded tightly only where that may help."""
+        above = margin > margin_error(self.net, lower, upper, classes)
+        short = np.flatnonzero((margin > 0) & ~above)
+        if len(short):
+            error = margin_error(self.net, lower[short], upper[short], classes[short], thorough=True)
+            above[short] = margin[short] > error
+        return np.asarray(above)
 
     def _split(self, boxes: Boxes, change: Floats) -> list[Boxes]:
         """Split each box in the column where the margin changes most, weighted by the width of the box."""
