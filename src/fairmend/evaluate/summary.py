@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fairmend.evaluate.document import Audit, Document, Repair, ScoreFigures
 from fairmend.prove.claims import Guarantee, UnequalCount
+from fairmend.spec import Claim
 from fairmend.text import count, listed, number, percent
 
 __all__ = ["Section", "Summary", "gap_widened", "summarize"]
@@ -51,6 +52,7 @@ _COLLAPSE = "it gives almost everyone the same prediction"
 
 
 def _summarize_repair(document: Document, repair: Repair) -> Summary:
+    scores = repair.scores_after
     guarantee = Guarantee(
         tuple(repair.blind_features or document.similar.protected) if repair.blind else (),
         tuple(document.similar.protected),
@@ -59,6 +61,7 @@ def _summarize_repair(document: Document, repair: Repair) -> Summary:
         repair.inputs,
         repair.precision if repair.covers_inference else "real",
         linked=tuple(document.similar.linked),
+        claim=Claim() if scores is None else Claim("score", scores.delta, scores.on),
     )
     unequal = UnequalCount(repair.after.unfair_inputs, repair.inputs, repair.after.unfair_inputs_exact)
     status = "good" if guarantee.complete else "open" if guarantee.everyone else "bad"
@@ -95,7 +98,9 @@ def _limits_of_repair(document: Document, repair: Repair, guarantee: Guarantee) 
     return (
         *limits,
         _proxies(document),
-        f"Equal outcomes: groups may still have different selection rates; {gaps}.",
+        f"Equal outcomes: groups may still have different selection rates; {gaps}."
+        if document.groups
+        else "Equal outcomes: groups may still have different scores on average.",
         "Correct predictions: what the model still gets right is shown below.",
     )
 

@@ -105,7 +105,7 @@ class Guarantee:
             values = "; ".join(f"{name} {values}" for name, values in self.values.items())
             covered = f", for these values: {values}" if values else ""
             claims.append(
-                f"For {who} listed in this certificate, {self._stays()} whatever its "
+                f"For {who} listed in this certificate, {self._stays()} "
                 f"{self._changed(most=None)}{self._even_if('you also change', most=None)}."
             )
             where = "exact real arithmetic only, not in inference" if self.real_only else self._arithmetic("real")
@@ -257,8 +257,9 @@ class Guarantee:
 
     def _stays(self) -> str:
         if self.claim.is_score:
-            return f"the {self._score} of this model differs by at most {_exact(self.claim.limit)}"
-        return "the prediction of this model stays the same"
+            people = f"the scores ({self._score}) of any two people who are similar to it"
+            return f"{people} differ by at most {_exact(self.claim.limit)}, whatever their"
+        return "the prediction of this model stays the same whatever its"
 
     def _each_input(self) -> str:
         return "the repair input" if self.inputs == 1 else f"each of the {self.inputs:,} repair inputs"
