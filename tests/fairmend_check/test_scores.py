@@ -1,7 +1,9 @@
 """Claims about scores: bounds of outputs and probabilities, against sampling and 60 digits, and attacks on them."""
 
 import json
+from pathlib import Path
 
+import jsonschema
 import mpmath
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 import fairmend
 from fairmend.network import Affine, Network
+from fairmend.prove import certificate as writer
 from fairmend_check.inference_error import Precision
 from fairmend_check.scores import Score
 from fairmend_check.spec import ScoreClaim
@@ -128,6 +131,16 @@ def test_float32_inference_stays_within_the_largest_difference(tmp_path):
             points = neighbours(made.spec, np.array(region["input"]), "float32", np.random.default_rng(1))
             found = session.run(None, {session.get_inputs()[0].name: points.astype(np.float32)})[0]
             assert np.ptp(found.astype(np.float64), axis=0).max() <= result.largest_difference
+
+
+def test_the_published_schema_knows_claims_about_scores():
+    schema = json.loads((Path(writer.__file__).parent / "certificate.schema.json").read_text())
+    content = score_content(case(spec="tolerance", outputs=3))
+    jsonschema.validate(content, schema)
+    for change in ({"class": 1}, {"class": 1, "margin": 0.1}):
+        content["regions"][0] |= change
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(content, schema)
 
 
 # Attacks
