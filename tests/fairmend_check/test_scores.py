@@ -323,7 +323,7 @@ def test_a_file_without_a_closing_sigmoid_makes_it_a_condition(tmp_path):
     state = checked(tmp_path, content, closed, "closed.pth")
     assert state.valid
     assert "the file stores weights only" in state.condition
-    assert "the file does not compute probabilities" in state.condition
+    assert " The file does not compute probabilities." in state.condition
     logits = checked(tmp_path, score_content(made, "logit", 1e3), closed)
     assert (logits.valid, logits.condition) == (True, "")
     assert "each raw output of this model, before a closing sigmoid" in logits.claim
