@@ -32,7 +32,7 @@ from fairmend.repair.blind import (
     zero_columns,
 )
 from fairmend.repair.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, Calibration, History, calibrate
-from fairmend.repair.demands import demands_of, prove_by_blindness, prove_repair_inputs
+from fairmend.repair.demands import check_head_options, demands_of, prove_by_blindness, prove_repair_inputs
 from fairmend.repair.distil import Student, distil
 from fairmend.repair.head.features import Box, FeatureSet, Linear, Points, require_few_points
 from fairmend.repair.head.solve import HeadSolution
@@ -170,6 +170,7 @@ def blind_and_distil(recipe: Recipe, tasks: Sequence[RepairTask]) -> list[Networ
     blinded = recipe.blinded_features(spec)
     if not covers_everyone(tuple(feature.name for feature in blinded), spec):
         require_provable_size(tasks[0])
+        check_head_options(tasks[0])
     columns = columns_of(spec, blinded)
     networks = [_blind(recipe, task, columns) if blinded else task.network for task in tasks]
     return _distil(recipe, tasks, networks, columns) if recipe.distil_steps else networks
