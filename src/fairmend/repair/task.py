@@ -115,7 +115,9 @@ def prepare_task(
     calibration = spec.as_inputs(X_cal, network.dtype)
     labels = _check_labels(y_cal, len(calibration), network, spec.regression)
     repair_inputs = spec.as_inputs(X_repair, network.dtype)
-    unlabelled = calibration[:0] if X_unlabelled is None else spec.as_inputs(X_unlabelled, network.dtype)
+    unlabelled = calibration[:0]
+    if X_unlabelled is not None and len(np.asarray(X_unlabelled)):
+        unlabelled = spec.as_inputs(X_unlabelled, network.dtype)
     return RepairTask(network, spec, repair_inputs, calibration, labels, unlabelled, head_options, seed, deadline)
 
 
