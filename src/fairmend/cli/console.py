@@ -249,14 +249,13 @@ def _show_score_pairs(screen: Console, spec: Spec, pairs: Sequence[AuditPair], w
     lines = Rows.grid(padding=(0, 1))
     for pair in pairs:
         output = "" if pair.output is None else f"output {pair.output}, "
-        first, second = (f"{score:.5g}" for score in pair.scores)
-        changed = ", ".join(
-            f"{name} {pair.other_values[name]} instead of {value}"
-            for name, value in pair.values.items()
-            if pair.other_values[name] != value
+        changed = [name for name, value in pair.values.items() if pair.other_values[name] != value]
+        first, second = (
+            f"{score:.5g} with " + ", ".join(f"{name} {values[name]}" for name in changed)
+            for score, values in zip(pair.scores, (pair.values, pair.other_values), strict=True)
         )
-        where = f"  {what} {pair.row}: {output}differs by {pair.gap:.4g}:"
-        lines.add_row(Text(where), Text(printable(f"{second} with {changed}, {first}")))
+        where = f"  {what} {pair.row}: {output}differs by {pair.gap:.4g}."
+        lines.add_row(Text(where), Text(printable(f"{first}; {second}.")))
     screen.print(lines)
     screen.print(Text(f"  Scores are the {spec.claim.on}. {what.capitalize()}s are numbered from 0.", style="dim"))
 

@@ -136,7 +136,8 @@ def _summarize_audit(document: Document, audit: Audit) -> Summary:
 def _audit_headline(document: Document, audit: Audit) -> tuple[str, str, str]:
     """Return the status, the tag and the headline."""
     near = listed(_amounts(document), "or")
-    different = f"{listed(document.similar.protected, 'or')} were different{f', or their {near}' if near else ''}"
+    different = f"{listed(document.similar.protected, 'or')} were different{_linked(document)}"
+    different += f", or their {near}" if near else ""
     people = "samples of the input space" if audit.sampled else "people"
     if audit.count:
         least = "" if audit.exact else "at least "
@@ -171,7 +172,7 @@ def _score_headline(audit: Audit, scores: ScoreFigures) -> tuple[str, str, str]:
 
 def _examined(document: Document, audit: Audit) -> str:
     near = listed(_amounts(document))
-    values = f"{listed(document.similar.protected)}{f', with changes of {near},' if near else ''}"
+    values = f"{listed(document.similar.protected)}{_linked(document)}{f', with changes of {near},' if near else ''}"
     who = "sample" if audit.sampled else "person"
     scores = f"{count(audit.evaluations)} scores"
     if audit.exact:
@@ -198,8 +199,12 @@ def _proxies(document: Document) -> str:
 
 
 def _amounts(document: Document) -> list[str]:
-    amounts = [f"{name} by up to {amount:g}" for name, amount in document.similar.tolerances.items()]
-    return amounts + [f"{name} as the spec links it" for name in document.similar.linked]
+    return [f"{name} by up to {amount:g}" for name, amount in document.similar.tolerances.items()]
+
+
+def _linked(document: Document) -> str:
+    linked = document.similar.linked
+    return f", with {listed(linked)} as the spec links {'it' if len(linked) == 1 else 'them'}" if linked else ""
 
 
 def _capitalize(sentence: str) -> str:
