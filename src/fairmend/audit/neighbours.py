@@ -103,11 +103,13 @@ class UnequalInputs:
     other : (inputs, width), such a neighbour for each unequal input, NaN elsewhere; for a claim about scores, of the
         two people whose scores differ most the one farther from the input's own score
     exact : whether every neighbour was compared
+    largest : the largest difference of scores in any neighbourhood, for a claim about scores
     """
 
     rows: Bools
     other: FloatArray
     exact: bool
+    largest: float | None = None
 
     def __repr__(self) -> str:
         """Return the count, the share, and whether they are exact."""
@@ -290,7 +292,8 @@ def _unequal_inputs(net: Network, spec: Spec, X: FloatArray, stream: _Stream, *,
     each = np.arange(len(X)), pairs.output
     lower_is_farther = own[each] - first[each] > other[each] - own[each]
     farther = np.where(lower_is_farther[:, None], pairs.first, pairs.other)
-    return UnequalInputs(unequal, np.where(unequal[:, None], farther, X.dtype.type(np.nan)), exact)
+    others = np.where(unequal[:, None], farther, X.dtype.type(np.nan))
+    return UnequalInputs(unequal, others, exact, float(pairs.difference.max()))
 
 
 def _compare(

@@ -175,7 +175,10 @@ def _worst_pairs(
     X = np.stack(inputs)
     worst = scanner.worst(X)
     sure = np.flatnonzero(worst.gap > 0 if spec.claim.is_score else worst.unequal)
-    return tuple(make_pairs(net, spec, [rows[i] for i in sure], worst.first[sure], worst.other[sure])[:most])
+    pairs = make_pairs(net, spec, [rows[i] for i in sure], worst.first[sure], worst.other[sure])
+    # People who are similar may share the two whose scores differ most.
+    once = {(pair.x.tobytes(), pair.other.tobytes()): pair for pair in reversed(pairs)}
+    return tuple([pair for pair in pairs if once[pair.x.tobytes(), pair.other.tobytes()] is pair][:most])
 
 
 def _check(net: Network, spec: Spec, sampling: bool, *, samples: int, per_row: int, pairs: int) -> None:

@@ -23,7 +23,7 @@ from fairmend.text import percent, printable
 if TYPE_CHECKING:
     from fairmend import CheckResult
     from fairmend.audit.result import AuditPair
-    from fairmend.evaluate.compare import RepairComparison
+    from fairmend.evaluate.compare import Measurement, RepairComparison
     from fairmend.evaluate.groups import GroupMetrics
     from fairmend.evaluate.utility import RegressionUtility
     from fairmend.spec import Spec
@@ -151,21 +151,14 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
         percent(after.data.rate),
     )
     mark = "*" if people.held_out else "†"
-    pairs: list[tuple[str, float | None, float | None]] = [
-        ("Accuracy", before.utility.accuracy, after.utility.accuracy),
-        ("Balanced accuracy", before.utility.balanced_accuracy, after.utility.balanced_accuracy),
-        ("Positive rate", before.utility.positive_rate, after.utility.positive_rate),
-    ]
-    for name, first, second in pairs:
-        if first is not None and second is not None:
-            table.add_row(f"{name} {mark}", percent(first), percent(second))
-    if before.utility.auc is not None and after.utility.auc is not None:
-        table.add_row(f"AUC {mark}", f"{before.utility.auc:.3f}", f"{after.utility.auc:.3f}")
+    for name, first, second in _kept_figures(before, after):
+        table.add_row(f"{name} {mark}", first, second)
     for old, new in zip(before.groups, after.groups, strict=True):
         table.add_row(f"{group_heading(old)} {mark}", group_figures(old), group_figures(new))
     result = comparison.result
     table.add_section()
-    table.add_row("Predictions changed, of all rows", "", percent(comparison.changed))
+    if comparison.changed is not None:
+        table.add_row("Predictions changed, of all rows", "", percent(comparison.changed))
     table.add_row("Weights changed", "", f"{result.changed_weights:,} of {result.total_weights:,}")
     table.add_row("Change of the head (l1 norm)", "", f"{result.objective:.4g}")
     stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in result.seconds.items() if _counts(stage, seconds))
@@ -176,7 +169,29 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
         if people.held_out
         else f"† {scored} of the data, including those used for repair and calibration"
     )
+    claim = people.spec.claim
+    if claim.is_score:
+        table.caption += f"\nunequally: the {claim.on} of two similar people differs by more than {claim.limit:g}"
     return table
+
+
+def _kept_figures(before: Measurement, after: Measurement) -> list[tuple[str, str, str]]:
+    """Return the name of each figure of a network's utility, and its value before and after."""
+    if before.regression is not None and after.regression is not None:
+        new = dict(regression_figures(after.regression))
+        return [(name, value, new[name]) for name, value in regression_figures(before.regression) if name in new]
+    old_figures, new_figures = before.utility, after.utility
+    if old_figures is None or new_figures is None:
+        return []
+    pairs = {
+        "Accuracy": (old_figures.accuracy, new_figures.accuracy),
+        "Balanced accuracy": (old_figures.balanced_accuracy, new_figures.balanced_accuracy),
+        "Positive rate": (old_figures.positive_rate, new_figures.positive_rate),
+    }
+    rows = [(name, percent(old), percent(new)) for name, (old, new) in pairs.items() if None not in (old, new)]
+    if old_figures.auc is not None and new_figures.auc is not None:
+        rows.append(("AUC", f"{old_figures.auc:.3f}", f"{new_figures.auc:.3f}"))
+    return rows
 
 
 def _counts(stage: str, seconds: float) -> bool:
@@ -234,14 +249,13 @@ def _show_score_pairs(screen: Console, spec: Spec, pairs: Sequence[AuditPair], w
     lines = Rows.grid(padding=(0, 1))
     for pair in pairs:
         output = "" if pair.output is None else f"output {pair.output}, "
-        first, second = (f"{score:.5g}" for score in pair.scores)
-        changed = ", ".join(
-            f"{name} {pair.other_values[name]} instead of {value}"
-            for name, value in pair.values.items()
-            if pair.other_values[name] != value
+        changed = [name for name, value in pair.values.items() if pair.other_values[name] != value]
+        first, second = (
+            f"{score:.5g} with " + ", ".join(f"{name} {values[name]}" for name in changed)
+            for score, values in zip(pair.scores, (pair.values, pair.other_values), strict=True)
         )
-        where = f"  {what} {pair.row}: {output}differs by {pair.gap:.4g}:"
-        lines.add_row(Text(where), Text(printable(f"{second} with {changed}, {first}")))
+        where = f"  {what} {pair.row}: {output}differs by {pair.gap:.4g}."
+        lines.add_row(Text(where), Text(printable(f"{first}; {second}.")))
     screen.print(lines)
     screen.print(Text(f"  Scores are the {spec.claim.on}. {what.capitalize()}s are numbered from 0.", style="dim"))
 

@@ -165,6 +165,7 @@ def _show_bias(
     from fairmend.text import percent
 
     _headline(screen, "What the network learned")
+    assert before.utility is not None
     unequal = f"{before.data.count:,} of {len(people.X):,} applicants ({percent(before.data.rate)})"
     screen.print(
         Text.assemble(

@@ -12,7 +12,7 @@ from fairmend._version import __version__
 from fairmend.audit.neighbours import UnequalInputs, find_unequal, sample_unequal
 from fairmend.evaluate.groups import GroupMetrics, group_metrics
 from fairmend.evaluate.split import DataSplit
-from fairmend.evaluate.utility import Utility, utility
+from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility, utility
 from fairmend.metrics import changed_rate
 from fairmend.network import Network
 from fairmend.progress import Progress
@@ -36,14 +36,16 @@ class Measurement:
     Attributes
     ----------
     repair, data : which repair inputs, and which rows of the data, are treated unequally
-    utility : accuracy and similar figures, on the scored rows
-    groups : differences between groups, by protected feature, on the scored rows
+    utility : accuracy and similar figures, on the scored rows; None for a regression network
+    groups : differences between groups, by protected feature, on the scored rows; empty for a regression network
+    regression : the errors of a regression network, on the scored rows; None for a classifier
     """
 
     repair: UnequalInputs
     data: UnequalInputs
-    utility: Utility
+    utility: Utility | None
     groups: tuple[GroupMetrics, ...]
+    regression: RegressionUtility | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the measurement as plain data; rates are from 0 to 1."""
@@ -51,7 +53,8 @@ class Measurement:
             "unfair_repair_inputs": self.repair.count,
             "unfair_data_rows": self.data.count,
             "unfair_data_rate": self.data.rate,
-            **{name: value for name, value in asdict(self.utility).items() if name != "changed"},
+            **{name: value for name, value in _plain(self.utility).items() if name != "changed"},
+            **_plain(self.regression),
             "groups": [asdict(group) for group in self.groups],
         }
 
@@ -66,12 +69,11 @@ def measure(
             progress(stage, done, total)
 
     X, y = split.X[split.scored], split.y[split.scored]
-    return Measurement(
-        _unequal_inputs(net, split.spec, split.X_repair, seed, None),
-        _unequal_inputs(net, split.spec, split.X, seed, report),
-        utility(net, X, y),
-        group_metrics(net, split.spec, X, y),
-    )
+    repair = _unequal_inputs(net, split.spec, split.X_repair, seed, None)
+    data = _unequal_inputs(net, split.spec, split.X, seed, report)
+    if split.spec.regression:
+        return Measurement(repair, data, None, (), regression_utility(net, X, y))
+    return Measurement(repair, data, utility(net, X, y), group_metrics(net, split.spec, X, y))
 
 
 def _unequal_inputs(net: Network, spec: Spec, X: npt.ArrayLike, seed: int, progress: Progress | None) -> UnequalInputs:
@@ -90,7 +92,7 @@ class RepairComparison:
     split : the data, and which rows were used for what
     result : the repair
     before, after : measurements of the original and of the repaired network
-    changed : the share of the data whose prediction changed
+    changed : the share of the data whose prediction changed; None for a regression network
     warnings : about the data and about the repair
     """
 
@@ -98,7 +100,7 @@ class RepairComparison:
     result: RepairResult
     before: Measurement
     after: Measurement
-    changed: float
+    changed: float | None
     warnings: tuple[str, ...]
 
     @property
@@ -196,8 +198,12 @@ def repair_and_compare(
     contradicted = int((after.repair.rows & result.proof.covers_inference).sum())
     if contradicted:
         raise RuntimeError(f"{contradicted} repair inputs are treated unequally although the opposite was proven")
-    changed = changed_rate(net.predict(split.X), result.network.predict(split.X))
+    changed = None if split.spec.regression else changed_rate(net.predict(split.X), result.network.predict(split.X))
     return RepairComparison(split, result, before, after, changed, (*split.warnings, *result.warnings))
+
+
+def _plain(figures: Utility | RegressionUtility | None) -> dict[str, Any]:
+    return {} if figures is None else asdict(figures)
 
 
 def _count(unequal: UnequalInputs) -> UnequalCount:

@@ -50,17 +50,21 @@ class Similarity:
 
 @dataclass(frozen=True)
 class NetworkFigures:
-    """One network on the data. Rates are from 0 to 1, and None if they are not defined."""
+    """One network on the data. Rates are from 0 to 1, and None if they are not defined.
+
+    `errors` has the figures of a regression network by name.
+    """
 
     unfair_inputs: int
     unfair_inputs_exact: bool
     unfair_rows: int
     unfair_rate: float
     unfair_rate_exact: bool
-    accuracy: float
-    balanced_accuracy: float
+    accuracy: float | None
+    balanced_accuracy: float | None
     positive_rate: float | None
     auc: float | None
+    errors: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -242,7 +246,10 @@ class DecisiveFeatures:
 
 @dataclass(frozen=True)
 class Repair:
-    """What a repair did and what is proven about it; see `fairmend.RepairResult`."""
+    """What a repair did and what is proven about it; see `fairmend.RepairResult`.
+
+    If the spec claims scores, `scores_before` and `scores_after` are those of the repair inputs.
+    """
 
     method: str
     claim: str
@@ -259,7 +266,7 @@ class Repair:
     held_out: bool
     before: NetworkFigures
     after: NetworkFigures
-    changed_predictions: float
+    changed_predictions: float | None
     changed_weights: int
     total_weights: int
     head_change: float
@@ -275,6 +282,8 @@ class Repair:
     collapsed: bool = False
     unlabelled_rows: int = 0
     policy: PolicySummary | None = None
+    scores_before: ScoreFigures | None = None
+    scores_after: ScoreFigures | None = None
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from fairmend._version import __version__
+from fairmend.audit.run import audit
 from fairmend.evaluate.compare import Measurement, RepairComparison
 from fairmend.evaluate.document import (
     FORMAT,
     REPAIR,
     VERSION,
+    DecisiveFeatures,
     Document,
     FeatureGroups,
     NetworkFigures,
     Origin,
+    PairTable,
     PolicySummary,
     RecipeSummary,
     Repair,
@@ -23,6 +28,7 @@ from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import protected_values
 from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
 from fairmend.evaluate.report_pairs import tabulate_pairs
+from fairmend.evaluate.score_figures import regression_errors, score_figures
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.evaluate.selection_summary import describe_policy, was_run
 from fairmend.evaluate.spec_summary import class_names, describe_similarity
@@ -45,9 +51,7 @@ def repair_document(
     people, result = comparison.split, comparison.result
     spec = people.spec
     unequal = comparison.before.data
-    rows = np.flatnonzero(unequal.rows)
-    nearest = find_nearest_counterfactuals(original, spec, people.X, rows, unequal.other[rows])
-    return Document(
+    document = Document(
         FORMAT,
         VERSION,
         REPAIR,
@@ -56,13 +60,36 @@ def repair_document(
         class_names(spec, original, people.frame),
         origin,
         describe_similarity(spec, exact=unequal.exact and comparison.after.data.exact),
-        _groups(original, comparison),
-        tabulate_pairs(nearest, spec, original, result.network, total=unequal.count, exact=unequal.exact),
-        nearest.decisive_features(),
-        _score_ranges(original, comparison),
+        [] if spec.regression else _groups(original, comparison),
+        PairTable(unequal.count, unequal.exact, [], 0, 0, []),
+        DecisiveFeatures(0, unequal.exact, {}, 0),
+        ScoreRanges(score_kind(original), result.regions, unequal.exact, [], []),
         [short(warning, 2_000) for warning in comparison.warnings[:50]],
         repair=_repair(original, comparison, check),
     )
+    if spec.claim.is_score:
+        return replace(document, repair=_with_scores(document.repair, original, comparison))
+    rows = np.flatnonzero(unequal.rows)
+    nearest = find_nearest_counterfactuals(original, spec, people.X, rows, unequal.other[rows])
+    return replace(
+        document,
+        pairs=tabulate_pairs(nearest, spec, original, result.network, total=unequal.count, exact=unequal.exact),
+        flips=nearest.decisive_features(),
+        ranges=_score_ranges(original, comparison),
+    )
+
+
+def _with_scores(repair: Repair | None, original: Network, comparison: RepairComparison) -> Repair:
+    """Return the repair with the differences of the repair inputs' scores, both on the same scale."""
+    assert repair is not None
+    people = comparison.split
+    found = [
+        audit(network, people.spec, people.X_repair, pairs=0).scores
+        for network in (original, comparison.result.network)
+    ]
+    before, after = (summary for summary in found if summary is not None)
+    end = max(before.largest, after.largest, before.claim.limit)
+    return replace(repair, scores_before=score_figures(before, end=end), scores_after=score_figures(after, end=end))
 
 
 def _repair(original: Network, comparison: RepairComparison, check: str | None) -> Repair:
@@ -118,10 +145,11 @@ def _network_figures(figures: Measurement) -> NetworkFigures:
         figures.data.count,
         figures.data.rate,
         figures.data.exact,
-        utility.accuracy,
-        utility.balanced_accuracy,
-        utility.positive_rate,
-        utility.auc,
+        None if utility is None else utility.accuracy,
+        None if utility is None else utility.balanced_accuracy,
+        None if utility is None else utility.positive_rate,
+        None if utility is None else utility.auc,
+        regression_errors(figures.regression),
     )
 
 

@@ -6,10 +6,9 @@ import numpy as np
 
 from fairmend.arrays import FloatArray, Floats
 from fairmend.errors import FairmendError
-from fairmend.metrics import r2
 from fairmend.network import Network
 
-__all__ = ["agreement", "as_columns", "check_targets", "r_squared", "regression_targets"]
+__all__ = ["agreement", "as_columns", "check_targets", "fit_shares", "r_squared", "regression_targets"]
 
 
 def as_columns(values: np.ndarray) -> Floats:
@@ -45,9 +44,18 @@ def check_targets(y: np.ndarray, rows: int, network: Network) -> Floats:
 
 
 def r_squared(y: np.ndarray, predicted: np.ndarray) -> float:
-    """Return the share of the variance of y that is predicted; 0 if y is constant, as there is nothing to predict."""
-    share = r2(as_columns(y), as_columns(predicted))
-    return 0.0 if share is None else share
+    """Return the share of the variance of y that is predicted, the mean over the outputs: 0 for the mean of y.
+
+    It is 0 if y is constant, because there is nothing to predict.
+    """
+    return float(fit_shares(y, predicted).mean())
+
+
+def fit_shares(y: np.ndarray, predicted: np.ndarray) -> Floats:
+    """Return for each row what it adds to R², ``(rows,)``: their mean is `r_squared`."""
+    true = as_columns(y)
+    left, all_of_it = np.square(true - as_columns(predicted)), true.var(axis=0)
+    return np.asarray(np.where(all_of_it > 0, 1 - left / np.where(all_of_it > 0, all_of_it, 1.0), 0.0).mean(axis=1))
 
 
 def agreement(before: np.ndarray, after: np.ndarray) -> float:
