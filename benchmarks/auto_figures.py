@@ -18,7 +18,7 @@ import fairmend
 from fairmend import Network, RepairResult, Spec
 from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.repair import selection
-from fairmend.repair.recipe import Recipe, RepairAttempt
+from fairmend.repair.recipe import Recipe
 from fairmend.repair.selection import Candidate
 from fairmend.repair.task import RepairTask
 
@@ -88,18 +88,18 @@ def run_auto(
 
 
 class _Recorder:
-    """Stands for `run_recipe`, and keeps the network that each recipe made from all calibration rows."""
+    """Stands for the function that runs a recipe, and keeps the network that it made from all calibration rows."""
 
-    def __init__(self, run: Callable[..., RepairAttempt]) -> None:
+    def __init__(self, run: Callable[..., Any]) -> None:
         self._run, self._rows = run, 0
         self._networks: dict[Recipe, Network] = {}
 
-    def __call__(self, recipe: Recipe, task: RepairTask, *others: Any, **named: Any) -> RepairAttempt:
-        attempt = self._run(recipe, task, *others, **named)
+    def __call__(self, recipe: Recipe, task: RepairTask, *others: Any, **named: Any) -> Any:
+        made = self._run(recipe, task, *others, **named)
         self._rows = max(self._rows, len(task.y_cal))
         if len(task.y_cal) == self._rows:  # not in a fold
-            self._networks[recipe] = attempt.network
-        return attempt
+            self._networks[recipe] = getattr(made, "attempt", made).network
+        return made
 
     def proven(self, result: RepairResult) -> list[tuple[Candidate, Network]]:
         found = [(candidate, self._networks[candidate.recipe]) for candidate in result.candidates if candidate.proven]
@@ -110,13 +110,14 @@ class _Recorder:
 
 @contextmanager
 def _recorded() -> Iterator[_Recorder]:
-    run = selection.run_recipe
+    name = "judge_recipe" if hasattr(selection, "judge_recipe") else "run_recipe"
+    run = getattr(selection, name)
     recorder = _Recorder(run)
-    selection.run_recipe = recorder
+    setattr(selection, name, recorder)
     try:
         yield recorder
     finally:
-        selection.run_recipe = run
+        setattr(selection, name, run)
 
 
 def verdict(result: RepairResult) -> str:

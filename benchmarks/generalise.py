@@ -37,133 +37,18 @@ import chunks
 from auto_figures import Figures, Limit, common_limits, mean, run_auto, within
 from fairmend import FairmendError, Network, Spec
 from fairmend.audit.neighbours import can_enumerate, find_unequal, sample_unequal
+from generalise_settings import KINDS, Setting, real_settings, synthetic_settings
 from tabular import Table, load_table
-from trained import Shape, trained_network
+from trained import trained_network
 
-KINDS = ("strict", "multiple", "tolerance")
 MOST_LOSS = {"without tolerance": (("strict", "multiple"), 0.3), "with tolerance": (("tolerance",), 0.6)}
 MOST_FALL, MOST_REGRET = 3.0, 0.3
 IDI_ROWS = 2000  # of the held-out rows
 LIMITS_S = {0: 3600.0}
-CODE = ("src/fairmend", "src/fairmend_check", "benchmarks/generalise.py", "benchmarks/auto_figures.py",
-        "benchmarks/tabular.py", "benchmarks/trained.py")  # fmt: skip
-
-PYRAMID = (64, 32, 16, 8, 4)
-REAL = {
-    "adult": (
-        ("raw", Shape(PYRAMID)),
-        ("scaled", Shape((100, 100))),
-        ("raw", Shape((8,) * 10)),
-        ("scaled", Shape((4,), "tanh")),
-        ("raw", Shape((200,), "leaky_relu")),
-    ),
-    "bank": (
-        ("raw", Shape(PYRAMID)),
-        ("raw", Shape((150, 100, 50))),
-        ("scaled", Shape((12,) * 6, "tanh")),
-        ("raw", Shape((20, 10), "leaky_relu")),
-        ("scaled", Shape((200,))),
-    ),
-    "german": (
-        ("raw", Shape(PYRAMID)),
-        ("scaled", Shape((50,))),
-        ("raw", Shape((16,) * 4)),
-        ("scaled", Shape((10,) * 10)),
-        ("raw", Shape((100, 100))),
-    ),
-    "compas": (
-        ("raw", Shape((16, 8))),
-        ("scaled", Shape((200, 200))),
-        ("raw", Shape((8,) * 8)),
-        ("scaled", Shape((32, 16, 8), "tanh")),
-        ("raw", Shape(PYRAMID)),
-    ),
-}
-# For the first, second, … network of a data set: the protected features, and the tolerances of others.
-REAL_SPECS: dict[str, tuple[tuple[tuple[str, dict[str, float]], ...], ...]] = {
-    "adult": (
-        (("sex", {}), ("race", {}), ("age", {})),
-        (("sex+race", {}), ("sex+age", {}), ("race+age", {})),
-        (("sex", {"hours-per-week": 1}), ("age", {"hours-per-week": 1}), ("race", {"hours-per-week": 1})),
-        (("sex", {"education-num": 1, "hours-per-week": 2}), ("race", {"capital-gain": 1}), ("sex", {"age": 2})),
-    ),
-    "bank": (
-        (("age", {}), ("marital", {})),
-        (("age+marital", {}),),
-        (("age", {"duration": 1}),),
-        (("age", {"balance": 1}), ("marital", {"campaign": 1, "day": 1})),
-    ),
-    "german": (
-        (("sex", {}), ("age", {})),
-        (("sex+age", {}),),
-        (("sex", {"credit_amount": 100}), ("age", {"credit_amount": 100})),
-        (("sex", {"month": 3}), ("age", {"month": 1, "credit_amount": 50})),
-    ),
-    "compas": (
-        (("Female", {}), ("Race", {})),
-        (("Female+Race", {}), ("Race+Age", {})),
-        (("Race", {"Number_of_Priors": 1}),),
-        (("Female", {"Number_of_Priors": 1}), ("Age", {"Number_of_Priors": 1})),
-    ),
-}
-SYNTHETIC_SHAPES = (
-    Shape(PYRAMID), Shape((16, 8)), Shape((8,) * 10), Shape((100, 50)), Shape((4,), "tanh"), Shape((200,)),
-    Shape((24,) * 3, "leaky_relu"), Shape((10,) * 6), Shape((32, 16)), Shape((12, 12), "tanh"),
-)  # fmt: skip
-SYNTHETIC = 20
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A network, and what counts as similar when it is repaired."""
-
-    data: str
-    inputs: str
-    shape: Shape
-    protected: tuple[str, ...]
-    tolerance: tuple[tuple[str, float], ...]
-
-    @property
-    def kind(self) -> str:
-        return "tolerance" if self.tolerance else "multiple" if len(self.protected) > 1 else "strict"
-
-    @property
-    def network_name(self) -> str:
-        return f"{self.data} {self.shape} {self.inputs}"
-
-    @property
-    def name(self) -> str:
-        near = "".join(f", {name} ±{by:g}" for name, by in self.tolerance)
-        return f"{self.network_name}: {'+'.join(self.protected)}{near}"
-
-    @property
-    def excepted(self) -> bool:
-        """Whether COMPAS's age is protected: without it, nobody keeps the model's balanced accuracy."""
-        return self.data == "compas" and "Age" in self.protected
-
-
-def real_settings() -> list[Setting]:
-    found = []
-    for data, networks in REAL.items():
-        for place, (inputs, shape) in enumerate(networks):
-            for specs in REAL_SPECS[data]:
-                protected, tolerance = specs[place % len(specs)]
-                found.append(Setting(data, inputs, shape, tuple(protected.split("+")), tuple(tolerance.items())))
-    return found
-
-
-def synthetic_settings() -> list[Setting]:
-    found = []
-    for seed in range(SYNTHETIC):
-        table = load_table(f"synthetic-{seed}")
-        shape, inputs = SYNTHETIC_SHAPES[seed % len(SYNTHETIC_SHAPES)], "scaled" if seed // 2 % 2 else "raw"
-        numbers = [f for f in table.features if f.name != "age" and f.kind == "integer" and f.bounds[1] > 1]
-        near = [(f.name, max(1.0, f.bounds[1] // 200)) for f in numbers[:2]][: 2 if numbers[0].bounds[1] < 200 else 1]
-        specs: list[tuple[tuple[str, ...], tuple[tuple[str, float], ...]]]
-        specs = [(("group",), ()), (("age",), ()), (("group", "age"), ())][seed % 2 :]
-        specs += [(("group",), (("age", 1.0),)), (("group",), tuple(near))]
-        found += [Setting(table.name, inputs, shape, protected, tolerance) for protected, tolerance in specs]
-    return found
+CODE = ["src/fairmend_check", *(f"src/fairmend/{part}" for part in
+        ("audit", "bounds", "milp", "network", "prove", "repair", "spec"))]  # fmt: skip
+CODE += [f"benchmarks/{name}.py" for name in
+         ("generalise", "generalise_settings", "auto_figures", "tabular", "trained")]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ import settings
 from fairmend import Feature, Spec, datasets
 
 REPAIR_ROWS, CALIBRATION_ROWS = 100, 500
-SHARES = {"held out": 0.3, "pool": 0.2}  # of all rows; those left are for training
+SHARES = {"held out": 0.3, "pool": 0.1}  # of all rows; those left are for training
 SYNTHETIC_ROWS = 6000
 GROUPS = ("a", "b", "c", "d", "e", "f")
 

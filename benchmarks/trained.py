@@ -15,7 +15,7 @@ from fairmend.metrics import balanced_accuracy
 from fairmend.network import Affine
 
 BATCH, LEARNING_RATE = 128, 0.003
-STEPS = 2000
+MOST_STEPS, MOST_EPOCHS = 2000, 300  # the fewer of the two
 ATTEMPTS = 6
 LEAST_BALANCED = 0.56  # on the training rows: a narrow deep network often ends as a constant, and is trained again
 
@@ -70,6 +70,7 @@ def train_once(shape: Shape, X: np.ndarray, y: np.ndarray, seed: int, *, regress
     level, spread = (float(y.mean()), float(y.std())) if regression else (0.0, 1.0)
     targets = torch.from_numpy(((y - level) / spread).astype(np.float32))
     loss_of = nn.functional.mse_loss if regression else nn.functional.binary_cross_entropy_with_logits
+    steps = min(MOST_STEPS, MOST_EPOCHS * len(X) // BATCH)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layers: list[nn.Module] = []
@@ -78,8 +79,8 @@ def train_once(shape: Shape, X: np.ndarray, y: np.ndarray, seed: int, *, regress
             nn.init.kaiming_uniform_(layers[-2].weight, nonlinearity=shape.activation)
         model = nn.Sequential(*layers, nn.Linear(shape.hidden[-1], 1))
         optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
-        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.01, STEPS)
-        for _ in range(STEPS):
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.01, steps)
+        for _ in range(steps):
             rows = torch.randint(len(inputs), (BATCH,))
             loss = loss_of(model(inputs[rows])[:, 0], targets[rows])
             optimizer.zero_grad()

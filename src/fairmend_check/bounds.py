@@ -73,29 +73,20 @@ def form_bounds(
 
     And intervals of the outputs of every affine layer before an activation.
     """
+    widest = max(max(weight.shape) for weight in model.weights)
+    step = max(1, _ROOM // (widest * max(2 * widest, forms.shape[1])))
     found = np.empty(forms.shape[:2])
     layers = [(np.empty(below.shape), np.empty(above.shape)) for below, above in slopes]
-    for part in _chunks(model, len(lower)):
-        found[part], intervals = _bounds(model, forms[part], lower[part], upper[part], _of(slopes, part))
-        for (low, high), (low_here, high_here) in zip(layers, intervals, strict=True):
-            low[part], high[part] = low_here, high_here
+    with np.errstate(all="ignore"):
+        for start in range(0, len(lower), step):
+            part = slice(start, start + step)
+            lines = [(below[part], above[part]) for below, above in slopes]
+            found[part], intervals = _bounds(model, forms[part], lower[part], upper[part], lines)
+            for (low, high), (low_here, high_here) in zip(layers, intervals, strict=True):
+                low[part], high[part] = low_here, high_here
     return found, layers
 
 
-def _chunks(model: Model, boxes: int) -> list[slice]:
-    step = max(1, _ROOM // (2 * _widest(model) ** 2))
-    return [slice(start, start + step) for start in range(0, boxes, step)]
-
-
-def _widest(model: Model) -> int:
-    return int(max(max(weight.shape) for weight in model.weights))
-
-
-def _of(slopes: Slopes, part: slice) -> Slopes:
-    return [(below[part], above[part]) for below, above in slopes]
-
-
-@np.errstate(all="ignore")
 def _bounds(
     model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes
 ) -> tuple[Array, list[tuple[Array, Array]]]:
@@ -112,12 +103,9 @@ def _bounds(
         lines = intercepts(activation, (below, above), low, high)
         known.lines.append(Lines(below, above, *lines, _magnitude(low, high)))
         known.entering.append(value_range(activation, low, high))
-    found = []
-    for start in range(0, forms.shape[1], 2 * _widest(model)):
-        part = forms[:, start : start + 2 * _widest(model)]
-        nothing = np.zeros(part.shape[:2])
-        found.append(_lower_bounds(model, known, *_through_affine(model, known, len(slopes), part, nothing, nothing)))
-    return np.concatenate(found, axis=1), intervals
+    nothing = np.zeros(forms.shape[:2])
+    through = _through_affine(model, known, len(slopes), forms, nothing, nothing)
+    return _lower_bounds(model, known, *through), intervals
 
 
 def _lower_bounds(model: Model, known: Layers, coefficients: Array, const: Array, slip: Array | float = 0.0) -> Array:

@@ -12,7 +12,6 @@ from fairmend_check.neighbourhood import Array, Axis, Product, Whole
 # In units of a few nanoseconds: what all regions together may take, and what a step takes, for each number in it.
 _EFFORT, _EFFORT_PER_NUMBER = 1_000_000_000, 50_000
 _STEP, _STEP_PER_NUMBER, _SEARCH = 10_000, 15, 500
-_TOO_MANY = "there are too many pieces to decide whether they cover the neighbourhood"
 
 
 class Effort:
@@ -25,66 +24,49 @@ class Effort:
         self.left = _EFFORT
 
 
-class _Boxes:
-    """Boxes lower..upper (boxes, width), and the numbers of the values that they hold on the axes seen so far."""
-
-    def __init__(self, lower: Array, upper: Array, dtype: str, effort: Effort) -> None:
-        self.lower, self.upper, self.dtype, self.effort = lower, upper, dtype, effort
-        self._known: dict[Axis, tuple[Whole, Whole, tuple[int, int]]] = {}
-
-    def numbers(self, axis: Axis) -> tuple[Whole, Whole, tuple[int, int]]:
-        """Return the numbers of the first and last value in each box, and of the axis itself."""
-        if axis not in self._known:
-            self.effort.left -= _SEARCH * len(self.lower)
-            ends = self.lower[:, axis.column], self.upper[:, axis.column]
-            self._known[axis] = _numbers(axis, *ends, self.dtype)
-        return self._known[axis]
-
-
 def find_uncovered(
     around: Sequence[Product], lower: Array, upper: Array, dtype: str, effort: Effort | None = None
 ) -> str | None:
     """Describe a neighbour that no box lower..upper (boxes, width) contains; None if all are covered."""
     effort = effort or Effort()
     effort.left += _EFFORT_PER_NUMBER * len(lower) * max(len(each.axes) for each in around)
-    boxes = _Boxes(lower, upper, dtype, effort)
-    return next((hole for hole in (_find_uncovered(each, boxes) for each in around) if hole is not None), None)
+    holes = (_find_uncovered(each, lower, upper, dtype, effort) for each in around)
+    return next((hole for hole in holes if hole is not None), None)
 
 
-def _find_uncovered(each: Product, boxes: _Boxes) -> str | None:
-    effort, fixed = boxes.effort, each.fixed
-    effort.left -= _STEP + boxes.lower.size
-    if effort.left < 0:
-        return _TOO_MANY
+def _find_uncovered(each: Product, lower: Array, upper: Array, dtype: str, effort: Effort) -> str | None:
+    fixed = each.fixed
     x = each.x[fixed]
-    inside = (boxes.lower[:, fixed] <= x) & (x <= boxes.upper[:, fixed])
-    usable = np.flatnonzero(inside.all(axis=1))
-    if not usable.size:
+    inside = (lower[:, fixed] <= x) & (x <= upper[:, fixed])
+    usable = inside.all(axis=1)
+    if not usable.any():
         column = int(np.flatnonzero(fixed)[np.flatnonzero(~inside.any(axis=0))[:1]][:1].sum())
         return f"no piece contains the value of the input in column {column}, which does not vary"
-    whole = _whole_boxes(each, boxes, usable)
-    hole = () if whole is None else _find_hole(*whole, effort)
+    effort.left -= lower.size + _SEARCH * len(each.axes) * int(usable.sum())
+    boxes = _whole_boxes(each, lower[usable], upper[usable], dtype, effort)
+    hole = () if boxes is None else _find_hole(*boxes, effort)
     if hole is None:
         return None
     if not hole:
-        return _TOO_MANY
-    neighbour = [_describe_value(axis, number, boxes.dtype) for axis, number in zip(each.axes, hole, strict=True)]
+        return "there are too many pieces to decide whether they cover the neighbourhood"
+    neighbour = [_describe_value(axis, number, dtype) for axis, number in zip(each.axes, hole, strict=True)]
     return f"no piece contains the neighbour with {', '.join(neighbour)}"
 
 
-def _whole_boxes(each: Product, boxes: _Boxes, usable: Whole) -> tuple[Whole, Whole, list[tuple[int, int]]] | None:
-    """Return usable boxes in numbers of values: first and last (boxes, axes), and the extent of each axis.
+def _whole_boxes(
+    each: Product, lower: Array, upper: Array, dtype: str, effort: Effort
+) -> tuple[Whole, Whole, list[tuple[int, int]]] | None:
+    """Return the boxes in numbers of values: first and last (boxes, axes), and the extent of each axis.
 
     A box with several runs of categories of a one-hot feature becomes several; None if they are too many.
     """
-    lower, upper, effort = boxes.lower[usable], boxes.upper[usable], boxes.effort
     which = np.arange(len(lower))
     first, last = np.empty((2, len(lower), len(each.axes)), dtype=np.int64)
     extents = []
     for k, axis in enumerate(each.axes):
         if not axis.feature.one_hot:
-            start, end, extent = boxes.numbers(axis)
-            first[:, k], last[:, k] = start[usable[which]], end[usable[which]]
+            start, end, extent = _numbers(axis, lower[:, axis.column], upper[:, axis.column], dtype)
+            first[:, k], last[:, k] = start[which], end[which]
             extents.append(extent)
             continue
         group = slice(axis.column, axis.column + axis.feature.width)

@@ -48,9 +48,7 @@ class Score:
         """Do the same from bounds of the outputs (boxes, outputs)."""
         if self.name != "softmax":
             return low, high
-        apart = down(low[:, :, None] - high[:, None, :])
-        apart[:, range(self.outputs), range(self.outputs)] = 0.0
-        return _softmax(apart)
+        return _softmax(down(low[:, :, None] - high[:, None, :]))
 
     def difference(self, low: Array, high: Array, error: Array, kind: Precision | None) -> Array:
         """Return how far apart two scores can be (regions,), from the bounds that regions state (regions, outputs).
@@ -73,9 +71,11 @@ class Score:
 
 
 def _softmax(least: Array) -> tuple[Array, Array]:
-    """Enclose each probability (boxes, outputs), from lower bounds of z_j - z_k (boxes, j, k)."""
+    """Enclose each probability (boxes, outputs), from lower bounds of z_j - z_k (boxes, j, k) for j != k."""
     slip = LIBRARY + gamma(least.shape[1] + 4)
+    others = ~np.eye(least.shape[1], dtype=np.bool_)
     with np.errstate(all="ignore"):
-        below = np.exp(least).sum(axis=1) * (1 - slip)  # of the sum over j of exp(z_j - z_k)
-        above = np.exp(-least).sum(axis=2) * (1 + slip) + TINY  # z_j - z_k is at most minus the bound of z_k - z_j
-        return np.maximum(down(1 / up(above)), 0.0), np.minimum(up(1 / down(below)), 1.0)
+        below = np.where(others, np.exp(least), 0.0).sum(axis=1) * (1 - slip)  # of the others' sum of exp(z_j - z_k)
+        # z_j - z_k is at most minus the lower bound of z_k - z_j.
+        above = np.where(others, np.exp(-least), 0.0).sum(axis=2) * (1 + slip) + TINY
+        return np.maximum(down(1 / up(1 + above)), 0.0), np.minimum(up(1 / down(1 + below)), 1.0)

@@ -57,7 +57,7 @@ def test_guarantees_are_headings_from_the_strongest_on_and_marks_are_shown():
     headings = [line.rstrip() for line in lines if line.startswith(("Proven", "Not proven"))]
     assert headings == [
         "Proven for everyone",
-        "Proven for everyone; with tolerance, for the repair inputs",
+        "Proven for everyone, and the repair inputs with tolerance",
         "Proven for the repair inputs",
         "Not proven",
     ]

@@ -14,7 +14,8 @@ from support.cli_case import small_spec
 def test_the_policy_is_said_with_its_figures():
     assert describe_policy(Policy()) == (
         "Of the candidates whose balanced accuracy is at most 2 points below the original network's, auto takes those "
-        "with the strongest guarantee, and of these the one that keeps the most balanced accuracy."
+        "with the strongest guarantee, and of these the one that keeps the most balanced accuracy, or the simplest of "
+        "those that cannot be told apart."
     )
     everyone = describe_policy(Policy(0.005, "everyone", "decisions"))
     assert everyone.startswith("Only a proof for everyone counts.")

@@ -10,6 +10,7 @@ from fairmend.prove.engines.boxes import Pieces
 from fairmend.spec import Feature, Spec
 from fairmend.spec.products import MOST_PRODUCTS
 from support.link_cases import AGE, SEX, YEARS, family_spec, linked_specs_and_inputs, listed_values, values_of
+from support.neighbourhood_cases import Tally, compare_linked_case
 from support.spec_cases import refused
 
 few = settings(deadline=None, max_examples=12)
@@ -119,3 +120,11 @@ def test_links_that_split_neighbourhoods_too_often_are_refused():
     with refused(f"at most {MOST_PRODUCTS:,}"):
         Spec([*protected, *targets], links=links)
     assert Spec([SEX, YEARS], links=[{"when": {"sex": "Male"}, "then": {"years": {"offset": 1}}}]).most_pieces == 2
+
+
+def test_the_checker_reads_the_same_neighbourhoods():
+    tally = Tally()
+    for number in range(15):
+        tally.add(compare_linked_case(np.random.default_rng([14, number]), 3))
+    assert tally.people > 20
+    assert tally.points > 100

@@ -4,7 +4,7 @@ People are encoded by the spec, scaled elsewhere in float32, or off by a few uni
 those with a mean far above the standard deviation, where these differ by more than a step of the lattice.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -220,3 +220,86 @@ def _reaches(axis: Axis, point: np.ndarray) -> bool:
 def _sorted(rows: np.ndarray) -> np.ndarray:
     rows = rows.astype(np.float64)
     return rows[np.lexsort(rows.T)]
+
+
+def random_condition(rng: np.random.Generator, feature: Feature) -> object:
+    if feature.categories:
+        return [str(c) for c in rng.choice(feature.categories, rng.integers(1, len(feature.categories) + 1), False)]
+    low, high = feature.bounds
+    ends = rng.integers(low, int(high) + 1, 2) if feature.kind == "integer" else rng.uniform(low, high, 2)
+    ends = np.where(rng.random(2) < 0.2, feature.bounds, ends)
+    return [float(ends.min()), float(ends.max())]
+
+
+def random_change(rng: np.random.Generator, feature: Feature) -> dict[str, object]:
+    if feature.categories:
+        named = rng.choice(feature.categories, rng.integers(1, len(feature.categories) + 1), False)
+        return {str(own): random_condition(rng, feature) for own in named}
+    if rng.random() < 0.5:
+        return {"range": random_condition(rng, feature)}
+    ends = rng.integers(-4, 5, 2) if feature.kind == "integer" else rng.normal(0, 3, 2)
+    return {"offset": [float(ends.min()), float(ends.max())]}
+
+
+def random_linked_spec(rng: np.random.Generator) -> Spec:
+    """Return a spec of two to four features with one to three links."""
+    features = [
+        random_feature(rng, f"f{i}", i == 0 or (i > 1 and rng.random() < 0.4)) for i in range(rng.integers(2, 5))
+    ]
+    features = [replace(f, tolerance=0.0) if rng.random() < 0.7 else f for f in features]
+    targets = [f for f in features if not f.protected and not f.tolerance]
+    conditions = [f for f in features if f.protected]
+    links: list[dict[str, object]] = []
+    for _ in range(3 if targets else 0):
+        when = [conditions[i] for i in rng.choice(len(conditions), rng.integers(1, len(conditions) + 1), False)]
+        then = [targets[i] for i in rng.choice(len(targets), rng.integers(1, len(targets) + 1), False)]
+        link = {
+            "when": {f.name: random_condition(rng, f) for f in when},
+            "then": {f.name: random_change(rng, f) for f in then},
+        }
+        try:
+            Spec(features, links=[*links, link])
+            links.append(link)
+        except FairmendError:
+            continue
+    return Spec(features, links=links)
+
+
+def compare_linked_case(rng: np.random.Generator, people: int) -> Tally:
+    """Draw a spec with links and people, and raise AssertionError if the two readings of neighbourhoods differ."""
+    spec, dtype = random_linked_spec(rng), rng.choice([np.float32, np.float64])
+    tally = Tally()
+    with np.errstate(all="ignore"):
+        X = random_people(spec, rng, people, dtype)
+    theirs = read_spec(spec.to_dict(), "spec")
+    for x in X:
+        where = f"{spec.to_dict()}, {x.tolist()}, {np.dtype(dtype).name}"
+        try:
+            spec.as_inputs(x[None], dtype)
+        except FairmendError:
+            tally.refused += 1
+            continue
+        around = neighbourhood(theirs, x.astype(np.float64), np.dtype(dtype).name)
+        regions = spec.regions(x[None], dtype)
+        lower, upper = regions.lower.astype(np.float64), regions.upper.astype(np.float64)
+        assert find_uncovered(around, lower, upper, np.dtype(dtype).name) is None, where
+        assert len(lower) <= spec.most_pieces, where
+        tally.people, tally.boxes = tally.people + 1, tally.boxes + len(lower)
+        _, drawn = next(stream_random_neighbours(spec, x[None], 20, rng))
+        assert spec.are_similar(np.repeat(x[None], len(drawn), axis=0), drawn).all(), where
+        if spec.finite and int(spec.neighbourhood_sizes(x[None], dtype)[0]) <= MOST_POINTS:
+            tally.points += _compare_linked_points(spec, x, around, where)
+    return tally
+
+
+def _compare_linked_points(spec: Spec, x: np.ndarray, around: list[Product], where: str) -> int:
+    """Streamed points, those of the engines and the union of the checker's products are the same sets."""
+    expected = {tuple(p) for batch in batches(around, MOST_POINTS) for p in (batch + 0.0).tolist()}
+    _, points = next(spec.points(x[None], batch=10 * MOST_POINTS, dtype=x.dtype))
+    assert {tuple(p) for p in (points.astype(np.float64) + 0.0).tolist()} == expected, where
+    assert spec.are_similar(np.repeat(x[None], len(points), axis=0), points).all(), where
+    pieces = Pieces(spec, x[None])
+    _, boxed = pieces.all_points(pieces.roots)
+    assert {tuple(p) for p in (boxed.astype(np.float64) + 0.0).tolist()} == expected, where
+    assert tuple((x.astype(np.float64) + 0.0).tolist()) in expected, where
+    return len(points)

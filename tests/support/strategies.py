@@ -47,10 +47,11 @@ def networks(
     activations: Sequence[Activation] = ACTIVATIONS,
     dtypes: Sequence[npt.DTypeLike] = (np.float32, np.float64),
     max_outputs: int = 3,
+    max_depth: int = 4,
 ) -> Network:
-    """Draw networks of up to four affine layers, with any activation between two layers and any closing that fits."""
+    """Draw networks of up to ``max_depth`` affine layers, with any activation between two and any closing that fits."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    hidden = draw(st.lists(st.integers(1, 6), max_size=3))
+    hidden = draw(st.lists(st.integers(1, 6), max_size=max_depth - 1))
     outputs = draw(st.integers(1, max_outputs))
     closing = draw(st.sampled_from(("none", "sigmoid" if outputs == 1 else "softmax")))
     network = random_network(

@@ -18,12 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["show_candidates"]
 
-_LEVELS = {
-    2: "Proven for everyone",
-    1: "Proven for everyone; with tolerance, for the repair inputs",
-    0: "Proven for the repair inputs",
-    None: "Not proven",
-}
 _FIGURES = {"unequal": 7, "accuracy": 8, "balanced": 8, "agrees": 7}
 _ORIGINAL = "the original network"
 _NOTE = (
@@ -45,10 +39,11 @@ def show_candidates(screen: Console, result: RepairResult) -> None:
     names = [_ORIGINAL, *(c.recipe.name for c in result.candidates if was_run(c))]
     width = min(max(map(len, names)), screen.width - sum(_FIGURES.values()) - 2 * len(_FIGURES) - 6)
     screen.print(_table(width, [("", "", _ORIGINAL, "", *_figures_of_original(result))], header=True))
-    for level, heading in _LEVELS.items():
+    for level in (2, 1, 0, None):
         members = [(number, c) for number, c in numbered if was_run(c) and _level(c) == level]
         if members:
-            screen.print(Text(heading, style="bold"))
+            guarantee = members[0][1].guarantee
+            screen.print(Text("Not proven" if level is None else f"Proven for {guarantee}", style="bold"))
             screen.print(_table(width, (_row(number, candidate) for number, candidate in members)))
     _show_reasons(screen, [(number, c) for number, c in numbered if was_run(c) and not c.chosen])
     unrun = describe_unrun(result.candidates)

@@ -150,18 +150,15 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
         percent(before.data.rate),
         percent(after.data.rate),
     )
-    if before.data.largest is not None and after.data.largest is not None:
-        allowed = f"Largest difference of the {people.spec.claim.on}, {people.spec.claim.delta:g} allowed"
-        table.add_row(allowed, f"{before.data.largest:.4g}", f"{after.data.largest:.4g}")
     mark = "*" if people.held_out else "†"
-    for name, first, second in _utility_rows(before, after):
+    for name, first, second in _kept_figures(before, after):
         table.add_row(f"{name} {mark}", first, second)
     for old, new in zip(before.groups, after.groups, strict=True):
         table.add_row(f"{group_heading(old)} {mark}", group_figures(old), group_figures(new))
     result = comparison.result
     table.add_section()
-    by = f" by more than {people.spec.claim.delta:g}" if people.spec.regression else ""
-    table.add_row(f"Predictions changed{by}, of all rows", "", percent(comparison.changed))
+    if comparison.changed is not None:
+        table.add_row("Predictions changed, of all rows", "", percent(comparison.changed))
     table.add_row("Weights changed", "", f"{result.changed_weights:,} of {result.total_weights:,}")
     table.add_row("Change of the head (l1 norm)", "", f"{result.objective:.4g}")
     stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in result.seconds.items() if _counts(stage, seconds))
@@ -172,25 +169,28 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
         if people.held_out
         else f"† {scored} of the data, including those used for repair and calibration"
     )
+    claim = people.spec.claim
+    if claim.is_score:
+        table.caption += f"\nunequally: the {claim.on} of two similar people differs by more than {claim.limit:g}"
     return table
 
 
-def _utility_rows(before: Measurement, after: Measurement) -> list[tuple[str, str, str]]:
-    """Return the figures of utility with their names, before and after."""
+def _kept_figures(before: Measurement, after: Measurement) -> list[tuple[str, str, str]]:
+    """Return the name of each figure of a network's utility, and its value before and after."""
     if before.regression is not None and after.regression is not None:
-        both = zip(regression_figures(before.regression), regression_figures(after.regression), strict=True)
-        return [(name, first, second) for (name, first), (_, second) in both]
-    old, new = before.utility, after.utility
-    if old is None or new is None:
+        new = dict(regression_figures(after.regression))
+        return [(name, value, new[name]) for name, value in regression_figures(before.regression) if name in new]
+    old_figures, new_figures = before.utility, after.utility
+    if old_figures is None or new_figures is None:
         return []
-    shares: list[tuple[str, float | None, float | None]] = [
-        ("Accuracy", old.accuracy, new.accuracy),
-        ("Balanced accuracy", old.balanced_accuracy, new.balanced_accuracy),
-        ("Positive rate", old.positive_rate, new.positive_rate),
-    ]
-    rows = [(name, percent(a), percent(b)) for name, a, b in shares if a is not None and b is not None]
-    if old.auc is not None and new.auc is not None:
-        rows.append(("AUC", f"{old.auc:.3f}", f"{new.auc:.3f}"))
+    pairs = {
+        "Accuracy": (old_figures.accuracy, new_figures.accuracy),
+        "Balanced accuracy": (old_figures.balanced_accuracy, new_figures.balanced_accuracy),
+        "Positive rate": (old_figures.positive_rate, new_figures.positive_rate),
+    }
+    rows = [(name, percent(old), percent(new)) for name, (old, new) in pairs.items() if None not in (old, new)]
+    if old_figures.auc is not None and new_figures.auc is not None:
+        rows.append(("AUC", f"{old_figures.auc:.3f}", f"{new_figures.auc:.3f}"))
     return rows
 
 

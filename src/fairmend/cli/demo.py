@@ -164,8 +164,8 @@ def _show_bias(
     from fairmend.cli.screen import Rows
     from fairmend.text import percent
 
-    assert before.utility is not None  # the demo predicts classes
     _headline(screen, "What the network learned")
+    assert before.utility is not None
     unequal = f"{before.data.count:,} of {len(people.X):,} applicants ({percent(before.data.rate)})"
     screen.print(
         Text.assemble(

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pandas as pd
 
 from fairmend._version import __version__
 from fairmend.audit.result import AuditPair, AuditResult, ExaminedInputs
-from fairmend.audit.score_summary import ScoreSummary
 from fairmend.evaluate.document import (
     AUDIT,
     FORMAT,
@@ -20,16 +18,16 @@ from fairmend.evaluate.document import (
     Document,
     Origin,
     PairTable,
-    ScoreFigures,
     ScoreRanges,
 )
 from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import GroupMetrics, protected_values
 from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
 from fairmend.evaluate.report_pairs import tabulate_pairs
+from fairmend.evaluate.score_figures import score_figures
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.evaluate.spec_summary import class_names, describe_similarity
-from fairmend.evaluate.utility import RegressionUtility, Utility, error_figures
+from fairmend.evaluate.utility import RegressionUtility, Utility
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.sanity import spec_warnings
@@ -39,7 +37,6 @@ __all__ = ["LabelledFigures", "audit_document", "audit_warnings"]
 
 _MOST_RANGES = 240
 _MOST_WORST = 20
-_BINS = 40
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,7 @@ def audit_document(
             DecisiveFeatures(0, result.exact, {}, 0),
             ScoreRanges(score_kind(net), len(examined.X), result.exact, [], []),
             [short(warning, 2_000) for warning in warnings],
-            audit=replace(_audit(result, labelled, []), scores=_score_figures(result.scores, labelled)),
+            audit=replace(_audit(result, labelled, []), scores=score_figures(result.scores, labelled.regression)),
         )
     rows = examined.unequal.nonzero()[0]
     known = None if examined.other is None else examined.other[rows]
@@ -145,22 +142,6 @@ def _audit(result: AuditResult, labelled: LabelledFigures, names: list[str]) -> 
         worst=[
             _describe_pair(pair, names, scores_only=result.scores is not None) for pair in result.pairs[:_MOST_WORST]
         ],
-    )
-
-
-def _score_figures(scores: ScoreSummary, labelled: LabelledFigures) -> ScoreFigures:
-    """Return how far scores differ, with a histogram that reaches from 0 to the largest difference, or to delta."""
-    end = max(scores.largest, scores.claim.limit)
-    counts, edges = np.histogram(np.minimum(scores.differences, end), bins=_BINS, range=(0, end))
-    return ScoreFigures(
-        on=str(scores.claim.on),
-        delta=scores.claim.limit,
-        largest=scores.largest,
-        median=scores.median,
-        p90=scores.most,
-        edges=edges.tolist(),
-        counts=counts.tolist(),
-        errors=error_figures(labelled.regression),
     )
 
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from fairmend._version import __version__
-from fairmend.arrays import FloatArray
 from fairmend.audit.neighbours import UnequalInputs, find_unequal, sample_unequal
 from fairmend.evaluate.groups import GroupMetrics, group_metrics
 from fairmend.evaluate.split import DataSplit
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility, utility
 from fairmend.metrics import changed_rate
 from fairmend.network import Network
-from fairmend.network.scores import compute_scores
 from fairmend.progress import Progress
 from fairmend.prove.claims import Guarantee, UnequalCount
 from fairmend.spec import Spec
@@ -40,8 +37,8 @@ class Measurement:
     ----------
     repair, data : which repair inputs, and which rows of the data, are treated unequally
     utility : accuracy and similar figures, on the scored rows; None for a regression network
-    groups : differences between groups, by protected feature, on the scored rows
-    regression : the errors of a regression network, on the scored rows
+    groups : differences between groups, by protected feature, on the scored rows; empty for a regression network
+    regression : the errors of a regression network, on the scored rows; None for a classifier
     """
 
     repair: UnequalInputs
@@ -56,9 +53,8 @@ class Measurement:
             "unfair_repair_inputs": self.repair.count,
             "unfair_data_rows": self.data.count,
             "unfair_data_rate": self.data.rate,
-            "largest_difference": self.data.largest,
-            **{f.name: getattr(self.utility, f.name, None) for f in fields(Utility) if f.name != "changed"},
-            "regression": None if self.regression is None else asdict(self.regression),
+            **{name: value for name, value in _plain(self.utility).items() if name != "changed"},
+            **_plain(self.regression),
             "groups": [asdict(group) for group in self.groups],
         }
 
@@ -96,7 +92,7 @@ class RepairComparison:
     split : the data, and which rows were used for what
     result : the repair
     before, after : measurements of the original and of the repaired network
-    changed : the share of the data whose prediction changed; of a regression network, by more than delta
+    changed : the share of the data whose prediction changed; None for a regression network
     warnings : about the data and about the repair
     """
 
@@ -104,7 +100,7 @@ class RepairComparison:
     result: RepairResult
     before: Measurement
     after: Measurement
-    changed: float
+    changed: float | None
     warnings: tuple[str, ...]
 
     @property
@@ -202,16 +198,12 @@ def repair_and_compare(
     contradicted = int((after.repair.rows & result.proof.covers_inference).sum())
     if contradicted:
         raise RuntimeError(f"{contradicted} repair inputs are treated unequally although the opposite was proven")
-    changed = changed_share(split.spec, net, result.network, split.X)
+    changed = None if split.spec.regression else changed_rate(net.predict(split.X), result.network.predict(split.X))
     return RepairComparison(split, result, before, after, changed, (*split.warnings, *result.warnings))
 
 
-def changed_share(spec: Spec, before: Network, after: Network, X: FloatArray) -> float:
-    """Return the share of X (rows, width) whose prediction changed: the class, or a number by more than delta."""
-    if not spec.regression:
-        return changed_rate(before.predict(X), after.predict(X))
-    change = np.abs(compute_scores(after, X, spec.claim.on) - compute_scores(before, X, spec.claim.on))
-    return float((change.max(axis=1) > spec.claim.limit).mean())
+def _plain(figures: Utility | RegressionUtility | None) -> dict[str, Any]:
+    return {} if figures is None else asdict(figures)
 
 
 def _count(unequal: UnequalInputs) -> UnequalCount:

@@ -52,8 +52,7 @@ class Similarity:
 class NetworkFigures:
     """One network on the data. Rates are from 0 to 1, and None if they are not defined.
 
-    `largest_difference` is that of the scores within a neighbourhood, if the spec claims scores; `errors` has the
-    figures of a regression network by name.
+    `errors` has the figures of a regression network by name.
     """
 
     unfair_inputs: int
@@ -65,7 +64,6 @@ class NetworkFigures:
     balanced_accuracy: float | None
     positive_rate: float | None
     auc: float | None
-    largest_difference: float | None = None
     errors: dict[str, float] = field(default_factory=dict)
 
 
@@ -250,7 +248,7 @@ class DecisiveFeatures:
 class Repair:
     """What a repair did and what is proven about it; see `fairmend.RepairResult`.
 
-    `score_on` and `score_delta` are the claim of a spec that claims scores.
+    If the spec claims scores, `scores_before` and `scores_after` are those of the repair inputs.
     """
 
     method: str
@@ -268,7 +266,7 @@ class Repair:
     held_out: bool
     before: NetworkFigures
     after: NetworkFigures
-    changed_predictions: float
+    changed_predictions: float | None
     changed_weights: int
     total_weights: int
     head_change: float
@@ -284,8 +282,8 @@ class Repair:
     collapsed: bool = False
     unlabelled_rows: int = 0
     policy: PolicySummary | None = None
-    score_on: str | None = None
-    score_delta: float | None = None
+    scores_before: ScoreFigures | None = None
+    scores_after: ScoreFigures | None = None
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from fairmend._version import __version__
+from fairmend.audit.run import audit
 from fairmend.evaluate.compare import Measurement, RepairComparison
 from fairmend.evaluate.document import (
     FORMAT,
@@ -25,10 +28,10 @@ from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import protected_values
 from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
 from fairmend.evaluate.report_pairs import tabulate_pairs
+from fairmend.evaluate.score_figures import regression_errors, score_figures
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.evaluate.selection_summary import describe_policy, was_run
 from fairmend.evaluate.spec_summary import class_names, describe_similarity
-from fairmend.evaluate.utility import error_figures
 from fairmend.evaluate.weight_changes import compare_weights
 from fairmend.network import Network
 from fairmend.repair.result import RepairResult
@@ -48,14 +51,7 @@ def repair_document(
     people, result = comparison.split, comparison.result
     spec = people.spec
     unequal = comparison.before.data
-    rows = np.flatnonzero(unequal.rows)
-    pairs = PairTable(unequal.count, unequal.exact, [], 0, 0, [])
-    flips, ranges = DecisiveFeatures(0, unequal.exact, {}, 0), ScoreRanges(score_kind(original), 0, True, [], [])
-    if not spec.claim.is_score:  # what follows compares classes
-        nearest = find_nearest_counterfactuals(original, spec, people.X, rows, unequal.other[rows])
-        pairs = tabulate_pairs(nearest, spec, original, result.network, total=unequal.count, exact=unequal.exact)
-        flips, ranges = nearest.decisive_features(), _score_ranges(original, comparison)
-    return Document(
+    document = Document(
         FORMAT,
         VERSION,
         REPAIR,
@@ -65,12 +61,35 @@ def repair_document(
         origin,
         describe_similarity(spec, exact=unequal.exact and comparison.after.data.exact),
         [] if spec.regression else _groups(original, comparison),
-        pairs,
-        flips,
-        ranges,
+        PairTable(unequal.count, unequal.exact, [], 0, 0, []),
+        DecisiveFeatures(0, unequal.exact, {}, 0),
+        ScoreRanges(score_kind(original), result.regions, unequal.exact, [], []),
         [short(warning, 2_000) for warning in comparison.warnings[:50]],
         repair=_repair(original, comparison, check),
     )
+    if spec.claim.is_score:
+        return replace(document, repair=_with_scores(document.repair, original, comparison))
+    rows = np.flatnonzero(unequal.rows)
+    nearest = find_nearest_counterfactuals(original, spec, people.X, rows, unequal.other[rows])
+    return replace(
+        document,
+        pairs=tabulate_pairs(nearest, spec, original, result.network, total=unequal.count, exact=unequal.exact),
+        flips=nearest.decisive_features(),
+        ranges=_score_ranges(original, comparison),
+    )
+
+
+def _with_scores(repair: Repair | None, original: Network, comparison: RepairComparison) -> Repair:
+    """Return the repair with the differences of the repair inputs' scores, both on the same scale."""
+    assert repair is not None
+    people = comparison.split
+    found = [
+        audit(network, people.spec, people.X_repair, pairs=0).scores
+        for network in (original, comparison.result.network)
+    ]
+    before, after = (summary for summary in found if summary is not None)
+    end = max(before.largest, after.largest, before.claim.limit)
+    return replace(repair, scores_before=score_figures(before, end=end), scores_after=score_figures(after, end=end))
 
 
 def _repair(original: Network, comparison: RepairComparison, check: str | None) -> Repair:
@@ -107,8 +126,6 @@ def _repair(original: Network, comparison: RepairComparison, check: str | None) 
         collapsed=result.collapsed,
         unlabelled_rows=len(people.unlabelled),
         policy=_policy(result),
-        score_on=people.spec.claim.on,
-        score_delta=people.spec.claim.delta,
     )
 
 
@@ -121,7 +138,7 @@ def _policy(result: RepairResult) -> PolicySummary | None:
 
 
 def _network_figures(figures: Measurement) -> NetworkFigures:
-    utility, regression = figures.utility, figures.regression
+    utility = figures.utility
     return NetworkFigures(
         figures.repair.count,
         figures.repair.exact,
@@ -132,8 +149,7 @@ def _network_figures(figures: Measurement) -> NetworkFigures:
         None if utility is None else utility.balanced_accuracy,
         None if utility is None else utility.positive_rate,
         None if utility is None else utility.auc,
-        figures.data.largest,
-        error_figures(regression),
+        regression_errors(figures.regression),
     )
 
 

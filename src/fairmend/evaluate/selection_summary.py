@@ -26,10 +26,10 @@ def describe_policy(policy: Policy) -> str:
     points = f"{number(100 * policy.keep)} point{'' if policy.keep == 0.01 else 's'}"
     if policy.prefer == "accuracy":
         kept = f"whose balanced accuracy is at most {points} below the original network's"
-        most = "keeps the most balanced accuracy"
+        most = "keeps the most balanced accuracy, or the simplest of those that cannot be told apart"
     else:
         kept = f"that agree with all but {points} of the original network's decisions"
-        most = "keeps the most of its decisions"
+        most = "keeps the most of its decisions, or the simplest of those that cannot be told apart"
     if policy.guarantee == "everyone":
         return f"Only a proof for everyone counts. Of the candidates {kept}, auto takes the one that {most}."
     if policy.guarantee == "listed":

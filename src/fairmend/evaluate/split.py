@@ -17,7 +17,7 @@ from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.sanity import spec_warnings
 
-__all__ = ["DataSplit", "read_classes", "split_data"]
+__all__ = ["DataSplit", "read_classes", "read_labels", "split_data"]
 
 # Fewer rows than this are too few to calibrate with, or to measure accuracy on.
 _ENOUGH_ROWS = 50
@@ -33,7 +33,7 @@ class DataSplit:
 
     Attributes
     ----------
-    frame, X, y : the data in the user's values, as the network reads it, and its classes, or numbers to predict
+    frame, X, y : the data in the user's values, as the network reads it, and its classes or numbers to predict
     repair_frame, X_repair : the repair inputs, in the same two forms
     repair : the rows of the data that are repair inputs; None if they come from elsewhere
     calibration : the rows of the data that calibrate the repair
@@ -47,7 +47,7 @@ class DataSplit:
     spec: Spec
     frame: pd.DataFrame
     X: FloatArray
-    y: npt.NDArray[Any]
+    y: npt.NDArray[np.integer] | FloatArray
     repair_frame: pd.DataFrame
     X_repair: FloatArray
     repair: Ints | None
@@ -75,7 +75,7 @@ def split_data(
     `source` and `repair_source` name the data in messages. `repair_frame` gives the repair inputs; without it,
     `repair_rows` of them are drawn from the data.
     """
-    X, y = _encode(spec, net, frame, source), read_classes(spec, net, frame, source)
+    X, y = _encode(spec, net, frame, source), read_labels(spec, net, frame, source)
     warnings = [] if spec.regression else _class_warnings(spec, net, frame, X, y, source)
     order = np.random.default_rng(seed).permutation(len(X)).astype(np.int64)
     if repair_frame is None:
@@ -123,16 +123,25 @@ def _encode(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str) -
         raise FairmendError(f"{source}: {error}") from error
 
 
-def read_classes(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str) -> npt.NDArray[Any]:
-    """Return the class of each row (rows,): 1 for the positive label, or with more than two classes its number.
+def read_labels(
+    spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str
+) -> npt.NDArray[np.integer] | FloatArray:
+    """Return the label of each row (rows,): its class, or for a regression network the number to predict."""
+    if not spec.regression:
+        return read_classes(spec, net, frame, source)
+    try:
+        return spec.labels(frame)
+    except FairmendError as error:
+        raise FairmendError(f"{source}: {error}") from error
 
-    If the label is a number to predict, return that number.
-    """
+
+def read_classes(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str) -> npt.NDArray[np.integer]:
+    """Return the class of each row (rows,): 1 for the positive label, or with more than two classes its number."""
     try:
         y = spec.labels(frame)
     except FairmendError as error:
         raise FairmendError(f"{source}: {error}") from error
-    if net.outputs <= 2 or spec.regression:
+    if net.outputs <= 2:
         return y
     assert spec.label is not None
     numbers = pd.to_numeric(frame[spec.label.column], errors="coerce").to_numpy(np.float64)
@@ -146,9 +155,10 @@ def read_classes(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | s
 
 
 def _class_warnings(
-    spec: Spec, net: Network, frame: pd.DataFrame, X: FloatArray, y: npt.NDArray[np.integer], source: Path | str
+    spec: Spec, net: Network, frame: pd.DataFrame, X: FloatArray, y: npt.NDArray[Any], source: Path | str
 ) -> list[str]:
-    return [*_label_warnings(spec, net, frame, y, source), *spec_warnings(net.predict(X), utility(net, X, y).auc)]
+    found = spec_warnings(net.predict(X), utility(net, X, y).auc)
+    return [*_label_warnings(spec, net, frame, y, source), *found]
 
 
 def _label_warnings(

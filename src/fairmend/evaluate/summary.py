@@ -52,6 +52,7 @@ _COLLAPSE = "it gives almost everyone the same prediction"
 
 
 def _summarize_repair(document: Document, repair: Repair) -> Summary:
+    scores = repair.scores_after
     guarantee = Guarantee(
         tuple(repair.blind_features or document.similar.protected) if repair.blind else (),
         tuple(document.similar.protected),
@@ -60,7 +61,7 @@ def _summarize_repair(document: Document, repair: Repair) -> Summary:
         repair.inputs,
         repair.precision if repair.covers_inference else "real",
         linked=tuple(document.similar.linked),
-        claim=Claim() if repair.score_on is None else Claim("score", repair.score_delta, repair.score_on),
+        claim=Claim() if scores is None else Claim("score", scores.delta, scores.on),
     )
     unequal = UnequalCount(repair.after.unfair_inputs, repair.inputs, repair.after.unfair_inputs_exact)
     status = "good" if guarantee.complete else "open" if guarantee.everyone else "bad"
@@ -94,13 +95,12 @@ def _limits_of_repair(document: Document, repair: Repair, guarantee: Guarantee) 
         if gap_widened(f.parity_before, f.parity_after) or gap_widened(f.odds_before, f.odds_after)
     ]
     gaps = f"some gaps for {listed(grown)} have grown (below)" if grown else "the gaps are shown below"
-    outcomes = f"groups may still have different selection rates; {gaps}"
-    if not document.groups:
-        outcomes = "groups may still have different scores on average"
     return (
         *limits,
         _proxies(document),
-        f"Equal outcomes: {outcomes}.",
+        f"Equal outcomes: groups may still have different selection rates; {gaps}."
+        if document.groups
+        else "Equal outcomes: groups may still have different scores on average.",
         "Correct predictions: what the model still gets right is shown below.",
     )
 
@@ -136,7 +136,8 @@ def _summarize_audit(document: Document, audit: Audit) -> Summary:
 def _audit_headline(document: Document, audit: Audit) -> tuple[str, str, str]:
     """Return the status, the tag and the headline."""
     near = listed(_amounts(document), "or")
-    different = f"{listed(document.similar.protected, 'or')} were different{f', or their {near}' if near else ''}"
+    different = f"{listed(document.similar.protected, 'or')} were different{_linked(document)}"
+    different += f", or their {near}" if near else ""
     people = "samples of the input space" if audit.sampled else "people"
     if audit.count:
         least = "" if audit.exact else "at least "
@@ -171,7 +172,7 @@ def _score_headline(audit: Audit, scores: ScoreFigures) -> tuple[str, str, str]:
 
 def _examined(document: Document, audit: Audit) -> str:
     near = listed(_amounts(document))
-    values = f"{listed(document.similar.protected)}{f', with changes of {near},' if near else ''}"
+    values = f"{listed(document.similar.protected)}{_linked(document)}{f', with changes of {near},' if near else ''}"
     who = "sample" if audit.sampled else "person"
     scores = f"{count(audit.evaluations)} scores"
     if audit.exact:
@@ -198,8 +199,12 @@ def _proxies(document: Document) -> str:
 
 
 def _amounts(document: Document) -> list[str]:
-    amounts = [f"{name} by up to {amount:g}" for name, amount in document.similar.tolerances.items()]
-    return amounts + [f"{name} as the spec links it" for name in document.similar.linked]
+    return [f"{name} by up to {amount:g}" for name, amount in document.similar.tolerances.items()]
+
+
+def _linked(document: Document) -> str:
+    linked = document.similar.linked
+    return f", with {listed(linked)} as the spec links {'it' if len(linked) == 1 else 'them'}" if linked else ""
 
 
 def _capitalize(sentence: str) -> str:

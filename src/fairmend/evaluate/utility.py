@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,15 +23,7 @@ from fairmend.metrics import (
 )
 from fairmend.network import Network, predicted_classes
 
-__all__ = [
-    "RegressionUtility",
-    "Utility",
-    "error_figures",
-    "regression_utility",
-    "regression_utility_of",
-    "utility",
-    "utility_of",
-]
+__all__ = ["RegressionUtility", "Utility", "regression_utility", "regression_utility_of", "utility", "utility_of"]
 
 
 @dataclass(frozen=True)
@@ -80,11 +72,6 @@ def regression_utility_of(outputs: FloatArray, y: npt.ArrayLike) -> RegressionUt
     if outputs.ndim != 1:
         raise FairmendError(f"the label is one number, but the network has {outputs.shape[1]} outputs. Use one output.")
     return RegressionUtility(r2(y, outputs), mean_absolute_error(y, outputs), root_mean_squared_error(y, outputs))
-
-
-def error_figures(found: RegressionUtility | None) -> dict[str, float]:
-    """Return the figures of a regression network by name, those that are defined."""
-    return {} if found is None else {name: value for name, value in asdict(found).items() if value is not None}
 
 
 def utility(net: Network, X: npt.ArrayLike, y: npt.ArrayLike, original: Network | None = None) -> Utility:

@@ -105,8 +105,8 @@ class Guarantee:
             values = "; ".join(f"{name} {values}" for name, values in self.values.items())
             covered = f", for these values: {values}" if values else ""
             claims.append(
-                f"For {who} listed in this certificate, {self._stays()} whatever its "
-                f"{listed(self.protected, 'or', most=None)}{self._even_if('you also change', most=None)}."
+                f"For {who} listed in this certificate, {self._stays()} "
+                f"{self._changed(most=None)}{self._even_if('you also change', most=None)}."
             )
             where = "exact real arithmetic only, not in inference" if self.real_only else self._arithmetic("real")
             claims.append(f"This holds in {where}{covered}.")
@@ -119,7 +119,7 @@ class Guarantee:
 
         ``method`` is the repair method, ``unequal`` how many repair inputs are still treated unequally.
         """
-        names = listed(self.protected, "or")
+        names = self._changed()
         if self.everyone:
             claim = self._claim_for_everyone("the network")
             return f"Proven: {claim[0].lower()}{claim[1:]}"
@@ -187,7 +187,7 @@ class Guarantee:
 
         ``method`` is the repair method, ``unequal`` how many repair inputs are still treated unequally.
         """
-        names, inputs = listed(self.protected, "or"), f"{self.inputs:,} repair inputs"
+        names, inputs = self._changed(), f"{self.inputs:,} repair inputs"
         if self.everyone:
             claim = self._claim_for_everyone("this model")
             if self.covers_everyone:
@@ -202,11 +202,11 @@ class Guarantee:
         get, differs = ("gets", "it differs") if unequal.count == 1 else ("get", "they differ")
         other = f"another {self._score}, by more than {_exact(self.claim.limit)}," if self.claim.is_score else ""
         still = f"{unequal} of the {inputs} still {get} {other or 'a different prediction'} with a different"
-        return _capitalize(f"{still} {listed(self.protected, 'or')}{self._or(f'if {differs} in')}.")
+        return _capitalize(f"{still} {names}{self._or(f'if {differs} in')}.")
 
     def explanation(self) -> tuple[str, ...]:
         """Return what is proven, in sentences for the report."""
-        names = listed(self.protected, "or")
+        names = self._changed()
         sentences = []
         if self.everyone:
             sentences.append(f"Change {listed(self.ignored, 'or')} in any way: the score stays the same, bit for bit.")
@@ -232,7 +232,7 @@ class Guarantee:
         """Return for whom it is proven, in sentences for the report."""
         if self.covers_everyone:
             return ("Everyone: every input, not only the people in the data.",)
-        only = f"{listed(self.protected, 'or')}{self._or('in')}"
+        only = f"{self._changed()}{self._or('in')}"
         some = f"The {self.inputs:,} repair inputs" if self.complete else f"{self.proven:,} repair inputs"
         covered = f"{some}, and everyone who differs from one of them only in {only}."
         if self.proven == 1:
@@ -257,8 +257,9 @@ class Guarantee:
 
     def _stays(self) -> str:
         if self.claim.is_score:
-            return f"the {self._score} of this model differs by at most {_exact(self.claim.limit)}"
-        return "the prediction of this model stays the same"
+            people = f"the scores ({self._score}) of any two people who are similar to it"
+            return f"{people} differ by at most {_exact(self.claim.limit)}, whatever their"
+        return "the prediction of this model stays the same whatever its"
 
     def _each_input(self) -> str:
         return "the repair input" if self.inputs == 1 else f"each of the {self.inputs:,} repair inputs"
@@ -278,17 +279,27 @@ class Guarantee:
         return " in exact arithmetic" if self.real_only else ""
 
     def _amounts(self) -> list[str]:
-        """Return how similar people may differ in features that are not protected."""
-        amounts = [f"{name} by up to {_exact(amount)}" for name, amount in self.tolerances.items()]
-        return amounts + [f"{name} as the spec links it" for name in self.linked]
+        return [f"{name} by up to {_exact(amount)}" for name, amount in self.tolerances.items()]
+
+    def _changed(self, most: int | None = MOST_NAMES) -> str:
+        """Return the features that similar people have other values of: the protected ones, and those linked to them.
+
+        With links, nothing is proven about people with other protected values whose linked features stay.
+        """
+        changed = listed(self.protected, "or", most)
+        if not self.linked:
+            return changed
+        return f"{changed}, with {self._as_linked(most)}"
+
+    def _as_linked(self, most: int | None = MOST_NAMES) -> str:
+        return f"{listed(self.linked, most=most)} as the spec links {'it' if len(self.linked) == 1 else 'them'}"
 
     def _extension(self) -> str:
         """Return what similar people may differ in beside protected features, in one word or two."""
         return " and ".join(["tolerance"] * bool(self.tolerances) + ["links"] * bool(self.linked))
 
     def _even_if(self, condition: str, most: int | None = MOST_NAMES) -> str:
-        amounts = self._amounts()
-        return f", even if {condition} {listed(amounts, most=most)}" if amounts else ""
+        return f", even if {condition} {listed(self._amounts(), most=most)}" if self.tolerances else ""
 
     def _kept_with_differences(self) -> str:
         of = f"of the {self.inputs:,} repair inputs"
@@ -301,11 +312,11 @@ class Guarantee:
         else:
             kept = f"None {of} provably keeps its {self._kept}"
         differs = "they differ" if self.proven > 1 and not self.complete else "it differs"
-        return f"{kept}{self._limit()} if {differs} in {listed(self._amounts())}"
+        differences = self._amounts() + ([self._as_linked()] if self.linked else [])
+        return f"{kept}{self._limit()} if {differs} in {listed(differences)}"
 
     def _or(self, condition: str) -> str:
-        amounts = self._amounts()
-        return f", or {condition} {listed(amounts, 'or')}" if amounts else ""
+        return f", or {condition} {listed(self._amounts(), 'or')}" if self.tolerances else ""
 
 
 def _describe_values(feature: Feature) -> str:

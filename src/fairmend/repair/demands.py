@@ -23,7 +23,15 @@ from fairmend.repair.head.scores import repair_scores
 from fairmend.repair.head.solve import HeadSolution, repair_head
 from fairmend.repair.task import RepairTask
 
-__all__ = ["ClassDemands", "Demands", "ScoreDemands", "demands_of", "prove_by_blindness", "prove_repair_inputs"]
+__all__ = [
+    "ClassDemands",
+    "Demands",
+    "ScoreDemands",
+    "check_head_options",
+    "demands_of",
+    "prove_by_blindness",
+    "prove_repair_inputs",
+]
 
 
 class Demands(ABC):
@@ -90,15 +98,6 @@ class ScoreDemands(Demands):
     def __init__(self, network: Network, task: RepairTask, count: int) -> None:
         super().__init__(task)
         settings, self.delta = task.head_options, task.spec.claim.limit
-        if settings.margin >= self.delta:
-            raise FairmendError(
-                f"margin is {settings.margin:g}, but the claim allows differences of {self.delta:g} only; give a "
-                "smaller margin"
-            )
-        if settings.solver != "highs" or settings.search is not None:
-            raise FairmendError(
-                "solver, search: step 2 of a claim about scores is a linear program, which HiGHS solves; leave both out"
-            )
         self.calibration = network.astype(np.float64).features(task.X_cal).astype(np.float64)
         self.amount = np.full(count, settings.margin)
         if settings.cover_inference:
@@ -137,6 +136,22 @@ class ScoreDemands(Demands):
         wanted = np.maximum(2 * self.amount[failed], self.amount[failed] + 1.5 * missing[failed])
         self.amount[failed] = np.minimum(wanted, self.delta - room / 2)
         return bool((self.amount < self.delta).all())
+
+
+def check_head_options(task: RepairTask) -> None:
+    """Raise an error, before any training, for options of step 2 that do not fit a claim about scores."""
+    settings, claim = task.head_options, task.spec.claim
+    if not claim.is_score:
+        return
+    if settings.margin >= claim.limit:
+        raise FairmendError(
+            f"margin is {settings.margin:g}, but the claim allows differences of {claim.limit:g} only; give a smaller "
+            "margin"
+        )
+    if settings.solver != "highs" or settings.search is not None:
+        raise FairmendError(
+            "solver, search: step 2 of a claim about scores is a linear program, which HiGHS solves; leave both out"
+        )
 
 
 def demands_of(network: Network, task: RepairTask, count: int) -> Demands:

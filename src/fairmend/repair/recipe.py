@@ -1,6 +1,6 @@
 """Recipes: every repair except the baselines is the same sequence of stages with its own settings.
 
-1. Blind the network, if the recipe says so.
+1. Blind the network, if the recipe says so, and train it towards the original network's predictions (distillation).
 2. Train it on three losses: the width of its features, labels, and the original network's predictions (step 1).
 3. Change the head as little as possible, unless blindness alone is a proof (step 2).
 4. Prove the result.
@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend.arrays import FloatArray
+from fairmend.arrays import FloatArray, Floats
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.progress import Progress
@@ -24,12 +25,15 @@ from fairmend.repair.blind import (
     blind_at_best_reference,
     columns_of,
     fold_columns,
+    fold_regression,
     ignored_features,
+    match_rate,
     mean_reference,
     zero_columns,
 )
-from fairmend.repair.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, History, calibrate
-from fairmend.repair.demands import demands_of, prove_by_blindness, prove_repair_inputs
+from fairmend.repair.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, Calibration, History, calibrate
+from fairmend.repair.demands import check_head_options, demands_of, prove_by_blindness, prove_repair_inputs
+from fairmend.repair.distil import Student, distil
 from fairmend.repair.head.features import Box, FeatureSet, Linear, Points, require_few_points
 from fairmend.repair.head.solve import HeadSolution
 from fairmend.repair.regression import regression_targets
@@ -38,7 +42,15 @@ from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 from fairmend.spec.neighbourhoods import Regions
 
-__all__ = ["Recipe", "RepairAttempt", "covers_everyone", "require_provable_size", "run_recipe"]
+__all__ = [
+    "Recipe",
+    "RepairAttempt",
+    "blind_and_distil",
+    "covers_everyone",
+    "require_provable_size",
+    "run_recipe",
+    "run_recipe_on_parts",
+]
 
 _logger = logging.getLogger(__name__)
 
@@ -53,9 +65,11 @@ class Recipe:
 
     ``blind_to`` names the features that the network shall ignore: "protected", "varying" (all in which similar people
     may differ), or further features besides the protected ones; None does not blind the network. ``reference`` selects
-    the values of their columns that are folded into the first bias: "mean", or "best" on the calibration set.
-    ``label_weight`` is the share of the task loss that comes from
-    labels; the rest comes from the original network's probabilities.
+    what the network reads in their place: "mean" or "best", fixed values, the best ones on the calibration set, or
+    "regression", their linear prediction from the other columns. ``distil_steps`` trains the blind network before step
+    1, and ``match_rate`` then shifts its head so that it predicts each of two classes as often as the original does.
+    ``label_weight`` is the share of the task loss that comes from labels; the rest comes from the original
+    network's probabilities.
     """
 
     name: str = "prof"
@@ -68,6 +82,8 @@ class Recipe:
     batch_size: int | None = None
     patience: int | None = None
     blind_to: str | tuple[str, ...] | None = None
+    distil_steps: int = 0
+    match_rate: bool = False
 
     def blinded_features(self, spec: Spec) -> list[Feature]:
         """Return the features that the recipe blinds the network to, in the order of the spec."""
@@ -121,34 +137,67 @@ def covers_everyone(ignored: tuple[str, ...], spec: Spec) -> bool:
 
 def run_recipe(recipe: Recipe, task: RepairTask, progress: Progress | None = None) -> RepairAttempt:
     """Repair with a recipe and prove the result. Raise FairmendError if it cannot be proven."""
+    return run_recipe_on_parts(recipe, [task], progress)[0]
+
+
+def run_recipe_on_parts(
+    recipe: Recipe,
+    tasks: Sequence[RepairTask],
+    progress: Progress | None = None,
+    networks: Sequence[Network] | None = None,
+) -> list[RepairAttempt]:
+    """Run a recipe on tasks that differ in their calibration and unlabelled rows only; they are distilled together.
+
+    ``networks`` are the result of `blind_and_distil`, if it is at hand.
+    """
     started = time.perf_counter()
-    _logger.debug("%r with %d repair inputs and %d calibration rows", recipe, len(task.X_repair), len(task.X_cal))
-    blinded = recipe.blinded_features(task.spec)
-    if not covers_everyone(tuple(feature.name for feature in blinded), task.spec):
-        require_provable_size(task)
-    X, targets = _training_rows(recipe, task)
-    if blinded:
-        # Zeros in these columns keep their weights, and the widths that come from them, at zero.
-        columns = columns_of(task.spec, blinded)
-        network, regions = _blind(recipe, task), _blind_regions(task, columns)
-        X = zero_columns(X, columns)
-    else:
-        network, regions = task.network, task.regions
-    trained = calibrate(
-        network,
-        regions,
-        X,
-        targets,
-        steps=recipe.steps,
-        learning_rate=recipe.learning_rate,
-        fairness_weight=recipe.fairness_weight,
-        bounds=recipe.bounds,
-        batch_size=recipe.batch_size,
-        patience=recipe.patience,
-        seed=task.seed,
-        squared_error=task.spec.regression,
-        progress=progress,
-    )
+    _logger.debug("%r with %d repair inputs", recipe, len(tasks[0].X_repair))
+    spec = tasks[0].spec
+    columns = columns_of(spec, recipe.blinded_features(spec))
+    networks = networks or blind_and_distil(recipe, tasks)
+    if recipe.match_rate and not spec.regression:
+        networks = [_match_rate(network, task) for network, task in zip(networks, tasks, strict=True)]
+    before = (time.perf_counter() - started) / len(tasks)
+    return [
+        _calibrate_and_prove(recipe, task, network, columns, before, progress)
+        for task, network in zip(tasks, networks, strict=True)
+    ]
+
+
+def blind_and_distil(recipe: Recipe, tasks: Sequence[RepairTask]) -> list[Network]:
+    """Return the network of each task after stage 1: blind and distilled if the recipe says so."""
+    spec = tasks[0].spec
+    blinded = recipe.blinded_features(spec)
+    if not covers_everyone(tuple(feature.name for feature in blinded), spec):
+        require_provable_size(tasks[0])
+        check_head_options(tasks[0])
+    columns = columns_of(spec, blinded)
+    networks = [_blind(recipe, task, columns) if blinded else task.network for task in tasks]
+    return _distil(recipe, tasks, networks, columns) if recipe.distil_steps else networks
+
+
+def _distil(
+    recipe: Recipe, tasks: Sequence[RepairTask], networks: Sequence[Network], columns: list[int]
+) -> list[Network]:
+    students = []
+    for task, network in zip(tasks, networks, strict=True):
+        X, targets = _training_rows(recipe, task)
+        students.append(Student(network, zero_columns(X, columns), targets))
+    spec = tasks[0].spec
+    return distil(students, columns, steps=recipe.distil_steps, seed=tasks[0].seed, squared_error=spec.regression)
+
+
+def _match_rate(network: Network, task: RepairTask) -> Network:
+    X = np.concatenate([task.X_cal, task.X_unlabelled])
+    return match_rate(network, X, float(np.mean(task.original_predictions == 1)))
+
+
+def _calibrate_and_prove(
+    recipe: Recipe, task: RepairTask, network: Network, columns: list[int], before: float, progress: Progress | None
+) -> RepairAttempt:
+    """Run steps 1 and 2 and prove the result; ``columns`` are blind, ``before`` is the time that this took."""
+    started = time.perf_counter() - before
+    trained = _calibrate(recipe, task, network, columns, progress)
     calibrated = time.perf_counter()
     ignored = ignored_features(trained.network, task.spec)
     if covers_everyone(ignored, task.spec):
@@ -174,11 +223,38 @@ def run_recipe(recipe: Recipe, task: RepairTask, progress: Progress | None = Non
     )
 
 
-def _blind(recipe: Recipe, task: RepairTask) -> Network:
-    features = recipe.blinded_features(task.spec)
+def _calibrate(
+    recipe: Recipe, task: RepairTask, network: Network, columns: list[int], progress: Progress | None
+) -> Calibration:
+    if recipe.steps == 0 and columns:
+        return Calibration(network, History(), 0, 0.0)
+    X, targets = _training_rows(recipe, task)
+    # Zeros in the blind columns keep their weights, and the widths that come from them, at zero.
+    regions = _blind_regions(task, columns) if columns else task.regions
+    X = zero_columns(X, columns) if columns else X
+    return calibrate(
+        network,
+        regions,
+        X,
+        targets,
+        steps=recipe.steps,
+        learning_rate=recipe.learning_rate,
+        fairness_weight=recipe.fairness_weight,
+        bounds=recipe.bounds,
+        batch_size=recipe.batch_size,
+        patience=recipe.patience,
+        seed=task.seed,
+        squared_error=task.spec.regression,
+        progress=progress,
+    )
+
+
+def _blind(recipe: Recipe, task: RepairTask, columns: list[int]) -> Network:
     if recipe.reference == "best":
+        features = recipe.blinded_features(task.spec)
         return blind_at_best_reference(task.network, task.spec, features, task.X_cal, task.y_cal)
-    columns = columns_of(task.spec, features)
+    if recipe.reference == "regression":
+        return fold_regression(task.network, columns, np.concatenate([task.X_cal, task.X_unlabelled]))
     return fold_columns(task.network, columns, mean_reference(columns, task.X_cal))
 
 
@@ -202,24 +278,24 @@ def _zeroed_pieces(regions: Regions, columns: list[int]) -> Regions:
     return Regions(lower[first], upper[first], regions.owner[first], regions.count)
 
 
-def _training_rows(recipe: Recipe, task: RepairTask) -> tuple[FloatArray, np.ndarray]:
-    """Return rows and targets: class numbers if only labels count, else probabilities ``(rows, classes)``.
+def _training_rows(recipe: Recipe, task: RepairTask) -> tuple[FloatArray, Floats]:
+    """Return rows and their targets, probabilities ``(rows, classes)``: of labels, of the original network, or mixed.
 
-    A row without a label has the original network's probabilities as its target. For a regression, the targets are
-    numbers ``(rows, outputs)``.
+    A row without a label has the original network's probabilities as its target, and is of no use without them. For a
+    regression, the targets are numbers ``(rows, outputs)``.
     """
     if task.spec.regression:
         X = task.X_cal if recipe.label_weight == 1 else np.concatenate([task.X_cal, task.X_unlabelled])
         return X, regression_targets(task.network, X, task.y_cal, recipe.label_weight)
+    labels = np.eye(2 if task.network.outputs == 1 else task.network.outputs)[task.y_cal]
     if recipe.label_weight == 1:
-        return task.X_cal, task.y_cal
+        return task.X_cal, labels
     X = np.concatenate([task.X_cal, task.X_unlabelled])
     targets = task.network.probabilities(X).astype(np.float64)
     if targets.ndim == 1:
         targets = np.column_stack([1 - targets, targets])
-    labels = np.eye(targets.shape[1])[task.y_cal]
-    labelled = slice(0, len(labels))
-    targets[labelled] = recipe.label_weight * labels + (1 - recipe.label_weight) * targets[labelled]
+    targets[: len(labels)] *= 1 - recipe.label_weight
+    targets[: len(labels)] += recipe.label_weight * labels
     return X, targets
 
 

@@ -8,7 +8,7 @@ from fairmend.arrays import FloatArray, Floats
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 
-__all__ = ["agreement", "as_columns", "check_targets", "r_squared", "regression_targets"]
+__all__ = ["agreement", "as_columns", "check_targets", "fit_shares", "r_squared", "regression_targets"]
 
 
 def as_columns(values: np.ndarray) -> Floats:
@@ -48,9 +48,14 @@ def r_squared(y: np.ndarray, predicted: np.ndarray) -> float:
 
     It is 0 if y is constant, because there is nothing to predict.
     """
+    return float(fit_shares(y, predicted).mean())
+
+
+def fit_shares(y: np.ndarray, predicted: np.ndarray) -> Floats:
+    """Return for each row what it adds to R², ``(rows,)``: their mean is `r_squared`."""
     true = as_columns(y)
-    left, all_of_it = np.square(true - as_columns(predicted)).mean(axis=0), true.var(axis=0)
-    return float(np.mean(np.where(all_of_it > 0, 1 - left / np.where(all_of_it > 0, all_of_it, 1.0), 0.0)))
+    left, all_of_it = np.square(true - as_columns(predicted)), true.var(axis=0)
+    return np.asarray(np.where(all_of_it > 0, 1 - left / np.where(all_of_it > 0, all_of_it, 1.0), 0.0).mean(axis=1))
 
 
 def agreement(before: np.ndarray, after: np.ndarray) -> float:

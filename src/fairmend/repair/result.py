@@ -9,8 +9,8 @@ from fairmend.prove.certificate import Certificate
 from fairmend.prove.proof import Proof
 from fairmend.prove.score_proof import ScoreProof
 from fairmend.repair.calibrate import History
+from fairmend.repair.candidates import Candidate
 from fairmend.repair.policy import Policy
-from fairmend.repair.selection import Candidate
 from fairmend.text import listed
 
 

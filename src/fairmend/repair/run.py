@@ -22,7 +22,7 @@ from fairmend.repair.options import HeadOptions, check_applicable, check_values,
 from fairmend.repair.policy import Policy
 from fairmend.repair.recipe import Recipe, RepairAttempt, run_recipe
 from fairmend.repair.result import RepairResult
-from fairmend.repair.selection import Candidate, select_repair
+from fairmend.repair.selection import Selection, select_repair
 from fairmend.repair.task import Deadline, RepairTask, prepare_task
 from fairmend.repair.warnings import calibration_warnings, outcome_warnings
 from fairmend.spec import Spec
@@ -150,20 +150,19 @@ def repair(
         head["features"] = "box"
     head_options = HeadOptions(**head)
     task = prepare_task(load_network(net), spec, X_repair, X_cal, y_cal, head_options, seed, deadline, X_unlabelled)
-    candidates: tuple[Candidate, ...] = ()
+    selection = None
     policy = Policy.from_options(keep, guarantee, prefer) if method == "auto" else None
     if method == "auto":
         started = time.perf_counter()
-        attempt, candidates = select_repair(task, policy, progress)
+        selection = select_repair(task, policy, progress)
         total = time.perf_counter() - started
-        attempt = replace(
-            attempt, seconds={**attempt.seconds, "choose": total - attempt.seconds["total"], "total": total}
-        )
+        seconds = selection.attempt.seconds
+        attempt = replace(selection.attempt, seconds={**seconds, "choose": total - seconds["total"], "total": total})
     elif method in BASELINES:
         attempt = run_baseline(method, task, training, progress)
     else:
         attempt = run_recipe(_recipe(method, training, task.strict), task, progress)
-    return _result(task, method, attempt, candidates, policy)
+    return _result(task, method, attempt, selection, policy)
 
 
 def _recipe(method: str, training: Mapping[str, Any], strict: bool) -> Recipe:
@@ -181,13 +180,9 @@ def _recipe(method: str, training: Mapping[str, Any], strict: bool) -> Recipe:
 
 
 def _result(
-    task: RepairTask,
-    method: str,
-    attempt: RepairAttempt,
-    candidates: tuple[Candidate, ...],
-    policy: Policy | None,
+    task: RepairTask, method: str, attempt: RepairAttempt, selection: Selection | None, policy: Policy | None
 ) -> RepairResult:
-    before = task.network.predict(task.X_cal)
+    before = None if task.spec.regression else task.network.predict(task.X_cal)
     gap = 0.0 if attempt.head is None else attempt.head.gap
     return RepairResult(
         network=attempt.network,
@@ -204,11 +199,13 @@ def _result(
         changed_weights=_count_changed(task.network, attempt.network),
         total_weights=sum(affine.weight.size + affine.bias.size for affine in task.network.affines),
         attempts=attempt.attempts,
-        candidates=candidates,
+        candidates=() if selection is None else selection.candidates,
+        collapsed=selection is not None and selection.collapsed,
         policy=policy,
-        original_accuracy=accuracy(task.y_cal, before),
-        original_balanced_accuracy=balanced_accuracy(task.y_cal, before),
+        original_accuracy=None if before is None else accuracy(task.y_cal, before),
+        original_balanced_accuracy=None if before is None else balanced_accuracy(task.y_cal, before),
         warnings=(
+            *(() if selection is None else selection.warnings),
             *calibration_warnings(task.X_cal, task.y_cal, regression=task.spec.regression),
             *outcome_warnings(
                 task.network,

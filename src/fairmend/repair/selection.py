@@ -1,147 +1,237 @@
-"""The method `auto`: run several recipes, and select the proven network that keeps the most of the model.
+"""The method `auto`: run several recipes, and select the strongest guarantee that keeps the model.
 
-The paper's recipe is one of them. No single recipe fits all networks: a weight on the fairness loss that one network
-needs turns another into a constant. Each recipe runs once on all calibration rows. That gives the network, its proof,
-and its rate of unequal treatment. The recipe then runs on parts of the calibration set, and the predictions for the
-rows left out (cross-fitting) estimate its accuracy and how many predictions it changes.
+Recipes run in stages, from the strongest guarantee to the weakest, and a stage that cannot win does not run:
+
+1. Networks that ignore every feature that varies. Nothing else is to be proven, and the claim is about everyone.
+2. If the spec has tolerances or links: networks that ignore the protected features, and for which the paper's two
+   steps prove the rest for the repair inputs. They run if no network of stage 1 keeps the model.
+3. The paper's method, which proves its claim for the repair inputs only. It runs if no network of the other stages
+   keeps the model; if only protected features vary, not even then, unless all others collapsed or you asked for it.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from fairmend.arrays import FloatArray
-from fairmend.audit.neighbours import can_enumerate, find_unequal, sample_unequal
 from fairmend.errors import FairmendError
-from fairmend.metrics import accuracy, balanced_accuracy
-from fairmend.network import Network
 from fairmend.progress import Progress
+from fairmend.repair.blind import columns_of, fold_columns, mean_reference
+from fairmend.repair.calibrate import PAPER_STEPS
+from fairmend.repair.candidates import Candidate, JudgedCandidate, Jury, kept_shares
+from fairmend.repair.choice import Choice, Judgement, choose
+from fairmend.repair.distil import STEPS
 from fairmend.repair.policy import Policy
-from fairmend.repair.recipe import Recipe, RepairAttempt, run_recipe
+from fairmend.repair.recipe import Recipe, RepairAttempt
 from fairmend.repair.task import RepairTask
-from fairmend.text import percent
+from fairmend.spec.features import Feature
 
-__all__ = ["Candidate", "select_repair"]
+__all__ = ["Candidate", "Selection", "select_repair"]
 
 _logger = logging.getLogger(__name__)
 
-FOLDS = 4
-KEEPS_ACCURACY = 0.02
-KEEPS_PREDICTIONS = 0.1
-"""A candidate keeps the model if its balanced accuracy and its agreement with the original network are at most this
-much below those of the best candidate. Agreement is balanced over the classes, too: a network that always predicts the
-frequent class agrees with half of the original, however rare the other class is. Agreement needs no labels, so it
-detects a collapse that the few labels of a calibration set do not show."""
-
-SAMPLES = 2000
-MOST_POINTS = 2_000_000
-
-# "Distilled" recipes train the blind network towards the original network's predictions.
-STRICT = (
-    Recipe("blind", "best", 0.0, 0.0, steps=0, blind_to="varying"),
-    Recipe("blind at the mean", "mean", 0.0, 0.0, steps=0, blind_to="varying"),
-    Recipe("blind, distilled", "mean", 0.0, 0.0, steps=200, blind_to="varying"),
-    Recipe("blind, distilled for longer", "mean", 0.0, 0.0, steps=400, blind_to="varying"),
-    Recipe("blind, distilled with labels", "mean", 0.0, 0.5, steps=200, blind_to="varying"),
-    Recipe("prof"),
+_BLIND = Recipe("blind", "regression", 0.0, 0.0, steps=0, blind_to="varying")
+_DISTILLED = replace(_BLIND, name="blind, distilled", distil_steps=STEPS)
+_LABELLED = replace(_DISTILLED, name="blind, distilled with labels", label_weight=0.5)
+EVERYONE = tuple(
+    variant
+    for recipe in (_BLIND, _DISTILLED, _LABELLED)
+    for variant in (recipe, replace(recipe, name=f"{recipe.name}, same rate", match_rate=True))
 )
-TOLERANT = (
-    *STRICT[:-1],
-    *(
-        Recipe(f"blind, fairness {weight:g}, {targets}", "mean", weight, labels, steps=200, blind_to="protected")
-        for weight in (0.0, 0.03, 0.1, 0.3, 1.0, 3.0)
-        for labels, targets in ((0.0, "distilled"), (0.5, "distilled with labels"))
-    ),
-    Recipe("prof"),
-)
+"""Recipes that ignore every feature that varies, from simple to complex. Only networks with two classes have a rate."""
 
+MOST_MIXTURES = 3
+FAIRNESS_WEIGHTS = (0.1, 1.0)
+LISTED_STEPS, LISTED_BATCH = PAPER_STEPS, 512
 
-GUARANTEES = ("the repair inputs", "everyone, and the repair inputs with tolerance", "everyone")
+PROF = Recipe("prof")
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """One recipe and its figures.
+class Selection:
+    """The selected repair, all candidates with their figures, and what to warn of.
 
-    ``accuracy``, ``balanced_accuracy`` and ``changed`` (the share of predictions that differ from the original's) are
-    measured on calibration rows that the recipe did not use: each row is predicted by a network that the recipe made
-    without it. The other figures are of the network that the recipe made from all calibration rows. ``agreement`` is
-    the share of its predictions that equal the original's, as a mean over the original's classes, on all calibration
-    rows and repair inputs. ``unfair_rate`` is the share of calibration rows and of uniform samples that it treats
-    unequally, the mean of the two rates. ``guarantee`` is "everyone", "everyone, and the repair inputs with
-    tolerance", or "the repair inputs". ``problem`` says why the recipe gave no proven network, and is empty if it did.
-    ``reason`` says why the candidate was chosen or not. ``blind_features`` are the features that the network ignores.
-    ``collapsed`` and ``on_frontier``: see `fairmend.repair.policy`.
+    ``collapsed`` tells whether the selected network collapsed: then all proven candidates did.
     """
 
-    recipe: Recipe
-    guarantee: str = ""
-    accuracy: float = 0.0
-    balanced_accuracy: float = 0.0
-    changed: float = 0.0
-    agreement: float = 0.0
-    unfair_rate: float = 0.0
-    chosen: bool = False
-    problem: str = ""
-    reason: str = ""
-    blind_features: tuple[str, ...] = ()
-    collapsed: bool = False
-    on_frontier: bool = False
-
-    @property
-    def level(self) -> int:
-        """The strength of the guarantee: 2 for everyone, 1 for everyone but tolerances and links, 0 for the listed."""
-        return GUARANTEES.index(self.guarantee)
-
-    @property
-    def proven(self) -> bool:
-        """Whether the recipe gave a proven network."""
-        return not self.problem
+    attempt: RepairAttempt
+    candidates: tuple[Candidate, ...]
+    collapsed: bool
+    warnings: tuple[str, ...]
 
 
-def select_repair(
-    task: RepairTask, policy: Policy | None = None, progress: Progress | None = None
-) -> tuple[RepairAttempt, tuple[Candidate, ...]]:
-    """Return the selected repair, and all candidates with their figures.
+def select_repair(task: RepairTask, policy: Policy | None = None, progress: Progress | None = None) -> Selection:
+    """Run the recipes that can win, and select one by the policy.
 
-    Once the task's deadline has passed, the recipes that are left do not run, and one that is not yet evaluated is
-    dropped: their candidates have a problem that begins with "time limit". Raise FairmendError if no candidate is
-    proven.
+    Once the task's deadline has passed, the recipes that are left do not run: their candidates have a problem that
+    begins with "time limit". Raise FairmendError if no candidate is proven, or if the policy demands what none has.
     """
-    recipes = STRICT if task.strict else TOLERANT
-    folds = _folds(task)
-    candidates: list[Candidate] = []
-    attempts: list[RepairAttempt | None] = []
-    for number, recipe in enumerate(recipes):
-        try:
-            attempt = _run_in_time(recipe, task)
-            candidates.append(_evaluate(recipe, attempt, task, folds))
-            attempts.append(attempt)
-        except FairmendError as error:
-            candidates.append(Candidate(recipe, problem=str(error)))
-            attempts.append(None)
-        _log(candidates[-1])
-        if progress is not None:
-            progress("try", number + 1, len(recipes))
-    winner, reasons = _select(candidates, task)
-    selected = attempts[winner]
-    if selected is None:
-        raise FairmendError(_nothing_proven(candidates, task))
-    _logger.info("auto selects %s", candidates[winner].recipe.name)
-    marked = [
-        replace(candidate, chosen=number == winner, reason=reasons[number])
-        for number, candidate in enumerate(candidates)
+    policy = policy or Policy()
+    contest = _Contest(task, Judgement(policy, task))
+    stages = _stages(task)
+    total = sum(len(stage.recipes) for stage in stages)
+    for stage in stages:
+        reason_to_skip = stage.reason_to_skip(contest)
+        for recipe in stage.recipes:
+            contest.enter(recipe, reason_to_skip)
+            if progress is not None:
+                progress("try", len(contest.candidates), total)
+    if not contest.judged:
+        raise FairmendError(_nothing_proven(contest.candidates, task))
+    choice = choose(contest.judged, contest.judgement)
+    chosen = contest.judged[choice.winner]
+    _logger.info("auto selects %s", chosen.candidate.recipe.name)
+    return Selection(
+        chosen.attempt,
+        _with_reasons(contest, choice),
+        chosen.candidate.collapsed,
+        () if choice.keeps else (_not_kept(chosen.candidate, contest.judgement),),
+    )
+
+
+class _Contest:
+    """The candidates so far: all of them, and the proven ones with their predictions."""
+
+    def __init__(self, task: RepairTask, judgement: Judgement) -> None:
+        self.task, self.judgement, self.jury = task, judgement, Jury(task)
+        self.candidates: list[Candidate] = []
+        self.judged: list[JudgedCandidate] = []
+
+    def enter(self, recipe: Recipe, reason_to_skip: str) -> None:
+        """Run and judge a recipe, unless there is a reason not to."""
+        problem = f"not run: {reason_to_skip}" if reason_to_skip else ""
+        if self.task.deadline.passed:
+            problem = f"time limit: the {self.task.deadline.limit:g} s ended before this recipe was run"
+        if not problem:
+            try:
+                judged = self.jury.judge(recipe)
+                self.judged.append(judged)
+                self.candidates.append(judged.candidate)
+            except FairmendError as error:
+                problem = str(error)
+        if problem:
+            self.candidates.append(Candidate(recipe, problem=problem, reason=problem))
+        _log(self.candidates[-1])
+
+    @property
+    def kept(self) -> bool:
+        """Whether a proven candidate keeps the model."""
+        return any(self.judgement.keeps(judged.candidate) for judged in self.judged)
+
+    @property
+    def all_collapsed(self) -> bool:
+        """Whether no proven candidate is worth having."""
+        return all(judged.candidate.collapsed for judged in self.judged)
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """Recipes with one guarantee, and when they cannot win."""
+
+    recipes: tuple[Recipe, ...]
+    reason_to_skip: Callable[[_Contest], str]
+
+
+def _stages(task: RepairTask) -> tuple[_Stage, ...]:
+    listed = () if task.strict else listed_recipes(task)
+    two_classes = task.network.outputs <= 2 and not task.spec.regression
+    return (
+        _Stage(tuple(recipe for recipe in EVERYONE if two_classes or not recipe.match_rate), lambda contest: ""),
+        _Stage(listed, _why_not_listed),
+        _Stage((PROF,), _why_not_prof),
+    )
+
+
+def listed_recipes(task: RepairTask) -> tuple[Recipe, ...]:
+    """Return recipes that ignore the protected features, and need a proof for the repair inputs beyond that.
+
+    Mixtures ignore all that varies but for one feature, and come first: they ignore more. With many features, only
+    those run whose feature matters most to the original network.
+    """
+    others = [feature for feature in task.spec.varying if not feature.protected]
+    base = Recipe(
+        "blind to protected", "regression", 1.0, 0.0, steps=LISTED_STEPS, batch_size=LISTED_BATCH, distil_steps=STEPS
+    )
+    mixtures = [
+        replace(
+            base,
+            name=f"blind but for {kept.name}",
+            fairness_weight=FAIRNESS_WEIGHTS[0],
+            blind_to=tuple(feature.name for feature in others if feature is not kept),
+        )
+        for kept in _most_important(others, task)[:MOST_MIXTURES]
+        if len(others) > 1
     ]
-    return selected, tuple(marked)
+    blind = [
+        replace(base, name=f"{base.name}, fairness {weight:g}", fairness_weight=weight, blind_to="protected")
+        for weight in FAIRNESS_WEIGHTS
+    ]
+    return (*mixtures, *blind)
 
 
-def _run_in_time(recipe: Recipe, task: RepairTask) -> RepairAttempt:
-    if task.deadline.passed:
-        raise FairmendError(f"time limit: the {task.deadline.limit:g} s ended before this recipe was run and evaluated")
-    return run_recipe(recipe, task)
+def _most_important(features: list[Feature], task: RepairTask) -> list[Feature]:
+    """Return features by how much of the original network's predictions is kept without them, the least first."""
+    before = task.original_predictions[: len(task.X_cal)]
+
+    def kept_without(feature: Feature) -> float:
+        columns = columns_of(task.spec, [feature])
+        without = fold_columns(task.network, columns, mean_reference(columns, task.X_cal))
+        return float(kept_shares(task, before, task.predict(without, task.X_cal)).mean())
+
+    return sorted(features, key=kept_without)
+
+
+def _why_not_listed(contest: _Contest) -> str:
+    """Return why the recipes of stage 2 cannot win; empty if they can."""
+    policy = contest.judgement.policy
+    if policy.guarantee == "everyone":
+        return 'it would not be proven for everyone, which guarantee="everyone" demands'
+    if policy.guarantee != "listed" and contest.kept:
+        return "a network with a stronger guarantee keeps the model"
+    return ""
+
+
+def _why_not_prof(contest: _Contest) -> str:
+    """Return why the paper's method cannot win; empty if it can."""
+    policy = contest.judgement.policy
+    reason = _why_not_listed(contest)
+    if reason or policy.guarantee == "listed" or policy.keep_required or contest.all_collapsed:
+        return reason
+    if contest.task.strict:
+        return "a network that ignores the protected features is proven for everyone, and this one would not be"
+    return ""
+
+
+def _with_reasons(contest: _Contest, choice: Choice) -> tuple[Candidate, ...]:
+    """Return all candidates, the proven ones with their reason and their place on the frontier."""
+    proven = [judged.candidate for judged in contest.judged]
+    kept = contest.judgement.kept
+    marked = iter(
+        replace(
+            candidate,
+            chosen=number == choice.winner,
+            reason=choice.reasons[number],
+            on_frontier=not any(_dominates(other, candidate, kept) for other in proven),
+        )
+        for number, candidate in enumerate(proven)
+    )
+    return tuple(next(marked) if candidate.proven else candidate for candidate in contest.candidates)
+
+
+def _dominates(first: Candidate, second: Candidate, kept: Callable[[Candidate], float]) -> bool:
+    """Return whether the first is at least as good in guarantee, unfairness and what is kept, and better in one."""
+    one, other = ((each.level, -each.unfair_rate, kept(each)) for each in (first, second))
+    return all(a >= b for a, b in zip(one, other, strict=True)) and one != other
+
+
+def _not_kept(chosen: Candidate, judgement: Judgement) -> str:
+    fall = 100 * (judgement.original - judgement.kept(chosen))
+    return (
+        f"no proven candidate keeps {judgement.measure} within {100 * judgement.policy.keep:g} points of the original "
+        f"network's: {chosen.recipe.name}, the best, is {fall:.1f} points below. More calibration rows, unlabelled "
+        "rows, or a spec in which fewer features vary may help"
+    )
 
 
 def _nothing_proven(candidates: list[Candidate], task: RepairTask) -> str:
@@ -156,114 +246,14 @@ def _nothing_proven(candidates: list[Candidate], task: RepairTask) -> str:
 
 def _log(candidate: Candidate) -> None:
     if not candidate.proven:
-        _logger.info("candidate %s: not proven, %s", candidate.recipe.name, candidate.problem)
+        _logger.info("candidate %s: %s", candidate.recipe.name, candidate.problem)
         return
     _logger.info(
-        "candidate %s: proven for %s, balanced accuracy %.4f, changed %.4f, unfair %.4f",
+        "candidate %s: proven for %s, balanced accuracy %.4f, agreement %.4f, unfair %.4f%s",
         candidate.recipe.name,
         candidate.guarantee,
         candidate.balanced_accuracy,
-        candidate.changed,
+        candidate.agreement,
         candidate.unfair_rate,
+        ", collapsed" if candidate.collapsed else "",
     )
-
-
-def _select(candidates: list[Candidate], task: RepairTask) -> tuple[int, list[str]]:
-    """Return the number of the best candidate, and for each candidate why it was chosen or not.
-
-    The strongest guarantee comes first. Among those that keep the model, the fewest treated unequally decide, then the
-    fewest changed predictions.
-    """
-    reasons = [candidate.problem for candidate in candidates]
-    proven = [number for number, candidate in enumerate(candidates) if candidate.proven]
-    if not proven:
-        return 0, reasons
-    everyone = [number for number in proven if candidates[number].guarantee.startswith("everyone")]
-    pool = everyone or proven
-    original = balanced_accuracy(task.y_cal, task.network.predict(task.X_cal))
-    best = max(candidates[number].balanced_accuracy for number in pool)
-    least_accuracy = min(original, best) - KEEPS_ACCURACY
-    least_agreement = max(candidates[number].agreement for number in pool) - KEEPS_PREDICTIONS
-    keepers = [
-        number
-        for number in pool
-        if candidates[number].balanced_accuracy >= least_accuracy and candidates[number].agreement >= least_agreement
-    ]
-    keepers = keepers or [max(pool, key=lambda number: candidates[number].agreement)]
-    winner = min(
-        keepers, key=lambda number: (round(candidates[number].unfair_rate, 6), candidates[number].changed, number)
-    )
-    for number in proven:
-        candidate = candidates[number]
-        if number == winner:
-            reasons[number] = "keeps the most of the model among those with the strongest guarantee"
-        elif number not in pool:
-            reasons[number] = "others are proven for everyone"
-        elif number in keepers:
-            chosen = candidates[winner]
-            if round(candidate.unfair_rate, 6) > round(chosen.unfair_rate, 6):
-                reasons[number] = "leaves more people treated unequally"
-            elif candidate.changed > chosen.changed:
-                reasons[number] = (
-                    f"changes more predictions: {percent(candidate.changed)}, against {percent(chosen.changed)}"
-                )
-            else:
-                reasons[number] = "equals the chosen recipe, which was tried first"
-        elif candidate.balanced_accuracy < least_accuracy:
-            reasons[number] = f"balanced accuracy is below {percent(least_accuracy)}"
-        elif candidate.agreement < least_agreement:
-            reasons[number] = f"agrees with less than {percent(least_agreement)} of the original predictions"
-        else:
-            reasons[number] = "agrees less with the original predictions"
-    return winner, reasons
-
-
-def _evaluate(recipe: Recipe, attempt: RepairAttempt, task: RepairTask, folds: list[np.ndarray]) -> Candidate:
-    """Return the candidate: cross-fitted figures of the recipe, and those of the network that it made."""
-    before = task.network.predict(task.X_cal)
-    everyone = np.concatenate([task.X_cal, task.X_repair])
-    predictions = np.empty(len(before), dtype=np.int64)
-    for fold in folds:
-        rest = np.setdiff1d(np.arange(len(before)), fold)
-        without = _run_in_time(recipe, task.with_calibration_rows(rest))
-        predictions[fold] = without.network.predict(task.X_cal[fold])
-    guarantee = GUARANTEES[2 if attempt.everyone else 1 if attempt.blind else 0]
-    return Candidate(
-        recipe,
-        guarantee,
-        accuracy(task.y_cal, predictions),
-        balanced_accuracy(task.y_cal, predictions),
-        float(np.mean(predictions != before)),
-        balanced_accuracy(task.network.predict(everyone), attempt.network.predict(everyone)),
-        0.0 if guarantee == "everyone" else _unfair_rate(attempt.network, task),
-        blind_features=attempt.blind_features,
-    )
-
-
-def _unfair_rate(network: Network, task: RepairTask) -> float:
-    """Return the mean of the rates among the calibration rows and among uniform samples; neither needs labels."""
-    rng = np.random.default_rng(task.seed)
-    samples = task.spec.sample_inputs(SAMPLES, rng, task.network.dtype)
-    return (_rate(network, task, task.X_cal) + _rate(network, task, samples)) / 2
-
-
-def _rate(network: Network, task: RepairTask, X: FloatArray) -> float:
-    if not can_enumerate(task.spec):
-        return sample_unequal(network, task.spec, X, seed=task.seed).rate
-    points = int(task.spec.neighbourhood_sizes(X[:1], X.dtype)[0])
-    rows = max(1, min(len(X), MOST_POINTS // points))
-    return find_unequal(network, task.spec, X[:rows]).rate
-
-
-def _folds(task: RepairTask) -> list[np.ndarray]:
-    """Return the rows of each fold, with every class spread evenly."""
-    rng = np.random.default_rng(task.seed)
-    order = rng.permutation(len(task.y_cal))
-    order = order[np.argsort(task.y_cal[order], kind="stable")]
-    folds = [np.sort(order[start::FOLDS]) for start in range(FOLDS)]
-    if any(len(fold) == 0 for fold in folds):
-        raise FairmendError(
-            f"auto needs at least {FOLDS} calibration rows, to run recipes on some and evaluate them on the others; "
-            "give more rows, or use method blind or prof"
-        )
-    return folds

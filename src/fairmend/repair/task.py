@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from fairmend.arrays import FloatArray
+from fairmend.arrays import FloatArray, Ints
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.prove.score_bounds import require_scores
@@ -74,9 +74,23 @@ class RepairTask:
         """Whether similar people differ in protected features only: then blindness alone is a proof."""
         return not has_tolerances(self.spec)
 
-    def with_calibration_rows(self, rows: Sequence[int] | np.ndarray) -> RepairTask:
-        """Return the same task with only these calibration rows."""
-        return replace(self, X_cal=self.X_cal[rows], y_cal=self.y_cal[rows])
+    def predict(self, network: Network, X: FloatArray) -> np.ndarray:
+        """Return what a network predicts for rows: classes ``(rows,)``, or the numbers of a regression."""
+        return network.logits(X) if self.spec.regression else network.predict(X)
+
+    @cached_property
+    def original_predictions(self) -> np.ndarray:
+        """The original network's predictions for the calibration rows, then for the unlabelled rows."""
+        return self.predict(self.network, np.concatenate([self.X_cal, self.X_unlabelled]))
+
+    def without_rows(self, labelled: Ints, unlabelled: Ints) -> RepairTask:
+        """Return the same task without some calibration rows and some unlabelled rows, given by their numbers."""
+        return replace(
+            self,
+            X_cal=np.delete(self.X_cal, labelled, axis=0),
+            y_cal=np.delete(self.y_cal, labelled, axis=0),
+            X_unlabelled=np.delete(self.X_unlabelled, unlabelled, axis=0),
+        )
 
 
 def prepare_task(

@@ -48,9 +48,10 @@ def repair_report(
     seed, command : the random seed and the command line, to be shown in the report
     check : the command that checks the saved certificate, if there is one
     """
-    from fairmend.evaluate.compare import RepairComparison, changed_share, measure
+    from fairmend.evaluate.compare import RepairComparison, measure
     from fairmend.evaluate.repair_document import repair_document
-    from fairmend.evaluate.split import DataSplit, read_classes
+    from fairmend.evaluate.split import DataSplit, read_labels
+    from fairmend.metrics import changed_rate
 
     X, X_inputs = spec.as_inputs(data, original.dtype), spec.as_inputs(X_repair, original.dtype)
     if len(X_inputs) != result.regions:
@@ -63,16 +64,16 @@ def repair_report(
             raise FairmendError(
                 "the report measures accuracy, so it needs labels. Pass y, or data as a DataFrame with the label column"
             )
-        y = read_classes(spec, original, data, "the data")
-    classes = np.asarray(y)
-    if classes.shape != (len(X),):
-        raise FairmendError(f"y has shape {classes.shape}. Pass one class for each row of the data: ({len(X)},)")
+        y = read_labels(spec, original, data, "the data")
+    labels = np.asarray(y)
+    if labels.shape != (len(X),):
+        raise FairmendError(f"y has shape {labels.shape}. Pass one label for each row of the data: ({len(X)},)")
     frame = data if is_frame(data) else spec.decode(X)
     inputs = X_repair if is_frame(X_repair) else spec.decode(X_inputs)
     no_rows, all_rows = np.zeros(0, dtype=np.int64), np.arange(len(X), dtype=np.int64)
-    people = DataSplit(spec, frame, X, classes, inputs, X_inputs, None, no_rows, no_rows, all_rows, held_out, ())
+    people = DataSplit(spec, frame, X, labels, inputs, X_inputs, None, no_rows, no_rows, all_rows, held_out, ())
     before, after = (measure(net, people, stage="") for net in (original, result.network))
-    changed = changed_share(spec, original, result.network, X)
+    changed = None if spec.regression else changed_rate(original.predict(X), result.network.predict(X))
     comparison = RepairComparison(people, result, before, after, changed, result.warnings)
     where = describe_origin(command=command, seed=seed, arrays={"data": X, "repair inputs": X_inputs})
     return Report(repair_document(original, comparison, where, title=title, check=check))
@@ -116,7 +117,7 @@ def audit_report(
                 f"the data has {len(X)} rows, but the audit was of {found.total}. Pass the data that you audited"
             )
         if y is None and frame is not None and spec.label is not None and spec.label.column in frame.columns:
-            y = read_classes(spec, network, frame, "the data")
+            y = spec.labels(frame) if spec.regression else read_classes(spec, network, frame, "the data")
         if y is not None and spec.regression:
             labelled = LabelledFigures(len(X), regression=regression_utility(network, X, y))
         elif y is not None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 
 from fairmend.errors import FairmendError
-from fairmend.evaluate.document import AUDIT, FORMAT, REPAIR, VERSION, Document, Pair
+from fairmend.evaluate.document import AUDIT, FORMAT, REPAIR, VERSION, Document, Pair, ScoreFigures
 from fairmend.report.codec import from_plain
 from fairmend.report.frontier import GUARANTEES
 from fairmend.report.report import DATA_NAME, Report
@@ -17,6 +18,7 @@ __all__ = ["load_report"]
 
 _STATES = ("one", "two", "open")
 _SCORES = ("logit", "lead")
+_CLAIMED = ("probability", "logit", "output")
 _PREFERENCES = ("accuracy", "decisions")
 _AGAIN = "Run the command that wrote it again"
 
@@ -71,17 +73,25 @@ def _inconsistencies(document: Document) -> Iterator[str]:
         candidate.proven and candidate.guarantee not in GUARANTEES for candidate in document.repair.candidates
     ):
         yield f"repair.candidates: a guarantee is not one of {'; '.join(GUARANTEES)}"
-    scores = None if document.audit is None else document.audit.scores
-    if scores is not None and (len(scores.edges) != len(scores.counts) + 1 or not scores.edges[-1] > 0):
-        yield "audit.scores: the edges and the counts do not fit"
-    repair = document.repair
-    if repair is not None and (repair.score_on is None) != (repair.score_delta is None):
-        yield "repair.score_on and repair.score_delta belong together"
+    for where, scores in _score_figures(document):
+        if len(scores.edges) != len(scores.counts) + 1 or not scores.edges[-1] > 0:
+            yield f"{where}: the edges and the counts do not fit"
+        if scores.on not in _CLAIMED or not 0 < scores.delta < (1 if scores.on == "probability" else math.inf):
+            yield f"{where}: no claim about scores has on = {scores.on!r:.40} and delta = {scores.delta:g}"
     policy = None if document.repair is None else document.repair.policy
     if policy is not None and policy.prefer not in _PREFERENCES:
         yield f"repair.policy.prefer: {policy.prefer!r:.40} is not one of {', '.join(_PREFERENCES)}"
     if document.audit is not None and document.audit.interval is not None and len(document.audit.interval) != 2:
         yield "audit.interval: must hold a lower and an upper end"
+
+
+def _score_figures(document: Document) -> Iterator[tuple[str, ScoreFigures]]:
+    found = {
+        "audit.scores": None if document.audit is None else document.audit.scores,
+        "repair.scores_before": None if document.repair is None else document.repair.scores_before,
+        "repair.scores_after": None if document.repair is None else document.repair.scores_after,
+    }
+    yield from ((where, scores) for where, scores in found.items() if scores is not None)
 
 
 def _fits(pair: Pair, columns: int, repaired: bool) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 
 from fairmend.arrays import Floats
 
-__all__ = ["Bands", "half_width", "sufficient_width", "tangents", "widths"]
+__all__ = ["Bands", "sufficient_width", "tangents", "widths"]
 
 _STEEPEST = 1 - 1e-5
 """The largest slope of a tangent. Slopes near 1 leave U almost free, and their rows have entries of very different
@@ -61,11 +61,11 @@ def tangents(delta: Floats, centre: Floats) -> Bands:
     farthest = np.arccosh(np.sqrt((1 + (_STEEPEST / ratio) ** 2) / (1 - _STEEPEST**2)))  # where the slope is that
     at = np.clip(centre, -farthest, farthest)
     slope = np.asarray(ratio * np.sinh(at) / np.sqrt(1 + (ratio * np.cosh(at)) ** 2))
-    return Bands(slope, 2 * (half_width(delta, at) - slope * at))
+    return Bands(slope, 2 * (_half_width(delta, at) - slope * at))
 
 
-def half_width(delta: Floats, centre: Floats) -> Floats:
-    """Return H at ``centre (count, directions)``: how far a logit may be from it for probabilities within delta."""
+def _half_width(delta: Floats, centre: Floats) -> Floats:
+    """Return H at ``centre (count, directions)``."""
     share = delta[:, None]
     cosine = share * np.cosh(np.clip(centre, -30, 30))
     near = np.log((cosine + np.sqrt(cosine**2 + 1 - share**2)) / (1 - share))

@@ -2,7 +2,7 @@
 
 A change that keeps scores together shrinks weights, and a bias that fitted the larger ones moves most predictions to
 one class. A claim about raw outputs does not depend on biases, and a claim about probabilities allows many. So a
-classifier of one or two outputs keeps the share of rows that it predicts to be positive.
+classifier keeps the share of rows that it predicts to be in each class.
 """
 
 from __future__ import annotations
@@ -10,37 +10,60 @@ from __future__ import annotations
 import numpy as np
 
 from fairmend.arrays import Floats
-from fairmend.repair.head.bands import half_width
 
-__all__ = ["allowed_share", "keep_rates"]
+__all__ = ["allowed_share", "keep_rates", "probability_spread"]
 
-STEPS = 50
+SWEEPS, STEPS = 30, 50
 
 
 def keep_rates(before: Floats, after: Floats) -> Floats:
-    """Return what to add to the outputs after step 2 to keep the share of positive predictions, ``(outputs,)``.
+    """Return what to add to the outputs after step 2 to keep the share of each predicted class, ``(outputs,)``.
 
-    Both are ``(rows, outputs)``. Nothing is added for more than two outputs, or if all predictions are the same.
+    Both are ``(rows, outputs)``. One output or two have one threshold, which is exact. With more outputs, each in turn
+    gets its share, a number of times.
     """
-    shift = np.zeros(before.shape[1])
-    if len(shift) > 2:
-        return shift
-    old, new = before[:, -1], after[:, -1]
-    if len(shift) == 2:
-        old, new = old - before[:, 0], new - after[:, 0]
-    positive = int((old >= 0).sum())
-    if 0 < positive < len(old) and not np.array_equal(old, new):
-        largest = np.sort(new)[::-1]
-        shift[-1] = -(largest[positive - 1] + largest[positive]) / 2
+    outputs = before.shape[1]
+    shift = np.zeros(outputs)
+    own = np.arange(outputs) == before.argmax(axis=1)[:, None] if outputs > 1 else before >= 0
+    counts = own.sum(axis=0)
+    for _ in range(SWEEPS if outputs > 2 else 1):
+        for output in range(1 if outputs > 1 else 0, outputs):
+            leads = np.sort(_leads(after + shift, output))[::-1]
+            if (leads >= 0).sum() != counts[output]:
+                step = (max(leads[0] - leads[-1], np.abs(leads).max() * 1e-3) or 1.0) / len(leads)
+                ends = np.concatenate([[leads[0] + step], leads, [leads[-1] - step]])
+                shift[output] -= (ends[counts[output]] + ends[counts[output] + 1]) / 2
     return shift
 
 
-def allowed_share(low: Floats, high: Floats, moved: Floats, delta: Floats) -> float:
+def _leads(scores: Floats, output: int) -> Floats:
+    """Return by how much an output exceeds the largest other one, or 0 if it is the only one: ``(rows,)``."""
+    if scores.shape[1] == 1:
+        return scores[:, 0]
+    return np.asarray(scores[:, output] - np.delete(scores, output, axis=1).max(axis=1))
+
+
+def allowed_share(low: Floats, high: Floats, moved: Floats, delta: Floats, outputs: int) -> float:
     """Return the largest share of a shift at which the probabilities of all regions stay within ``delta (count,)``.
 
     ``low`` and ``high (count, directions)`` are the ranges without it, and ``moved (directions,)`` is the shift.
     """
     for share in np.linspace(1, 0, STEPS, endpoint=False):
-        if ((high - low) / 2 <= half_width(delta, (low + high) / 2 + share * moved)).all():
+        if (probability_spread(low + share * moved, high + share * moved, outputs) <= delta).all():
             return float(share)
     return 0.0
+
+
+@np.errstate(over="ignore")
+def probability_spread(low: Floats, high: Floats, outputs: int) -> Floats:
+    """Return how far apart two probabilities in a region can be ``(count,)``, from ranges ``(count, directions)``.
+
+    The directions are the output, or the differences of two outputs, the earlier minus the later.
+    """
+    if outputs <= 2:
+        return np.asarray(1 / (1 + np.exp(-high[:, 0])) - 1 / (1 + np.exp(-low[:, 0])))
+    first, second = np.triu_indices(outputs, 1)
+    least, most = np.zeros((2, len(low), outputs, outputs))  # of output k minus output j at [., k, j]
+    least[:, first, second], most[:, first, second] = low, high
+    least[:, second, first], most[:, second, first] = -high, -low
+    return np.asarray((1 / np.exp(least).sum(axis=1) - 1 / np.exp(most).sum(axis=1)).max(axis=1))

@@ -281,7 +281,7 @@ class _Search(ABC):
         """Return the best change; None if none was found."""
 
     def _place_biases(self, change: HeadChange) -> HeadChange:
-        """Return the change with biases that keep the share of positive predictions at the rows to keep."""
+        """Return the change with biases that keep the share of each predicted class at the rows to keep."""
         if self.kept is None or self.before is None or not self.kept.decisions:
             return change
         wanted = change.bias + keep_rates(self.before, self._after(change))
@@ -410,4 +410,4 @@ class _ProbabilitySearch(_Search):
         return Bands(slope, level)
 
     def _allowed(self, change: HeadChange, shift: Floats) -> float:
-        return allowed_share(*self.head.ranges(change), self.head.directions @ shift, self.delta)
+        return allowed_share(*self.head.ranges(change), self.head.directions @ shift, self.delta, len(self.bias))

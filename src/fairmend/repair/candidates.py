@@ -1,0 +1,232 @@
+"""The candidates of `auto`: one recipe each, judged on rows that it did not use.
+
+A recipe runs once on all rows, which gives the network and its proof, and once for each fold without the rows of that
+fold (cross-fitting). Every figure of a candidate is about rows and networks that did not see each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairmend.arrays import FloatArray, Floats, Ints
+from fairmend.audit.neighbours import can_enumerate, find_unequal, sample_unequal
+from fairmend.errors import FairmendError
+from fairmend.metrics import accuracy, balanced_accuracy
+from fairmend.network import Network
+from fairmend.repair.recipe import Recipe, RepairAttempt, blind_and_distil, run_recipe_on_parts
+from fairmend.repair.regression import agreement, fit_shares, r_squared
+from fairmend.repair.task import RepairTask
+
+__all__ = [
+    "Candidate",
+    "Fold",
+    "JudgedCandidate",
+    "Jury",
+    "balanced_shares",
+    "has_collapsed",
+    "kept_shares",
+    "make_folds",
+]
+
+FOLDS = 4
+SAMPLES = 2000
+MOST_POINTS = 2_000_000
+
+GUARANTEES = ("the repair inputs", "everyone, and the repair inputs with tolerance", "everyone")
+
+LEAST_AGREEMENT = 0.2
+"""A network has collapsed if its balanced agreement with the original is less than this share of the way from chance
+to 1: then it decides something else."""
+
+RARE = 0.001
+"""A class that the original network predicts for fewer rows than this may disappear without a collapse."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One recipe and its figures.
+
+    All figures are cross-fitted: each row is predicted by a network that the recipe made without it. ``accuracy`` and
+    ``balanced_accuracy`` are those of the calibration rows. ``changed`` is the share of predictions that differ from
+    the original's, and ``agreement`` the share that equals them as a mean over the original's classes, on calibration
+    and unlabelled rows. ``unfair_rate`` is the mean of the shares of calibration rows and of uniform samples that are
+    treated unequally, or 0 if that is proven. ``guarantee`` is "everyone", "everyone, and the repair inputs with
+    tolerance", or "the repair inputs". ``problem`` says why there is no proven network, and is empty if there is one.
+    ``reason`` says why the candidate was chosen or not. ``blind_features`` are the features that the network ignores.
+    ``collapsed`` tells whether it lost a class or agrees with the original hardly more than chance. ``on_frontier``
+    tells that no other candidate is at least as good in guarantee, unfairness and what is kept, and better in one.
+
+    For a regression, ``accuracy`` and ``balanced_accuracy`` are R², ``agreement`` is the share of the variance of the
+    original's outputs that is kept, and ``changed`` the rest.
+    """
+
+    recipe: Recipe
+    guarantee: str = ""
+    accuracy: float = 0.0
+    balanced_accuracy: float = 0.0
+    changed: float = 0.0
+    agreement: float = 0.0
+    unfair_rate: float = 0.0
+    chosen: bool = False
+    problem: str = ""
+    reason: str = ""
+    blind_features: tuple[str, ...] = ()
+    collapsed: bool = False
+    on_frontier: bool = False
+
+    @property
+    def proven(self) -> bool:
+        """Whether the recipe gave a proven network."""
+        return not self.problem
+
+    @property
+    def level(self) -> int:
+        """The strength of the guarantee: 2 for everyone, 1 for everyone but tolerances and links, 0 for the listed."""
+        return GUARANTEES.index(self.guarantee) if self.proven else 0
+
+
+@dataclass(frozen=True)
+class JudgedCandidate:
+    """A proven candidate with its repair, and its predictions by cross-fitting.
+
+    ``labelled`` are those of the calibration rows, ``all_rows`` those of the calibration and the unlabelled rows.
+    """
+
+    candidate: Candidate
+    attempt: RepairAttempt
+    labelled: np.ndarray
+    all_rows: np.ndarray
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The rows that judge a recipe which runs without them: of the calibration set, and of the unlabelled rows."""
+
+    labelled: Ints
+    unlabelled: Ints
+
+
+def make_folds(task: RepairTask) -> list[Fold]:
+    """Return the folds, with every class, or every part of the range of numbers, spread evenly."""
+    rng = np.random.default_rng(task.seed)
+    order = rng.permutation(len(task.y_cal))
+    order = order[np.argsort(task.y_cal.reshape(len(order), -1)[order, 0], kind="stable")]
+    others = rng.permutation(len(task.X_unlabelled))
+    folds = [Fold(np.sort(order[start::FOLDS]), np.sort(others[start::FOLDS])) for start in range(FOLDS)]
+    if any(len(fold.labelled) == 0 for fold in folds):
+        raise FairmendError(
+            f"auto needs at least {FOLDS} calibration rows, to run recipes on some and evaluate them on the others; "
+            "give more rows, or use method blind or prof"
+        )
+    return folds
+
+
+class Jury:
+    """Runs recipes on all rows and without each fold, and judges them by the rows of the folds."""
+
+    def __init__(self, task: RepairTask) -> None:
+        self.task, self.folds = task, make_folds(task)
+        self.parts = [task, *(task.without_rows(fold.labelled, fold.unlabelled) for fold in self.folds)]
+        self._distilled: dict[tuple[object, ...], list[Network]] = {}
+
+    def judge(self, recipe: Recipe) -> JudgedCandidate:
+        """Run a recipe and judge it. Raise FairmendError if a result cannot be proven."""
+        # Recipes that differ only in what follows share the networks of their first stage.
+        first_stage = (recipe.blind_to, recipe.reference, recipe.label_weight, recipe.distil_steps)
+        if first_stage not in self._distilled:
+            self._distilled[first_stage] = blind_and_distil(recipe, self.parts)
+        attempts = run_recipe_on_parts(recipe, self.parts, networks=self._distilled[first_stage])
+        return _judge(recipe, attempts[0], [attempt.network for attempt in attempts[1:]], self.task, self.folds)
+
+
+def _judge(
+    recipe: Recipe, attempt: RepairAttempt, networks: Sequence[Network], task: RepairTask, folds: Sequence[Fold]
+) -> JudgedCandidate:
+    """Judge the networks of the folds by the rows that they did not see."""
+    all_rows = np.empty_like(task.original_predictions)
+    for fold, network in zip(folds, networks, strict=True):
+        all_rows[fold.labelled] = task.predict(network, task.X_cal[fold.labelled])
+        if len(fold.unlabelled):
+            rows = len(task.X_cal) + fold.unlabelled
+            all_rows[rows] = task.predict(network, task.X_unlabelled[fold.unlabelled])
+    labelled = all_rows[: len(task.X_cal)]
+    candidate = Candidate(
+        recipe,
+        GUARANTEES[2 if attempt.everyone else 1 if attempt.blind else 0],
+        unfair_rate=0.0 if attempt.everyone else _unfair_rate(networks, task, folds),
+        blind_features=attempt.blind_features,
+    )
+    figures = _fit_figures if task.spec.regression else _class_figures
+    return JudgedCandidate(figures(candidate, attempt.network, task, all_rows), attempt, labelled, all_rows)
+
+
+def _class_figures(candidate: Candidate, network: Network, task: RepairTask, all_rows: Ints) -> Candidate:
+    """Return a candidate with the figures of a classifier."""
+    labelled, before = all_rows[: len(task.y_cal)], task.original_predictions
+    final = network.predict(np.concatenate([task.X_cal, task.X_unlabelled]))
+    return replace(
+        candidate,
+        accuracy=accuracy(task.y_cal, labelled),
+        balanced_accuracy=balanced_accuracy(task.y_cal, labelled),
+        changed=float(np.mean(all_rows != before)),
+        agreement=balanced_accuracy(before, all_rows),
+        collapsed=has_collapsed(before, all_rows) or has_collapsed(before, final),
+    )
+
+
+def _fit_figures(candidate: Candidate, network: Network, task: RepairTask, all_rows: Floats) -> Candidate:
+    """Return a candidate with the figures of a regression."""
+    fit = r_squared(task.y_cal, all_rows[: len(task.y_cal)])
+    kept = agreement(task.original_predictions, all_rows)
+    final = agreement(task.original_predictions, network.logits(np.concatenate([task.X_cal, task.X_unlabelled])))
+    return replace(
+        candidate,
+        accuracy=fit,
+        balanced_accuracy=fit,
+        changed=1 - kept,
+        agreement=kept,
+        collapsed=min(kept, final) < LEAST_AGREEMENT and bool(np.ptp(task.original_predictions) > 0),
+    )
+
+
+def kept_shares(task: RepairTask, true: np.ndarray, predicted: np.ndarray) -> Floats:
+    """Return for each row what it adds to what is kept: their mean is the balanced accuracy, or R² of a regression."""
+    return fit_shares(true, predicted) if task.spec.regression else balanced_shares(true, predicted)
+
+
+def balanced_shares(true: Ints, predicted: Ints) -> Floats:
+    """Return for each row what it adds to the balanced accuracy: their mean is the balanced accuracy."""
+    classes, numbers, counts = np.unique(true, return_inverse=True, return_counts=True)
+    weights = len(true) / (len(classes) * counts)
+    return np.asarray(weights[numbers] * (true == predicted))
+
+
+def has_collapsed(before: Ints, after: Ints) -> bool:
+    """Return whether a class is gone, or the balanced agreement is near chance, where there were several classes."""
+    classes, counts = np.unique(before, return_counts=True)
+    if len(classes) == 1:
+        return False
+    gone = ~np.isin(classes, after) & (counts >= RARE * len(before))
+    chance = 1 / len(classes)
+    return bool(gone.any() or balanced_accuracy(before, after) < chance + LEAST_AGREEMENT * (1 - chance))
+
+
+def _unfair_rate(networks: Sequence[Network], task: RepairTask, folds: Sequence[Fold]) -> float:
+    """Return the mean of the rates among the calibration rows and among uniform samples; neither needs labels."""
+    rng = np.random.default_rng(task.seed)
+    samples = task.spec.sample_inputs(SAMPLES, rng, task.network.dtype)
+    parts = np.array_split(samples, len(networks))
+    on_data = [_rate(network, task, task.X_cal[fold.labelled]) for network, fold in zip(networks, folds, strict=True)]
+    on_samples = [_rate(network, task, part) for network, part in zip(networks, parts, strict=True)]
+    return float(np.mean([*on_data, *on_samples]))
+
+
+def _rate(network: Network, task: RepairTask, X: FloatArray) -> float:
+    if not can_enumerate(task.spec):
+        return sample_unequal(network, task.spec, X, seed=task.seed).rate
+    points = int(task.spec.neighbourhood_sizes(X[:1], X.dtype)[0])
+    rows = max(1, min(len(X), MOST_POINTS // points))
+    return find_unequal(network, task.spec, X[:rows]).rate

@@ -1,0 +1,167 @@
+"""Choose among the candidates of `auto` by a policy, and say why for each.
+
+`fairmend.repair.policy` explains the policy. What a candidate *keeps* is its balanced accuracy on the calibration rows,
+or its balanced agreement with the original network's decisions on all rows, as the policy prefers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairmend.arrays import Floats
+from fairmend.errors import FairmendError
+from fairmend.repair.candidates import Candidate, JudgedCandidate, kept_shares
+from fairmend.repair.policy import Policy
+from fairmend.repair.task import RepairTask
+from fairmend.text import percent
+
+__all__ = ["Choice", "Judgement", "choose"]
+
+NOISE = 0.25
+"""Two candidates count as equal if what they keep differs by less than this many standard errors of the paired
+difference. Tuned on synthetic data: with half a standard error or more, the simpler candidate is preferred where the
+other one is better, which costs more than the noise does."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The number of the chosen candidate, the reason for each candidate, and whether the chosen one keeps the model."""
+
+    winner: int
+    reasons: tuple[str, ...]
+    keeps: bool
+
+
+class Judgement:
+    """What the candidates keep, measured as a policy prefers."""
+
+    def __init__(self, policy: Policy, task: RepairTask) -> None:
+        self.policy, self.task = policy, task
+        if policy.prefer == "accuracy":
+            predicted = task.original_predictions[: len(task.y_cal)]
+            self.original = float(kept_shares(task, task.y_cal, predicted).mean())
+            self.measure = "R²" if task.spec.regression else "balanced accuracy"
+        else:
+            self.original = 1.0
+            self.measure = "agreement with the original"
+
+    def kept(self, candidate: Candidate) -> float:
+        """Return what a candidate keeps."""
+        return candidate.balanced_accuracy if self.policy.prefer == "accuracy" else candidate.agreement
+
+    def keeps(self, candidate: Candidate) -> bool:
+        """Return whether a candidate is sound and keeps the model."""
+        return not candidate.collapsed and self.original - self.kept(candidate) <= self.policy.keep
+
+    def lead(self, first: JudgedCandidate, second: JudgedCandidate) -> float:
+        """Return by how many standard errors of the paired difference the first keeps more than the second."""
+        difference = self._shares(first) - self._shares(second)
+        error = float(difference.std()) / np.sqrt(len(difference))
+        return float(difference.mean()) / error if error > 0 else 0.0
+
+    def _shares(self, judged: JudgedCandidate) -> Floats:
+        if self.policy.prefer == "accuracy":
+            return kept_shares(self.task, self.task.y_cal, judged.labelled)
+        return kept_shares(self.task, self.task.original_predictions, judged.all_rows)
+
+
+def choose(judged: Sequence[JudgedCandidate], judgement: Judgement) -> Choice:
+    """Choose among proven candidates, at least one, that stand in the order from simple to complex.
+
+    Raise FairmendError if the policy demands what none of them has.
+    """
+    policy = judgement.policy
+    candidates = [each.candidate for each in judged]
+    pool = [n for n, candidate in enumerate(candidates) if policy.guarantee != "everyone" or candidate.level == 2]
+    if not pool:
+        raise FairmendError(
+            'guarantee="everyone": no recipe gave a network that is proven for everyone; allow a weaker guarantee '
+            'with guarantee="any"'
+        )
+    sound = [n for n in pool if not candidates[n].collapsed] or pool
+    keepers = [n for n in sound if judgement.keeps(candidates[n])]
+    closest = max(sound, key=lambda n: judgement.kept(candidates[n]))
+    if policy.keep_required and not keepers:
+        raise FairmendError(_not_kept(candidates[closest], judgement))
+    least = judgement.kept(candidates[closest]) - policy.keep
+    group = keepers or [n for n in sound if judgement.kept(candidates[n]) >= least]
+    if policy.guarantee != "listed":
+        strongest = max(candidates[n].level for n in group)
+        group = [n for n in group if candidates[n].level == strongest]
+    winner = _best_of(group, judged, judgement)
+    reasons = [
+        _reason(n, winner, judged, judgement, pool=pool, sound=sound, keepers=keepers, group=group)
+        for n in range(len(judged))
+    ]
+    return Choice(winner, tuple(reasons), bool(keepers))
+
+
+def _best_of(group: list[int], judged: Sequence[JudgedCandidate], judgement: Judgement) -> int:
+    """Return the one that keeps the most; of those not told apart from it, the least unfair, then the simplest."""
+    most = max(group, key=lambda n: (judgement.kept(judged[n].candidate), -n))
+    equal = [n for n in group if n == most or judgement.lead(judged[most], judged[n]) <= NOISE]
+    return min(equal, key=lambda n: (round(judged[n].candidate.unfair_rate, 3), n))
+
+
+def _not_kept(closest: Candidate, judgement: Judgement) -> str:
+    fall = judgement.original - judgement.kept(closest)
+    return (
+        f"keep={judgement.policy.keep:g}: no proven candidate stays within it. The closest is {closest.recipe.name}, "
+        f"whose {judgement.measure} is {percent(judgement.kept(closest))}, {_points(fall)} below the "
+        "original network's; allow more, or accept a weaker guarantee"
+    )
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:.1f} points"
+
+
+def _reason(
+    number: int,
+    winner: int,
+    judged: Sequence[JudgedCandidate],
+    judgement: Judgement,
+    *,
+    pool: list[int],
+    sound: list[int],
+    keepers: list[int],
+    group: list[int],
+) -> str:
+    """Return why a candidate was chosen or not."""
+    candidate, chosen = judged[number].candidate, judged[winner].candidate
+    kept, most = judgement.kept(candidate), judgement.kept(chosen)
+    if number == winner:
+        return _why_chosen(candidate, judgement, keeps=bool(keepers))
+    if number not in pool:
+        return 'not proven for everyone, which guarantee="everyone" demands'
+    if number not in sound:
+        return "collapsed: it decides something else than the original network, or lost a class"
+    if keepers and number not in keepers:
+        fall, keep = judgement.original - kept, judgement.policy.keep
+        return f"{judgement.measure} is {_points(fall)} below the original's, more than {_points(keep)}"
+    if number not in group:
+        if candidate.level < chosen.level:
+            return f"the guarantee is weaker: for {candidate.guarantee}"
+        return f"{judgement.measure} is {percent(kept)}, against {percent(most)}"
+    if kept >= most or judgement.lead(judged[winner], judged[number]) <= NOISE:
+        if round(candidate.unfair_rate, 3) > round(chosen.unfair_rate, 3):
+            return "keeps as much as the chosen recipe, but leaves more people treated unequally"
+        return f"{judgement.measure} of {percent(kept)} cannot be told from the chosen recipe's, which is simpler"
+    return f"{judgement.measure} is {percent(kept)}, against {percent(most)}"
+
+
+def _why_chosen(candidate: Candidate, judgement: Judgement, *, keeps: bool) -> str:
+    figure = f"{judgement.measure} {percent(judgement.kept(candidate))}"
+    if judgement.policy.prefer == "accuracy":
+        figure += f", the original's {percent(judgement.original)}"
+    if candidate.collapsed:
+        return f"all proven candidates collapsed; this one keeps the most ({figure})"
+    if not keeps:
+        within = _points(judgement.policy.keep)
+        return f"no candidate stays within {within} of the original; this one is the best ({figure})"
+    if judgement.policy.guarantee == "listed":
+        return f"keeps the most of the model ({figure})"
+    return f"has the strongest guarantee that keeps the model, and keeps the most of those that have it ({figure})"

@@ -1,0 +1,202 @@
+"""Train blind networks towards the original network's predictions (distillation), several of them at once.
+
+`calibrate` is the paper's training: full batches, a fixed number of steps, the inputs as they are. A blind network may
+have lost a feature that mattered, and must learn to do without it, from inputs of any scale. So this training
+
+- works in standardised inputs: the mean and deviation of each column are folded into the first layer, and out of it
+  afterwards, because Adam's steps have one size for all weights, and raw inputs do not;
+- takes small random batches, with a learning rate that falls to 0;
+- keeps the parameters with the least loss on rows that it does not train on. The start is one of them, so a training
+  that fails changes nothing.
+
+Networks of one shape are trained together: small ones cost mostly overhead, so that five take little longer than one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fairmend.arrays import FloatArray, Floats
+from fairmend.bounds import apply_activation
+from fairmend.network import Affine, Network
+from fairmend.repair.adam import Adam
+from fairmend.threads import few_threads
+
+__all__ = ["LEARNING_RATE", "STEPS", "Student", "distil"]
+
+STEPS = 300
+LEARNING_RATE = 0.003
+BATCH = 256
+CHECKS = 12
+HELD_BACK, MOST_HELD_BACK = 0.15, 2000
+
+Layers = list[tuple[Tensor, Tensor]]
+Losses = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Student:
+    """A network to train from where it is, on ``X (rows, inputs)`` towards ``targets (rows, classes)``.
+
+    The targets are probabilities, or numbers to predict: ``(rows, outputs)``.
+    """
+
+    network: Network
+    X: FloatArray
+    targets: Floats
+
+
+def distil(
+    students: Sequence[Student],
+    columns: Sequence[int],
+    *,
+    steps: int = STEPS,
+    learning_rate: float = LEARNING_RATE,
+    seed: int = 0,
+    squared_error: bool = False,
+) -> list[Network]:
+    """Train networks of one shape. Their weights of the input ``columns`` are 0, and stay 0.
+
+    The loss is the cross-entropy, or with ``squared_error`` the squared error in units of the targets' variance.
+    """
+    network = students[0].network
+    dtype = torch.float32 if network.dtype == np.float32 else torch.float64
+    rng = np.random.default_rng(seed)
+    lessons = [_Lesson(student, columns, dtype, rng) for student in students]
+    parameters = _StackedParameters([lesson.affines for lesson in lessons], dtype)
+    optimizer = Adam(parameters.flat, learning_rate)
+    losses = _squared_errors(students[0].targets) if squared_error else _cross_entropies
+    best = _Best(lessons, parameters, network, losses)
+    with few_threads(BATCH * parameters.flat.numel()):
+        for step in range(steps):
+            if step % max(1, steps // CHECKS) == 0:
+                best.record()
+            optimizer.learning_rate = learning_rate * (1 + math.cos(math.pi * step / steps)) / 2
+            batches = [lesson.batch(rng) for lesson in lessons]
+            X, targets = (torch.stack(part) for part in zip(*batches, strict=True))
+            loss = losses(_outputs(parameters.layers(), network, X), targets).sum()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        best.record()
+    trained = parameters.affines(best.flat)
+    return [
+        network.with_affines(lesson.in_raw_inputs(affines)) for lesson, affines in zip(lessons, trained, strict=True)
+    ]
+
+
+class _Lesson:
+    """The rows of one student in standardised inputs: those to train on, and those held back."""
+
+    def __init__(self, student: Student, columns: Sequence[int], dtype: torch.dtype, rng: np.random.Generator) -> None:
+        self.columns = list(columns)
+        X = student.X.astype(np.float64)
+        self.mean, self.deviation = X.mean(axis=0), X.std(axis=0)
+        self.deviation[self.deviation == 0] = 1
+        self.mean[self.columns] = 0
+        order = rng.permutation(len(X))
+        held_back = min(MOST_HELD_BACK, round(HELD_BACK * len(X)))
+        standard = (X - self.mean) / self.deviation
+        standard[:, self.columns] = 0
+        self.X, self.targets = torch.tensor(standard, dtype=dtype), torch.tensor(student.targets, dtype=dtype)
+        self.checked, self.trained = order[:held_back] if held_back else order, order[held_back:]
+        first = student.network.affines[0]
+        weight = first.weight.astype(np.float64)
+        self.affines = [Affine(weight * self.deviation, first.bias + weight @ self.mean)]
+        self.affines += [affine.astype(np.float64) for affine in student.network.affines[1:]]
+
+    def batch(self, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        rows = torch.from_numpy(rng.choice(self.trained, BATCH))
+        return self.X[rows], self.targets[rows]
+
+    def held_back(self) -> tuple[Tensor, Tensor]:
+        rows = torch.from_numpy(self.checked)
+        return self.X[rows], self.targets[rows]
+
+    def in_raw_inputs(self, affines: list[Affine]) -> list[Affine]:
+        weight = affines[0].weight / self.deviation
+        weight[:, self.columns] = 0
+        return [Affine(weight, affines[0].bias - weight @ self.mean), *affines[1:]]
+
+
+class _StackedParameters:
+    """The weights and biases of several networks of one shape as one leaf tensor."""
+
+    def __init__(self, networks: Sequence[Sequence[Affine]], dtype: torch.dtype) -> None:
+        arrays = [[array for affine in affines for array in (affine.weight, affine.bias)] for affines in networks]
+        self.shapes, self.sizes = [array.shape for array in arrays[0]], [array.size for array in arrays[0]]
+        rows = np.stack([np.concatenate([array.reshape(-1) for array in each]) for each in arrays])
+        self.count = len(rows)
+        self.flat = torch.tensor(rows, dtype=dtype).reshape(-1).requires_grad_()
+
+    def table(self) -> Tensor:
+        """Return the parameters, one row for each network."""
+        return self.flat.view(self.count, -1)
+
+    def layers(self, table: Tensor | None = None) -> Layers:
+        """Return weights ``(networks, out, in)`` and biases ``(networks, out)``, layer by layer."""
+        table = self.table() if table is None else table
+        parts = torch.split(table, self.sizes, dim=1)
+        shaped = [part.reshape(len(table), *shape) for part, shape in zip(parts, self.shapes, strict=True)]
+        return list(zip(shaped[::2], shaped[1::2], strict=True))
+
+    def affines(self, table: Tensor) -> list[list[Affine]]:
+        """Return the layers of each network."""
+        layers = [(weight.double().numpy(), bias.double().numpy()) for weight, bias in self.layers(table)]
+        return [[Affine(weight[k], bias[k]) for weight, bias in layers] for k in range(self.count)]
+
+
+class _Best:
+    """The parameters of each network with the least loss on the rows held back."""
+
+    def __init__(
+        self, lessons: list[_Lesson], parameters: _StackedParameters, network: Network, losses: Losses
+    ) -> None:
+        self.lessons, self.parameters, self.network, self.losses = lessons, parameters, network, losses
+        self.flat = parameters.table().detach().clone()
+        self.least = [math.inf] * len(lessons)
+
+    @torch.no_grad()
+    def record(self) -> None:
+        """Keep the present parameters of those networks that never had a lower loss; a loss of NaN is not lower."""
+        table = self.parameters.table()
+        for k, lesson in enumerate(self.lessons):
+            X, targets = lesson.held_back()
+            outputs = _outputs(self.parameters.layers(table[k : k + 1]), self.network, X[None])
+            loss = float(self.losses(outputs, targets[None]))
+            if loss < self.least[k]:
+                self.least[k], self.flat[k] = loss, table[k]
+
+
+def _outputs(layers: Layers, network: Network, X: Tensor) -> Tensor:
+    """Return the outputs ``(networks, rows, outputs)`` of inputs ``(networks, rows, inputs)``."""
+    h = X
+    for (weight, bias), activation in zip(layers, network.activations, strict=False):
+        h = apply_activation(activation, torch.baddbmm(bias[:, None], h, weight.mT))
+    weight, bias = layers[-1]
+    return torch.baddbmm(bias[:, None], h, weight.mT)
+
+
+def _cross_entropies(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the cross-entropy of each network, ``(networks,)``: binary for one logit."""
+    if logits.shape[2] == 1:
+        both = F.binary_cross_entropy_with_logits(logits[..., 0], targets[..., 1], reduction="none")
+        return both.mean(dim=1)
+    return -(targets * F.log_softmax(logits, dim=2)).sum(dim=2).mean(dim=1)
+
+
+def _squared_errors(targets: Floats) -> Losses:
+    """Return a function that gives each network's mean squared error, in units of the variance of each output."""
+    variance = targets.var(axis=0)
+    share = torch.tensor(1 / np.where(variance > 0, variance, 1.0))
+
+    def losses(outputs: Tensor, wanted: Tensor) -> Tensor:
+        return ((outputs - wanted).square() * share.to(outputs.dtype)).mean(dim=(1, 2))
+
+    return losses

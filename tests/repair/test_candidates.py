@@ -1,0 +1,78 @@
+"""Candidates are judged on rows that their networks did not see."""
+
+import numpy as np
+import pytest
+
+from fairmend import FairmendError
+from fairmend.metrics import balanced_accuracy
+from fairmend.repair.candidates import FOLDS, Jury, balanced_shares, has_collapsed, make_folds
+from fairmend.repair.options import HeadOptions
+from fairmend.repair.recipe import Recipe, run_recipe
+from fairmend.repair.task import prepare_task
+from support.blind_cases import SPEC, TOLERANT, case
+
+
+def prepared(spec, unlabelled=40):
+    network, X_repair, X_cal, y_cal = case(spec, 2)
+    more = spec.sample_inputs(unlabelled, np.random.default_rng(1)) if unlabelled else None
+    return prepare_task(network, spec, X_repair, X_cal, y_cal, HeadOptions(), 0, None, more)
+
+
+def test_every_row_judges_exactly_once_and_classes_are_spread():
+    task = prepared(SPEC)
+    folds = make_folds(task)
+    for name, rows in (("labelled", len(task.X_cal)), ("unlabelled", len(task.X_unlabelled))):
+        np.testing.assert_array_equal(np.sort(np.concatenate([getattr(f, name) for f in folds])), np.arange(rows))
+    counts = [np.bincount(task.y_cal[fold.labelled], minlength=2) for fold in folds]
+    assert np.ptp(counts, axis=0).max() <= 1
+
+
+def test_figures_come_from_networks_that_were_made_without_the_rows():
+    task = prepared(TOLERANT)
+    recipe = Recipe("few steps", "mean", 0.5, 0.5, steps=5, blind_to="protected")
+    jury = Jury(task)
+    folds, judged = jury.folds, jury.judge(recipe)
+    assert judged.attempt.network == run_recipe(recipe, task).network
+    for fold in folds:
+        alone = run_recipe(recipe, task.without_rows(fold.labelled, fold.unlabelled)).network
+        np.testing.assert_array_equal(judged.labelled[fold.labelled], alone.predict(task.X_cal[fold.labelled]))
+        rows = len(task.X_cal) + fold.unlabelled
+        np.testing.assert_array_equal(judged.all_rows[rows], alone.predict(task.X_unlabelled[fold.unlabelled]))
+    candidate = judged.candidate
+    assert candidate.accuracy == np.mean(judged.labelled == task.y_cal)
+    assert candidate.changed == np.mean(judged.all_rows != task.original_predictions)
+    assert candidate.agreement == balanced_accuracy(task.original_predictions, judged.all_rows)
+    assert candidate.level == 1
+    assert candidate.blind_features == ("age",)
+
+
+def test_one_calibration_row_cannot_be_split():
+    network, X_repair, X_cal, y_cal = case(SPEC, 1)
+    task = prepare_task(network, SPEC, X_repair, X_cal[:1], y_cal[:1], HeadOptions(), 0)
+    with pytest.raises(FairmendError, match=f"at least {FOLDS} calibration rows"):
+        make_folds(task)
+
+
+def test_the_shares_of_rows_add_up_to_the_balanced_accuracy():
+    rng = np.random.default_rng(0)
+    true, guess = rng.integers(0, 3, 90), rng.integers(0, 3, 90)
+    assert np.isclose(balanced_shares(true, guess).mean(), balanced_accuracy(true, guess))
+
+
+def test_a_lost_class_and_agreement_near_chance_are_a_collapse():
+    before = np.repeat([0, 1], [990, 10])
+    assert has_collapsed(before, np.zeros(1000, np.int64))
+    assert not has_collapsed(before, before)
+    few = before.copy()
+    few[-9:] = 0  # one of ten is left: agreement 0.55
+    assert has_collapsed(before, few)
+    half = before.copy()
+    half[-5:] = 0
+    assert not has_collapsed(before, half)
+    assert not has_collapsed(np.zeros(10, np.int64), np.ones(10, np.int64))  # the original had one class only
+
+
+def test_a_class_that_the_original_gives_to_one_row_in_thousands_may_go():
+    before = np.repeat([0, 1, 2], [3000, 2999, 1])
+    after = np.repeat([0, 1, 1], [3000, 2999, 1])
+    assert not has_collapsed(before, after)

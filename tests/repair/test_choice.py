@@ -1,0 +1,107 @@
+"""The choice follows the policy, knows the noise of the rows, and says why."""
+
+import numpy as np
+import pytest
+
+from fairmend import FairmendError
+from fairmend.metrics import balanced_accuracy
+from fairmend.repair.candidates import GUARANTEES, Candidate, JudgedCandidate, has_collapsed
+from fairmend.repair.choice import Judgement, choose
+from fairmend.repair.options import HeadOptions
+from fairmend.repair.policy import Policy
+from fairmend.repair.recipe import Recipe
+from fairmend.repair.task import prepare_task
+from support.blind_cases import SPEC, case
+
+NETWORK, X_REPAIR, X_CAL, Y = case(SPEC, 3, rows=420)
+TASK = prepare_task(NETWORK, SPEC, X_REPAIR, X_CAL, Y, HeadOptions(), 0)  # the labels are the network's predictions
+
+
+def candidate(name, wrong, level=2, unfair=0.0):
+    """A candidate that is wrong in these rows."""
+    predictions = Y.copy()
+    predictions[wrong] = 1 - predictions[wrong]
+    kept = balanced_accuracy(Y, predictions)
+    figures = Candidate(
+        Recipe(name), GUARANTEES[level], float(np.mean(predictions == Y)), kept, float(np.mean(predictions != Y)),
+        kept, unfair, collapsed=has_collapsed(Y, predictions),
+    )  # fmt: skip
+    return JudgedCandidate(figures, None, predictions, predictions)
+
+
+def choice(*judged, **policy):
+    made = choose(judged, Judgement(Policy(**policy), TASK))
+    assert all(made.reasons)
+    return judged[made.winner].candidate.recipe.name, made
+
+
+FEW, SOME, MANY, ALMOST_ALL = (slice(0, n) for n in (2, 6, 60, 390))
+
+
+def test_the_strongest_guarantee_that_keeps_the_model_wins():
+    name, made = choice(candidate("everyone", FEW), candidate("listed", slice(0, 0), level=0))
+    assert name == "everyone"
+    assert made.keeps
+    assert made.reasons[1] == "the guarantee is weaker: for the repair inputs"
+
+
+def test_a_weaker_guarantee_wins_if_no_stronger_one_keeps_the_model():
+    name, made = choice(candidate("everyone", MANY), candidate("tolerant", FEW, level=1), candidate("prof", FEW, 0))
+    assert name == "tolerant"
+    assert "points below the original's, more than 2.0 points" in made.reasons[0]
+
+
+def test_guarantee_everyone_takes_no_other_and_listed_gives_no_weight_to_more():
+    pair = candidate("everyone", SOME), candidate("listed", slice(0, 0), level=0)
+    assert choice(*pair, guarantee="everyone")[0] == "everyone"
+    assert choice(*pair, guarantee="listed")[0] == "listed"
+    with pytest.raises(FairmendError, match='guarantee="everyone": no recipe'):
+        choice(pair[1], guarantee="everyone")
+
+
+def test_a_keep_that_was_asked_for_is_demanded():
+    with pytest.raises(FairmendError, match=r"keep=0.02: no proven candidate stays within it. The closest is some,"):
+        choice(candidate("many", MANY), candidate("some", slice(0, 20)), keep_required=True)
+
+
+def test_without_one_that_keeps_the_model_the_best_is_taken_and_a_stronger_guarantee_near_it():
+    name, made = choice(candidate("everyone", slice(0, 63)), candidate("prof", MANY, level=0))
+    assert name == "everyone"
+    assert not made.keeps
+    assert "no candidate stays within 2.0 points" in made.reasons[0]
+    assert choice(candidate("everyone", slice(0, 200)), candidate("prof", MANY, level=0))[0] == "prof"
+
+
+def test_a_collapsed_network_is_never_chosen_while_another_is_proven():
+    name, made = choice(candidate("collapsed", ALMOST_ALL), candidate("bad", MANY, level=0))
+    assert name == "bad"
+    assert made.reasons[0].startswith("collapsed")
+    name, made = choice(candidate("collapsed", ALMOST_ALL))
+    assert made.reasons[0].startswith("all proven candidates collapsed")
+
+
+def test_of_two_that_cannot_be_told_apart_the_simpler_wins():
+    """They differ in four rows, two each way."""
+    simple, complex_ = candidate("simple", [0, 1, 2]), candidate("complex", [2, 3, 4])
+    name, made = choice(simple, complex_)
+    assert name == "simple"
+    assert "cannot be told from the chosen recipe's" in made.reasons[1]
+
+
+def test_of_two_that_can_the_better_wins_though_it_is_less_simple():
+    name, made = choice(candidate("simple", slice(0, 8)), candidate("complex", slice(0, 1)), keep=0.05)
+    assert name == "complex"
+    assert "against" in made.reasons[0]
+
+
+def test_of_equals_the_one_that_leaves_less_unfairness_wins():
+    name, made = choice(candidate("unfair", FEW, 1, unfair=0.1), candidate("fair", FEW, 1, unfair=0.01))
+    assert name == "fair"
+    assert "leaves more people treated unequally" in made.reasons[0]
+
+
+def test_decisions_are_compared_with_the_original_network_and_not_with_labels():
+    judgement = Judgement(Policy(prefer="decisions"), TASK)
+    assert judgement.original == 1
+    assert judgement.measure == "agreement with the original"
+    assert judgement.kept(candidate("some", SOME).candidate) == candidate("some", SOME).candidate.agreement
