@@ -150,6 +150,12 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
         percent(before.data.rate),
         percent(after.data.rate),
     )
+    if before.data.largest is not None and after.data.largest is not None:
+        table.add_row(
+            f"Largest difference, {people.spec.claim.delta:g} allowed",
+            f"{before.data.largest:.4g}",
+            f"{after.data.largest:.4g}",
+        )
     mark = "*" if people.held_out else "†"
     for name, first, second in _kept_figures(before, after):
         table.add_row(f"{name} {mark}", first, second)
