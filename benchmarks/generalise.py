@@ -158,6 +158,9 @@ def judge(settings: list[Setting], results: dict[str, chunks.Result], console: C
     for which, (kinds, limit) in MOST_LOSS.items():
         group = [r for setting, r in good.items() if setting.kind in kinds]
         if group:
+            others = [r for setting, r in good.items() if setting.kind in kinds and not setting.excepted]
+            if others:
+                console.print(f"mean accuracy lost {which}, COMPAS's age excepted: {mean(others, 'accuracy lost'):.3f}")
             lines.append((f"mean accuracy lost {which}", mean(group, "accuracy lost"), limit))
     if good:
         falls = [r["fall"] for setting, r in good.items() if not setting.excepted]

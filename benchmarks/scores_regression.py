@@ -7,6 +7,8 @@ most 1 % of the range of all premiums.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -19,6 +21,14 @@ from fairmend.spec.claim import Claim
 from trained import Shape, train_once
 
 REGIONS = ("north", "east", "south", "west")
+
+
+REPAIRS: dict[str, dict[str, Any]] = {
+    "original": {},
+    "prof": {"method": "prof"},
+    "blind": {"method": "blind"},
+    "blind, fairness 0": {"method": "blind", "fairness_weight": 0.0},
+}
 
 
 def insurance(rows: int, seed: int) -> tuple[Spec, np.ndarray, np.ndarray]:
@@ -54,21 +64,21 @@ def judge_regression(seed: int, console: Console) -> list[Limit]:
     cal, repair, test = slice(4000, 4500), slice(4500, 4600), slice(4600, None)
     delta = spec.claim.limit
     table = Table(title=f"premiums from {y.min():.0f} to {y.max():.0f}; delta {delta:.1f}, 1 % of the range")
-    for heading in ("method", "R²", "mean absolute error", "largest difference, repair inputs", "test rows",
+    for heading in ("repair", "R²", "mean absolute error", "largest difference, repair inputs", "test rows",
                     "test rows above (%)", "check"):  # fmt: skip
-        table.add_column(heading, justify="left" if heading == "method" else "right")
+        table.add_column(heading, justify="left" if heading == "repair" else "right")
     worst, invalid = 0.0, 0
-    for method in ("original", "prof", "blind"):
+    for name, options in REPAIRS.items():
         repaired, check = network, ""
-        if method != "original":
-            result = fairmend.repair(network, spec, X[repair], X[cal], y[cal], method=method)
+        if options:
+            result = fairmend.repair(network, spec, X[repair], X[cal], y[cal], **options)
             repaired, check = result.network, verdict(result)
             invalid += check != "valid"
             worst = max(worst, float(largest_differences(repaired, spec, X[repair]).max()))
         error = y[test] - repaired.logits(X[test])
         listed, others = (largest_differences(repaired, spec, X[part]) for part in (repair, test))
         table.add_row(
-            method,
+            name,
             f"{1 - error.var() / y[test].var():.4f}",
             f"{np.abs(error).mean():.1f}",
             f"{listed.max():.2f}",

@@ -37,8 +37,8 @@ _TABLE = 65_536  # points in one table
 # Inputs whose neighbourhoods have the same shape share a table; fewer inputs than this are left out.
 _SHARED = 4
 # Compared with the bound's assumptions, this code may round each term of the first layer twice as often, and with a
-# tolerance terms up to three times as large (an own value and a step away from it); the network's own rounding adds 1.
-_ROUNDINGS, _ROUNDINGS_NEAR = 2 + 1, 2 * 3 + 1
+# tolerance terms up to three times as large (an own value and a step away from it).
+_ROUNDINGS, _ROUNDINGS_NEAR = 2, 2 * 3
 _FLOAT64 = 1e-14  # relative error of values prepared in float64
 
 
@@ -118,8 +118,10 @@ class FastScores:
 
     def _bound(self, lower: Floats, upper: Floats, off: Floats) -> Floats:
         with np.errstate(over="ignore", invalid="ignore"):
-            rounding = inference_error(self.net, lower - off, upper + off)[:, 0]
-            bound = (_ROUNDINGS_NEAR if self._near else _ROUNDINGS) * rounding + off @ self._gain
+            lower, upper = lower - off, upper + off
+            own = inference_error(self.net, lower, upper)
+            here = inference_error(self.net, lower, upper, roundings=_ROUNDINGS_NEAR if self._near else _ROUNDINGS)
+            bound = (own + here)[:, 0] + off @ self._gain
         return np.where(np.isnan(bound), np.inf, bound)
 
     def _off(self, X: FloatArray) -> Floats:
