@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from rich.console import Console
@@ -17,10 +18,8 @@ from rich.console import Console
 import fairmend
 from fairmend import Network, RepairResult, Spec
 from fairmend.metrics import accuracy, balanced_accuracy
-from fairmend.repair import selection
+from fairmend.repair.candidates import Candidate, JudgedCandidate, Jury
 from fairmend.repair.recipe import Recipe
-from fairmend.repair.selection import Candidate
-from fairmend.repair.task import RepairTask
 
 SHORT = {
     "everyone": "everyone",
@@ -88,18 +87,16 @@ def run_auto(
 
 
 class _Recorder:
-    """Stands for the function that runs a recipe, and keeps the network that it made from all calibration rows."""
+    """Stands for `Jury.judge`, and keeps the network that each recipe made from all calibration rows."""
 
-    def __init__(self, run: Callable[..., Any]) -> None:
-        self._run, self._rows = run, 0
+    def __init__(self, judge: Callable[..., JudgedCandidate]) -> None:
+        self._judge = judge
         self._networks: dict[Recipe, Network] = {}
 
-    def __call__(self, recipe: Recipe, task: RepairTask, *others: Any, **named: Any) -> Any:
-        made = self._run(recipe, task, *others, **named)
-        self._rows = max(self._rows, len(task.y_cal))
-        if len(task.y_cal) == self._rows:  # not in a fold
-            self._networks[recipe] = getattr(made, "attempt", made).network
-        return made
+    def judge(self, jury: Jury, recipe: Recipe) -> JudgedCandidate:
+        judged = self._judge(jury, recipe)
+        self._networks[recipe] = judged.attempt.network
+        return judged
 
     def proven(self, result: RepairResult) -> list[tuple[Candidate, Network]]:
         found = [(candidate, self._networks[candidate.recipe]) for candidate in result.candidates if candidate.proven]
@@ -110,14 +107,10 @@ class _Recorder:
 
 @contextmanager
 def _recorded() -> Iterator[_Recorder]:
-    name = "judge_recipe" if hasattr(selection, "judge_recipe") else "run_recipe"
-    run = getattr(selection, name)
-    recorder = _Recorder(run)
-    setattr(selection, name, recorder)
-    try:
+    judge = Jury.judge
+    recorder = _Recorder(judge)
+    with mock.patch.object(Jury, "judge", lambda jury, recipe: recorder.judge(jury, recipe)):
         yield recorder
-    finally:
-        setattr(selection, name, run)
 
 
 def verdict(result: RepairResult) -> str:

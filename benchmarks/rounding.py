@@ -1,12 +1,12 @@
 """Measure rounding: the bound of the error of inference against errors that occur, and what rounding does to a repair.
 
-    python benchmarks/rounding.py [--runs 10000] [--seed 0]
+    python benchmarks/rounding.py [--runs 100000] [--seed 0]
     python benchmarks/rounding.py repair [SETTING] [--runs 10]
 
 The first trains networks of 2 to 10 hidden layers on synthetic data that is not scaled, and bounds the error of float32
 inference over 100 neighbourhoods of each: of a protected feature with two values, and of one with 81. Then it runs the
-networks in float32 (ONNX Runtime, PyTorch, NumPy, sums in random orders) at points of these neighbourhoods, --runs for
-each network. Prints the bounds of before (a product of norms, kept here for comparison) and of now, the largest error
+networks in float32 (ONNX Runtime, PyTorch, NumPy, sums in random orders) at points of these neighbourhoods, --runs
+times in all. Prints the bounds of before (a product of norms, kept here for comparison) and of now, the largest error
 seen and their ratio, and of the neighbourhoods of 81 values that linear bounds prove, how many have a margin above the
 bound of before and of now. Exits with 1 if an error exceeds its bound.
 
@@ -213,7 +213,7 @@ def compare_bounds(runs: int, seed: int) -> int:
         found = {column: bound_now(case.network, *region) for column, region in regions.items()}
         now, margin = {column: bound for column, (bound, _) in found.items()}, found[1][1]
         proven = margin > 0
-        seen, outside = largest_errors(case, runs, now, np.random.default_rng(seed))
+        seen, outside = largest_errors(case, runs // len(NETWORKS), now, np.random.default_rng(seed))
         beyond += outside
         table.add_row(
             f"{activation} {'-'.join(map(str, widths))}-1",
@@ -229,7 +229,7 @@ def compare_bounds(runs: int, seed: int) -> int:
             f"{(margin > now[1]).sum()} of {proven.sum()}",
         )
     console.print(table)
-    console.print(f"{runs * len(NETWORKS):,} runs in float32, {beyond} errors beyond the bound")
+    console.print(f"{runs // len(NETWORKS) * len(NETWORKS):,} runs in float32, {beyond} errors beyond the bound")
     return 1 if beyond else 0
 
 
@@ -267,7 +267,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.what == "repair":
         return perturb_repairs(options.setting, options.runs or 10)
-    return compare_bounds(options.runs or 10_000, options.seed)
+    return compare_bounds(options.runs or 100_000, options.seed)
 
 
 if __name__ == "__main__":

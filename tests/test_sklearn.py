@@ -336,3 +336,10 @@ def test_warnings_of_the_repair_are_warnings():
     model = FairRepairClassifier(NETWORK, protected=["sex", "race", "age", "income"], random_state=0, **worthless)
     with pytest.warns(RepairWarning):
         model.fit(frame, y)
+
+
+def test_a_spec_that_predicts_a_number_is_refused():
+    claim = {"kind": "score", "delta": 1, "on": "output"}
+    spec = Spec([Feature("a", "integer", range=(0, 1), protected=True)], None, claim)
+    with pytest.raises(ValueError, match="repairs classifiers, but the spec predicts a number"):
+        FairRepairClassifier(MLPClassifier(), spec=spec).fit(np.array([[0.0], [1.0]]), [0, 1])

@@ -20,6 +20,7 @@ from support.cli_case import Case, run, small_network, small_people, small_spec
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people as huge_people
 from support.link_cases import family_case
+from support.price_case import price_network, price_people, price_spec
 from support.strategies import random_network
 from support.strategies_spec import specs_and_inputs
 
@@ -363,3 +364,10 @@ def test_links_are_written_as_their_union():
             assert relaxed or most == 40
             inside = (lower[:, None] <= points) & (points <= upper[:, None])
             assert inside.all(axis=2).any(axis=0).all()
+
+
+def test_a_claim_about_scores_is_refused(tmp_path):
+    spec = price_spec()
+    with pytest.raises(FairmendError, match="VNN-LIB compares classes"):
+        export_vnnlib(price_network(), spec, spec.encode(price_people(3)), tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -107,7 +107,7 @@ def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, 
     if spec is not None:
         found.reasons += _spec_reasons(claimed, spec)
     network = _matching_model(claimed, model)
-    found.condition = " ".join(filter(None, (network.condition, _score_condition(claimed, network))))
+    found.condition = _condition(claimed, network)
     if claimed.arithmetic not in ("real", network.dtype):
         raise CheckError(
             f"certificate.arithmetic is {claimed.arithmetic}, but the model computes in {network.dtype}: the claim "
@@ -162,8 +162,8 @@ def _check_scores(
     for number, output in np.argwhere(~((proven.low >= low) & (proven.high <= high))):
         at = number, output
         found.reasons.append(
-            f"regions[{number}]: score {output} is claimed to be {low[at]:.9g} to {high[at]:.9g}, but only "
-            f"{proven.low[at]:.9g} to {proven.high[at]:.9g} can be confirmed"
+            f"regions[{number}]: score {output} is claimed to be {low[at]:.17g} to {high[at]:.17g}, but only "
+            f"{proven.low[at]:.17g} to {proven.high[at]:.17g} can be confirmed"
         )
     inference = score.difference(low, high, proven.error, Precision.of(network.dtype))
     found.covers_inference = bool((inference <= claim.delta).all())
@@ -178,16 +178,18 @@ def _check_scores(
     ]
 
 
-def _score_condition(claimed: Certificate, network: Model) -> str:
-    """Return what makes a score of the model's output, if the file does not."""
-    if claimed.spec.claim is None or claimed.spec.claim.on != "probability" or network.closed or not claimed.regions:
-        return ""
+def _condition(claimed: Certificate, network: Model) -> str:
+    """Return what a program must do with the file: compute the model, and probabilities if the file does not."""
+    claim = claimed.spec.claim
+    if claim is None or claim.on != "probability" or network.closed or not claimed.regions:
+        return network.condition
     score = "sigmoid 1 / (1 + exp(-z)) of the output z" if network.outputs == 1 else "softmax of the outputs"
     accuracy = 16 * Precision.of(network.dtype).u
     exact = (
         "in exact arithmetic" if claimed.arithmetic == "real" else f"computed with an error of at most {accuracy:.2g}"
     )
-    return f"the file does not compute probabilities. The claim is about the {score}, {exact}."
+    first = f"{network.condition} The" if network.condition else "the"
+    return f"{first} file does not compute probabilities. The claim is about the {score}, {exact}."
 
 
 def _matching_model(claimed: Certificate, path: Path) -> Model:

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairmend.audit import fast_scores
 from fairmend.audit.fast_scores import FastScores
 from fairmend.spec import Feature, Spec
+from support.link_cases import linked_specs_and_inputs
 from support.strategies import ACTIVATIONS, random_network
 from support.strategies_spec import specs_and_inputs, unhurried
 
@@ -44,6 +45,28 @@ def test_scores_are_those_of_the_network_within_the_claimed_error(case, seed, hi
         assert (np.abs(found.lowest - lowest)[looked] <= error[looked]).all()
         assert (np.abs(found.highest - highest)[looked] <= error[looked]).all()
     assert (fast.errors(X) <= fast.error(X) * (1 + 1e-6)).all()
+
+
+@settings(deadline=None, max_examples=15)
+@given(case=linked_specs_and_inputs(), seed=st.integers(0, 2**32 - 1), shared=st.sampled_from([1, 4]))
+def test_scores_with_links_are_within_the_claimed_error(case, seed, shared):
+    spec, X = case
+    X = np.repeat(X, 2, axis=0)
+    rng = np.random.default_rng(seed)
+    numbers = [spec.columns(f.name).start for f in spec.features if not f.one_hot]
+    for column in numbers:  # scaled elsewhere
+        X[::2, column] = np.nextafter(X[::2, column], X[::2, column] + rng.choice([-1, 0, 1]).astype(X.dtype))
+    net = random_network(rng, spec.width, [4, 3], dtype=X.dtype)
+    lowest, highest = extremes_by_hand(net, spec, X)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fast_scores, "_SHARED", shared)
+        found = (fast := FastScores(net, spec)).extremes(X)
+    looked = ~found.left_out
+    assert shared > 1 or looked.all()
+    assert np.isnan(found.lowest[found.left_out]).all()
+    for error in (np.full(len(X), fast.error(X)), fast.errors(X)):
+        assert (np.abs(found.lowest - lowest)[looked] <= error[looked]).all()
+        assert (np.abs(found.highest - highest)[looked] <= error[looked]).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

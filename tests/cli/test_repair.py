@@ -21,7 +21,8 @@ from fairmend.evaluate import compare
 from fairmend.network import load_network
 from fairmend.prove.certificate import Certificate
 from fairmend.repair.policy import GUARANTEES, PREFERENCES
-from fairmend.spec import Spec
+from fairmend.report import load_report
+from fairmend.spec import Claim, Label, Spec
 from fairmend.tables import read_table
 from support.cli_case import Case, run, small_network, small_people, small_spec
 
@@ -118,7 +119,7 @@ def test_a_collapse_is_the_first_line_and_exit_1_and_the_files_are_written(case,
     assert "What may help: more calibration rows than 60" in " ".join(result.stdout.split())
     assert sorted(path.name for path in case.out.iterdir()) == FILES
     assert run("check", str(case.out / "certificate.json"), str(case.out / "model.onnx")).exit_code == 0
-    assert "it gives almost everyone the same prediction" in (case.out / "report.html").read_text()
+    assert "But the repair collapsed: the model lost a class" in (case.out / "report.html").read_text()
 
 
 def collapsed(*arguments, real=compare.repair_and_compare, **options):
@@ -192,6 +193,39 @@ def test_a_network_keeps_its_format(case, suffix):
     assert result.exit_code == 0, result.stderr
     repaired = load_network(case.out / f"model{suffix}", "tanh")
     assert [a.name for a in repaired.activations] == ["tanh", "tanh"]
+
+
+def test_a_claim_about_scores_is_what_the_terminal_the_report_and_the_certificate_say(case):
+    spec = small_spec()
+    Spec(spec.features, spec.label, Claim("score", 0.05, "probability")).save(case.spec)
+    result = case.repair()
+    assert result.exit_code == 0, result.stderr
+    words = " ".join(result.stdout.split())
+    said = "of the 20 repair inputs keeps its probability within a range of 0.05 whatever its age or gender"
+    assert f"Proven: each {said}" in words
+    assert "unequally: the probability of two similar people differs by more than 0.05" in words
+    page = (case.out / "report.html").read_text()
+    assert f"Each {said}." in page
+    assert "How far the scores of similar people differ" in page
+    assert "decision line" not in page
+    report = load_report(case.out).document.repair
+    assert report.scores_before.largest > 0.05 >= report.scores_after.largest
+
+
+def test_a_regression_network_has_errors_and_no_accuracy(case):
+    Spec(small_spec().features, Label("price"), Claim("score", 0.3, "output")).save(case.spec)
+    people = small_people()
+    case.write(people.assign(price=people["income"] / 50))
+    result = case.repair(method="blind")
+    assert result.exit_code == 0, result.stderr
+    assert "Mean absolute error" in result.stdout
+    assert "ccuracy" not in result.stdout
+    page = (case.out / "report.html").read_text()
+    assert "R²" in page
+    assert "does not depend on age or gender" in page
+    saved = json.loads((case.out / "result.json").read_text())
+    assert saved["changed_predictions"] is None
+    assert saved["after"]["mean_absolute_error"] > 0
 
 
 @pytest.mark.parametrize("method", ["prof", "prof-concrete"])

@@ -30,7 +30,7 @@ def test_a_collapse_is_part_of_the_headline_whatever_is_proven():
     collapsed = summarize(replace(proven, repair=replace(proven.repair, collapsed=True)))
     assert collapsed.status == "bad"
     assert collapsed.headline.startswith(summarize(proven).headline)
-    assert collapsed.headline.endswith("it gives almost everyone the same prediction.")
+    assert collapsed.headline.endswith("hardly more than chance would.")
 
 
 def test_features_ignored_besides_the_protected_ones_are_named():

@@ -127,7 +127,7 @@ def chosen(draw, options):
     return {name: draw(options[name]) for name in names}
 
 
-@settings(unhurried, max_examples=40)
+@settings(unhurried, max_examples=25)
 @given(st.data())
 def test_the_neighbourhood_is_the_union_of_the_counterfactuals(data):
     links = [
@@ -358,7 +358,7 @@ def is_true(made, content):
 
 def test_the_linked_counterfactual_must_be_covered(attack):
     _, content, reasons = attack
-    for number, region in enumerate(content["regions"][:2]):
+    for number, region in enumerate(content["regions"][:1]):
         for left_out in range(len(region.get("pieces", ()))):
             changed = json.loads(json.dumps(content))
             del changed["regions"][number]["pieces"][left_out]
@@ -424,7 +424,7 @@ def test_whatever_is_accepted_after_random_edits_is_true(attack):
     made, start, reasons = attack
     rng = np.random.default_rng(5)
     accepted = 0
-    for _ in range(40):
+    for _ in range(25):
         content = json.loads(json.dumps(start))
         spec = content["spec"]["content"]
         links = spec["link"]

@@ -8,8 +8,11 @@ from fairmend.prove.certificate import certificate_of_regions
 from fairmend.prove.proof import Proof
 from fairmend.spec.neighbourhoods import Regions
 from fairmend_check import check, regions
-from fairmend_check.certificate import read_certificate, read_region
+from fairmend_check.certificate import Region, read_certificate, read_region
+from fairmend_check.model import make_model
 from fairmend_check.read_model import read_model
+from fairmend_check.regions import check_coverage
+from fairmend_check.spec import read_spec
 from support.checker_cases import case, margin_of, neighbours
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people
@@ -72,3 +75,18 @@ def test_huge_neighbourhoods_get_an_answer_whatever_the_proof(name, tmp_path):
         result = check(tmp_path / "certificate.json", tmp_path / "model.onnx")
         assert result.valid == valid, result.reasons
     assert "more points to check than the limit" in result.reasons[0]
+
+
+def test_links_that_divide_the_neighbourhoods_into_too_many_parts_are_refused(monkeypatch):
+    role = {"name": "role", "kind": "integer", "range": [0, 3]}
+    sex = {"name": "sex", "kind": "integer", "range": [0, 4], "protected": True}
+    link = {"when": {"sex": 2}, "then": {"role": {"offset": 1}}}
+    spec = read_spec({"feature": [sex, role], "link": [link]}, "spec")
+    model = make_model([(np.ones((1, 2)), np.ones(1))], [])
+    everyone = [Region(np.array([0.0, 1.0]), 1, 0.1, None, np.empty(0), np.empty(0))] * 3  # 4 parts each
+    assert check_coverage(model, spec, everyone) == []
+    monkeypatch.setattr(regions, "MAX_PARTS", 23)
+    (reason,) = check_coverage(model, spec, everyone)
+    assert "links divide the neighbourhoods into more parts than the limit (23)" in reason
+    monkeypatch.setattr(regions, "MAX_PARTS", 24)
+    assert check_coverage(model, spec, everyone) == []

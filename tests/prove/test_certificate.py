@@ -13,9 +13,10 @@ from fairmend.network import Activation, Affine, Network
 from fairmend.prove.certificate import certificate_of_blindness, certificate_of_fair, weights_digest
 from fairmend.prove.certify import certify
 from fairmend.prove.result import Verdict
-from fairmend.spec import Feature, Spec
+from fairmend.spec import Claim, Feature, Spec
 from support.certify_cases import AGE, HOURS, balanced_network, linear
 from support.checker_cases import TWO_FEATURES
+from support.score_cases import largest_differences
 from support.twin_cases import bump_network, person, twin_spec
 
 SPEC = Spec([AGE, HOURS])
@@ -129,3 +130,19 @@ def test_neighbourhoods_of_too_many_points_are_left_out(monkeypatch):
     spec = twin_spec()
     monkeypatch.setattr(certificate, "most_points", lambda network: 3)
     assert certificate_of_fair(bump_network(spec, needed=1.5), spec, person(spec))[1].tolist() == [False]
+
+
+@pytest.mark.parametrize("on", ["logit", "probability"])
+def test_a_certificate_of_scores_lists_their_bounds_and_covers_only_who_keeps_delta(on, tmp_path):
+    net, X = balanced_network(3, SPEC, "relu"), SPEC.sample_inputs(12, np.random.default_rng(3))
+    differences = largest_differences(net, Spec(SPEC.features, claim=Claim("score", 0.4, on)), X)
+    delta = float(np.median(differences)) + 1e-3
+    certificate, covered = certificate_of_fair(net, Spec(SPEC.features, claim=Claim("score", delta, on)), X)
+    assert 0 < covered.sum() < len(X)
+    assert (differences[covered] <= delta).all()
+    regions = certificate.content["regions"]
+    assert len(regions) == covered.sum()
+    assert all(set(region) >= {"input", "low", "high", "proof"} and "class" not in region for region in regions)
+    net.save(tmp_path / "model.onnx")
+    certificate.save(tmp_path / "certificate.json", tmp_path / "model.onnx")
+    assert fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx").valid

@@ -6,6 +6,7 @@ import pytest
 
 from fairmend import Feature, Spec
 from fairmend.prove.claims import Guarantee, UnequalCount
+from fairmend.spec import Claim
 from support.link_cases import family_spec
 
 SPEC = Spec(
@@ -218,3 +219,31 @@ def test_links_are_part_of_what_is_proven():
     assert partly.tag() == "Proven for everyone; with links, for 30 repair inputs"
     assert partly.coverage()[1].startswith("With links: the 30 repair inputs")
     assert replace(listed, ignored=("sex", "age", "relationship", "years")).covers_everyone
+
+
+SCORES = Spec(SPEC.features, claim=Claim("score", 0.05, "probability"))
+
+
+@pytest.mark.parametrize(("proven", "ignored"), [(30, ()), (12, ()), (0, ()), (30, ("age", "gender"))])
+@pytest.mark.parametrize("arithmetic", ["float32", "real"])
+def test_a_claim_about_scores_says_nothing_about_predictions(proven, ignored, arithmetic):
+    guarantee = Guarantee.for_spec(SCORES, ignored=ignored, proven=proven, inputs=30, arithmetic=arithmetic)
+    for sentence in all_sentences(guarantee, UnequalCount(30 - proven, 30)):
+        assert "prediction" not in sentence
+    if proven:
+        assert any("0.05" in sentence for sentence in all_sentences(guarantee))
+
+
+def test_the_sentences_of_a_claim_about_scores():
+    guarantee = Guarantee.for_spec(SCORES, ignored=(), proven=30, inputs=30, arithmetic="float32")
+    assert guarantee.certificate_claim().startswith(
+        "For each of the 30 inputs listed in this certificate, the scores (probability) of any two people who are "
+        "similar to it differ by at most 0.05, whatever their age or gender, even if you also change hours by up to 2"
+    )
+    assert guarantee.summary("prof", NONE).startswith(
+        "Proven: each of the 30 repair inputs keeps its probability within a range of 0.05 whatever its age or gender"
+    )
+    open_cases = replace(guarantee, proven=20).headline("flip", UnequalCount(10, 30))
+    assert open_cases.startswith(
+        "10 of the 30 repair inputs still get another probability, by more than 0.05, with a different age or gender"
+    )

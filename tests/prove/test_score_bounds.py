@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from fairmend.network.scores import compute_scores
-from fairmend.prove.score_bounds import bound_scores, bound_scores_at_points, require_scores, score_error
+from fairmend.prove.score_bounds import (
+    bound_scores,
+    bound_scores_at_points,
+    require_scores,
+    score_error,
+    softmax_bounds,
+)
 from fairmend.spec import Claim
 from support.spec_cases import refused
 from support.strategies import random_network
@@ -51,3 +57,9 @@ def test_the_output_of_a_network_that_ends_in_a_sigmoid_is_not_its_raw_output():
         require_scores(closed, Claim("score", 0.1, on))
     with refused("ends in a sigmoid", 'on = "probability" or "logit"'):
         require_scores(closed, claim)
+
+
+def test_no_probability_is_0_even_where_exp_overflows():
+    low, high = softmax_bounds(np.array([[[0.0, 800.0], [-800.0, 0.0]]]))
+    assert (low >= 0).all()
+    assert high[0, 1] > 0

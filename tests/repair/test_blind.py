@@ -9,7 +9,10 @@ from fairmend.metrics import balanced_accuracy
 from fairmend.repair.blind import (
     blind_at_best_reference,
     fold_columns,
+    fold_regression,
+    ignored_features,
     is_blind,
+    match_rate,
     protected_columns_of,
     reference_values,
     zero_columns,
@@ -131,3 +134,45 @@ def test_the_number_of_references_is_bounded(name):
     found = reference_values(spec, spec.protected, X)
     assert len(found) <= 8193
     assert found.shape[1] == len(protected_columns_of(spec))
+
+
+def test_columns_that_depend_on_the_others_are_replaced_without_loss():
+    network, _, X, _ = case(SPEC, 9, rows=300)
+    X = X.copy()
+    X[:, 0] = 0.5 * X[:, 1] - 0.1 * X[:, 5] + 2  # age follows from income and amount
+    blind = fold_regression(network, [0], X)
+    assert is_blind(blind, [0])
+    scale = np.abs(network.logits(X)).max()
+    assert np.abs(blind.logits(X) - network.logits(X)).max() < 0.01 * scale
+
+
+def test_a_network_without_other_columns_reads_the_mean():
+    rng = np.random.default_rng(0)
+    network = random_network(rng, 2, (3,))
+    X = rng.normal(size=(50, 2)).astype(np.float32)
+    blind = fold_regression(network, [0, 1], X)
+    np.testing.assert_allclose(blind.logits(X[:1]), network.logits(X.mean(axis=0)[None]), atol=1e-5)
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_the_rate_of_positive_predictions_is_matched(outputs):
+    network, _, X, _ = case(SPEC, 10, outputs, rows=300)
+    matched = match_rate(network, X, 0.25)
+    assert abs(np.mean(matched.predict(X) == 1) - 0.25) < 0.01
+    assert matched.affines[:-1] == network.affines[:-1]
+
+
+def test_no_rate_is_matched_where_there_is_none():
+    network, _, X, _ = case(SPEC, 11, 3)
+    assert match_rate(network, X, 0.5) is network
+    one = case(SPEC, 11, 1)[0]
+    assert match_rate(one, X, 0.0) is one
+
+
+def test_features_count_as_ignored_only_with_all_protected_ones():
+    network = case(TOLERANT, 1)[0]
+    zeros = np.zeros(1, np.float32)
+    without_income = fold_columns(network, [1], zeros)
+    assert ignored_features(without_income, TOLERANT) == ()
+    assert ignored_features(fold_columns(without_income, [0], zeros), TOLERANT) == ("age", "income")
+    assert ignored_features(fold_columns(network, [0], zeros), TOLERANT) == ("age",)

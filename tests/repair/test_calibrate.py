@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from fairmend import FairmendError, Feature, Spec, load_network
-from fairmend.network import Network
-from fairmend.repair.calibrate import calibrate
+from fairmend.network import Affine, Network
+from fairmend.repair.calibrate import calibrate, squared_loss
 from support.repair_cases import random_regions
 from support.strategies import ACTIVATIONS, random_network
 
@@ -247,3 +247,27 @@ def test_the_loss_after_200_steps_is_the_original_methods(shared, setting, model
     assert history.fair[0] == pytest.approx(1.0, abs=1e-4)
     assert history.fair[-1] == pytest.approx(float(row["L_fair_200"]), abs=0.002)
     assert history.task[-1] == pytest.approx(float(row["L_bce_200"]), abs=0.01)
+
+
+def test_the_squared_error_counts_in_units_of_the_variance():
+    targets = np.array([[0.0, 5.0], [2.0, 5.0], [4.0, 5.0]])
+    outputs = torch.tensor([[2.0, 5.0], [2.0, 5.0], [2.0, 6.0]], dtype=torch.float64)
+    loss = squared_loss(targets)(outputs, torch.tensor(targets))
+    # The first output predicts its mean, which counts 1 on average; the second one is constant, and counts as it is.
+    assert float(loss) == pytest.approx((1 + 1 / 3) / 2)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e5])
+def test_a_regression_fits_its_targets_whatever_their_unit(unit):
+    rng = np.random.default_rng(5)
+    network = random_network(rng, 3, [6])
+    head = network.head
+    network = network.with_affines(
+        [*network.affines[:-1], Affine(head.weight * np.float32(unit), head.bias * np.float32(unit))]
+    )
+    X = rng.normal(size=(80, 3)).astype(np.float32)
+    y = unit * (network.logits(X) / unit + 0.5 * X[:, 0])
+    regions = random_regions(rng, 3, 1, 4, dtype=np.float32)
+    trained = calibrate(network, regions, X, y, steps=60, squared_error=True, fairness_weight=0.0)
+    assert trained.history.task[-1] < trained.history.task[0]
+    assert trained.history.task[0] < 5

@@ -97,6 +97,16 @@ def test_step_2_repeats_with_less_where_the_proof_fails():
     assert (spreads(result.network, spec, X) <= 0.1).all()
 
 
+def test_bounds_of_step_2_that_are_looser_than_the_proof_cost_nothing():
+    spec = score_spec("tolerance", 0.1, "logit")
+    network, _, X, X_cal, y_cal = case(spec, seed=5)
+    result = repair(network, spec, X, X_cal, y_cal, steps=0)
+    assert result.attempts > 1
+    assert 0.095 < result.proof.spread.max() <= 0.1
+    assert result.proof.covers_inference.all()
+    assert result.margin >= 0
+
+
 def test_options_that_make_no_sense_for_scores_are_refused():
     spec = score_spec("tolerance", 0.1, "logit")
     network, _, X, X_cal, y_cal = case(spec, seed=7)

@@ -6,6 +6,7 @@ import numpy as np
 
 from fairmend import Spec
 from fairmend.network import Affine, Network
+from fairmend.spec import Claim, Label
 from support.prof_cases import AGE, SPECS, case, check, repair
 
 
@@ -32,6 +33,20 @@ def test_a_collapse_is_warned_about():
     assert any(
         "balanced accuracy on the calibration rows fell by 50.0 points" in warning for warning in result.warnings
     )
+
+
+def test_a_regression_is_warned_about_in_its_own_terms():
+    spec = Spec([AGE], Label("price"), Claim("score", 0.1, "output"))
+    network = Network([Affine(np.ones((1, 1), np.float32), np.zeros(1, np.float32))], [])
+    X = np.linspace(0, 1, 6, dtype=np.float32)[:, None]
+    result = repair(network, spec, X, X, network.logits(X), method="blind")
+    assert any("for every calibration row: it has collapsed to a constant" in warning for warning in result.warnings)
+    assert any(
+        "R² on the calibration rows fell by 1.000, from 1.000 to 0.000" in warning for warning in result.warnings
+    )
+    assert not any("accuracy" in warning or "class" in warning for warning in result.warnings)
+    result = repair(network, spec, X, X, np.full(6, 2.5), method="prof")
+    assert any("every calibration row has the value 2.5" in warning for warning in result.warnings)
 
 
 def test_a_repair_that_ran_out_of_time_says_so_and_is_proven(monkeypatch):

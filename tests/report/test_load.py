@@ -25,6 +25,9 @@ MADE = {
 }
 
 
+SCORES = {"on": "logit", "delta": 1, "largest": 2, "median": 0, "p90": 1, "edges": [0, 2], "counts": [3], "errors": {}}
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_what_is_saved_is_what_is_read(name, tmp_path):
     report = MADE[name]()
@@ -70,6 +73,8 @@ def test_a_folder_without_good_data_is_exit_2(case, content, message):
         (lambda d: d["pairs"]["rows"][0].update(answers_after=None), "pairs.rows[0]"),
         (lambda d: d["repair"]["candidates"][0].update(guarantee="all"), "a guarantee is not one of"),
         (lambda d: d["repair"]["policy"].update(prefer="<b>"), "repair.policy.prefer"),
+        (lambda d: d["repair"].update(scores_after=SCORES | {"on": "<b>"}), "repair.scores_after: no claim"),
+        (lambda d: d["repair"].update(scores_before=SCORES | {"counts": []}), "repair.scores_before: the edges"),
     ],
 )
 def test_fields_that_do_not_fit_together_are_refused(case, change, message):

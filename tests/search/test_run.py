@@ -9,6 +9,7 @@ from fairmend.network import Affine, Network
 from fairmend.search import SearchResult
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people as huge_people
+from support.price_case import price_network, price_people, price_spec
 from support.search_cases import METHODS, biased, blind, people, spec
 
 SMALL = {"seeds": 60, "local_steps": 40}
@@ -190,3 +191,10 @@ def test_neighbourhoods_of_any_size_are_searched(name):
     net, X, _ = huge_people(HUGE[name])
     found = fairmend.search(net, HUGE[name], X, "adf", seeds=5, local_steps=3)
     assert not found.exact
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_claim_about_scores_is_refused_by_name(method):
+    X = price_spec().encode(price_people(5))
+    with pytest.raises(fairmend.FairmendError, match=f"the search with {method} compares classes"):
+        fairmend.search(price_network(), price_spec(), X, method)

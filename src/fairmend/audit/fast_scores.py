@@ -3,7 +3,8 @@
 All points of a neighbourhood share the columns that do not vary. So the first affine layer is one product per input,
 plus a small table over the values of the columns that vary; only the later layers run for every point. This regroups
 sums, so a score differs from `Network.logits` in its last bits. `error` is a rigorous bound on that difference: if a
-score is smaller, only the network itself can decide its sign.
+score is smaller, only the network itself can decide its sign. With links, all of this is done for each product of a
+neighbourhood, in which features are independent.
 
 The code uses one thread. Blocks of this size are below the size at which BLAS starts threads, and two Python threads
 were no faster than one.
@@ -23,7 +24,8 @@ from fairmend.bounds.inference import inference_error
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
-from fairmend.spec.reachable import ReachableValues
+from fairmend.spec.products import Products
+from fairmend.spec.reachable import ReachableValues, encode_column
 
 __all__ = ["FastScores"]
 
@@ -35,8 +37,8 @@ _TABLE = 65_536  # points in one table
 # Inputs whose neighbourhoods have the same shape share a table; fewer inputs than this are left out.
 _SHARED = 4
 # Compared with the bound's assumptions, this code may round each term of the first layer twice as often, and with a
-# tolerance terms up to three times as large (an own value and a step away from it); the network's own rounding adds 1.
-_ROUNDINGS, _ROUNDINGS_NEAR = 2 + 1, 2 * 3 + 1
+# tolerance terms up to three times as large (an own value and a step away from it).
+_ROUNDINGS, _ROUNDINGS_NEAR = 2, 2 * 3
 _FLOAT64 = 1e-14  # relative error of values prepared in float64
 
 
@@ -63,8 +65,11 @@ class FastScores:
     def __init__(self, net: Network, spec: Spec) -> None:
         """Prepare everything that does not depend on the inputs."""
         self.net, self.spec = net, spec
-        self._varying = [(f, spec.columns(f.name)) for f in spec.features if f.varies]
-        self._near = [(f, where.start) for f, where in self._varying if not f.protected]
+        self._varying = [(f, spec.columns(f.name)) for f in spec.varying]
+        self._near = any(f.tolerance for f, _ in self._varying)
+        # The features whose values differ from product to product, in the order of the ends of a shape.
+        tied = {name for link in spec.links for name in (*link.when, *link.then)}
+        self._shaped = [f for f, _ in self._varying if f.tolerance or f.name in tied]
         self._weight = net.affines[0].weight.astype(np.float64)
         gain = np.ones((1, 1))
         for affine in reversed(net.affines):
@@ -76,19 +81,25 @@ class FastScores:
 
     def extremes(self, X: FloatArray) -> Extremes:
         """Return the lowest and highest score in the neighbourhood of each of X (inputs, width)."""
-        lowest, highest = np.full(len(X), np.nan, X.dtype), np.full(len(X), np.nan, X.dtype)
-        left_out = np.zeros(len(X), dtype=np.bool_)
-        base = self._base(X)
+        products = self.spec.products(X)
+        count = len(products.owner)
+        lowest, highest = np.full(count, np.nan, X.dtype), np.full(count, np.nan, X.dtype)
+        left_out = np.zeros(count, dtype=np.bool_)
+        base = self._base(X, products)
         points = 0
-        shapes, members = self._shapes(X)
+        shapes, members = self._shapes(products)
         order = np.argsort(members, kind="stable")
         for ends, rows in zip(shapes, np.split(order, np.cumsum(np.bincount(members))[:-1]), strict=True):
-            if len(self._near) > 0 and len(rows) < _SHARED:
+            if self._shaped and len(rows) < _SHARED:
                 left_out[rows] = True
                 continue
             tables = [self._steps(f, where, ends) for f, where in self._varying]
             points += len(rows) * math.prod(len(table) for table in tables)
             lowest[rows], highest[rows] = self._run(np.ascontiguousarray(base[:, rows]), tables)
+        if self.spec.links:  # a product that was left out is NaN, and so is its neighbourhood then
+            lowest = np.minimum.reduceat(lowest, products.starts)
+            highest = np.maximum.reduceat(highest, products.starts)
+            left_out = np.logical_or.reduceat(left_out, products.starts)
         return Extremes(lowest, highest, left_out, points)
 
     def error(self, X: FloatArray) -> float:
@@ -107,8 +118,10 @@ class FastScores:
 
     def _bound(self, lower: Floats, upper: Floats, off: Floats) -> Floats:
         with np.errstate(over="ignore", invalid="ignore"):
-            rounding = inference_error(self.net, lower - off, upper + off)[:, 0]
-            bound = (_ROUNDINGS_NEAR if self._near else _ROUNDINGS) * rounding + off @ self._gain
+            lower, upper = lower - off, upper + off
+            own = inference_error(self.net, lower, upper)
+            here = inference_error(self.net, lower, upper, roundings=_ROUNDINGS_NEAR if self._near else _ROUNDINGS)
+            bound = (own + here)[:, 0] + off @ self._gain
         return np.where(np.isnan(bound), np.inf, bound)
 
     def _off(self, X: FloatArray) -> Floats:
@@ -116,7 +129,7 @@ class FastScores:
         off = np.zeros(X.shape)
         unit = float(np.finfo(X.dtype).eps) / 2
         for feature, where in self._varying:
-            if feature.one_hot:
+            if feature.one_hot or not feature.varies:  # linked features are used exactly as in the points
                 continue
             own = X[:, where.start].astype(np.float64)
             encoded = feature.scaled(feature.nearest(X[:, where.start]))
@@ -126,31 +139,42 @@ class FastScores:
                 off[:, where.start] += (unit + _FLOAT64) * largest + float(np.finfo(X.dtype).tiny)
         return off
 
-    def _base(self, X: FloatArray) -> FloatArray:
-        """Return the first layer without the protected columns (units, inputs)."""
-        fixed = X.astype(np.float64)
-        for feature, where in self._varying:
-            if feature.protected:
-                fixed[:, where] = 0
-        base = np.empty((len(self._weight), len(X)), X.dtype)
+    def _base(self, X: FloatArray, products: Products) -> FloatArray:
+        """Return the first layer without the columns that the tables add (units, products)."""
+        fixed = X[products.owner].astype(np.float64)
+        for each in products.values:
+            if each.feature.protected:
+                fixed[:, each.columns] = 0
+            elif not each.feature.tolerance:
+                fixed[:, each.columns] = _single_values(each)
+        base = np.empty((len(self._weight), len(fixed)), X.dtype)
         bias = self.net.affines[0].bias.astype(np.float64)[:, None]
         step = max(64, _PRODUCTS // 2 // self._weight.size)
-        for start in range(0, len(X), step):
+        for start in range(0, len(fixed), step):
             base[:, start : start + step] = self._weight @ fixed[start : start + step].T + bias
         return base
 
-    def _shapes(self, X: FloatArray) -> tuple[Sequence[Ints], npt.NDArray[np.int64]]:
-        """Return the shapes of the neighbourhoods, and which shape each input's has (inputs,).
+    def _shapes(self, products: Products) -> tuple[Sequence[Ints], npt.NDArray[np.int64]]:
+        """Return the shapes of the products, and which shape each has (products,).
 
         A shape is the lowest and highest step that each feature with a tolerance can take, flat; a range cuts it off.
+        Of the features of links, it is the lowest and the highest value, or 0 and -1 for a single value of a linked
+        one, which the base contains.
         """
-        if not self._near:
-            return [np.zeros(0, np.int64)], np.zeros(len(X), np.int64)
-        ends = []
-        for feature, column in self._near:
-            values = ReachableValues.around(feature, slice(column, column + 1), X)
-            ends += [values.lowest - values.own, values.highest - values.own]
-        members = np.zeros(len(X), dtype=np.int64)
+        members = np.zeros(len(products.owner), dtype=np.int64)
+        if not self._shaped:
+            return [np.zeros(0, np.int64)], members
+        ends: list[Floats] = []
+        for values in products.values:
+            if values.feature not in self._shaped:
+                continue
+            if values.feature.tolerance:
+                ends += [values.lowest - values.own, values.highest - values.own]
+            elif values.feature.protected:
+                ends += [values.lowest, values.highest]
+            else:
+                single = values.lowest == values.highest
+                ends += [np.where(single, 0, values.lowest), np.where(single, -1, values.highest)]
         for end in ends:  # one by one, in numbers that stay below the square of the inputs
             distinct, which = np.unique(end, return_inverse=True)
             _, first, members = np.unique(members * len(distinct) + which, return_index=True, return_inverse=True)
@@ -158,16 +182,21 @@ class FastScores:
 
     def _steps(self, feature: Feature, where: slice, ends: Ints) -> Floats:
         """Return what each value of a feature adds to the first layer (values, units)."""
+        lo, hi = first, last = feature.bounds
+        if feature in self._shaped:
+            place = 2 * self._shaped.index(feature)
+            first, last = ends[place], ends[place + 1]
+        if first > last:
+            return np.zeros((1, len(self._weight)))
         if feature.one_hot:
-            return np.ascontiguousarray(feature.by_category(self._weight[:, where], 0.0).T)
+            steps = feature.by_category(self._weight[:, where], 0.0).T
+            return np.ascontiguousarray(steps[int(first) : int(last) + 1])
         column = self._weight[:, where.start]
-        lo, hi = feature.bounds
-        if feature.protected:
-            encoded = feature.scaled(np.arange(lo, hi + 1, dtype=np.float64)).astype(self.net.dtype)
+        if not feature.tolerance:
+            encoded = feature.scaled(np.arange(first, last + 1, dtype=np.float64)).astype(self.net.dtype)
             return encoded.astype(np.float64)[:, None] * column
-        place = 2 * next(i for i, (near, _) in enumerate(self._near) if near is feature)
-        first, last = feature.scaled(np.array([lo, hi], np.float64))
-        steps = np.arange(ends[place], ends[place + 1] + 1) * ((last - first) / (hi - lo))
+        low, high = feature.scaled(np.array([lo, hi], np.float64))
+        steps = np.arange(first, last + 1) * ((high - low) / (hi - lo))
         return np.asarray(steps[:, None] * column)
 
     def _run(self, base: FloatArray, steps: Sequence[Floats]) -> tuple[FloatArray, FloatArray]:
@@ -220,3 +249,14 @@ class FastScores:
             scores = layer.reshape(shape)
             axis = 0 if inner else 1
             return scores.min(axis=axis), scores.max(axis=axis)
+
+
+def _single_values(values: ReachableValues) -> Floats:
+    """Return the columns (products, columns) of a linked feature where it has a single value, and 0 elsewhere."""
+    single = (values.lowest == values.highest)[:, None]
+    if values.feature.one_hot:
+        columns = values.feature.one_hot_columns(values.lowest.astype(np.int64), np.float64)
+    else:
+        encoded = encode_column(values.feature, values.lowest, values.x.dtype)
+        columns = np.where(values.kept, values.x, encoded).astype(np.float64)[:, None]
+    return np.where(single, columns, 0.0)

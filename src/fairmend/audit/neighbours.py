@@ -137,9 +137,8 @@ class ExhaustiveScan:
 
     def __init__(self, net: Network, spec: Spec) -> None:
         self._net, self._spec = net, spec
-        # FastScores computes one score, and needs features that vary independently of each other; otherwise every
-        # point goes through the network.
-        self._scores = FastScores(net, spec) if net.outputs == 1 and not spec.links else None
+        # FastScores computes one score; for several outputs every point goes through the network.
+        self._scores = FastScores(net, spec) if net.outputs == 1 else None
 
     def scan(self, X: FloatArray) -> ScanResult:
         """Return which of X (inputs, width) are treated unequally."""

@@ -69,15 +69,18 @@ def inference_error(
     layers: Sequence[Intervals] | None = None,
     *,
     thorough: bool = False,
+    roundings: int = 1,
 ) -> Floats:
     """Return the largest |computed - real| of each logit over the boxes ``lower <= x <= upper``: ``(pieces, outputs)``.
 
     ``layers`` are rigorous intervals of the outputs of each hidden affine layer over the boxes, if the caller has
     better ones than interval arithmetic. With ``thorough`` the errors of hidden layers are traced back as well, which
-    takes about as long as linear bounds and is much tighter for deep networks.
+    takes about as long as linear bounds and is much tighter for deep networks. ``roundings`` is for a program that
+    rounds so many times as much in every step. Its error can be more than so many times as large: a unit that is surely
+    off in inference may be on there.
     """
     rows = np.broadcast_to(np.eye(network.outputs), (len(lower), network.outputs, network.outputs))
-    return _error_of_rows(network, rows, lower, upper, layers, thorough)
+    return _error_of_rows(network, rows, lower, upper, layers, thorough, roundings)
 
 
 def lead_error(
@@ -135,6 +138,7 @@ def _error_of_rows(
     upper: FloatArray,
     layers: Sequence[Intervals] | None,
     thorough: bool,
+    roundings: int = 1,
 ) -> Floats:
     """Return the largest error of rows ``(pieces, rows, outputs)`` times the logits: ``(pieces, rows)``."""
     kind = _Precision.of(network.dtype)
@@ -148,7 +152,7 @@ def _error_of_rows(
         for start in range(0, len(low), step):
             part = slice(start, start + step)
             given = None if layers is None else [(below[part], above[part]) for below, above in layers]
-            stages = _forward(network, low[part], high[part], kind, given, thorough)
+            stages = _forward(network, low[part], high[part], kind, given, thorough, roundings)
             overflow = np.any([stage.overflow for stage in stages], axis=0)
             bound = _backward(network, stages, rows[part])
             # What overflows stays infinite, whatever is added to it, and infinity times 0 is not a number.
@@ -163,16 +167,18 @@ def _forward(
     kind: _Precision,
     layers: Sequence[Intervals] | None,
     thorough: bool,
+    roundings: int,
 ) -> list[_Stage]:
     """Return all stages; exact values lie in ``low..high`` and computed ones in ``least..most``."""
     low, high = lower, upper
-    activated = np.minimum(kind.tiny, _size(lower, upper))  # a subnormal input may be taken as 0
+    activated = roundings * np.minimum(kind.tiny, _size(lower, upper))  # a subnormal input may be taken as 0
     error, least, most = activated, low - activated, high + activated
     slopes: Intervals | None = None
     stages = []
     for layer, affine in enumerate(network.affines):
         weight, bias = affine.weight.astype(np.float64), affine.bias.astype(np.float64)
         summed, overflow = _summation(weight, bias, least, most, kind)
+        summed = roundings * summed
         stages.append(_Stage(slopes, activated, error, summed, overflow))
         if layer == len(network.activations):
             break
@@ -185,7 +191,7 @@ def _forward(
         low, high = by_intervals if layers is None else _intersection(by_intervals, layers[layer])
         least, most = low - error, high + error
         slopes = _slopes(activation, least, most)
-        activated = _activation_error(activation, least, most, kind)
+        activated = roundings * _activation_error(activation, least, most, kind)
         low, high = _image(activation, low, high)
         least, most = _image(activation, least, most)
         # Both values lie in the image, so a unit that is surely off, or saturated, carries little.
@@ -205,17 +211,17 @@ def _summation(
     1 + 2 gamma is for the errors in the partial sums (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
     """
     size = _size(least, most)
-    rising, falling = np.maximum(weight, 0.0).T, np.maximum(-weight, 0.0).T
     above, below = np.maximum(most, 0.0), np.maximum(-least, 0.0)
-    positive = above @ rising + below @ falling + np.maximum(bias, 0.0)
-    negative = below @ rising + above @ falling + np.maximum(-bias, 0.0)
+    both = (above + below) @ np.abs(weight).T + np.abs(bias)  # P + N
+    apart = np.abs((above - below) @ weight.T + bias)  # |P - N|
     terms = np.count_nonzero(size, axis=1)[:, None] + 1
     gamma = terms * kind.unit / (1 - terms * kind.unit)
     flushed = kind.tiny * (size.sum(axis=1, keepdims=True) + 4 * (weight.shape[1] + 1))
-    largest = np.maximum(positive, negative) * (1 + 2 * gamma) * (1 + _SLACK)
-    binade = np.where(largest > 0, 2.0 ** np.floor(np.log2(largest) + _NARROW), 0.0)
-    summed = (kind.unit * ((terms - 1) * binade + positive + negative) + flushed) * (1 + _SLACK)
-    fits = ((positive + negative) * (1 + 2 * gamma) + flushed) * (1 + _SLACK) < kind.largest
+    largest = (both + apart) * (0.5 + gamma) * (1 + _SLACK)  # max(P, N)
+    exponent = np.frexp(largest)[1] - 1
+    binade = np.minimum(largest, np.ldexp(1.0, exponent))
+    summed = (kind.unit * ((terms - 1) * binade + both) + flushed) * (1 + _SLACK)
+    fits = (both * (1 + 2 * gamma) + flushed) * (1 + _SLACK) < kind.largest
     return summed, ~(fits.all(axis=1) & (size < kind.largest).all(axis=1))
 
 

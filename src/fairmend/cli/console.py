@@ -150,6 +150,12 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
         percent(before.data.rate),
         percent(after.data.rate),
     )
+    if before.data.largest is not None and after.data.largest is not None:
+        table.add_row(
+            f"Largest difference, {people.spec.claim.delta:g} allowed",
+            f"{before.data.largest:.4g}",
+            f"{after.data.largest:.4g}",
+        )
     mark = "*" if people.held_out else "†"
     for name, first, second in _kept_figures(before, after):
         table.add_row(f"{name} {mark}", first, second)
@@ -161,7 +167,7 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
         table.add_row("Predictions changed, of all rows", "", percent(comparison.changed))
     table.add_row("Weights changed", "", f"{result.changed_weights:,} of {result.total_weights:,}")
     table.add_row("Change of the head (l1 norm)", "", f"{result.objective:.4g}")
-    stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in result.seconds.items() if _counts(stage, seconds))
+    stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in _long_stages(result.seconds))
     table.add_row(f"Seconds{f' ({stages})' if stages else ''}", "", f"{result.seconds['total']:.2f}")
     scored = f"on the {len(people.scored):,} rows"
     table.caption = (
@@ -194,9 +200,10 @@ def _kept_figures(before: Measurement, after: Measurement) -> list[tuple[str, st
     return rows
 
 
-def _counts(stage: str, seconds: float) -> bool:
-    """Return whether a stage is named beside the total: those of no time would only fill the line."""
-    return stage != "total" and seconds >= 0.005
+def _long_stages(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Return the stages to name beside the total; those that took next to no time would only fill the line."""
+    least = max(0.005, seconds["total"] / 100)
+    return [(stage, time) for stage, time in seconds.items() if stage != "total" and time >= least]
 
 
 def group_heading(group: GroupMetrics) -> str:

@@ -139,7 +139,7 @@ def command(
     gets the same prediction for all values of the protected features and for all changes within a tolerance. With
     blind, and with auto where it can be proven, the protected features change no prediction at all. Exits with 0 if
     all repair inputs are treated equally and 1 if some are not, which happens only with a baseline (flip, grft, care),
-    or if the network has collapsed: it gives almost everyone the same prediction.
+    or if the network has collapsed: it lost a class, or agrees with the original hardly more than chance would.
 
     Writes into the folder: the network (model, with the suffix of MODEL), certificate.json (for fairmend check),
     spec.toml, repair_inputs.csv, result.json (all figures), report.html and report.json.

@@ -53,6 +53,7 @@ class Measurement:
             "unfair_repair_inputs": self.repair.count,
             "unfair_data_rows": self.data.count,
             "unfair_data_rate": self.data.rate,
+            "largest_difference": self.data.largest,
             **{name: value for name, value in _plain(self.utility).items() if name != "changed"},
             **_plain(self.regression),
             "groups": [asdict(group) for group in self.groups],

@@ -53,10 +53,12 @@ def describe_unrun(candidates: Sequence[Candidate]) -> str:
 
 def describe_collapse(result: RepairResult, spec: Spec, calibration_rows: int) -> str:
     """Return that the network collapsed and what would help, in one line."""
-    every = "every proven candidate has collapsed" if result.candidates else "the repaired network has collapsed"
+    every = "the repaired network, like every proven candidate," if result.candidates else "the repaired network"
     help_ = [f"more calibration rows than {calibration_rows:,} (--calibration-rows)"]
-    if any(not feature.protected for feature in spec.varying):
+    if any(feature.varies and not feature.protected for feature in spec.features):
         help_.append("smaller tolerances in the spec")
+    if spec.links:
+        help_.append("fewer links in the spec")
     if unscaled := _unscaled(spec):
         help_.append(f"a network with scaled inputs (not scaled: {listed(unscaled)})")
     if result.policy is None:
@@ -64,8 +66,8 @@ def describe_collapse(result: RepairResult, spec: Spec, calibration_rows: int) -
     elif result.policy.guarantee != "listed":
         help_.append("--guarantee listed, which is content with a proof for the repair inputs")
     return (
-        f"Collapsed: {every}. The network gives almost everyone the same prediction, so its proof is worth little. "
-        f"What may help: {listed(help_, 'or', most=None)}."
+        f"Collapsed: {every} lost a class, or agrees with the original hardly more than chance would. Its proof is "
+        f"worth little. What may help: {listed(help_, 'or', most=None)}."
     )
 
 

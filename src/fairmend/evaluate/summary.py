@@ -48,7 +48,7 @@ def gap_widened(before: float | None, after: float | None) -> bool:
 
 # Repairs
 
-_COLLAPSE = "it gives almost everyone the same prediction"
+_COLLAPSE = "the repair collapsed: the model lost a class, or agrees with the original hardly more than chance would"
 
 
 def _summarize_repair(document: Document, repair: Repair) -> Summary:
@@ -67,7 +67,7 @@ def _summarize_repair(document: Document, repair: Repair) -> Summary:
     status = "good" if guarantee.complete else "open" if guarantee.everyone else "bad"
     headline = guarantee.headline(repair.method, unequal)
     if repair.collapsed:
-        status, headline = "bad", f"{headline} But the repair made it worthless: {_COLLAPSE}."
+        status, headline = "bad", f"{headline} But {_COLLAPSE}."
     return Summary(
         status,
         guarantee.tag(),

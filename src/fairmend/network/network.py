@@ -153,7 +153,10 @@ class Network:
         return self._run(X, self.depth - 1)
 
     def logits(self, X: npt.ArrayLike) -> FloatArray:
-        """Return the logits of X (rows, inputs): (rows,) for a network with one output, (rows, N) for N."""
+        """Return the logits of X (rows, inputs): (rows,) for a network with one output, (rows, N) for N.
+
+        Of a regression network, they are its predictions.
+        """
         logits = self._run(X, self.depth)
         return logits[:, 0] if self.outputs == 1 else logits
 

@@ -86,4 +86,5 @@ def softmax_bounds(differences: Floats) -> tuple[Floats, Floats]:
     most_rest = np.where(other, np.exp(-differences), 0.0).sum(axis=2)
     high = np.minimum(1.0, (1 + slack) / (1 + least_rest * (1 - slack)))
     low = np.maximum(0.0, (1 - slack) / (1 + most_rest * (1 + slack)))
+    high = np.maximum(high, 2.0**-1000)  # no probability is 0, even where exp overflows
     return np.where(np.isnan(low), 0.0, low), np.where(np.isnan(high), 1.0, high)

@@ -34,6 +34,13 @@ __all__ = [
 ]
 
 
+MOST_KEPT = 500
+"""Calibration rows whose outputs step 2 keeps, a random choice if there are more: each adds two rows to its program."""
+
+MOST_RELAXED, WORTH_MORE = 2, 1.05
+"""Differences may be this much wider in another attempt, or it is not made, and there are so many attempts at most."""
+
+
 class Demands(ABC):
     """One demand for each region: the step 2 that meets them, and the demands to try next."""
 
@@ -45,7 +52,7 @@ class Demands(ABC):
     @property
     def margin(self) -> float:
         """The largest margin that is demanded of a region."""
-        return float(self.amount.max())
+        return max(0.0, float(self.amount.max()))
 
     @abstractmethod
     def solve(
@@ -56,6 +63,10 @@ class Demands(ABC):
     @abstractmethod
     def grow(self, failed: np.ndarray, missing: Floats) -> bool:
         """Demand more of the regions that failed, by what was ``missing``; return whether that is possible."""
+
+    def relax(self, proof: Proof | ScoreProof) -> bool:
+        """Demand less where a proof shows that less would do; return whether it is worth another attempt."""
+        return False
 
 
 class ClassDemands(Demands):
@@ -98,7 +109,9 @@ class ScoreDemands(Demands):
     def __init__(self, network: Network, task: RepairTask, count: int) -> None:
         super().__init__(task)
         settings, self.delta = task.head_options, task.spec.claim.limit
-        self.calibration = network.astype(np.float64).features(task.X_cal).astype(np.float64)
+        rows = np.random.default_rng(task.seed).permutation(len(task.X_cal))[:MOST_KEPT]
+        self.calibration = network.astype(np.float64).features(task.X_cal[np.sort(rows)]).astype(np.float64)
+        self.relaxed, self.largest = 0, 0.99 if task.spec.claim.on == "probability" else np.inf
         self.amount = np.full(count, settings.margin)
         if settings.cover_inference:
             # The error of the network before step 2 is a good guess of the error after it.
@@ -136,6 +149,20 @@ class ScoreDemands(Demands):
         wanted = np.maximum(2 * self.amount[failed], self.amount[failed] + 1.5 * missing[failed])
         self.amount[failed] = np.minimum(wanted, self.delta - room / 2)
         return bool((self.amount < self.delta).all())
+
+    def relax(self, proof: Proof | ScoreProof) -> bool:
+        """Widen what is allowed by the factor by which the proof is tighter than the bounds of step 2."""
+        spread = self.delta - proof.margin
+        settings = self.task.head_options
+        room = 1.1 * HEADROOM * proof.error if settings.cover_inference else np.zeros_like(proof.error)
+        allowed = self.delta - np.maximum(settings.margin, room)
+        factor = float(np.min(allowed / np.maximum(spread, 1e-3 * self.delta)))
+        if self.relaxed == MOST_RELAXED or factor < WORTH_MORE:
+            return False
+        self.relaxed += 1
+        widened = np.minimum((self.delta - self.amount) * factor, self.largest)
+        self.amount = self.delta - widened
+        return True
 
 
 def check_head_options(task: RepairTask) -> None:

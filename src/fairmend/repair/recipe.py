@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -345,6 +345,7 @@ def _repair_until_proven(
     features = _feature_set(_without_columns(network, unused) if unused else network, task)
     demands = demands_of(network, task, features.count)
     weight, bias = network.head.weight.astype(np.float64), network.head.bias.astype(np.float64)
+    best: _ProvenHead | None = None
     checking = 0.0
     for attempt in range(1, _MOST_ATTEMPTS + 1):
         seconds_left = task.deadline.seconds_left()
@@ -364,7 +365,12 @@ def _repair_until_proven(
             progress("check", proven, len(failed))
         _logger.info("proof, attempt %d: %d of %d proven", attempt, proven, len(failed))
         if not failed.any():
-            return _ProvenHead(candidate, head, proof, demands.margin, attempt, checking)
+            best = _ProvenHead(candidate, head, proof, demands.margin, attempt, checking)
+            if head.objective == 0 or task.deadline.passed or not demands.relax(proof):
+                return best
+            continue
+        if best is not None:
+            return replace(best, attempts=attempt, check_seconds=checking)
         if not demands.grow(failed, wanted - proof.margin):
             break
     raise FairmendError(

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from fairmend.arrays import FloatArray, Ints
 from fairmend.errors import FairmendError
 from fairmend.network import Network
+from fairmend.prove.score_bounds import require_scores
 from fairmend.repair.blind import protected_columns_of
 from fairmend.repair.options import HeadOptions, has_tolerances
 from fairmend.repair.regression import check_targets
@@ -106,6 +107,7 @@ def prepare_task(
     """Check and encode the arguments of a repair. The time limit starts now unless a deadline is given."""
     deadline = deadline or Deadline(head_options.time_limit)
     spec.require_inputs(network.inputs)
+    require_scores(network, spec.claim)
     if head_options.features == "points" and not spec.finite:
         raise FairmendError(
             'features="points" needs finite neighbourhoods, and a continuous feature varies here; use "linear"'
@@ -115,7 +117,9 @@ def prepare_task(
     calibration = spec.as_inputs(X_cal, network.dtype)
     labels = _check_labels(y_cal, len(calibration), network, spec.regression)
     repair_inputs = spec.as_inputs(X_repair, network.dtype)
-    unlabelled = calibration[:0] if X_unlabelled is None else spec.as_inputs(X_unlabelled, network.dtype)
+    unlabelled = calibration[:0]
+    if X_unlabelled is not None and len(np.asarray(X_unlabelled)):
+        unlabelled = spec.as_inputs(X_unlabelled, network.dtype)
     return RepairTask(network, spec, repair_inputs, calibration, labels, unlabelled, head_options, seed, deadline)
 
 

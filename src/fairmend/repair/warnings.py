@@ -97,5 +97,5 @@ def _regression_warnings(before: Network, after: Network, X: FloatArray, y: np.n
         warnings.append(CONSTANT.format(value=float(outputs.flat[0])))
     old, new = r_squared(y, before.logits(X)), r_squared(y, outputs)
     if old - new > LARGEST_FALL:
-        warnings.append(FIT_FELL.format(points=old - new, before=old, after=new))
+        warnings.append(FIT_FELL.format(points=old - new, before=old, after=round(new, 3) + 0.0))  # never -0
     return warnings

@@ -192,6 +192,8 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Train the estimator unless it is frozen, and set `spec_`."""
         if self.spec is None and self.protected is None:
             raise InputError("nothing says which features are protected. Pass spec or protected.")
+        if self.spec is not None and self.spec.regression:
+            raise InputError(f"{type(self).__name__} repairs classifiers, but the spec predicts a number")
         if self.spec is not None and self.protected is not None:
             raise InputError("pass spec or protected, not both: the spec says which features are protected")
         frozen, self._preprocessing = isinstance(self.estimator, FrozenEstimator), None

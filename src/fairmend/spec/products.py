@@ -29,7 +29,7 @@ __all__ = ["MOST_PRODUCTS", "Placed", "Products", "count_parts", "require_few_pr
 
 Placed = Sequence[tuple[Feature, slice]]  # the features, each with its encoded columns
 
-MOST_PRODUCTS = 10_000
+MOST_PRODUCTS = 1_000
 """A spec whose links split a neighbourhood into more products is refused."""
 
 
@@ -183,7 +183,8 @@ def _split(values: list[ReachableValues], links: Sequence[Link], count: int) -> 
     targets = [each for each in values if each.feature.name in linked]
     owners: list[Ints] = []
     found: dict[str, list[_Values]] = {each.feature.name: [] for each in [*conditions, *targets]}
-    for chosen in product(*(list(_parts_of_condition(each, links)) for each in conditions)):
+    parts = [[part for part in _parts_of_condition(each, links) if part.valid.any()] for each in conditions]
+    for chosen in product(*parts):
         rows = np.flatnonzero(np.logical_and.reduce([part.valid for part in chosen]))
         if not len(rows):
             continue

@@ -11,7 +11,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from fairmend.spec import Spec
+from fairmend.spec import Claim, Spec
 from support.cli_case import run
 from support.drafting_cases import people
 from support.strategies import random_network
@@ -105,3 +105,18 @@ def test_files_that_hold_no_pipeline(folder):
     unknown = from_sklearn("pipeline.skops", "--force")
     assert unknown.exit_code == 2
     assert 'people.csv: feature "race", row 0: "Other" is not one of its categories' in unknown.output
+
+
+def test_a_claim_about_scores_comes_from_the_options(folder):
+    from skops import io
+
+    frame = people()
+    frame.assign(limit=np.linspace(100, 300, len(frame))).to_csv("people.csv", index=False)
+    io.dump(fitted(frame), "pipeline.skops")
+    assert from_sklearn("pipeline.skops", "--label", "approved", "--delta", 0.1).exit_code == 0
+    assert Spec.load("spec.toml").claim == Claim("score", 0.1, "probability")
+    result = from_sklearn("pipeline.skops", "--label", "limit", "--force")
+    assert "delta is 1% of the range of limit" in " ".join(result.output.split())
+    assert Spec.load("spec.toml").claim == Claim("score", 2, "output")
+    assert from_sklearn("pipeline.skops", "--label", "limit", "--delta", 0, "--force").exit_code == 2
+    assert Spec.load("spec.toml").claim.limit == 2

@@ -11,6 +11,8 @@ therefore the one that enumeration would give.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
@@ -146,8 +148,9 @@ class _BranchAndBound:
         margin = margin_lower_bound(self.net, lower, upper, self.findings.classes[rows])
         proven = proves_class(self.net, margin, self.findings.classes[rows])
         finite = np.isfinite(self.pieces.sizes(boxes))
-        if finite.any():
-            proven &= ~finite | self._above_error(margin, lower, upper, self.findings.classes[rows])
+        lattice = np.flatnonzero(proven & finite)
+        if len(lattice):
+            proven[lattice] = self._above_error(boxes.take(lattice), margin[lattice])
         # Splitting does not make float64 bounds more accurate than float64. On a lattice, points decide.
         unproven = np.flatnonzero(~proven & ~finite)
         if len(unproven):
@@ -157,14 +160,22 @@ class _BranchAndBound:
             proven[too_close] = True
         return proven
 
-    def _above_error(self, margin: Floats, lower: FloatArray, upper: FloatArray, classes: Ints) -> Bools:
-        """Return which margins (n,) exceed the error of inference; it is bounded tightly only where that may help."""
-        above = margin > margin_error(self.net, lower, upper, classes)
-        short = np.flatnonzero((margin > 0) & ~above)
-        if len(short):
-            error = margin_error(self.net, lower[short], upper[short], classes[short], thorough=True)
-            above[short] = margin[short] > error
+    def _above_error(self, boxes: Boxes, margin: Floats) -> Bools:
+        """Return which margins (n,) exceed the error of inference; the cheapest bound that shows it is enough."""
+        above = margin > self.root_error[boxes.piece]
+        for thorough in (False, True):
+            close = np.flatnonzero(~above)
+            if len(close):
+                near = boxes.take(close)
+                classes = self.findings.classes[self.rows[near.piece]]
+                error = margin_error(self.net, *self.pieces.ends(near), classes, thorough=thorough)
+                above[close] = margin[close] > error
         return np.asarray(above)
+
+    @cached_property
+    def root_error(self) -> Floats:
+        """The error of inference in each whole piece, (pieces,): also a bound for every part of it."""
+        return margin_error(self.net, *self.pieces.ends(self.pieces.roots), self.findings.classes[self.rows])
 
     def _split(self, boxes: Boxes, change: Floats) -> list[Boxes]:
         """Split each box in the column where the margin changes most, weighted by the width of the box."""
