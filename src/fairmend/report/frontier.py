@@ -108,7 +108,7 @@ def _kept(candidate: RecipeSummary, policy: PolicySummary) -> float:
 
 def _axis_name(policy: PolicySummary) -> str:
     if policy.prefer == "accuracy":
-        return "balanced accuracy on calibration rows that the recipe did not use"
+        return f"{policy.measure} on calibration rows that the recipe did not use"
     return "decisions that agree with the original network, balanced over the classes"
 
 
