@@ -195,7 +195,7 @@ def _candidate(candidate: Candidate) -> RecipeSummary:
         candidate.unfair_rate,
         candidate.chosen,
         candidate.proven,
-        short(candidate.reason or candidate.problem, 500),
+        short((candidate.reason or candidate.problem).removeprefix("not run: "), 500),
         candidate.accuracy,
         [short(name) for name in candidate.blind_features],
         candidate.collapsed,
