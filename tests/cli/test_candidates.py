@@ -28,15 +28,15 @@ CANDIDATES = (
 )
 
 
-def shown(width=80, candidates=CANDIDATES, policy=None):
+def shown(width=80, candidates=CANDIDATES, policy=None, original=0.82):
     screen = Screen(file=io.StringIO(), width=width)
     show_candidates(
         screen,
         SimpleNamespace(
             candidates=candidates,
             policy=policy or Policy(),
-            original_accuracy=0.82,
-            original_balanced_accuracy=0.77,
+            original_accuracy=original,
+            original_balanced_accuracy=None if original is None else 0.77,
         ),
     )
     return screen.file.getvalue().replace("\xa0", " ")
@@ -75,6 +75,14 @@ def test_reasons_are_grouped_and_recipes_not_run_are_one_line():
     assert "3 recipes were not run: it cannot win.\n" in text
     assert "late 1" not in text
     assert "7: HiGHS does not accept a row" in text
+
+
+def test_a_regression_network_has_r2_in_place_of_accuracy():
+    text = shown(candidates=CANDIDATES[:1], original=None)
+    assert "whose R² is at most 2 points below" in text
+    assert "accuracy" not in text
+    [row] = [line for line in text.splitlines() if line.startswith("→   1")]
+    assert row.count("%") == 3
 
 
 def test_names_are_not_markup_and_stay_on_their_line():

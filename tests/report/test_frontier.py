@@ -79,11 +79,13 @@ def test_the_axis_is_what_the_policy_prefers_and_the_original_is_a_line(prefer, 
     assert float(x) + float(width) == pytest.approx(line, abs=0.01)
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.5, 0.5), (0.0, 1.0), (0.999, 1.0), (0.75, 0.7512), (1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.5, 0.5), (0.0, 1.0), (0.999, 1.0), (0.75, 0.7512), (1.0, 1.0), (-10.2, -3.0)]
+)
 def test_every_range_of_figures_has_an_axis(low, high):
     drawn = frontier_chart([candidate(balanced=low), candidate("x", balanced=high)], PolicySummary(original=high))
     assert not re.search("nan|inf", drawn)
-    marks = [float(mark) for mark in re.findall(r'class="tick"[^>]*>([\d.]+)\xa0%', drawn.replace("\u202f", "\xa0"))]
+    marks = [float(mark) for mark in re.findall(r'class="tick"[^>]*>(-?[\d.]+)\xa0%', drawn.replace("\u202f", "\xa0"))]
     assert len(marks) >= 2
     assert marks == sorted(set(marks))
     assert marks[0] <= 100 * low <= 100.0

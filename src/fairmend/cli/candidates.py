@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -18,52 +18,64 @@ if TYPE_CHECKING:
 
 __all__ = ["show_candidates"]
 
-_FIGURES = {"unequal": 7, "accuracy": 8, "balanced": 8, "agrees": 7}
+_CLASS_FIGURES = {"unequal": 7, "accuracy": 8, "balanced": 8, "agrees": 7}
+_REGRESSION_FIGURES = {"unequal": 7, "R²": 9, "agrees": 7}
 _ORIGINAL = "the original network"
 _NOTE = (
     "→ selected. ● on the frontier: no other is at least as good in guarantee, unequal and what is kept. "
-    "unequal: still treated unequally, among rows of the data and uniform samples. accuracy, balanced (accuracy): on "
-    "calibration rows that the recipe did not use. agrees: predictions equal to the original's, mean over the classes."
+    "unequal: still treated unequally, among rows of the data and uniform samples. "
+)
+_CLASS_NOTE = (
+    "accuracy, balanced (accuracy): on calibration rows that the recipe did not use. "
+    "agrees: predictions equal to the original's, mean over the classes."
+)
+_REGRESSION_NOTE = (
+    "R²: on calibration rows that the recipe did not use. agrees: the share of the variance of the original's outputs "
+    "that is kept."
 )
 
 
 def show_candidates(screen: Console, result: RepairResult) -> None:
     """Print what auto tried, grouped by guarantee, the strongest first, and why the others were not taken."""
-    from fairmend.evaluate.selection_summary import describe_policy, describe_unrun, was_run
+    from fairmend.evaluate.selection_summary import accuracy_measure, describe_policy, describe_unrun, was_run
 
+    regression = result.original_accuracy is None
+    figures = _REGRESSION_FIGURES if regression else _CLASS_FIGURES
     numbered = list(enumerate(result.candidates, 1))
     screen.print(Text("Candidates of auto", style="bold"))
     if result.policy is not None:
-        screen.print(Text(describe_policy(result.policy)))
+        screen.print(Text(describe_policy(result.policy, accuracy_measure(result))))
     screen.print()
     names = [_ORIGINAL, *(c.recipe.name for c in result.candidates if was_run(c))]
-    width = min(max(map(len, names)), screen.width - sum(_FIGURES.values()) - 2 * len(_FIGURES) - 6)
-    screen.print(_table(width, [("", "", _ORIGINAL, "", *_figures_of_original(result))], header=True))
+    width = min(max(map(len, names)), screen.width - sum(figures.values()) - 2 * len(figures) - 6)
+    original = ("", "", _ORIGINAL, "", *_figures_of_original(result))
+    screen.print(_table(width, figures, [original], header=True))
     for level in (2, 1, 0, None):
         members = [(number, c) for number, c in numbered if was_run(c) and _level(c) == level]
         if members:
             guarantee = members[0][1].guarantee
             screen.print(Text("Not proven" if level is None else f"Proven for {guarantee}", style="bold"))
-            screen.print(_table(width, (_row(number, candidate) for number, candidate in members)))
+            screen.print(_table(width, figures, (_row(number, c, regression) for number, c in members)))
     _show_reasons(screen, [(number, c) for number, c in numbered if was_run(c) and not c.chosen])
     unrun = describe_unrun(result.candidates)
     if unrun:
         screen.print(Text(unrun))
-    screen.print(Text(_NOTE, style="dim italic"))
+    screen.print(Text(_NOTE + (_REGRESSION_NOTE if regression else _CLASS_NOTE), style="dim italic"))
 
 
-def _table(width: int, rows: Iterable[Sequence[str]], *, header: bool = False) -> Rows:
+def _table(width: int, figures: Mapping[str, int], rows: Iterable[Sequence[str]], *, header: bool = False) -> Rows:
     """Return rows in columns of fixed widths, so that the tables of all guarantees line up."""
     table = Rows(box=None, show_header=header, pad_edge=False, padding=(0, 1), header_style="dim")
-    for heading, size in (("", 1), ("", 2), ("", width), *_FIGURES.items()):
+    for heading, size in (("", 1), ("", 2), ("", width), *figures.items()):
         table.add_column(heading, width=size, justify="left" if size in (1, width) else "right")
     for row in rows:
         table.add_row(*row, style="bold green" if row[0] == "→" else "")
     return table
 
 
-def _row(number: int, candidate: Candidate) -> tuple[str, ...]:
-    figures = (candidate.unfair_rate, candidate.accuracy, candidate.balanced_accuracy, candidate.agreement)
+def _row(number: int, candidate: Candidate, regression: bool) -> tuple[str, ...]:
+    accuracy = () if regression else (candidate.accuracy,)
+    figures = (candidate.unfair_rate, *accuracy, candidate.balanced_accuracy, candidate.agreement)
     mark = "→" if candidate.chosen else "●" if candidate.on_frontier else ""
     shown = (percent(figure) if candidate.proven else "–" for figure in figures)
     return mark, str(number), candidate.recipe.name, *shown
@@ -74,7 +86,8 @@ def _level(candidate: Candidate) -> int | None:
 
 
 def _figures_of_original(result: RepairResult) -> tuple[str, ...]:
-    return percent(result.original_accuracy), percent(result.original_balanced_accuracy), percent(1.0)
+    accuracy = () if result.original_accuracy is None else (percent(result.original_accuracy),)
+    return *accuracy, percent(result.original_balanced_accuracy), percent(1.0)
 
 
 def _show_reasons(screen: Console, others: Sequence[tuple[int, Candidate]]) -> None:

@@ -163,7 +163,8 @@ class PolicySummary:
     """How the method auto selects a candidate; see `fairmend.repair.policy.Policy`. `words` says it in sentences.
 
     `original` is what the candidates are compared with: the balanced accuracy of the original network on the same rows,
-    or 1 if `prefer` is "decisions"; None if it is not known.
+    or 1 if `prefer` is "decisions"; None if it is not known. `measure` is what the candidates' `balanced_accuracy` is:
+    R² for a regression network.
     """
 
     keep: float = 0.0
@@ -171,6 +172,7 @@ class PolicySummary:
     prefer: str = "accuracy"
     original: float | None = None
     words: str = ""
+    measure: str = "balanced accuracy"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactua
 from fairmend.evaluate.report_pairs import tabulate_pairs
 from fairmend.evaluate.score_figures import regression_errors, score_figures
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
-from fairmend.evaluate.selection_summary import describe_policy, was_run
+from fairmend.evaluate.selection_summary import accuracy_measure, describe_policy, was_run
 from fairmend.evaluate.spec_summary import class_names, describe_similarity
 from fairmend.evaluate.weight_changes import compare_weights
 from fairmend.network import Network
@@ -134,7 +134,9 @@ def _policy(result: RepairResult) -> PolicySummary | None:
     if policy is None:
         return None
     original = result.original_balanced_accuracy if policy.prefer == "accuracy" else 1.0
-    return PolicySummary(policy.keep, policy.guarantee, policy.prefer, original, describe_policy(policy))
+    measure = accuracy_measure(result)
+    words = describe_policy(policy, measure)
+    return PolicySummary(policy.keep, policy.guarantee, policy.prefer, original, words, measure)
 
 
 def _network_figures(figures: Measurement) -> NetworkFigures:
@@ -193,7 +195,7 @@ def _candidate(candidate: Candidate) -> RecipeSummary:
         candidate.unfair_rate,
         candidate.chosen,
         candidate.proven,
-        short(candidate.reason or candidate.problem, 500),
+        short((candidate.reason or candidate.problem).removeprefix("not run: "), 500),
         candidate.accuracy,
         [short(name) for name in candidate.blind_features],
         candidate.collapsed,

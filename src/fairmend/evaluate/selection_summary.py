@@ -15,18 +15,18 @@ if TYPE_CHECKING:  # these import PyTorch
     from fairmend.repair.result import RepairResult
     from fairmend.repair.selection import Candidate
 
-__all__ = ["describe_collapse", "describe_policy", "describe_unrun", "was_run"]
+__all__ = ["accuracy_measure", "describe_collapse", "describe_policy", "describe_unrun", "was_run"]
 
 _LARGE = 10.0
 """Inputs beyond this are not scaled: standardized values hardly ever reach it."""
 
 
-def describe_policy(policy: Policy) -> str:
-    """Return how the policy selects a candidate, in a sentence or two."""
+def describe_policy(policy: Policy, measure: str = "balanced accuracy") -> str:
+    """Return how the policy selects a candidate, in a sentence or two; `measure` is the accuracy that it looks at."""
     points = f"{number(100 * policy.keep)} point{'' if policy.keep == 0.01 else 's'}"
     if policy.prefer == "accuracy":
-        kept = f"whose balanced accuracy is at most {points} below the original network's"
-        most = "keeps the most balanced accuracy, or the simplest of those that cannot be told apart"
+        kept = f"whose {measure} is at most {points} below the original network's"
+        most = f"keeps the most {measure}, or the simplest of those that cannot be told apart"
     else:
         kept = f"that agree with all but {points} of the original network's decisions"
         most = "keeps the most of its decisions, or the simplest of those that cannot be told apart"
@@ -35,6 +35,11 @@ def describe_policy(policy: Policy) -> str:
     if policy.guarantee == "listed":
         return f"A proof for the repair inputs is enough. Of the candidates {kept}, auto takes the one that {most}."
     return f"Of the candidates {kept}, auto takes those with the strongest guarantee, and of these the one that {most}."
+
+
+def accuracy_measure(result: RepairResult) -> str:
+    """Return what the candidates' ``balanced_accuracy`` is: for a regression network, R²."""
+    return "R²" if result.original_accuracy is None else "balanced accuracy"
 
 
 def was_run(candidate: Candidate) -> bool:

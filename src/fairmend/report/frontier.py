@@ -20,7 +20,7 @@ _WIDTH, _LEFT, _RIGHT, _TOP = 520, 30, 30, 26
 _HEADING, _GAP, _LOWEST = 34, 12, 92  # the heading of a lane, the space around its circles, and its least height
 _SMALLEST, _LARGEST = 10.0, 17.0  # radii
 _SHIFTS = (0, 26, -26, 13, -13, 39, -39, 52, -52, 78, -78, 104, -104)  # of circles that would overlap
-_STEPS = (0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25)
+_STEPS = (0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # R² may be far below 0
 
 
 def proven_candidates(candidates: Sequence[RecipeSummary]) -> list[RecipeSummary]:
@@ -108,8 +108,8 @@ def _kept(candidate: RecipeSummary, policy: PolicySummary) -> float:
 
 def _axis_name(policy: PolicySummary) -> str:
     if policy.prefer == "accuracy":
-        return "balanced accuracy on calibration rows that the recipe did not use"
-    return "decisions that agree with the original network, balanced over the classes"
+        return f"{policy.measure} on rows that the recipe did not use"
+    return "agreement with the original network's decisions"
 
 
 def _radius(candidate: RecipeSummary) -> float:
