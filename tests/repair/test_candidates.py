@@ -5,7 +5,7 @@ import pytest
 
 from fairmend import FairmendError
 from fairmend.metrics import balanced_accuracy
-from fairmend.repair.candidates import FOLDS, Jury, balanced_shares, has_collapsed, make_folds
+from fairmend.repair.candidates import FOLDS, Jury, balanced_shares, has_collapsed, make_folds, smooth_shares
 from fairmend.repair.options import HeadOptions
 from fairmend.repair.recipe import Recipe, run_recipe
 from fairmend.repair.task import prepare_task
@@ -35,13 +35,14 @@ def test_figures_come_from_networks_that_were_made_without_the_rows():
     assert judged.attempt.network == run_recipe(recipe, task).network
     for fold in folds:
         alone = run_recipe(recipe, task.without_rows(fold.labelled, fold.unlabelled)).network
-        np.testing.assert_array_equal(judged.labelled[fold.labelled], alone.predict(task.X_cal[fold.labelled]))
+        np.testing.assert_allclose(judged.outputs[fold.labelled], alone.logits(task.X_cal[fold.labelled]), rtol=1e-5)
         rows = len(task.X_cal) + fold.unlabelled
-        np.testing.assert_array_equal(judged.all_rows[rows], alone.predict(task.X_unlabelled[fold.unlabelled]))
-    candidate = judged.candidate
-    assert candidate.accuracy == np.mean(judged.labelled == task.y_cal)
-    assert candidate.changed == np.mean(judged.all_rows != task.original_predictions)
-    assert candidate.agreement == balanced_accuracy(task.original_predictions, judged.all_rows)
+        expected = alone.logits(task.X_unlabelled[fold.unlabelled])
+        np.testing.assert_allclose(judged.outputs[rows], expected, rtol=1e-5)
+    candidate, all_rows = judged.candidate, (judged.outputs >= 0).astype(np.int64)
+    assert candidate.accuracy == np.mean(all_rows[: len(task.y_cal)] == task.y_cal)
+    assert candidate.changed == np.mean(all_rows != task.original_predictions)
+    assert candidate.agreement == balanced_accuracy(task.original_predictions, all_rows)
     assert candidate.level == 1
     assert candidate.blind_features == ("age",)
 
@@ -57,6 +58,19 @@ def test_the_shares_of_rows_add_up_to_the_balanced_accuracy():
     rng = np.random.default_rng(0)
     true, guess = rng.integers(0, 3, 90), rng.integers(0, 3, 90)
     assert np.isclose(balanced_shares(true, guess).mean(), balanced_accuracy(true, guess))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_smooth_shares_count_sure_rows_in_full_and_do_not_reward_confidence(classes):
+    rng = np.random.default_rng(1)
+    true = rng.integers(0, classes, 200)
+    logits = rng.normal(size=(200, classes))
+    shares = smooth_shares(true, logits)
+    assert np.allclose(shares, smooth_shares(true, 100 * logits))
+    sure = np.where(np.eye(classes)[true] > 0, 1.0, -1.0)
+    sure[:20] = -sure[:20]
+    assert abs(smooth_shares(true, sure).mean() - balanced_accuracy(true, sure.argmax(axis=1))) < 0.01
+    assert not smooth_shares(true, np.zeros((200, classes))).any()
 
 
 def test_a_lost_class_and_agreement_near_chance_are_a_collapse():

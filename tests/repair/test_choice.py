@@ -26,7 +26,7 @@ def candidate(name, wrong, level=2, unfair=0.0):
         Recipe(name), GUARANTEES[level], float(np.mean(predictions == Y)), kept, float(np.mean(predictions != Y)),
         kept, unfair, collapsed=has_collapsed(Y, predictions),
     )  # fmt: skip
-    return JudgedCandidate(figures, None, predictions, predictions)
+    return JudgedCandidate(figures, None, 2.0 * predictions - 1)
 
 
 def choice(*judged, **policy):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fairmend.spec import Feature, Spec
-from fairmend.spec.links import Link, most_linked_values
+from fairmend.spec.links import MOST_LINKS, Link, most_linked_values
 from support.link_cases import AGE, HOURS, RELATIONSHIP, SEX, YEARS, family_spec
 from support.spec_cases import refused
 
@@ -137,6 +137,11 @@ def test_links_must_be_a_list():
         Spec(FEATURES, links=7)
     with refused("links must be a list"):
         Spec.from_dict({**Spec(FEATURES).to_dict(), "link": {"when": {}}})
+
+
+def test_too_many_links_are_refused_before_the_work():
+    with refused("1,001 links", "at most 1,000"):
+        spec_with(*[link()] * (MOST_LINKS + 1))
 
 
 def test_data_is_encoded_as_without_links():

@@ -13,17 +13,18 @@ import numpy as np
 
 from fairmend.arrays import Floats
 from fairmend.errors import FairmendError
-from fairmend.repair.candidates import Candidate, JudgedCandidate, kept_shares
+from fairmend.repair.candidates import Candidate, JudgedCandidate, kept_shares, smooth_shares
 from fairmend.repair.policy import Policy
+from fairmend.repair.regression import fit_shares
 from fairmend.repair.task import RepairTask
 from fairmend.text import percent
 
 __all__ = ["Choice", "Judgement", "choose"]
 
-NOISE = 0.25
+NOISE = 0.5
 """Two candidates count as equal if what they keep differs by less than this many standard errors of the paired
-difference. Tuned on synthetic data: with half a standard error or more, the simpler candidate is preferred where the
-other one is better, which costs more than the noise does."""
+difference. Tuned on synthetic data: with a whole standard error, the simpler candidate is preferred where the other one
+is better, which costs more than the noise does."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +57,21 @@ class Judgement:
         """Return whether a candidate is sound and keeps the model."""
         return not candidate.collapsed and self.original - self.kept(candidate) <= self.policy.keep
 
+    def score(self, judged: JudgedCandidate) -> float:
+        """Return what a candidate keeps, with the rows near the threshold counted in part: this ranks candidates."""
+        return float(self._shares(judged).mean())
+
     def lead(self, first: JudgedCandidate, second: JudgedCandidate) -> float:
-        """Return by how many standard errors of the paired difference the first keeps more than the second."""
+        """Return by how many standard errors of the paired difference the first has a better score."""
         difference = self._shares(first) - self._shares(second)
         error = float(difference.std()) / np.sqrt(len(difference))
         return float(difference.mean()) / error if error > 0 else 0.0
 
     def _shares(self, judged: JudgedCandidate) -> Floats:
-        if self.policy.prefer == "accuracy":
-            return kept_shares(self.task, self.task.y_cal, judged.labelled)
-        return kept_shares(self.task, self.task.original_predictions, judged.all_rows)
+        labelled = self.policy.prefer == "accuracy"
+        true = self.task.y_cal if labelled else self.task.original_predictions
+        shares = fit_shares if self.task.spec.regression else smooth_shares
+        return shares(true, judged.outputs[: len(true)])
 
 
 def choose(judged: Sequence[JudgedCandidate], judgement: Judgement) -> Choice:
@@ -101,7 +107,7 @@ def choose(judged: Sequence[JudgedCandidate], judgement: Judgement) -> Choice:
 
 def _best_of(group: list[int], judged: Sequence[JudgedCandidate], judgement: Judgement) -> int:
     """Return the one that keeps the most; of those not told apart from it, the least unfair, then the simplest."""
-    most = max(group, key=lambda n: (judgement.kept(judged[n].candidate), -n))
+    most = max(group, key=lambda n: (judgement.score(judged[n]), -n))
     equal = [n for n in group if n == most or judgement.lead(judged[most], judged[n]) <= NOISE]
     return min(equal, key=lambda n: (round(judged[n].candidate.unfair_rate, 3), n))
 
@@ -151,10 +157,12 @@ def _reason(
         if candidate.level < chosen.level:
             return f"the guarantee is weaker: for {candidate.guarantee}"
         return f"{judgement.measure} is {percent(kept)}, against {percent(most)}"
-    if kept >= most or judgement.lead(judged[winner], judged[number]) <= NOISE:
+    if judgement.lead(judged[winner], judged[number]) <= NOISE:
         if round(candidate.unfair_rate, 3) > round(chosen.unfair_rate, 3):
             return "keeps as much as the chosen recipe, but leaves more people treated unequally"
         return f"{judgement.measure} of {percent(kept)} cannot be told from the chosen recipe's, which is simpler"
+    if kept >= most:
+        return f"{judgement.measure} of {percent(kept)} is due to rows near the threshold; the chosen recipe is better"
     return f"{judgement.measure} is {percent(kept)}, against {percent(most)}"
 
 

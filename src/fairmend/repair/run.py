@@ -98,6 +98,8 @@ def repair(
     patience : stop training after this many steps without a lower loss and keep the best; never by default. Not for
         baselines.
     margin, delta_limit, solver, search, gap : step 2, see `repair_head`. The margin grows where the proof needs it.
+        For a claim about scores, the margin is how far below delta their differences stay, and step 2 is a linear
+        program, which needs no solver or search (`repair_scores`).
         Not for baselines, nor for "blind" with a spec without tolerances: these have no step 2. The same holds for
         the next two options.
     time_limit : seconds for the whole call. Training is not interrupted. Step 2 gets the time that is left and returns

@@ -20,6 +20,7 @@ from fairmend.spec.validation import as_list, as_number, as_value_text, first_re
 from fairmend.text import suggest
 
 __all__ = [
+    "MOST_LINKS",
     "Link",
     "Run",
     "ends_of",
@@ -31,6 +32,9 @@ __all__ = [
 ]
 
 Run = tuple[float, float]  # the lowest and the highest of consecutive values, or codes of categories
+
+MOST_LINKS = 1_000
+"""A spec with more is refused before the work: every two links are compared."""
 
 _EXAMPLE = 'Write when = {sex = "Female"} and then = {relationship = {Husband = "Wife"}}.'
 
@@ -65,6 +69,8 @@ def validate_links(links: Iterable[Link | Mapping[str, Any]], features: Sequence
     given = as_list(links)
     if given is None:
         raise FairmendError(f"links must be a list of [[link]] tables, got {links!r}")
+    if len(given) > MOST_LINKS:
+        raise FairmendError(f"the spec has {len(given):,} links, and at most {MOST_LINKS:,} are possible. Join some.")
     known = {feature.name: feature for feature in features}
     parts = [_parts(link, f"link number {i + 1}", known) for i, link in enumerate(given)]
     _require_no_chain([(list(when), list(then)) for when, then in parts])
