@@ -78,6 +78,8 @@ def test_a_collapsed_network_is_never_chosen_while_another_is_proven():
     assert made.reasons[0].startswith("collapsed")
     name, made = choice(candidate("collapsed", ALMOST_ALL))
     assert made.reasons[0].startswith("all proven candidates collapsed")
+    with pytest.raises(FairmendError, match=r"keep=0.02: every proven candidate collapsed"):
+        choice(candidate("collapsed", ALMOST_ALL), keep_required=True)
 
 
 def test_of_two_that_cannot_be_told_apart_the_simpler_wins():

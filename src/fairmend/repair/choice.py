@@ -113,6 +113,11 @@ def _best_of(group: list[int], judged: Sequence[JudgedCandidate], judgement: Jud
 
 
 def _not_kept(closest: Candidate, judgement: Judgement) -> str:
+    if closest.collapsed:
+        return (
+            f"keep={judgement.policy.keep:g}: every proven candidate collapsed, {closest.recipe.name} among them; use "
+            "more calibration rows, or accept a weaker guarantee"
+        )
     fall = judgement.original - judgement.kept(closest)
     return (
         f"keep={judgement.policy.keep:g}: no proven candidate stays within it. The closest is {closest.recipe.name}, "
