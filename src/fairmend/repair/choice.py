@@ -1,7 +1,9 @@
 """Choose among the candidates of `auto` by a policy, and say why for each.
 
 `fairmend.repair.policy` explains the policy. What a candidate *keeps* is its balanced accuracy on the calibration rows,
-or its balanced agreement with the original network's decisions on all rows, as the policy prefers.
+or its balanced agreement with the original network's decisions on all rows, as the policy prefers. Whether that is
+within the policy's limit is decided by its *fall*: for balanced accuracy, the estimate of `fairmend.repair.fall`, which
+is less noisy than the difference on the calibration rows.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import numpy as np
 from fairmend.arrays import Floats
 from fairmend.errors import FairmendError
 from fairmend.repair.candidates import Candidate, JudgedCandidate, kept_shares, smooth_shares
+from fairmend.repair.fall import FallEstimate
 from fairmend.repair.policy import Policy
 from fairmend.repair.regression import fit_shares
 from fairmend.repair.task import RepairTask
@@ -48,14 +51,22 @@ class Judgement:
         else:
             self.original = 1.0
             self.measure = "agreement with the original"
+        estimated = policy.prefer == "accuracy" and not task.spec.regression
+        self._estimate = FallEstimate(task) if estimated else None
 
     def kept(self, candidate: Candidate) -> float:
         """Return what a candidate keeps."""
         return candidate.balanced_accuracy if self.policy.prefer == "accuracy" else candidate.agreement
 
-    def keeps(self, candidate: Candidate) -> bool:
+    def fall(self, judged: JudgedCandidate) -> float:
+        """Return the best estimate of how much less than the original a candidate keeps; it is negative for more."""
+        if self._estimate is None:
+            return self.original - self.kept(judged.candidate)
+        return self._estimate(judged.outputs)
+
+    def keeps(self, judged: JudgedCandidate) -> bool:
         """Return whether a candidate is sound and keeps the model."""
-        return not candidate.collapsed and self.original - self.kept(candidate) <= self.policy.keep
+        return not judged.candidate.collapsed and self.fall(judged) <= self.policy.keep
 
     def score(self, judged: JudgedCandidate) -> float:
         """Return what a candidate keeps, with the rows near the threshold counted in part: this ranks candidates."""
@@ -88,12 +99,12 @@ def choose(judged: Sequence[JudgedCandidate], judgement: Judgement) -> Choice:
             'with guarantee="any"'
         )
     sound = [n for n in pool if not candidates[n].collapsed] or pool
-    keepers = [n for n in sound if judgement.keeps(candidates[n])]
-    closest = max(sound, key=lambda n: judgement.kept(candidates[n]))
+    keepers = [n for n in sound if judgement.keeps(judged[n])]
+    closest = min(sound, key=lambda n: judgement.fall(judged[n]))
     if policy.keep_required and not keepers:
-        raise FairmendError(_not_kept(candidates[closest], judgement))
-    least = judgement.kept(candidates[closest]) - policy.keep
-    group = keepers or [n for n in sound if judgement.kept(candidates[n]) >= least]
+        raise FairmendError(_not_kept(judged[closest], judgement))
+    most = judgement.fall(judged[closest]) + policy.keep
+    group = keepers or [n for n in sound if judgement.fall(judged[n]) <= most]
     if policy.guarantee != "listed":
         strongest = max(candidates[n].level for n in group)
         group = [n for n in group if candidates[n].level == strongest]
@@ -112,17 +123,17 @@ def _best_of(group: list[int], judged: Sequence[JudgedCandidate], judgement: Jud
     return min(equal, key=lambda n: (round(judged[n].candidate.unfair_rate, 3), n))
 
 
-def _not_kept(closest: Candidate, judgement: Judgement) -> str:
+def _not_kept(judged: JudgedCandidate, judgement: Judgement) -> str:
+    closest = judged.candidate
     if closest.collapsed:
         return (
             f"keep={judgement.policy.keep:g}: every proven candidate collapsed, {closest.recipe.name} among them; use "
             "more calibration rows, or accept a weaker guarantee"
         )
-    fall = judgement.original - judgement.kept(closest)
     return (
         f"keep={judgement.policy.keep:g}: no proven candidate stays within it. The closest is {closest.recipe.name}, "
-        f"whose {judgement.measure} is {percent(judgement.kept(closest))}, {_points(fall)} below the "
-        "original network's; allow more, or accept a weaker guarantee"
+        f"whose {judgement.measure} is about {_points(judgement.fall(judged))} below the original "
+        "network's; allow more, or accept a weaker guarantee"
     )
 
 
@@ -151,8 +162,8 @@ def _reason(
     if number not in sound:
         return "collapsed: it decides something else than the original network, or lost a class"
     if keepers and number not in keepers:
-        fall, keep = judgement.original - kept, judgement.policy.keep
-        return f"{judgement.measure} is {_points(fall)} below the original's, more than {_points(keep)}"
+        fall, keep = judgement.fall(judged[number]), judgement.policy.keep
+        return f"{judgement.measure} is about {_points(fall)} below the original's, more than {_points(keep)}"
     if number not in group:
         if candidate.level < chosen.level:
             return f"the guarantee is weaker: for {candidate.guarantee}"

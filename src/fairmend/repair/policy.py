@@ -3,7 +3,8 @@
 A guarantee is worth something, and so is the model. The default policy takes the strongest guarantee that keeps the
 model: of the candidates whose balanced accuracy is at most ``keep`` below the original network's, those with the
 strongest guarantee, and of these the one that keeps the most. A weaker guarantee is taken only if no candidate with a
-stronger one keeps the model.
+stronger one keeps the model. How far a candidate is below the original is estimated from labels and unlabelled rows
+together (`fairmend.repair.fall`), because 500 labels alone cannot tell a loss of 1 point from one of 3.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from dataclasses import dataclass
 __all__ = ["GUARANTEES", "KEEP", "PREFERENCES", "Policy"]
 
 KEEP = 0.02
-"""Two points: about the noise of the balanced accuracy of 500 calibration rows, so a smaller loss cannot be told from
-none."""
+"""Two points: about twice the error with which a loss is known from 500 calibration rows, so a smaller limit would
+reject candidates that lose nothing."""
 
 GUARANTEES = ("everyone", "listed", "any")
 PREFERENCES = ("accuracy", "decisions")

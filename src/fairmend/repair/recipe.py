@@ -232,10 +232,12 @@ def _calibrate(
     # Zeros in the blind columns keep their weights, and the widths that come from them, at zero.
     regions = _blind_regions(task, columns) if columns else task.regions
     X = zero_columns(X, columns) if columns else X
-    return calibrate(
-        network,
-        regions,
-        X,
+    # The paper trains in the inputs as they are, whatever their scale; a distilled network goes on as it was distilled.
+    units = _Units.of_rows(X) if recipe.distil_steps else _Units.raw(network.inputs)
+    trained = calibrate(
+        units.standardise_network(network),
+        replace(regions, lower=units.standardise(regions.lower), upper=units.standardise(regions.upper)),
+        units.standardise(X),
         targets,
         steps=recipe.steps,
         learning_rate=recipe.learning_rate,
@@ -247,6 +249,46 @@ def _calibrate(
         squared_error=task.spec.regression,
         progress=progress,
     )
+    return replace(trained, network=units.network_in_raw_inputs(trained.network))
+
+
+@dataclass(frozen=True)
+class _Units:
+    """The units of the inputs while a network is trained: Adam's steps have one size for all weights."""
+
+    mean: Floats
+    deviation: Floats
+
+    @classmethod
+    def raw(cls, width: int) -> _Units:
+        return cls(np.zeros(width), np.ones(width))
+
+    @classmethod
+    def of_rows(cls, X: FloatArray) -> _Units:
+        """Return units in which each column of X has mean 0 and deviation 1; a column of zeros stays as it is."""
+        deviation = X.std(axis=0, dtype=np.float64)
+        return cls(X.mean(axis=0, dtype=np.float64), np.where(deviation > 0, deviation, 1.0))
+
+    def standardise(self, X: FloatArray) -> FloatArray:
+        standard: FloatArray = ((X - self.mean) / self.deviation).astype(X.dtype)
+        return standard
+
+    def standardise_network(self, network: Network) -> Network:
+        """Return the network that computes from standardised inputs what this one does from raw inputs."""
+        first = network.affines[0]
+        weight = first.weight.astype(np.float64)
+        return _with_first(network, weight * self.deviation, first.bias + weight @ self.mean)
+
+    def network_in_raw_inputs(self, network: Network) -> Network:
+        """Undo `standardise_network`."""
+        first = network.affines[0]
+        weight = first.weight / self.deviation
+        return _with_first(network, weight, first.bias - weight @ self.mean)
+
+
+def _with_first(network: Network, weight: Floats, bias: Floats) -> Network:
+    first = Affine(weight.astype(network.dtype), bias.astype(network.dtype))
+    return network.with_affines([first, *network.affines[1:]])
 
 
 def _blind(recipe: Recipe, task: RepairTask, columns: list[int]) -> Network:

@@ -86,7 +86,7 @@ def select_repair(task: RepairTask, policy: Policy | None = None, progress: Prog
         chosen.attempt,
         _with_reasons(contest, choice),
         chosen.candidate.collapsed,
-        () if choice.keeps else (_not_kept(chosen.candidate, contest.judgement),),
+        () if choice.keeps else (_not_kept(chosen, contest.judgement),),
     )
 
 
@@ -117,7 +117,7 @@ class _Contest:
     @property
     def kept(self) -> bool:
         """Whether a proven candidate keeps the model."""
-        return any(self.judgement.keeps(judged.candidate) for judged in self.judged)
+        return any(self.judgement.keeps(judged) for judged in self.judged)
 
     @property
     def all_collapsed(self) -> bool:
@@ -225,12 +225,12 @@ def _dominates(first: Candidate, second: Candidate, kept: Callable[[Candidate], 
     return all(a >= b for a, b in zip(one, other, strict=True)) and one != other
 
 
-def _not_kept(chosen: Candidate, judgement: Judgement) -> str:
-    fall = 100 * (judgement.original - judgement.kept(chosen))
+def _not_kept(chosen: JudgedCandidate, judgement: Judgement) -> str:
+    fall = 100 * judgement.fall(chosen)
     return (
         f"no proven candidate keeps {judgement.measure} within {100 * judgement.policy.keep:g} points of the original "
-        f"network's: {chosen.recipe.name}, the best, is {fall:.1f} points below. More calibration rows, unlabelled "
-        "rows, or a spec in which fewer features vary may help"
+        f"network's: {chosen.candidate.recipe.name}, the best, is about {fall:.1f} points below. More "
+        "calibration rows, unlabelled rows, or a spec in which fewer features vary may help"
     )
 
 
