@@ -5,8 +5,8 @@ Recipes run in stages, from the strongest guarantee to the weakest, and a stage 
 1. Networks that ignore every feature that varies. Nothing else is to be proven, and the claim is about everyone.
 2. If the spec has tolerances or links: networks that ignore the protected features, and for which the paper's two
    steps prove the rest for the repair inputs. They run if no network of stage 1 keeps the model.
-3. The paper's method, which proves its claim for the repair inputs only. It runs if no network of the other stages
-   keeps the model; if only protected features vary, not even then, unless all others collapsed or you asked for it.
+3. The paper's method, which proves its claim for the repair inputs only. It runs if all others collapsed, or if you
+   asked for it: with ``guarantee="listed"``, or with a ``keep`` that no other meets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from fairmend.errors import FairmendError
 from fairmend.progress import Progress
 from fairmend.repair.blind import columns_of, fold_columns, mean_reference
-from fairmend.repair.calibrate import PAPER_STEPS
 from fairmend.repair.candidates import Candidate, JudgedCandidate, Jury, kept_shares
 from fairmend.repair.choice import Choice, Judgement, choose
 from fairmend.repair.distil import STEPS
@@ -41,9 +40,11 @@ EVERYONE = tuple(
 )
 """Recipes that ignore every feature that varies, from simple to complex. Only networks with two classes have a rate."""
 
-MOST_MIXTURES = 3
-FAIRNESS_WEIGHTS = (0.1, 1.0)
-LISTED_STEPS, LISTED_BATCH = PAPER_STEPS, 512
+MOST_MIXTURES = 2
+FAIRNESS_WEIGHTS = (0.1, 0.5)
+LISTED_STEPS, LISTED_BATCH = 100, 512
+"""On synthetic data, weights from 0.03 to 0.5 keep about as much, 1 keeps less, and without step 1 the head must change
+so much that the model is lost. In standardised inputs, 100 steps do as well as 200."""
 
 PROF = Recipe("prof")
 
@@ -198,9 +199,7 @@ def _why_not_prof(contest: _Contest) -> str:
     reason = _why_not_listed(contest)
     if reason or policy.guarantee == "listed" or policy.keep_required or contest.all_collapsed:
         return reason
-    if contest.task.strict:
-        return "a network that ignores the protected features is proven for everyone, and this one would not be"
-    return ""
+    return "a network that ignores the protected features is proven for everyone, and this one would not be"
 
 
 def _with_reasons(contest: _Contest, choice: Choice) -> tuple[Candidate, ...]:
