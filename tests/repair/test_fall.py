@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairmend.metrics import balanced_accuracy
-from fairmend.repair.fall import FallEstimate, class_probabilities
+from fairmend.repair.fall import Fall, FallEstimate, class_probabilities
 
 LABELLED, ROWS = 500, 3000
 
@@ -44,7 +44,7 @@ def test_the_estimate_has_less_error_than_labels_alone_even_if_the_original_is_t
     expected = np.mean([fall(before, after, y) for y, before, after in draws])
     for seed in range(40):
         y, before, after = two_features(np.random.default_rng(seed), weight)
-        errors.append(estimate(before, after, y, sure) - expected)
+        errors.append(estimate(before, after, y, sure).value - expected)
         by_labels.append(fall(before[:LABELLED], after[:LABELLED], y[:LABELLED]) - expected)
     assert np.sqrt(np.mean(np.square(errors))) < 0.85 * np.sqrt(np.mean(np.square(by_labels)))
     assert abs(np.mean(errors)) < 0.005
@@ -52,7 +52,7 @@ def test_the_estimate_has_less_error_than_labels_alone_even_if_the_original_is_t
 
 def test_nothing_changed_is_no_fall():
     y, before, _ = two_features(np.random.default_rng(0), 1.0)
-    assert estimate(before, 2 * before, y) == 0
+    assert estimate(before, 2 * before, y) == Fall(0.0)
 
 
 def test_labels_decide_where_they_contradict_the_probabilities():
@@ -62,7 +62,7 @@ def test_labels_decide_where_they_contradict_the_probabilities():
     after, y = np.where(sure, -before, before), np.where(sure, 0, y)
     by_labels = fall(before[:LABELLED], after[:LABELLED], y[:LABELLED])
     assert by_labels < -0.05
-    assert estimate(before, after, y) < by_labels / 2
+    assert estimate(before, after, y).value < by_labels / 2
 
 
 def test_several_classes():
@@ -72,7 +72,7 @@ def test_several_classes():
     after = before.copy()
     after[:, 2] -= 0.8
     own, other = (balanced_accuracy(y, logits.argmax(axis=1)) for logits in (before, after))
-    assert estimate(before, after, y) == pytest.approx(own - other, abs=0.015)
+    assert estimate(before, after, y).value == pytest.approx(own - other, abs=0.015)
 
 
 def test_probabilities_correct_slope_and_offset():
@@ -85,4 +85,13 @@ def test_probabilities_correct_slope_and_offset():
 
 def test_labels_that_are_all_of_one_class_give_an_estimate():
     y, before, after = two_features(np.random.default_rng(1), 1.0)
-    assert np.isfinite(estimate(before, after, np.ones_like(y)))
+    assert np.isfinite(estimate(before, after, np.ones_like(y)).value)
+
+
+def test_the_more_decisions_change_the_less_is_known():
+    y, before, after = two_features(np.random.default_rng(1), 1.0)
+    few = np.where(np.arange(ROWS) % 10 == 0, after, before)
+    many, some = (estimate(before, each, y) for each in (after, few))
+    assert many.error > some.error > 0
+    assert many.within(many.value)
+    assert not many.within(many.value, errors=1.0)

@@ -16,7 +16,7 @@ import numpy as np
 from fairmend.arrays import Floats
 from fairmend.errors import FairmendError
 from fairmend.repair.candidates import Candidate, JudgedCandidate, kept_shares, smooth_shares
-from fairmend.repair.fall import FallEstimate
+from fairmend.repair.fall import Fall, FallEstimate
 from fairmend.repair.policy import Policy
 from fairmend.repair.regression import fit_shares
 from fairmend.repair.task import RepairTask
@@ -28,6 +28,9 @@ NOISE = 0.5
 """Two candidates count as equal if what they keep differs by less than this many standard errors of the paired
 difference. Tuned on synthetic data: with a whole standard error, the simpler candidate is preferred where the other one
 is better, which costs more than the noise does."""
+
+SURE = 1.0
+"""A candidate surely keeps the model if its fall is within the policy's limit by this many standard errors."""
 
 
 @dataclass(frozen=True)
@@ -58,15 +61,19 @@ class Judgement:
         """Return what a candidate keeps."""
         return candidate.balanced_accuracy if self.policy.prefer == "accuracy" else candidate.agreement
 
-    def fall(self, judged: JudgedCandidate) -> float:
-        """Return the best estimate of how much less than the original a candidate keeps; it is negative for more."""
+    def fall(self, judged: JudgedCandidate) -> Fall:
+        """Return the best estimate of how much less than the original a candidate keeps."""
         if self._estimate is None:
-            return self.original - self.kept(judged.candidate)
+            return Fall(self.original - self.kept(judged.candidate))
         return self._estimate(judged.outputs)
 
     def keeps(self, judged: JudgedCandidate) -> bool:
         """Return whether a candidate is sound and keeps the model."""
-        return not judged.candidate.collapsed and self.fall(judged) <= self.policy.keep
+        return not judged.candidate.collapsed and self.fall(judged).within(self.policy.keep)
+
+    def surely_keeps(self, judged: JudgedCandidate) -> bool:
+        """Return whether a candidate is sound, and keeps the model even if its fall is estimated too low."""
+        return not judged.candidate.collapsed and self.fall(judged).within(self.policy.keep, SURE)
 
     def score(self, judged: JudgedCandidate) -> float:
         """Return what a candidate keeps, with the rows near the threshold counted in part: this ranks candidates."""
@@ -100,11 +107,12 @@ def choose(judged: Sequence[JudgedCandidate], judgement: Judgement) -> Choice:
         )
     sound = [n for n in pool if not candidates[n].collapsed] or pool
     keepers = [n for n in sound if judgement.keeps(judged[n])]
-    closest = min(sound, key=lambda n: judgement.fall(judged[n]))
+    closest = min(sound, key=lambda n: judgement.fall(judged[n]).value)
     if policy.keep_required and not keepers:
         raise FairmendError(_not_kept(judged[closest], judgement))
-    most = judgement.fall(judged[closest]) + policy.keep
-    group = keepers or [n for n in sound if judgement.fall(judged[n]) <= most]
+    most = judgement.fall(judged[closest]).value + policy.keep
+    surely = [n for n in keepers if judgement.surely_keeps(judged[n])]
+    group = surely or keepers or [n for n in sound if judgement.fall(judged[n]).within(most)]
     if policy.guarantee != "listed":
         strongest = max(candidates[n].level for n in group)
         group = [n for n in group if candidates[n].level == strongest]
@@ -132,7 +140,7 @@ def _not_kept(judged: JudgedCandidate, judgement: Judgement) -> str:
         )
     return (
         f"keep={judgement.policy.keep:g}: no proven candidate stays within it. The closest is {closest.recipe.name}, "
-        f"whose {judgement.measure} is about {_points(judgement.fall(judged))} below the original "
+        f"whose {judgement.measure} is about {_points(judgement.fall(judged).value)} below the original "
         "network's; allow more, or accept a weaker guarantee"
     )
 
@@ -162,9 +170,11 @@ def _reason(
     if number not in sound:
         return "collapsed: it decides something else than the original network, or lost a class"
     if keepers and number not in keepers:
-        fall, keep = judgement.fall(judged[number]), judgement.policy.keep
+        fall, keep = judgement.fall(judged[number]).value, judgement.policy.keep
         return f"{judgement.measure} is about {_points(fall)} below the original's, more than {_points(keep)}"
     if number not in group:
+        if candidate.level >= chosen.level and number in keepers and judgement.surely_keeps(judged[winner]):
+            return f"{judgement.measure} may be more than {_points(judgement.policy.keep)} below the original's"
         if candidate.level < chosen.level:
             return f"the guarantee is weaker: for {candidate.guarantee}"
         return f"{judgement.measure} is {percent(kept)}, against {percent(most)}"

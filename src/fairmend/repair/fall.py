@@ -16,6 +16,7 @@ estimate has two thirds of the error that the labels have.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.network.network import predicted_classes
 from fairmend.repair.task import RepairTask
 
-__all__ = ["FallEstimate", "class_probabilities"]
+__all__ = ["Fall", "FallEstimate", "class_probabilities"]
 
 MISCALIBRATION = 0.05
 """How far the probability of a class may be off, on average over the rows that changed. Tuned on synthetic data, where
@@ -37,6 +38,18 @@ _NEWTON_STEPS, _RIDGE = 30, 0.001
 """The ridge matters only where the labels leave a slope open."""
 
 
+@dataclass(frozen=True)
+class Fall:
+    """How much less than the original a candidate keeps, negative for more, and the standard error of this estimate."""
+
+    value: float
+    error: float = 0.0
+
+    def within(self, limit: float, errors: float = 0.0) -> bool:
+        """Return whether the fall is at most the limit, with so many standard errors to spare."""
+        return self.value + errors * self.error <= limit
+
+
 class FallEstimate:
     """Estimates the fall of the candidates of one task, a classification, from their cross-fitted outputs."""
 
@@ -44,12 +57,12 @@ class FallEstimate:
         self.y, self.before = task.y_cal, task.original_predictions
         self.logits = _class_logits(task.network.logits(np.concatenate([task.X_cal, task.X_unlabelled])))
 
-    def __call__(self, outputs: FloatArray) -> float:
+    def __call__(self, outputs: FloatArray) -> Fall:
         """Return the fall, from a candidate's outputs for the calibration rows, then for the unlabelled rows."""
         after, labelled = predicted_classes(outputs), len(self.y)
         changed = after != self.before
         if not changed.any():
-            return 0.0
+            return Fall(0.0)
         probabilities = class_probabilities([self.logits, _class_logits(outputs)], self.y)
         labels = np.eye(probabilities.shape[1])[self.y]
         by_labels = _costs(labels, self.before[:labelled], after[:labelled])
@@ -63,7 +76,8 @@ class FallEstimate:
         miscalibration = MISCALIBRATION * float(weights[pairs].sum()) / len(after)
         variance = miscalibration**2 + surprise + float(np.square(by_probabilities).mean()) / len(after)
         share = variance / (variance + label_variance)
-        return float(share * by_labels.mean() + (1 - share) * by_probabilities.mean())
+        value = share * by_labels.mean() + (1 - share) * by_probabilities.mean()
+        return Fall(float(value), float(np.sqrt(share * label_variance)))
 
 
 def _costs(chances: Floats, before: Ints, after: Ints) -> Floats:

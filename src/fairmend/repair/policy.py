@@ -5,6 +5,8 @@ model: of the candidates whose balanced accuracy is at most ``keep`` below the o
 strongest guarantee, and of these the one that keeps the most. A weaker guarantee is taken only if no candidate with a
 stronger one keeps the model. How far a candidate is below the original is estimated from labels and unlabelled rows
 together (`fairmend.repair.fall`), because 500 labels alone cannot tell a loss of 1 point from one of 3.
+A candidate *surely* keeps the model if the loss is within ``keep`` by one standard error of the estimate. Where some do
+and others do not, only those that do are compared: a strong guarantee is no reason to risk the model.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Recipes run in stages, from the strongest guarantee to the weakest, and a stage 
 
 1. Networks that ignore every feature that varies. Nothing else is to be proven, and the claim is about everyone.
 2. If the spec has tolerances or links: networks that ignore the protected features, and for which the paper's two
-   steps prove the rest for the repair inputs. They run if no network of stage 1 keeps the model.
+   steps prove the rest for the repair inputs. They run if no network of stage 1 surely keeps the model.
 3. The paper's method, which proves its claim for the repair inputs only. It runs if all others collapsed, or if you
    asked for it: with ``guarantee="listed"``, or with a ``keep`` that no other meets.
 """
@@ -47,6 +47,8 @@ LISTED_STEPS, LISTED_BATCH = 100, 512
 so much that the model is lost. In standardised inputs, 100 steps do as well as 200."""
 
 PROF = Recipe("prof")
+
+_STRONGER_KEEPS = "a network with a stronger guarantee keeps the model"
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,11 @@ class _Contest:
         return any(self.judgement.keeps(judged) for judged in self.judged)
 
     @property
+    def surely_kept(self) -> bool:
+        """Whether a proven candidate surely keeps the model."""
+        return any(self.judgement.surely_keeps(judged) for judged in self.judged)
+
+    @property
     def all_collapsed(self) -> bool:
         """Whether no proven candidate is worth having."""
         return all(judged.candidate.collapsed for judged in self.judged)
@@ -188,8 +195,8 @@ def _why_not_listed(contest: _Contest) -> str:
     policy = contest.judgement.policy
     if policy.guarantee == "everyone":
         return 'it would not be proven for everyone, which guarantee="everyone" demands'
-    if policy.guarantee != "listed" and contest.kept:
-        return "a network with a stronger guarantee keeps the model"
+    if policy.guarantee != "listed" and contest.surely_kept:
+        return _STRONGER_KEEPS
     return ""
 
 
@@ -197,8 +204,12 @@ def _why_not_prof(contest: _Contest) -> str:
     """Return why the paper's method cannot win; empty if it can."""
     policy = contest.judgement.policy
     reason = _why_not_listed(contest)
-    if reason or policy.guarantee == "listed" or policy.keep_required or contest.all_collapsed:
+    if reason or policy.guarantee == "listed":
         return reason
+    if contest.kept:
+        return _STRONGER_KEEPS
+    if policy.keep_required or contest.all_collapsed:
+        return ""
     return "a network that ignores the protected features is proven for everyone, and this one would not be"
 
 
@@ -225,7 +236,7 @@ def _dominates(first: Candidate, second: Candidate, kept: Callable[[Candidate], 
 
 
 def _not_kept(chosen: JudgedCandidate, judgement: Judgement) -> str:
-    fall = 100 * judgement.fall(chosen)
+    fall = 100 * judgement.fall(chosen).value
     return (
         f"no proven candidate keeps {judgement.measure} within {100 * judgement.policy.keep:g} points of the original "
         f"network's: {chosen.candidate.recipe.name}, the best, is about {fall:.1f} points below. More "
