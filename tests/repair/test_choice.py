@@ -107,3 +107,17 @@ def test_decisions_are_compared_with_the_original_network_and_not_with_labels():
     assert judgement.original == 1
     assert judgement.measure == "agreement with the original"
     assert judgement.kept(candidate("some", SOME).candidate) == candidate("some", SOME).candidate.agreement
+
+
+def test_a_candidate_that_surely_keeps_the_model_wins_over_a_stronger_guarantee_that_may_not():
+    """Both are within the limit, but so many decisions changed in the first that its fall is not well known."""
+    risky, sure = candidate("risky", slice(0, 10)), candidate("sure", FEW, level=1)
+    judgement = Judgement(Policy(), TASK)
+    fall = judgement.fall(risky)
+    keep = fall.value + fall.error / 2
+    assert not Judgement(Policy(keep=keep), TASK).surely_keeps(risky)
+    name, made = choice(risky, sure, keep=keep)
+    assert name == "sure"
+    assert made.keeps
+    assert "may be more than" in made.reasons[0]
+    assert choice(risky, sure, keep=fall.value + 2 * fall.error)[0] == "risky"

@@ -32,6 +32,10 @@ is better, which costs more than the noise does."""
 SURE = 1.0
 """A candidate surely keeps the model if its fall is within the policy's limit by this many standard errors."""
 
+NEAR = 0.5
+"""If no candidate keeps the model, a guarantee stronger than the closest one's may cost this share of the limit, or
+what cannot be told from nothing."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -110,7 +114,8 @@ def choose(judged: Sequence[JudgedCandidate], judgement: Judgement) -> Choice:
     closest = min(sound, key=lambda n: judgement.fall(judged[n]).value)
     if policy.keep_required and not keepers:
         raise FairmendError(_not_kept(judged[closest], judgement))
-    most = judgement.fall(judged[closest]).value + policy.keep
+    least = judgement.fall(judged[closest])
+    most = least.value + max(least.error, NEAR * policy.keep)
     surely = [n for n in keepers if judgement.surely_keeps(judged[n])]
     group = surely or keepers or [n for n in sound if judgement.fall(judged[n]).within(most)]
     if policy.guarantee != "listed":
