@@ -339,7 +339,7 @@ def test_a_certificate_with_links_is_valid_and_names_them(attack, tmp_path):
     assert is_true(made, content)
     claim = fairmend.check(write(tmp_path, content), tmp_path / "model.onnx").claim
     assert (
-        "whatever its sex or age. Linked features change along: with another sex, where sex is f, role husband becomes "
+        "whatever its sex or age. Linked features change too: with another sex, where sex is f, role husband becomes "
         "wife; with another age, where age is 18 to 19, years becomes 0 to 1. This holds in"
     ) in claim
 

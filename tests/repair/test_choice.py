@@ -87,7 +87,7 @@ def test_of_two_that_cannot_be_told_apart_the_simpler_wins():
     simple, complex_ = candidate("simple", [0, 1, 2]), candidate("complex", [2, 3, 4])
     name, made = choice(simple, complex_)
     assert name == "simple"
-    assert "cannot be told from the chosen recipe's" in made.reasons[1]
+    assert "is not clearly different from the selected one's" in made.reasons[1]
 
 
 def test_of_two_that_can_the_better_wins_though_it_is_less_simple():

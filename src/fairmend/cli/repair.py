@@ -45,8 +45,8 @@ GOOD, BAD = 0, 1
     type=click.Choice(["auto", "prof", "prof-concrete", "blind", "flip", "grft", "care"]),
     default="auto",
     show_default=True,
-    help="auto selects the proven recipe that keeps most of the model; prof is the method of the paper, prof-concrete "
-    "its naive variant; blind makes the network ignore the protected features; flip, grft and care are baselines "
+    help="auto runs several recipes and selects the strongest guarantee that keeps the model; prof is the "
+    "method of the paper, prof-concrete its naive variant; blind makes the network ignore the protected features; flip, grft and care are baselines "
     "without a proof.",
 )
 @click.option(
@@ -58,8 +58,8 @@ GOOD, BAD = 0, 1
 @click.option(
     "--guarantee",
     type=click.Choice(["everyone", "listed", "any"]),
-    help="For auto: everyone accepts only a proof for everyone, tolerances included; listed is content with the repair "
-    "inputs; any, the default, takes the strongest guarantee that keeps the model.",
+    help="For auto: everyone accepts only a proof for everyone, tolerances and links included; listed accepts a proof "
+    "for the repair inputs; any, the default, takes the strongest guarantee that keeps the model.",
 )
 @click.option(
     "--prefer",

@@ -226,11 +226,11 @@ def _dominates(first: Candidate, second: Candidate, kept: Callable[[Candidate], 
 
 
 def _not_kept(chosen: Candidate, judgement: Judgement) -> str:
-    fall = 100 * (judgement.original - judgement.kept(chosen))
+    fall = judgement.distance(judgement.original - judgement.kept(chosen))
     return (
-        f"no proven candidate keeps {judgement.measure} within {100 * judgement.policy.keep:g} points of the original "
-        f"network's: {chosen.recipe.name}, the best, is {fall:.1f} points below. More calibration rows, unlabelled "
-        "rows, or a spec in which fewer features vary may help"
+        f"no proven candidate keeps {judgement.measure} within {judgement.distance(judgement.policy.keep)} of the "
+        f"original network's: {chosen.recipe.name}, the best, is {fall} below. More calibration rows, unlabelled rows, "
+        "or a spec in which fewer features vary may help"
     )
 
 
