@@ -57,7 +57,7 @@ def figures(name: str) -> Figures:
 
 def main() -> int:
     chosen = settings.parse_arguments(__doc__).names or settings.names()
-    console = Console(width=max(Console().width, 170))
+    console = Console(width=max(Console().width, 190))
     table = Table(title="original network / the paper's method / auto (percent)")
     for heading in (
         "setting",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -79,10 +78,9 @@ class AutoRun:
 def run_auto(
     network: Network, spec: Spec, X_repair: np.ndarray, X_cal: np.ndarray, y_cal: np.ndarray, X_unlabelled: np.ndarray
 ) -> AutoRun:
-    more = {"X_unlabelled": X_unlabelled} if "X_unlabelled" in inspect.signature(fairmend.repair).parameters else {}
     started = time.process_time()
     with _recorded() as recorder:
-        result = fairmend.repair(network, spec, X_repair, X_cal, y_cal, **more)
+        result = fairmend.repair(network, spec, X_repair, X_cal, y_cal, X_unlabelled=X_unlabelled)
     return AutoRun(network, result, recorder.proven(result), time.process_time() - started)
 
 

@@ -182,7 +182,7 @@ def main() -> int:
     parser.add_argument("--planted", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    console = Console(width=max(Console().width, 170))
+    console = Console(width=max(Console().width, 190))
     limits: list[Limit] = []
     if {"settings", "lp"} & set(options.part):
         names = options.names or settings.names()
