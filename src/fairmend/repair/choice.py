@@ -63,7 +63,7 @@ class Judgement:
 
     def distance(self, difference: float) -> str:
         """Return the difference of two such figures as text."""
-        return f"{difference:.3f}" if self.measure == "R²" else f"{100 * difference:.1f} points"
+        return f"{round(difference, 3):g}" if self.measure == "R²" else f"{round(100 * difference, 1):g} points"
 
     def score(self, judged: JudgedCandidate) -> float:
         """Return what a candidate keeps, with the rows near the threshold counted in part: this ranks candidates."""
