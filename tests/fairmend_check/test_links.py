@@ -459,7 +459,7 @@ def test_whatever_is_accepted_after_random_edits_is_true(attack):
 
 def test_pieces_for_other_parts_of_a_neighbourhood_cost_no_effort():
     """Links with many conditions divide it into many parts, each with a piece of its own."""
-    one, other = ({**SEX, "name": name, "categories": [f"c{i}" for i in range(12)]} for name in ("one", "other"))
+    one, other = ({**SEX, "name": name, "categories": [f"c{i}" for i in range(18)]} for name in ("one", "other"))
     one, some = {**one, "encoding": "one-hot"}, one["categories"][::2]
     links = [
         {"when": {"one": some}, "then": {"years": {"offset": 1}}},
@@ -472,6 +472,6 @@ def test_pieces_for_other_parts_of_a_neighbourhood_cost_no_effort():
     lower, upper = pieces.lower.astype(np.float64), pieces.upper.astype(np.float64)
     effort = Effort()
     effort.left = 0
-    assert len(around) == 144
+    assert len(around) == 324
     assert find_uncovered(around, lower, upper, "float32", effort) is None
     assert find_uncovered(around, lower[1:], upper[1:], "float32") is not None
