@@ -22,7 +22,7 @@ from fairmend.repair.recipe import Recipe
 
 SHORT = {
     "everyone": "everyone",
-    "everyone, and the repair inputs with tolerance": "everyone + listed",
+    "everyone, and the repair inputs with tolerance or links": "everyone + listed",
     "the repair inputs": "listed",
 }
 LEAST_AGREEMENT = 0.6  # balanced over the original's classes: 0.5 is chance

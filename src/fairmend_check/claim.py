@@ -66,7 +66,7 @@ def _links(spec: Spec) -> list[str]:
         values = _join([f"{_quoted(name)} is {_runs(by_name[name], runs)}" for name, runs in link.when])
         effects = _join([_effect(by_name[name], effect) for name, effect in link.then])
         clauses.append(f"with another {another}, where {values}, {effects}")
-    return [f"Linked features change along: {'; '.join(clauses)}."] if clauses else []
+    return [f"Linked features change too: {'; '.join(clauses)}."] if clauses else []
 
 
 def _effect(feature: Feature, effect: Effect) -> str:

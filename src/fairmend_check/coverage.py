@@ -42,7 +42,9 @@ def _find_uncovered(each: Product, lower: Array, upper: Array, dtype: str, effor
     if not usable.any():
         column = int(np.flatnonzero(fixed)[np.flatnonzero(~inside.any(axis=0))[:1]][:1].sum())
         return f"no piece contains the value of the input in column {column}, which does not vary"
-    effort.left -= lower.size + _SEARCH * len(each.axes) * int(usable.sum())
+    for axis in each.axes:
+        usable &= _touches(axis, lower, upper)
+    effort.left -= _STEP + lower.size + _SEARCH * len(each.axes) * int(usable.sum())
     boxes = _whole_boxes(each, lower[usable], upper[usable], dtype, effort)
     hole = () if boxes is None else _find_hole(*boxes, effort)
     if hole is None:
@@ -51,6 +53,15 @@ def _find_uncovered(each: Product, lower: Array, upper: Array, dtype: str, effor
         return "there are too many pieces to decide whether they cover the neighbourhood"
     neighbour = [_describe_value(axis, number, dtype) for axis, number in zip(each.axes, hole, strict=True)]
     return f"no piece contains the neighbour with {', '.join(neighbour)}"
+
+
+def _touches(axis: Axis, lower: Array, upper: Array) -> NDArray[np.bool_]:
+    """Return which boxes can hold a value of the axis: with links, most are there for other parts."""
+    if not axis.feature.one_hot:
+        return np.asarray((lower[:, axis.column] <= axis.high) & (axis.low <= upper[:, axis.column]))
+    group = slice(axis.column, axis.column + axis.feature.width)
+    held = _categories_within(axis, lower[:, group], upper[:, group])
+    return np.asarray(held[:, int(axis.lowest) : int(axis.highest) + 1].any(axis=1))
 
 
 def _whole_boxes(

@@ -21,7 +21,7 @@ from fairmend_check.spec import Spec
 MAX_WORK = 10**12  # multiplications for the points of all regions together: about ten minutes
 _PER_UNIT = 200  # what an input or output of a layer costs beside them
 MAX_PARTS = 10**7  # of all neighbourhoods together, for each link: a few minutes
-_BATCH = 2**20  # numbers in a batch of points, at the widest layer
+_BATCH = 2**20  # numbers in a batch of points, at the widest layer or for all pairs of outputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,8 @@ class ProvenScores:
 def check_coverage(model: Model, spec: Spec, regions: list[Region]) -> list[str]:
     """Return a reason for each input that is not possible, and for pieces that do not cover its neighbourhood."""
     reasons, total, parts, effort = [], 0, 0, Effort()
-    most = MAX_WORK // sum(weight.size + _PER_UNIT * sum(weight.shape) for weight in model.weights)
+    # Each output, or lead over another, has an error of its own.
+    most = MAX_WORK // (model.outputs * sum(weight.size + _PER_UNIT * sum(weight.shape) for weight in model.weights))
     for number, region in enumerate(regions):
         try:
             around = neighbourhood(spec, region.x, model.dtype)
@@ -141,7 +142,8 @@ def _stacked_pieces(model: Model, regions: list[Region]) -> tuple[np.ndarray, Ar
 def _over_points(model: Model, spec: Spec, region: Region) -> Iterator[tuple[Array, list[tuple[Array, Array]]]]:
     """Return the points of a region and intervals of every layer there, unless it is proven by pieces."""
     if region.pieces is None:
-        step = max(1, _BATCH // max(max(weight.shape) for weight in model.weights))
+        # Leads and differences of outputs are as many as their pairs.
+        step = max(1, _BATCH // max(model.outputs**2, *(max(weight.shape) for weight in model.weights)))
         for batch in batches(neighbourhood(spec, region.x, model.dtype), step):
             with np.errstate(all="ignore"):
                 layers = interval_layers(model, batch, batch)

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairmend_check.errors import CheckError
 from fairmend_check.inference_error import Precision
 from fairmend_check.model import Activation
 from fairmend_check.relaxation import value_range
 from fairmend_check.rounding import GENEROUS, LIBRARY, TINY, Array, down, gamma, up
 from fairmend_check.spec import ScoreClaim
+
+MAX_PROBABILITIES = 100  # of one model: the bounds of a softmax need memory for the cube of their number
 
 _SIGMOID = Activation("sigmoid")
 
@@ -24,7 +27,9 @@ class Score:
 
     @staticmethod
     def of(claim: ScoreClaim, outputs: int) -> Score:
-        """Return the score that a claim is about."""
+        """Return the score that a claim is about; refuse a softmax of too many outputs."""
+        if claim.on == "probability" and outputs > MAX_PROBABILITIES:
+            raise CheckError(f"claims about more than {MAX_PROBABILITIES} probabilities cannot be checked")
         return Score("output" if claim.on != "probability" else "sigmoid" if outputs == 1 else "softmax", outputs)
 
     @property

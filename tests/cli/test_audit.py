@@ -255,7 +255,7 @@ def test_scores_are_audited_with_their_largest_difference(tmp_path, monkeypatch)
     result = run(*common, "--out", "pairs.csv")
     assert result.exit_code == 1
     text = " ".join(result.stdout.split())
-    assert "Difference allowed, of the output 30" in text
+    assert "Allowed difference of the output 30" in text
     assert "Largest difference within a neighbourhood 40" in text
     assert "differs by 40" in text
     assert "Mean absolute error" in text

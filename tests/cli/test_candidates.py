@@ -11,7 +11,7 @@ from fairmend.repair.policy import Policy
 from fairmend.repair.recipe import Recipe
 from fairmend.repair.selection import Candidate
 
-EVERYONE, PARTLY, LISTED = "everyone", "everyone, and the repair inputs with tolerance", "the repair inputs"
+EVERYONE, PARTLY, LISTED = "everyone", "everyone, and the repair inputs with tolerance or links", "the repair inputs"
 
 
 def candidate(name, guarantee=EVERYONE, unfair=0.0, reason="balanced accuracy is below 70.0 %", **more):
@@ -57,7 +57,7 @@ def test_guarantees_are_headings_from_the_strongest_on_and_marks_are_shown():
     headings = [line.rstrip() for line in lines if line.startswith(("Proven", "Not proven"))]
     assert headings == [
         "Proven for everyone",
-        "Proven for everyone, and the repair inputs with tolerance",
+        "Proven for everyone, and the repair inputs with tolerance or links",
         "Proven for the repair inputs",
         "Not proven",
     ]
@@ -79,10 +79,17 @@ def test_reasons_are_grouped_and_recipes_not_run_are_one_line():
 
 def test_a_regression_network_has_r2_in_place_of_accuracy():
     text = shown(candidates=CANDIDATES[:1], original=None)
-    assert "whose R² is at most 2 points below" in text
+    assert "whose R² is at most 0.02 below" in text
     assert "accuracy" not in text
     [row] = [line for line in text.splitlines() if line.startswith("→   1")]
-    assert row.count("%") == 3
+    assert row.split()[-5:] == ["0", "%", "0.760", "97.0", "%"]
+
+
+def test_the_legend_explains_only_the_marks_that_are_shown():
+    assert "● on the frontier" in shown()
+    assert "●" not in shown(candidates=CANDIDATES[:2])
+    assert "→ selected" in shown(candidates=CANDIDATES[:2])
+    assert "→" not in shown(candidates=CANDIDATES[1:2])
 
 
 def test_names_are_not_markup_and_stay_on_their_line():

@@ -15,11 +15,11 @@ def test_the_policy_is_said_with_its_figures():
     assert describe_policy(Policy()) == (
         "Of the candidates whose balanced accuracy is at most 2 points below the original network's, auto takes those "
         "with the strongest guarantee, and of these the one that keeps the most balanced accuracy, or the simplest of "
-        "those that cannot be told apart."
+        "those that are not clearly different."
     )
     everyone = describe_policy(Policy(0.005, "everyone", "decisions"))
     assert everyone.startswith("Only a proof for everyone counts.")
-    assert "all but 0.5 points of the original network's decisions" in everyone
+    assert "decisions is at most 0.5 points below 100 %" in everyone
     assert describe_policy(Policy(0.01, "listed")).startswith("A proof for the repair inputs is enough.")
     assert "at most 1 point below" in describe_policy(Policy(0.01))
 

@@ -13,7 +13,7 @@ import fairmend
 from fairmend.network import Network
 from fairmend.prove.certificate import certificate_of_fair
 from fairmend.spec import Spec
-from fairmend_check.coverage import find_uncovered
+from fairmend_check.coverage import Effort, find_uncovered
 from fairmend_check.errors import CheckError
 from fairmend_check.links import MAX_NAMES
 from fairmend_check.neighbourhood import _own_value, batches, count_points, neighbourhood
@@ -339,7 +339,7 @@ def test_a_certificate_with_links_is_valid_and_names_them(attack, tmp_path):
     assert is_true(made, content)
     claim = fairmend.check(write(tmp_path, content), tmp_path / "model.onnx").claim
     assert (
-        "whatever its sex or age. Linked features change along: with another sex, where sex is f, role husband becomes "
+        "whatever its sex or age. Linked features change too: with another sex, where sex is f, role husband becomes "
         "wife; with another age, where age is 18 to 19, years becomes 0 to 1. This holds in"
     ) in claim
 
@@ -455,3 +455,23 @@ def test_whatever_is_accepted_after_random_edits_is_true(attack):
             accepted += 1
             assert is_true(made, content)
     assert accepted > 5  # else nothing was tested
+
+
+def test_pieces_for_other_parts_of_a_neighbourhood_cost_no_effort():
+    """Links with many conditions divide it into many parts, each with a piece of its own."""
+    one, other = ({**SEX, "name": name, "categories": [f"c{i}" for i in range(18)]} for name in ("one", "other"))
+    one, some = {**one, "encoding": "one-hot"}, one["categories"][::2]
+    links = [
+        {"when": {"one": some}, "then": {"years": {"offset": 1}}},
+        {"when": {"other": some}, "then": {"status": {"a": "b"}}},
+    ]
+    spec = Spec.from_dict(linked(*links, features=(one, other, YEARS, STATUS)))
+    X = spec.sample_inputs(1, np.random.default_rng(0), np.float32)
+    around = neighbourhood(read_spec(spec.to_dict(), "spec"), X[0].astype(np.float64), "float32")
+    pieces = spec.regions(X, np.float32)
+    lower, upper = pieces.lower.astype(np.float64), pieces.upper.astype(np.float64)
+    effort = Effort()
+    effort.left = 0
+    assert len(around) == 324
+    assert find_uncovered(around, lower, upper, "float32", effort) is None
+    assert find_uncovered(around, lower[1:], upper[1:], "float32") is not None

@@ -39,7 +39,7 @@ def test_margins_by_points_are_those_of_the_worst_point(tmp_path):
 def test_points_are_counted_over_all_regions(tmp_path, monkeypatch):
     _, spec, model, found = read({"features": "points", "outputs": 3}, tmp_path)
     assert regions.check_coverage(model, spec, found) == []
-    work = sum(weight.size + 200 * sum(weight.shape) for weight in model.weights)
+    work = 3 * sum(weight.size + 200 * sum(weight.shape) for weight in model.weights)  # for each output
     monkeypatch.setattr(regions, "MAX_WORK", 2 * 43 * 3 * work)  # sex and age of three of the four inputs
     (reason,) = regions.check_coverage(model, spec, found)
     assert reason == "regions: there are more points to check than the limit for this model (258)"

@@ -357,3 +357,15 @@ def test_certificates_of_fairmend_are_valid(outputs, on, tmp_path):
     result = fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx", tmp_path / "spec.toml")
     assert result.valid, result.reasons
     assert 0 < result.largest_difference <= spec.claim.delta
+
+
+def test_a_softmax_of_many_outputs_takes_too_much_memory_to_be_checked(tmp_path):
+    """The bounds need the differences of all pairs of outputs: 24 GB for 1,440 outputs and a single region."""
+    age = {"name": "age", "kind": "integer", "range": [0, 9], "protected": True}
+    spec = Spec([age], claim={"kind": "score", "delta": 0.5, "on": "probability"})
+    for outputs, confirmed in ((100, True), (101, False)):
+        network = Network([Affine(np.full((outputs, 1), 1e-9, np.float32), np.zeros(outputs, np.float32))], [])
+        content = writer.certificate_of_fair(network, spec, np.zeros((1, 1), np.float32))[0].content
+        result = checked(tmp_path, content, network)
+        assert result.valid == confirmed, result.reasons
+    assert result.reasons == ("claims about more than 100 probabilities cannot be checked",)

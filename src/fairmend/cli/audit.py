@@ -229,9 +229,9 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledRo
 def _add_scores(table: Table, scores: ScoreSummary, least: str) -> None:
     claim = scores.claim
     table.add_section()
-    table.add_row(f"Difference allowed, of the {claim.on}", f"{claim.delta:.4g}")
+    table.add_row(f"Allowed difference of the {claim.on}", f"{claim.delta:.4g}")
     table.add_row("Largest difference within a neighbourhood", f"{least}{scores.largest:.4g}")
-    table.add_row("Median / 90 % of people at most", f"{scores.median:.4g} / {scores.most:.4g}")
+    table.add_row("Median difference / 90th percentile", f"{scores.median:.4g} / {scores.most:.4g}")
     table.add_section()
 
 

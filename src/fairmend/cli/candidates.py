@@ -21,10 +21,13 @@ __all__ = ["show_candidates"]
 _CLASS_FIGURES = {"unequal": 7, "accuracy": 8, "balanced": 8, "agrees": 7}
 _REGRESSION_FIGURES = {"unequal": 7, "R²": 9, "agrees": 7}
 _ORIGINAL = "the original network"
-_NOTE = (
-    "→ selected. ● on the frontier: no other is at least as good in guarantee, unequal and what is kept. "
-    "unequal: still treated unequally, among rows of the data and uniform samples. "
-)
+_SELECTED, _FRONTIER = "→", "●"
+_MARKS = {
+    _SELECTED: "→ selected. ",
+    _FRONTIER: "● on the frontier: no other is at least as good in guarantee, unequal and what is kept, and better in "
+    "one. ",
+}
+_NOTE = "unequal: still treated unequally, among rows of the data and uniform samples. "
 _CLASS_NOTE = (
     "accuracy, balanced (accuracy): on calibration rows that the recipe did not use. "
     "agrees: predictions equal to the original's, mean over the classes."
@@ -60,7 +63,9 @@ def show_candidates(screen: Console, result: RepairResult) -> None:
     unrun = describe_unrun(result.candidates)
     if unrun:
         screen.print(Text(unrun))
-    screen.print(Text(_NOTE + (_REGRESSION_NOTE if regression else _CLASS_NOTE), style="dim italic"))
+    marks = {_mark(candidate) for candidate in result.candidates}
+    legend = "".join(meaning for mark, meaning in _MARKS.items() if mark in marks)
+    screen.print(Text(legend + _NOTE + (_REGRESSION_NOTE if regression else _CLASS_NOTE), style="dim italic"))
 
 
 def _table(width: int, figures: Mapping[str, int], rows: Iterable[Sequence[str]], *, header: bool = False) -> Rows:
@@ -69,16 +74,26 @@ def _table(width: int, figures: Mapping[str, int], rows: Iterable[Sequence[str]]
     for heading, size in (("", 1), ("", 2), ("", width), *figures.items()):
         table.add_column(heading, width=size, justify="left" if size in (1, width) else "right")
     for row in rows:
-        table.add_row(*row, style="bold green" if row[0] == "→" else "")
+        table.add_row(*row, style="bold green" if row[0] == _SELECTED else "")
     return table
 
 
 def _row(number: int, candidate: Candidate, regression: bool) -> tuple[str, ...]:
-    accuracy = () if regression else (candidate.accuracy,)
-    figures = (candidate.unfair_rate, *accuracy, candidate.balanced_accuracy, candidate.agreement)
-    mark = "→" if candidate.chosen else "●" if candidate.on_frontier else ""
-    shown = (percent(figure) if candidate.proven else "–" for figure in figures)
-    return mark, str(number), candidate.recipe.name, *shown
+    accuracy = None if regression else candidate.accuracy
+    figures = (percent(candidate.unfair_rate), *_accuracy(accuracy, candidate.balanced_accuracy))
+    shown = (*figures, percent(candidate.agreement))
+    return _mark(candidate), str(number), candidate.recipe.name, *(shown if candidate.proven else "–" * len(shown))
+
+
+def _mark(candidate: Candidate) -> str:
+    return _SELECTED if candidate.chosen else _FRONTIER if candidate.on_frontier else ""
+
+
+def _accuracy(accuracy: float | None, balanced: float | None) -> tuple[str, ...]:
+    """Return accuracy and balanced accuracy as text, or R² of a regression network, which has no accuracy."""
+    if accuracy is None:
+        return ("–" if balanced is None else f"{balanced:.3f}",)
+    return percent(accuracy), percent(balanced)
 
 
 def _level(candidate: Candidate) -> int | None:
@@ -86,8 +101,7 @@ def _level(candidate: Candidate) -> int | None:
 
 
 def _figures_of_original(result: RepairResult) -> tuple[str, ...]:
-    accuracy = () if result.original_accuracy is None else (percent(result.original_accuracy),)
-    return *accuracy, percent(result.original_balanced_accuracy), percent(1.0)
+    return *_accuracy(result.original_accuracy, result.original_balanced_accuracy), percent(1.0)
 
 
 def _show_reasons(screen: Console, others: Sequence[tuple[int, Candidate]]) -> None:

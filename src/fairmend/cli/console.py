@@ -264,7 +264,7 @@ def _show_score_pairs(screen: Console, spec: Spec, pairs: Sequence[AuditPair], w
         where = f"  {what} {pair.row}: {output}differs by {pair.gap:.4g}."
         lines.add_row(Text(where), Text(printable(f"{first}; {second}.")))
     screen.print(lines)
-    screen.print(Text(f"  Scores are the {spec.claim.on}. {what.capitalize()}s are numbered from 0.", style="dim"))
+    screen.print(Text(f"  The score is the {spec.claim.on}. {what.capitalize()}s are numbered from 0.", style="dim"))
 
 
 def _prediction(spec: Spec, outputs: int, answer: int) -> str:

@@ -45,9 +45,9 @@ GOOD, BAD = 0, 1
     type=click.Choice(["auto", "prof", "prof-concrete", "blind", "flip", "grft", "care"]),
     default="auto",
     show_default=True,
-    help="auto selects the proven recipe that keeps most of the model; prof is the method of the paper, prof-concrete "
-    "its naive variant; blind makes the network ignore the protected features; flip, grft and care are baselines "
-    "without a proof.",
+    help="auto runs several recipes and selects the strongest guarantee that keeps the model; prof is the method of "
+    "the paper, prof-concrete its naive variant; blind makes the network ignore the protected features; flip, grft and "
+    "care are baselines without a proof.",
 )
 @click.option(
     "--keep",
@@ -58,8 +58,8 @@ GOOD, BAD = 0, 1
 @click.option(
     "--guarantee",
     type=click.Choice(["everyone", "listed", "any"]),
-    help="For auto: everyone accepts only a proof for everyone, tolerances included; listed is content with the repair "
-    "inputs; any, the default, takes the strongest guarantee that keeps the model.",
+    help="For auto: everyone accepts only a proof for everyone, tolerances and links included; listed accepts a proof "
+    "for the repair inputs; any, the default, takes the strongest guarantee that keeps the model.",
 )
 @click.option(
     "--prefer",
@@ -136,10 +136,11 @@ def command(
     """Repair a network and prove the result.
 
     MODEL is a file: {formats}. The repair changes the network as little as possible so that each repair input provably
-    gets the same prediction for all values of the protected features and for all changes within a tolerance. With
-    blind, and with auto where it can be proven, the protected features change no prediction at all. Exits with 0 if
-    all repair inputs are treated equally and 1 if some are not, which happens only with a baseline (flip, grft, care),
-    or if the network has collapsed: it lost a class, or agrees with the original hardly more than chance would.
+    gets the same prediction (or, if the spec claims scores, scores that differ by at most delta) for all values of the
+    protected features and for all changes within a tolerance or by a link. With blind, and with auto where it can be
+    proven, the protected features change no prediction at all. Exits with 0 if all repair inputs are treated equally,
+    and 1 if some are not, which happens only with a baseline (flip, grft, care), or if all candidates of auto
+    collapsed: they lost a class, or agree with the original hardly more than chance would.
 
     Writes into the folder: the network (model, with the suffix of MODEL), certificate.json (for fairmend check),
     spec.toml, repair_inputs.csv, result.json (all figures), report.html and report.json.

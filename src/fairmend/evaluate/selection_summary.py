@@ -24,12 +24,14 @@ _LARGE = 10.0
 def describe_policy(policy: Policy, measure: str = "balanced accuracy") -> str:
     """Return how the policy selects a candidate, in a sentence or two; `measure` is the accuracy that it looks at."""
     points = f"{number(100 * policy.keep)} point{'' if policy.keep == 0.01 else 's'}"
+    simplest = "or the simplest of those that are not clearly different"
     if policy.prefer == "accuracy":
-        kept = f"whose {measure} is at most {points} below the original network's"
-        most = f"keeps the most {measure}, or the simplest of those that cannot be told apart"
+        loss = number(policy.keep) if measure == "R²" else points
+        kept = f"whose {measure} is at most {loss} below the original network's"
+        most = f"keeps the most {measure}, {simplest}"
     else:
-        kept = f"that agree with all but {points} of the original network's decisions"
-        most = "keeps the most of its decisions, or the simplest of those that cannot be told apart"
+        kept = f"whose agreement with the original network's decisions is at most {points} below 100 %"
+        most = f"keeps the most of its decisions, {simplest}"
     if policy.guarantee == "everyone":
         return f"Only a proof for everyone counts. Of the candidates {kept}, auto takes the one that {most}."
     if policy.guarantee == "listed":
@@ -69,10 +71,10 @@ def describe_collapse(result: RepairResult, spec: Spec, calibration_rows: int) -
     if result.policy is None:
         help_.append("method auto")
     elif result.policy.guarantee != "listed":
-        help_.append("--guarantee listed, which is content with a proof for the repair inputs")
+        help_.append("--guarantee listed, which accepts a proof for the repair inputs")
     return (
-        f"Collapsed: {every} lost a class, or agrees with the original hardly more than chance would. Its proof is "
-        f"worth little. What may help: {listed(help_, 'or', most=None)}."
+        f"Collapsed: {every} lost a class, or agrees with the original hardly more than chance would. A proof of its "
+        f"fairness is worth little. What may help: {listed(help_, 'or', most=None)}."
     )
 
 

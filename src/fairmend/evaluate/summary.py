@@ -101,7 +101,9 @@ def _limits_of_repair(document: Document, repair: Repair, guarantee: Guarantee) 
         f"Equal outcomes: groups may still have different selection rates; {gaps}."
         if document.groups
         else "Equal outcomes: groups may still have different scores on average.",
-        "Correct predictions: what the model still gets right is shown below.",
+        "Accurate predictions: how well the model still predicts is shown below."
+        if repair.after.errors
+        else "Correct predictions: what the model still gets right is shown below.",
     )
 
 

@@ -75,7 +75,7 @@ def certify(
     spec.require_inputs(network.inputs)
     require_scores(network, spec.claim)
     if engine == "milp":
-        spec.require_class_claim("engine milp")
+        spec.require_class_claim("engine milp", "engine branch")
     inputs = spec.as_inputs(X, network.dtype)
     chosen = _choose_engine(spec, inputs) if engine == "auto" else engine
     _logger.info("certify %d inputs with engine %s", len(inputs), chosen)

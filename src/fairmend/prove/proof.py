@@ -79,7 +79,8 @@ def prove_regions(network: Network, regions: Regions) -> Proof:
 
 def most_points(network: Network) -> int:
     """Return how many points all neighbourhoods of a certificate may have together: minutes of work for the checker."""
-    return _MOST_WORK // sum(affine.weight.size + 200 * sum(affine.weight.shape) for affine in network.affines)
+    work = sum(affine.weight.size + 200 * sum(affine.weight.shape) for affine in network.affines)
+    return _MOST_WORK // (network.outputs * work)
 
 
 def prove_points(network: Network, spec: Spec, X: FloatArray) -> Proof:

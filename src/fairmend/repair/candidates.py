@@ -37,7 +37,7 @@ FOLDS = 4
 SAMPLES = 2000
 MOST_POINTS = 2_000_000
 
-GUARANTEES = ("the repair inputs", "everyone, and the repair inputs with tolerance", "everyone")
+GUARANTEES = ("the repair inputs", "everyone, and the repair inputs with tolerance or links", "everyone")
 
 LEAST_AGREEMENT = 0.2
 """A network has collapsed if its balanced agreement with the original is less than this share of the way from chance
@@ -60,10 +60,11 @@ class Candidate:
     the original's, and ``agreement`` the share that equals them as a mean over the original's classes, on calibration
     and unlabelled rows. ``unfair_rate`` is the mean of the shares of calibration rows and of uniform samples that are
     treated unequally, or 0 if that is proven. ``guarantee`` is "everyone", "everyone, and the repair inputs with
-    tolerance", or "the repair inputs". ``problem`` says why there is no proven network, and is empty if there is one.
-    ``reason`` says why the candidate was chosen or not. ``blind_features`` are the features that the network ignores.
-    ``collapsed`` tells whether it lost a class or agrees with the original hardly more than chance. ``on_frontier``
-    tells that no other candidate is at least as good in guarantee, unfairness and what is kept, and better in one.
+    tolerance or links", or "the repair inputs". ``problem`` says why there is no proven network, and is empty if there
+    is one. ``reason`` says why the candidate was chosen or not. ``blind_features`` are the features that the network
+    ignores. ``collapsed`` tells whether it lost a class or agrees with the original hardly more than chance would.
+    ``on_frontier`` tells that no other candidate is at least as good in guarantee, unfairness and what is kept, and
+    better in one.
 
     For a regression, ``accuracy`` and ``balanced_accuracy`` are R², ``agreement`` is the share of the variance of the
     original's outputs that is kept, and ``changed`` the rest.

@@ -79,6 +79,14 @@ class Judgement:
         """Return whether a candidate is sound, and keeps the model even if its fall is estimated too low."""
         return not judged.candidate.collapsed and self.fall(judged).within(self.policy.keep, SURE)
 
+    def figure(self, kept: float) -> str:
+        """Return what a candidate keeps as text."""
+        return f"{kept:.3f}" if self.measure == "R²" else percent(kept)
+
+    def distance(self, difference: float) -> str:
+        """Return the difference of two such figures as text."""
+        return f"{round(difference, 3):g}" if self.measure == "R²" else f"{round(100 * difference, 1):g} points"
+
     def score(self, judged: JudgedCandidate) -> float:
         """Return what a candidate keeps, with the rows near the threshold counted in part: this ranks candidates."""
         return float(self._shares(judged).mean())
@@ -130,7 +138,7 @@ def choose(judged: Sequence[JudgedCandidate], judgement: Judgement) -> Choice:
 
 
 def _best_of(group: list[int], judged: Sequence[JudgedCandidate], judgement: Judgement) -> int:
-    """Return the one that keeps the most; of those not told apart from it, the least unfair, then the simplest."""
+    """Return the one that keeps the most; of those not clearly worse, the least unfair, then the simplest."""
     most = max(group, key=lambda n: (judgement.score(judged[n]), -n))
     equal = [n for n in group if n == most or judgement.lead(judged[most], judged[n]) <= NOISE]
     return min(equal, key=lambda n: (round(judged[n].candidate.unfair_rate, 3), n))
@@ -141,17 +149,18 @@ def _not_kept(judged: JudgedCandidate, judgement: Judgement) -> str:
     if closest.collapsed:
         return (
             f"keep={judgement.policy.keep:g}: every proven candidate collapsed, {closest.recipe.name} among them; use "
-            "more calibration rows, or accept a weaker guarantee"
+            f"more calibration rows{_or_weaker(judgement.policy)}"
         )
     return (
         f"keep={judgement.policy.keep:g}: no proven candidate stays within it. The closest is {closest.recipe.name}, "
-        f"whose {judgement.measure} is about {_points(judgement.fall(judged).value)} below the original "
-        "network's; allow more, or accept a weaker guarantee"
+        f"whose {judgement.measure} is about {judgement.distance(judgement.fall(judged).value)} below the original "
+        f"network's; allow more{_or_weaker(judgement.policy)}"
     )
 
 
-def _points(share: float) -> str:
-    return f"{100 * share:.1f} points"
+def _or_weaker(policy: Policy) -> str:
+    """Return the way out that only a policy has which refuses weaker guarantees."""
+    return ", or accept a weaker guarantee" if policy.guarantee == "everyone" else ""
 
 
 def _reason(
@@ -167,39 +176,48 @@ def _reason(
 ) -> str:
     """Return why a candidate was chosen or not."""
     candidate, chosen = judged[number].candidate, judged[winner].candidate
-    kept, most = judgement.kept(candidate), judgement.kept(chosen)
+    kept, most, shown = judgement.kept(candidate), judgement.kept(chosen), judgement.figure
     if number == winner:
         return _why_chosen(candidate, judgement, keeps=bool(keepers))
+    keep = judgement.distance(judgement.policy.keep)
     if number not in pool:
         return 'not proven for everyone, which guarantee="everyone" demands'
     if number not in sound:
-        return "collapsed: it decides something else than the original network, or lost a class"
+        return "collapsed: it lost a class, or agrees with the original hardly more than chance would"
     if keepers and number not in keepers:
-        fall, keep = judgement.fall(judged[number]).value, judgement.policy.keep
-        return f"{judgement.measure} is about {_points(fall)} below the original's, more than {_points(keep)}"
+        fall, keep = (
+            judgement.distance(loss) for loss in (judgement.fall(judged[number]).value, judgement.policy.keep)
+        )
+        return f"{judgement.measure} is about {fall} below the original's, more than {keep}"
     if number not in group:
         if candidate.level >= chosen.level and number in keepers and judgement.surely_keeps(judged[winner]):
-            return f"{judgement.measure} may be more than {_points(judgement.policy.keep)} below the original's"
+            return (
+                f"{judgement.measure} may be more than {judgement.distance(judgement.policy.keep)} below the original's"
+            )
         if candidate.level < chosen.level:
             return f"the guarantee is weaker: for {candidate.guarantee}"
-        return f"{judgement.measure} is {percent(kept)}, against {percent(most)}"
+        return f"{judgement.measure} is {shown(kept)}, against {shown(most)}"
     if judgement.lead(judged[winner], judged[number]) <= NOISE:
         if round(candidate.unfair_rate, 3) > round(chosen.unfair_rate, 3):
-            return "keeps as much as the chosen recipe, but leaves more people treated unequally"
-        return f"{judgement.measure} of {percent(kept)} cannot be told from the chosen recipe's, which is simpler"
+            return "keeps as much as the selected one, but leaves more people treated unequally"
+        return (
+            f"{judgement.measure} of {shown(kept)} is not clearly different from the selected one's, which is simpler"
+        )
     if kept >= most:
-        return f"{judgement.measure} of {percent(kept)} is due to rows near the threshold; the chosen recipe is better"
-    return f"{judgement.measure} is {percent(kept)}, against {percent(most)}"
+        return f"{judgement.measure} of {shown(kept)} is due to rows near the threshold; the selected one is better"
+    if shown(kept) == shown(most):
+        return f"{judgement.measure} is slightly lower than that of the selected one, {shown(most)}"
+    return f"{judgement.measure} is {shown(kept)}, against {shown(most)}"
 
 
 def _why_chosen(candidate: Candidate, judgement: Judgement, *, keeps: bool) -> str:
-    figure = f"{judgement.measure} {percent(judgement.kept(candidate))}"
+    figure = f"{judgement.measure} {judgement.figure(judgement.kept(candidate))}"
     if judgement.policy.prefer == "accuracy":
-        figure += f", the original's {percent(judgement.original)}"
+        figure += f", the original's {judgement.figure(judgement.original)}"
     if candidate.collapsed:
         return f"all proven candidates collapsed; this one keeps the most ({figure})"
     if not keeps:
-        within = _points(judgement.policy.keep)
+        within = judgement.distance(judgement.policy.keep)
         return f"no candidate stays within {within} of the original; this one is the best ({figure})"
     if judgement.policy.guarantee == "listed":
         return f"keeps the most of the model ({figure})"

@@ -32,7 +32,7 @@ class Policy:
     keep : the most that balanced accuracy may fall below the original network's; with ``prefer="decisions"``, the most
         that the agreement with its decisions may fall below 1
     guarantee : "everyone" takes only candidates that are proven for everyone, tolerances and links included. "listed"
-        is content with a proof for the repair inputs, and gives no weight to more. "any" takes the strongest guarantee
+        accepts a proof for the repair inputs, and gives no weight to more. "any" takes the strongest guarantee
         among the candidates that keep the model
     prefer : "accuracy" keeps the balanced accuracy on labelled rows, "decisions" the decisions of the original network
     keep_required : whether to raise an error if no proven candidate stays within ``keep``; without it, `auto` takes

@@ -21,6 +21,7 @@ from fairmend.repair.baselines.run import BASELINES, run_baseline
 from fairmend.repair.options import HeadOptions, check_applicable, check_values, has_tolerances
 from fairmend.repair.policy import Policy
 from fairmend.repair.recipe import Recipe, RepairAttempt, run_recipe
+from fairmend.repair.regression import r_squared
 from fairmend.repair.result import RepairResult
 from fairmend.repair.selection import Selection, select_repair
 from fairmend.repair.task import Deadline, RepairTask, prepare_task
@@ -205,7 +206,11 @@ def _result(
         collapsed=selection is not None and selection.collapsed,
         policy=policy,
         original_accuracy=None if before is None else accuracy(task.y_cal, before),
-        original_balanced_accuracy=None if before is None else balanced_accuracy(task.y_cal, before),
+        original_balanced_accuracy=(
+            r_squared(task.y_cal, task.network.logits(task.X_cal))
+            if before is None
+            else balanced_accuracy(task.y_cal, before)
+        ),
         warnings=(
             *(() if selection is None else selection.warnings),
             *calibration_warnings(task.X_cal, task.y_cal, regression=task.spec.regression),

@@ -243,11 +243,11 @@ def _dominates(first: Candidate, second: Candidate, kept: Callable[[Candidate], 
 
 
 def _not_kept(chosen: JudgedCandidate, judgement: Judgement) -> str:
-    fall = 100 * judgement.fall(chosen).value
+    fall = judgement.distance(judgement.fall(chosen).value)
     return (
-        f"no proven candidate keeps {judgement.measure} within {100 * judgement.policy.keep:g} points of the original "
-        f"network's: {chosen.candidate.recipe.name}, the best, is about {fall:.1f} points below. More "
-        "calibration rows, unlabelled rows, or a spec in which fewer features vary may help"
+        f"no proven candidate keeps {judgement.measure} within {judgement.distance(judgement.policy.keep)} of the "
+        f"original network's: {chosen.candidate.recipe.name}, the best, is about {fall} below. More calibration rows, "
+        "unlabelled rows, or a spec in which fewer features vary may help"
     )
 
 

@@ -13,7 +13,7 @@ from fairmend.text import percent
 
 __all__ = ["GUARANTEES", "frontier_chart", "proven_candidates"]
 
-GUARANTEES = ("everyone", "everyone, and the repair inputs with tolerance", "the repair inputs", "nobody")
+GUARANTEES = ("everyone", "everyone, and the repair inputs with tolerance or links", "the repair inputs", "nobody")
 """From the strongest, which is at the top of the chart, to the weakest."""
 
 _WIDTH, _LEFT, _RIGHT, _TOP = 520, 30, 30, 26
@@ -82,6 +82,7 @@ class _Axis:
     def __init__(self, values: Sequence[float], policy: PolicySummary) -> None:
         shown = [*values, *([] if policy.original is None else [policy.original])] or [0.0, 1.0]
         low, high = min(shown), max(shown)
+        self.plain = _is_r2(policy)
         self.step = next((step for step in _STEPS if _covers(step, low, high)), _STEPS[-1])
         self.low = min(math.floor(low / self.step + 1e-9) * self.step, 1 - 4 * self.step)
         self.high = self.low + 4 * self.step
@@ -95,7 +96,7 @@ class _Axis:
             value = self.low + i * self.step
             digits = 0 if self.step >= 0.01 else 1 if self.step == 0.005 else 2
             if value <= 1 + 1e-9:
-                yield value, percent(value, digits)
+                yield value, f"{value:.{digits + 2}f}" if self.plain else percent(value, digits)
 
 
 def _covers(step: float, low: float, high: float) -> bool:
@@ -104,6 +105,14 @@ def _covers(step: float, low: float, high: float) -> bool:
 
 def _kept(candidate: RecipeSummary, policy: PolicySummary) -> float:
     return candidate.balanced_accuracy if policy.prefer == "accuracy" else candidate.agreement
+
+
+def _is_r2(policy: PolicySummary) -> bool:
+    return policy.prefer == "accuracy" and policy.measure == "R²"
+
+
+def _figure(kept: float, policy: PolicySummary) -> str:
+    return f"{kept:.3f}" if _is_r2(policy) else percent(kept)
 
 
 def _axis_name(policy: PolicySummary) -> str:
@@ -153,7 +162,7 @@ def _original(axis: _Axis, policy: PolicySummary, floor: float) -> list[Markup]:
     anchor = "end" if x > _WIDTH * 0.75 else "start" if x < _WIDTH * 0.25 else "middle"
     return [
         line(x, _TOP - 8, x, floor, "decision"),
-        text(x, _TOP - 12, f"original {percent(policy.original)}", anchor=anchor, class_="tick"),
+        text(x, _TOP - 12, f"original {_figure(policy.original, policy)}", anchor=anchor, class_="tick"),
     ]
 
 
@@ -163,12 +172,12 @@ def _label(candidates: Sequence[RecipeSummary], levels: Sequence[str], policy: P
     sentences = [f"The candidates by guarantee and {_axis_name(policy)}. Selected: {chosen}."]
     for level in levels:
         best = [
-            f"{c.name} ({percent(_kept(c, policy))})"
+            f"{c.name} ({_figure(_kept(c, policy), policy)})"
             for c in proven_candidates(candidates)
             if c.guarantee == level and c.on_frontier
         ]
         if best:
             sentences.append(f"On the frontier, proven for {level}: {'; '.join(best)}.")
     if policy.original is not None:
-        sentences.append(f"The original network: {percent(policy.original)}.")
+        sentences.append(f"The original network: {_figure(policy.original, policy)}.")
     return " ".join([*sentences, "The table below has the figures."])

@@ -143,8 +143,10 @@ def _parts(link: object, where: str, known: Mapping[str, Feature]) -> tuple[dict
             raise FairmendError(f'{where} has an unknown key "{key}". The known keys are when, then')
     for key in ("when", "then"):
         if not isinstance(data.get(key), Mapping) or not data[key]:
-            got = f"got {data[key]!r}" if key in data else "which is missing"
-            raise FairmendError(f"{where}: {key} must be a table that names at least one feature, {got}. {_EXAMPLE}")
+            wrong = (
+                f"must be a table that names at least one feature, got {data[key]!r}" if key in data else "is missing"
+            )
+            raise FairmendError(f"{where}: {key} {wrong}. {_EXAMPLE}")
         for name in data[key]:
             if name not in known:
                 hint = suggest(str(name), known)

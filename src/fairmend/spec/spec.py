@@ -167,11 +167,11 @@ class Spec:
                 "Use the spec of the data that the network was trained on."
             )
 
-    def require_class_claim(self, what: str) -> None:
-        """Raise an error if the claim is about scores, for ``what`` compares classes only."""
+    def require_class_claim(self, what: str, instead: str = "an audit") -> None:
+        """Raise an error if the claim is about scores, as ``what`` compares classes only, unlike ``instead``."""
         if self._claim.is_score:
             raise FairmendError(
-                f"{what} compares classes, but the spec claims scores. Remove [claim], or use an audit."
+                f"{what} compares classes, but the spec claims scores. Remove [claim], or run {instead}."
             )
 
     def columns(self, name: str) -> slice:

@@ -127,7 +127,8 @@ def _show(screen: Console, check: SpecCheck, spec_file: Path, data: Path | None,
         figures += "" if check.utility.auc is None else f", AUC {check.utility.auc:.3f}"
         screen.print(Text(f"With this spec the model has {figures}. Does this match what you know about the model?"))
     if check.regression is not None:
-        shown = ", ".join(f"{name} {figure}" for name, figure in regression_figures(check.regression))
+        errors = regression_figures(check.regression)
+        shown = ", ".join(f"{name if name == 'R²' else name.lower()} {figure}" for name, figure in errors)
         screen.print(Text(f"With this spec the model has {shown}. Does this match what you know about the model?"))
     show_warnings(screen, check.warnings)
 
