@@ -77,5 +77,6 @@ def test_the_testers_move_to_and_from_a_dropped_category():
 
 
 def test_a_dropped_category_can_be_folded_in():
-    tried = reference_values(dropped_spec(), np.zeros((2, 3)))
+    spec = dropped_spec()
+    tried = reference_values(spec, spec.protected, np.zeros((2, 3)))
     np.testing.assert_array_equal(tried[1:], DROPPED_RACE.corners)
