@@ -185,15 +185,11 @@ def _reason(
     if number not in sound:
         return "collapsed: it lost a class, or agrees with the original hardly more than chance would"
     if keepers and number not in keepers:
-        fall, keep = (
-            judgement.distance(loss) for loss in (judgement.fall(judged[number]).value, judgement.policy.keep)
-        )
+        fall = judgement.distance(judgement.fall(judged[number]).value)
         return f"{judgement.measure} is about {fall} below the original's, more than {keep}"
     if number not in group:
         if candidate.level >= chosen.level and number in keepers and judgement.surely_keeps(judged[winner]):
-            return (
-                f"{judgement.measure} may be more than {judgement.distance(judgement.policy.keep)} below the original's"
-            )
+            return f"{judgement.measure} may be more than {keep} below the original's"
         if candidate.level < chosen.level:
             return f"the guarantee is weaker: for {candidate.guarantee}"
         return f"{judgement.measure} is {shown(kept)}, against {shown(most)}"
