@@ -4,10 +4,11 @@
 
 A counterfactual of the other sex has another relationship (a husband is a wife, a wife a husband), and of a spouse or
 of somebody who lives apart, the marital status may be either kind. `plain` is the same spec without the links. Each is
-repaired with `auto`, for everyone, and with the paper's two steps (`prof`). IDI is the share of people who have a counterfactual with
-another prediction: on the repair inputs, on the whole data set, and on uniform samples, by enumeration in ONNX Runtime.
-The enumeration is written here from the words above and uses nothing of fairmend's neighbourhoods. Exits with 1 if a
-repair input has such a counterfactual, if anybody has one after `auto`, or if a certificate is not valid.
+repaired with `auto`, for everyone, and with the paper's two steps (`prof`). IDI is the share of people who have a
+counterfactual with another prediction: on the repair inputs, on the whole data set, and on uniform samples, by
+enumeration in ONNX Runtime. The enumeration is written here from the words above and uses nothing of fairmend's
+neighbourhoods. Exits with 1 if a repair input has such a counterfactual, if anybody has one after `auto`, or if a
+certificate is not valid.
 """
 
 from __future__ import annotations
