@@ -229,7 +229,7 @@ def _with_reasons(contest: _Contest, choice: Choice) -> tuple[Candidate, ...]:
             candidate,
             chosen=number == choice.winner,
             reason=choice.reasons[number],
-            on_frontier=not any(_dominates(other, candidate, kept) for other in proven),
+            on_frontier=not candidate.collapsed and not any(_dominates(other, candidate, kept) for other in proven),
         )
         for number, candidate in enumerate(proven)
     )
