@@ -63,8 +63,8 @@ class Candidate:
     tolerance or links", or "the repair inputs". ``problem`` says why there is no proven network, and is empty if there
     is one. ``reason`` says why the candidate was chosen or not. ``blind_features`` are the features that the network
     ignores. ``collapsed`` tells whether it lost a class or agrees with the original hardly more than chance would.
-    ``on_frontier`` tells that no other candidate is at least as good in guarantee, unfairness and what is kept, and
-    better in one.
+    ``on_frontier`` tells that it did not collapse, and that no other candidate is at least as good in guarantee,
+    unfairness and what is kept, and better in one.
 
     For a regression, ``accuracy`` and ``balanced_accuracy`` are R², ``agreement`` is the share of the variance of the
     original's outputs that is kept, and ``changed`` the rest.
