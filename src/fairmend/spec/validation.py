@@ -32,6 +32,7 @@ __all__ = [
     "validate_feature",
     "validate_features_together",
     "validate_label",
+    "validate_threshold",
 ]
 
 MOST_FEATURES = 10_000
@@ -114,6 +115,19 @@ def validate_label(label: Label) -> str | None:
     if not isinstance(label.column, str) or not label.column:
         raise FairmendError(f"[label]: column must be the name of a column, got {label.column!r}")
     return None if label.positive is None else as_value_text(label.positive, "[label]: positive")
+
+
+def validate_threshold(label: Label) -> float:
+    """Return the threshold of a label as a float; raise an error for a wrong one."""
+    threshold = as_number(label.threshold, "[label]: threshold")
+    if not 0 < threshold < 1:
+        raise FairmendError(f"[label]: threshold must be a probability above 0 and below 1, got {threshold:g}")
+    if threshold != 0.5 and label.positive is None:
+        raise FairmendError(
+            f'[label]: a threshold decides between two classes, but "{label.column}" has no positive value. '
+            "Add positive = ..., or remove the threshold."
+        )
+    return threshold
 
 
 def validate_claim(claim: Claim) -> float | None:
