@@ -32,9 +32,7 @@ def command(folder: Path, out: Path | None, no_what_if: bool, json_output: bool)
     run_report(folder, out, no_what_if=no_what_if, json_output=json_output)
 
 
-def run_report(
-    folder: Path, out: Path | None = None, *, no_what_if: bool = False, json_output: bool = False
-) -> None:
+def run_report(folder: Path, out: Path | None = None, *, no_what_if: bool = False, json_output: bool = False) -> None:
     """Read the report's data from a folder, or from the file itself, and write the page."""
     from fairmend.cli.console import console, show_json
     from fairmend.cli.report_files import show_report

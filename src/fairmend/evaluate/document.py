@@ -406,7 +406,7 @@ class WhatIfLink:
 
 @dataclass(frozen=True)
 class WhatIfPerson:
-    """A person to start from: the values, or codes of categories, by feature; `unequal` if the report's pairs have it."""
+    """A person to start from: the values, or codes of categories, by feature; `unequal` if from the table of pairs."""
 
     name: str
     values: list[float]

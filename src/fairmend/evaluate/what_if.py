@@ -63,7 +63,7 @@ def add_what_if(
         reason = f"the network has {size:,} weights, and a page carries at most {MOST_WEIGHTS:,}"
         return replace(document, what_if_left_out=reason)
     if len(spec.features) > MOST_FEATURES:
-        reason = f"the network reads {len(spec.features):,} features, and a page has controls for at most {MOST_FEATURES}"
+        reason = f"there are {len(spec.features):,} features, and a page has controls for at most {MOST_FEATURES}"
         return replace(document, what_if_left_out=reason)
     described = WhatIf(
         features=[_feature(feature) for feature in spec.features],
@@ -72,7 +72,7 @@ def add_what_if(
         after=None if after is None else _carry(after),
         scores=_score_names(spec, before, document.answers),
         regression=spec.regression,
-        threshold=_threshold(spec) if before.outputs <= 2 and not spec.regression else None,
+        threshold=spec.threshold if before.outputs <= 2 and not spec.regression else None,
         people=_people(document, spec, X, rows, seed),
     )
     return replace(document, what_if=described)
@@ -80,10 +80,6 @@ def add_what_if(
 
 def _count_weights(network: Network) -> int:
     return sum(affine.weight.size + affine.bias.size for affine in network.affines)
-
-
-def _threshold(spec: Spec) -> float:
-    return 0.5 if spec.label is None else float(getattr(spec.label, "threshold", 0.5))
 
 
 def _carry(network: Network) -> CarriedNetwork:
@@ -127,17 +123,14 @@ def _feature(feature: Feature) -> WhatIfFeature:
 
 
 def _link(link: Link, features: Sequence[Feature]) -> WhatIfLink:
-    numbers = {feature.name: number for number, feature in enumerate(features)}
-    when = [
-        LinkCondition(numbers[name], [[float(low), float(high)] for low, high in matching_runs(link, _named(features, name))])
-        for name in link.when
-    ]
-    then = [_change(numbers[name], _named(features, name), change) for name, change in link.then.items()]
+    when, then = [], []
+    for number, feature in enumerate(features):
+        if feature.name in link.when:
+            runs = [[float(low), float(high)] for low, high in matching_runs(link, feature)]
+            when.append(LinkCondition(number, runs))
+        if feature.name in link.then:
+            then.append(_change(number, feature, link.then[feature.name]))
     return WhatIfLink(when, then)
-
-
-def _named(features: Sequence[Feature], name: str) -> Feature:
-    return next(feature for feature in features if feature.name == name)
 
 
 def _change(number: int, feature: Feature, change: Mapping[str, Any]) -> LinkChange:

@@ -7,15 +7,13 @@
   const QUIET = 400; // milliseconds without a change before results are read aloud
 
   const section = document.getElementById("what-if");
-  const model = JSON.parse(section.dataset.model);
-  const networks = ["before", "after"]
-    .filter((name) => model[name])
-    .map((name) => ({ name, network: whatIfModel.readNetwork(model[name]) }));
+  const model = whatIfModel.readModel(section.dataset.model);
   const form = section.querySelector("form");
   const start = form.querySelector("#what-if-start");
   const controls = model.features.map((_, i) => form.querySelector(`[data-feature="${i}"]`));
   const sliders = model.features.map((_, i) => form.querySelector(`[data-slider="${i}"]`));
-  const cell = (name) => section.querySelector(`[data-cell="${name}"]`);
+  const cells = new Map([...section.querySelectorAll("[data-cell]")].map((one) => [one.dataset.cell, one]));
+  const cell = (name) => cells.get(name);
   const count = (number) => number.toLocaleString("en");
 
   // Controls
@@ -80,8 +78,10 @@
   // What is shown
 
   function showOwn(person) {
-    return networks.map(({ name, network }) => {
-      const scores = whatIfModel.computeScores(model, network, whatIfModel.encode(model, network, person));
+    const x = whatIfModel.encode(model, person);
+    return model.networks.map((network) => {
+      const { name } = network;
+      const scores = whatIfModel.computeScores(model, network, x);
       scores.forEach((score, k) => (cell(`score-${name}-${k}`).textContent = whatIfModel.describe(model, score)));
       const decision = whatIfModel.decide(model, scores);
       if (decision) cell(`decision-${name}`).textContent = answerText(decision);
@@ -94,14 +94,14 @@
   const answerName = (answer) => model.answers[answer] ?? `class ${answer}`;
 
   function clearSimilar(text) {
-    for (const { name } of networks) {
+    for (const { name } of model.networks) {
       model.scores.forEach((_, k) => cell(`range-${name}-${k}`).replaceChildren(text));
       for (const row of ["others", "moves"]) cell(`${row}-${name}`)?.replaceChildren(text);
     }
     cell("people").textContent = "";
   }
 
-  // Similar people: a generator, so that the page can react between two of them
+  // Similar people: a generator of how many are done, so that the page can react between two of them
 
   function* compareSimilar(person, own) {
     const results = own.map((one) => ({
@@ -118,14 +118,16 @@
     let people = 0;
     for (const other of all ? whatIfModel.listSimilar(model, person) : whatIfModel.drawSimilar(model, person, drawn)) {
       people += 1;
-      results.forEach((result) => compare(result, other));
-      yield;
+      const x = whatIfModel.encode(model, other);
+      results.forEach((result) => compare(result, x));
+      yield people;
     }
     for (const [i, feature] of model.features.entries()) {
       if (!feature.protected) continue;
       for (const other of whatIfModel.listSingleChanges(model, person, i)) {
-        results.forEach((result) => noteMove(result, other, compare(result, other, false)));
-        yield;
+        const x = whatIfModel.encode(model, other);
+        results.forEach((result) => noteMove(result, other, compare(result, x, false)));
+        yield people;
       }
     }
     showSimilar(person, results, people, all);
@@ -137,8 +139,8 @@
   }
 
   // Widen the ranges by another person, and count the prediction.
-  function compare(result, other, counted = true) {
-    const scores = whatIfModel.computeScores(model, result.network, whatIfModel.encode(model, result.network, other));
+  function compare(result, x, counted = true) {
+    const scores = whatIfModel.computeScores(model, result.network, x);
     scores.forEach((score, k) => {
       const { least, most } = result.ranges[k];
       for (const key of ["value", "low", "high"]) {
@@ -251,15 +253,20 @@
     const mine = (job += 1);
     const slice = () => {
       if (mine !== job) return;
-      for (const end = performance.now() + SLICE; performance.now() < end; ) {
-        if (steps.next().done) return;
-      }
+      const end = performance.now() + SLICE;
+      let step;
+      do {
+        step = steps.next();
+        if (step.done) return;
+      } while (performance.now() < end);
+      cell("people").textContent = `${count(step.value)} similar people so far …`;
       setTimeout(slice);
     };
     setTimeout(slice);
   }
 
   function update() {
+    clearTimeout(speakLater.timer);
     const { person, problems } = readPerson();
     cell("problem").textContent = problems.join(" ");
     clearSimilar(problems.length ? "–" : "…");

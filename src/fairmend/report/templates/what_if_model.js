@@ -11,7 +11,15 @@ const whatIfModel = (() => {
     float64: { unit: 2 ** -52, tiny: 2 ** -1021, largest: 2 ** 1023, Numbers: Float64Array, round: (x) => x },
   };
   const SLACK = 1 + 1e-6; // for the rounding of the bound itself, and of scores beside those in float32
-  const CLOSING = 64; // units by which a library's sigmoid or softmax may be off
+  const CLOSING = 16; // units by which a library's sigmoid or softmax may be off
+
+  // The features, links and people of the report, and its networks, from the JSON in the page.
+  function readModel(text) {
+    const plain = JSON.parse(text);
+    const names = ["before", "after"].filter((name) => plain[name]);
+    const networks = names.map((name) => ({ name, ...readNetwork(plain[name]) }));
+    return { ...plain, networks, precision: networks[0].precision };
+  }
 
   // Networks
 
@@ -168,11 +176,11 @@ const whatIfModel = (() => {
 
   // People: an array with a value, or the code of a category, for each feature
 
-  function encode(model, network, person) {
+  function encode(model, person) {
     const x = [];
     model.features.forEach((feature, i) => {
       if (!feature.one_hot) {
-        x.push(network.precision.round((person[i] - feature.offset) / feature.factor));
+        x.push(encodeNumber(model, feature, person[i]));
         return;
       }
       feature.categories.forEach((_, code) => {
@@ -182,12 +190,22 @@ const whatIfModel = (() => {
     return Float64Array.from(x);
   }
 
+  const encodeNumber = (model, feature, value) => model.precision.round((value - feature.offset) / feature.factor);
+
   const isWhole = (feature) => feature.kind !== "continuous";
   const clip = (feature, value) => Math.min(Math.max(value, feature.low), feature.high);
 
+  // A value as the network reads it: tolerances and offsets count from there.
+  function asRead(model, feature, value) {
+    if (isWhole(feature)) return value;
+    return clip(feature, encodeNumber(model, feature, value) * feature.factor + feature.offset);
+  }
+
   // The lowest and the highest value that similar people have, links aside.
-  function reachOf(feature, own) {
+  function reachOf(model, feature, value) {
     if (feature.protected) return [feature.low, feature.high];
+    if (feature.reach === 0) return [value, value];
+    const own = asRead(model, feature, value);
     return [clip(feature, own - feature.reach), clip(feature, own + feature.reach)];
   }
 
@@ -205,7 +223,7 @@ const whatIfModel = (() => {
         if (change.how === "categories") {
           found.push([change.feature, (change.replaces[own] ?? [own]).map((code) => [code, code])]);
         } else {
-          const base = change.how === "range" ? 0 : own;
+          const base = change.how === "range" ? 0 : asRead(model, feature, own);
           found.push([change.feature, [change.ends.map((end) => clip(feature, base + end))]]);
         }
       }
@@ -216,7 +234,7 @@ const whatIfModel = (() => {
   // The number of similar people at most; infinite if a feature that varies is continuous.
   function countSimilar(model, person) {
     const sizes = model.features.map((feature, i) => {
-      const [low, high] = reachOf(feature, person[i]);
+      const [low, high] = reachOf(model, feature, person[i]);
       return low === high ? 1 : isWhole(feature) ? high - low + 1 : Infinity;
     });
     for (const change of model.links.flatMap((link) => link.then)) {
@@ -255,7 +273,7 @@ const whatIfModel = (() => {
   }
 
   function* listSimilar(model, person) {
-    const varying = model.features.map((feature, i) => [i, reachOf(feature, person[i])]);
+    const varying = model.features.map((feature, i) => [i, reachOf(model, feature, person[i])]);
     const free = varying.filter(([, [low, high]]) => low < high).map(([i, run]) => [i, listRun(run)]);
     yield* combineWithLinks(model, person, free);
   }
@@ -289,7 +307,9 @@ const whatIfModel = (() => {
       return whole ? low + Math.floor(random() * (high - low + 1)) : low + random() * (high - low);
     };
     for (let i = 0; i < count; i++) {
-      const values = model.features.map((feature, j) => draw(reachOf(feature, person[j]), person[j], isWhole(feature)));
+      const values = model.features.map((feature, j) => {
+        return draw(reachOf(model, feature, person[j]), person[j], isWhole(feature));
+      });
       for (const [j, runs] of linkedRuns(model, person, values)) {
         values[j] = draw(runs[Math.floor(random() * runs.length)], person[j], isWhole(model.features[j]));
       }
@@ -348,7 +368,7 @@ const whatIfModel = (() => {
   }
 
   return {
-    readNetwork,
+    readModel,
     encode,
     computeScores,
     decide,
