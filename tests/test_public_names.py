@@ -39,9 +39,9 @@ FUNCTIONS = {
     "fairmend.report.repair_report": "result spec original X_repair data y= * held_out= title= seed= command= check=",
 }
 CONSTRUCTORS = {
-    "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing=",
+    "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= indicates=",
     "fairmend.Claim": "kind= delta= on=",
-    "fairmend.Label": "column positive=",
+    "fairmend.Label": "column positive= score=",
     "fairmend.Link": "when then",
     "fairmend.Network": "affines activations closing= names=",
     "fairmend.Spec": "features label= claim= links=",

@@ -164,8 +164,8 @@ def name_feature(number: int, data: object) -> str:
 
 
 def label_table(label: Label) -> dict[str, str]:
-    """Return a label as a TOML table."""
-    return {"column": label.column} | ({} if label.positive is None else {"positive": label.positive})
+    """Return a label as a TOML table, without the keys at their defaults."""
+    return {key.name: getattr(label, key.name) for key in fields(label) if getattr(label, key.name) != key.default}
 
 
 def feature_table(f: Feature) -> dict[str, Any]:
