@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import fairmend
+from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.what_if import MOST_FEATURES, MOST_WEIGHTS, add_what_if
 from fairmend.report import audit_report
 from fairmend.spec import Feature, Label, Spec
@@ -79,16 +80,26 @@ def test_people_are_those_of_the_pairs_and_a_seeded_sample():
     others = [person for person in document.what_if.people if not person.unequal]
     assert [person.name for person in unequal] == [f"Row {pair.row}" for pair in document.pairs.rows[:20]]
     assert len(others) == 20
-    spec, frame, net = asked_audit()[2], people_of_every_kind(40), asked_audit()[1]
-    found = fairmend.audit(net, spec, frame)
-    chosen = {
-        seed: [person.name for person in audit_report(found, net, spec, frame, seed=seed).document.what_if.people]
-        for seed in (0, 0, 1)
-    }
-    assert chosen[0] != chosen[1]
-    assert audit_report(found, net, spec, frame, what_if_rows=0).document.what_if.people == [
-        person for person in audit_report(found, net, spec, frame).document.what_if.people if person.unequal
-    ]
+    spec, X = every_kind(), every_kind().encode(people_of_every_kind(200))
+    first, again, other, none = (
+        add_what_if(BARE, spec, X, network_for(spec), seed=seed, rows=rows).what_if.people
+        for seed, rows in ((0, 20), (0, 20), (1, 20), (0, 0))
+    )
+    assert first == again
+    assert [person.name for person in first] != [person.name for person in other]
+    assert none == []
+
+
+def test_people_are_called_by_their_row_in_the_file_and_their_id():
+    spec, frame = every_kind(), people_of_every_kind(6).assign(customer=[f"C{i}" for i in range(6)])
+    numbers = RowNumbers(2, "customer")
+    numbers.add(frame, np.array([True, False, True, True, True, True]))
+    pair = replace(audit_of().document.pairs.rows[0], row=4)
+    document = replace(BARE, pairs=replace(NO_PAIRS, rows=[pair]))
+    X = spec.encode(frame)[[2, 5]]
+    people = add_what_if(document, spec, X, network_for(spec), people=np.array([1, 4]), numbers=numbers).what_if.people
+    assert [(person.name, person.unequal) for person in people] == [("Row 4, C2", True), ("Row 7, C5", False)]
+    assert people[0].values[5] == frame["income"][2]
 
 
 def test_values_are_as_the_user_wrote_them():

@@ -92,5 +92,5 @@ def test_a_file_with_such_a_fault_is_refused_and_the_field_named(tmp_path):
     report = asked_audit()[0]
     broken = CHANGES["weights"](report.document.what_if)
     type(report)(replace(report.document, what_if=broken)).save_data(tmp_path / "report.json")
-    with pytest.raises(FairmendError, match=r"what_if\.before: not a network that reads 12 columns"):
+    with pytest.raises(FairmendError, match=r"what_if\.before: not a network that reads 13 columns"):
         load_report(tmp_path)

@@ -87,18 +87,21 @@ def run_onnx(net, X, folder):
 
 
 def typed(spec, frame):
-    """Return what a user types or chooses for each feature: an empty text for a missing value."""
-    values = frame[[f.name for f in spec.features]].astype(object).to_numpy().tolist()
+    """Return what a user types or chooses for each feature with a control: an empty text for a missing value."""
+    features = [f for f in spec.features if f.indicates is None]
+    values = frame[[f.name for f in features]].astype(object).to_numpy().tolist()
     return [
         ["" if value != value else str(f.categories.index(value) if f.categories else value) for f, value in row]
-        for row in (list(zip(spec.features, row, strict=True)) for row in values)
+        for row in (list(zip(features, row, strict=True)) for row in values)
     ]
 
 
 def as_numbers(spec, frame):
     """Return values, or codes of categories, with missing ones replaced."""
     filled = {f.name: frame[f.name].fillna(f.missing) for f in spec.features if f.missing is not None}
-    return [[float(value) for value in row] for row in typed(spec, frame.assign(**filled))]
+    rows = typed(spec, frame.assign(**filled))
+    marks = [frame[f.indicates].isna().to_numpy() for f in spec.features if f.indicates is not None]
+    return [[*map(float, row), *(float(mark[i]) for mark in marks)] for i, row in enumerate(rows)]
 
 
 def as_shown(value, text):

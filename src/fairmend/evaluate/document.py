@@ -357,7 +357,8 @@ class WhatIfFeature:
     """A feature as the spec describes it; a categorical one has codes from 0 for its `categories`.
 
     The network reads (value - `offset`) / `factor`, or one column for each category except `dropped`. Similar people
-    have any value if `protected`, else one up to `reach` away. `missing` is what replaces a missing value.
+    have any value if `protected`, else one up to `reach` away. `missing` is what replaces a missing value. `marks` is
+    the number of the feature whose missing values this one marks by 1.
     """
 
     name: str
@@ -372,6 +373,7 @@ class WhatIfFeature:
     protected: bool
     reach: float
     missing: float | None
+    marks: int | None = None
 
 
 @dataclass(frozen=True)

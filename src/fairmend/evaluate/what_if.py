@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.arrays import FloatArray
+from fairmend.arrays import FloatArray, Ints
 from fairmend.evaluate.document import (
     CarriedLayer,
     CarriedNetwork,
@@ -21,6 +21,7 @@ from fairmend.evaluate.document import (
     WhatIfLink,
     WhatIfPerson,
 )
+from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
@@ -50,13 +51,16 @@ def add_what_if(
     before: Network,
     after: Network | None = None,
     *,
+    people: Ints | None = None,
+    numbers: RowNumbers | None = None,
     rows: int = WHAT_IF_ROWS,
     seed: int = 0,
 ) -> Document:
     """Return the document with all that its page needs to compute scores, or with the reason why it has not.
 
-    X (inputs, width) holds the inputs that the document counts its rows in. People to start from are those of the first
-    pairs, and `rows` random inputs.
+    X (inputs, width) holds inputs, among them those of the pairs; `people` (inputs,) are their places among all people,
+    and `numbers` has the row of each, by default counted from 0. People to start from are those of the first pairs, and
+    `rows` random inputs.
     """
     size = max(_count_weights(network) for network in (before, after) if network is not None)
     if size > MOST_WEIGHTS:
@@ -66,14 +70,14 @@ def add_what_if(
         reason = f"there are {len(spec.features):,} features, and a page has controls for at most {MOST_FEATURES}"
         return replace(document, what_if_left_out=reason)
     described = WhatIf(
-        features=[_feature(feature) for feature in spec.features],
+        features=[_feature(feature, spec.features) for feature in spec.features],
         links=[_link(link, spec.features) for link in spec.links],
         before=_carry(before),
         after=None if after is None else _carry(after),
         scores=_score_names(spec, before, document.answers),
         regression=spec.regression,
         threshold=spec.threshold if before.outputs <= 2 and not spec.regression else None,
-        people=_people(document, spec, X, rows, seed),
+        people=_people(document, spec, X, np.arange(len(X)) if people is None else people, numbers, rows, seed),
     )
     return replace(document, what_if=described)
 
@@ -101,7 +105,7 @@ def _base64(numbers: FloatArray) -> str:
     return base64.b64encode(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes()).decode("ascii")
 
 
-def _feature(feature: Feature) -> WhatIfFeature:
+def _feature(feature: Feature, features: Sequence[Feature]) -> WhatIfFeature:
     categories = feature.categories or ()
     offset, factor = scale_parameters(feature.scale)
     low, high = feature.bounds
@@ -119,6 +123,7 @@ def _feature(feature: Feature) -> WhatIfFeature:
         protected=feature.protected,
         reach=0.0 if feature.protected else float(feature.reach),
         missing=None if missing is None else float(categories.index(str(missing)) if categories else missing),
+        marks=next((number for number, other in enumerate(features) if other.name == feature.indicates), None),
     )
 
 
@@ -155,13 +160,23 @@ def _score_names(spec: Spec, network: Network, answers: Sequence[str]) -> list[s
     return [answers[i] if i < len(answers) else f"class {i}" for i in range(network.outputs)]
 
 
-def _people(document: Document, spec: Spec, X: FloatArray, rows: int, seed: int) -> list[WhatIfPerson]:
-    """Return people of the first pairs, then random rows, in order."""
-    unequal = [pair.row for pair in document.pairs.rows[:_MOST_UNEQUAL]]
+def _people(
+    document: Document, spec: Spec, X: FloatArray, people: Ints, numbers: RowNumbers | None, rows: int, seed: int
+) -> list[WhatIfPerson]:
+    """Return the people of the first pairs, then random ones in order."""
+    named = RowNumbers() if numbers is None else numbers
+    shown = named.numbers(people).tolist()
+    place = {number: i for i, number in enumerate(shown)}
+    unequal = [place[pair.row] for pair in document.pairs.rows[:_MOST_UNEQUAL]]
     others = np.setdiff1d(np.arange(len(X)), unequal)
-    chosen = np.sort(np.random.default_rng(seed).choice(others, min(rows, len(others)), replace=False)).tolist()
+    drawn = np.sort(np.random.default_rng(seed).choice(others, min(rows, len(others)), replace=False)).tolist()
+    chosen = [*unequal, *drawn]
     kind = "Sample" if document.audit is not None and document.audit.sampled else "Row"
-    return [WhatIfPerson(f"{kind} {row}", _values(spec, X[row]), row in unequal) for row in [*unequal, *chosen]]
+    ids = named.ids(people[chosen])
+    return [
+        WhatIfPerson(f"{kind} {shown[i]}" + (f", {short(name, 40)}" if name else ""), _values(spec, X[i]), i in unequal)
+        for i, name in zip(chosen, ids, strict=True)
+    ]
 
 
 def _values(spec: Spec, x: FloatArray) -> list[float]:

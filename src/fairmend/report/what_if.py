@@ -30,7 +30,7 @@ def what_if_problems(what_if: WhatIf, repaired: bool) -> Iterator[str]:
     """Yield what the script could not compute with, although each field by itself is valid."""
     features = what_if.features
     for number, feature in enumerate(features):
-        if not _is_valid(feature):
+        if not _is_valid(feature) or feature.marks not in {None, *range(len(features))} - {number}:
             yield f"what_if.features[{number}]: its values and its encoding do not fit"
     for number, link in enumerate(what_if.links):
         if not _link_fits(link, features):

@@ -53,13 +53,17 @@
 
   function show(person) {
     person.forEach((value, i) => {
-      controls[i].value = String(value);
-      if (sliders[i]) follow(sliders[i], i);
+      if (controls[i]) controls[i].value = String(value);
     });
+    model.features.forEach(({ marks }, i) => {
+      if (marks !== null && person[i] === 1) controls[marks].value = "";
+    });
+    sliders.forEach((slider, i) => slider && follow(slider, i));
   }
 
   // The value of a control, or the message that says what it must be.
   function read(control, feature) {
+    if (feature.marks !== null) return { value: Number(controls[feature.marks].value === "") };
     const text = control.value;
     if (text === "" && !control.validity.badInput && feature.missing !== null) return { value: feature.missing };
     const value = Number(text);
@@ -71,7 +75,7 @@
 
   function readPerson() {
     const values = controls.map((control, i) => read(control, model.features[i]));
-    values.forEach(({ problem }, i) => controls[i].setAttribute("aria-invalid", String(Boolean(problem))));
+    values.forEach(({ problem }, i) => controls[i]?.setAttribute("aria-invalid", String(Boolean(problem))));
     return { person: values.map(({ value }) => value), problems: values.flatMap(({ problem }) => problem ?? []) };
   }
 
