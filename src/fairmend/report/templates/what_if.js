@@ -203,7 +203,7 @@
       const [mine, theirs] = [person[i], moved.values[i]].map((value) => feature.categories[value] ?? plain(value));
       return person[i] === moved.values[i] ? [] : `${feature.name} ${theirs} instead of ${mine}`;
     });
-    const which = scores.length > 1 ? `${model.scores[moved.k]} ` : "";
+    const which = scores.length > 1 ? `${model.scores[moved.k]} at ` : "";
     const [before, after] = [own, moved.score].map((score) => whatIfModel.describe(model, score));
     return `${changes.join(", ")}: ${which}${before === after ? `still ${after}` : after}`;
   }
@@ -229,7 +229,8 @@
     if (!model.regression) return [0, 1];
     const low = Math.min(...results.map(({ ranges }) => ranges[k].least.value));
     const high = Math.max(...results.map(({ ranges }) => ranges[k].most.value));
-    return [low, high > low ? high : low + 1];
+    const margin = (high - low) / 10 || 1;
+    return [low - margin, high + margin];
   }
 
   function drawStrip({ least, most }, own, [low, high], two) {
