@@ -23,7 +23,7 @@ from fairmend.audit.fast_scores import FastScores
 from fairmend.audit.random_neighbours import stream_random_neighbours
 from fairmend.audit.score_differences import WidestPairs, enclose_differences, find_widest_pairs
 from fairmend.errors import FairmendError
-from fairmend.network import Network, predicted_classes
+from fairmend.network import Network
 from fairmend.network.scores import compute_scores
 from fairmend.progress import Progress
 from fairmend.spec import Spec
@@ -139,6 +139,7 @@ class ExhaustiveScan:
         self._net, self._spec = net, spec
         # FastScores computes one score; for several outputs every point goes through the network.
         self._scores = FastScores(net, spec) if net.outputs == 1 else None
+        self._rounding = 4 * float(np.finfo(np.float64).eps) * abs(net.offset)  # of `Network.centre`
 
     def scan(self, X: FloatArray) -> ScanResult:
         """Return which of X (inputs, width) are treated unequally."""
@@ -146,16 +147,17 @@ class ExhaustiveScan:
             return self.worst(X)
         if self._spec.claim.is_score:
             return self._scan_scores(X, self._scores)
-        extremes, error = self._scores.extremes(X), np.full(len(X), self._scores.error(X))
-        undecided = np.flatnonzero(~_is_decided(extremes.lowest, extremes.highest, error))
+        extremes, error = self._scores.extremes(X), np.full(len(X), self._scores.error(X) + self._rounding)
+        lowest, highest = self._net.centre(extremes.lowest), self._net.centre(extremes.highest)
+        undecided = np.flatnonzero(~_is_decided(lowest, highest, error))
         rest = undecided[~extremes.left_out[undecided]]
         if len(rest):
-            error[rest] = self._scores.errors(X[rest])
-            undecided = np.flatnonzero(~_is_decided(extremes.lowest, extremes.highest, error))
-        unequal = (extremes.lowest < 0) & (extremes.highest > 0)
+            error[rest] = self._scores.errors(X[rest]) + self._rounding
+            undecided = np.flatnonzero(~_is_decided(lowest, highest, error))
+        unequal = (lowest < 0) & (highest > 0)
         logits = self._net.logits(X)
         own = logits.astype(np.float64)
-        gap = np.where(own >= 0, own - extremes.lowest, extremes.highest - own)
+        gap = np.where(self._net.decide(logits) == 1, own - extremes.lowest, extremes.highest - own)
         points = len(X) + extremes.points
         if len(undecided):
             stream = self._spec.points(X[undecided], batch=_BATCH, dtype=X.dtype)
@@ -307,14 +309,14 @@ def _compare(
     and with it the verdict of any enumeration, depends on the batch.
     """
     logits = net.logits(X) if logits is None else logits
-    own = predicted_classes(logits)
+    own = net.decide(logits)
     gap, other = np.zeros(len(X)), np.full_like(X, np.nan)
     unequal = np.zeros(len(X), dtype=np.bool_)
     count = len(X)
     for rows, points in stream:
         theirs = net.logits(points)
         count += len(points)
-        classes = predicted_classes(theirs)
+        classes = net.decide(theirs)
         hits = np.flatnonzero(classes != own[rows])
         if first_only:
             hits = hits[~unequal[rows[hits]]]

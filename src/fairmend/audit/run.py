@@ -20,6 +20,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress
 from fairmend.prove.score_bounds import require_scores
+from fairmend.prove.threshold import network_of_spec
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 
@@ -66,7 +67,7 @@ def audit(
     progress : called with the stage, the number of inputs done and the number of all inputs.
     witnesses : called, block by block, with the worst pair of every unequal input.
     """
-    network = load_network(net)
+    network = network_of_spec(load_network(net), spec)
     started = time.perf_counter()
     _check(network, spec, X is None, samples=samples, per_row=per_row, pairs=pairs)
     scanner = ExhaustiveScan(network, spec) if can_enumerate(spec) else RandomScan(network, spec, per_row, seed)

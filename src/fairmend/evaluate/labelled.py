@@ -12,7 +12,7 @@ import pandas as pd
 from fairmend.arrays import Bools, FloatArray
 from fairmend.evaluate.groups import GroupMetrics, Values, group_metrics_of, protected_values
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility_of, utility_of
-from fairmend.network import Network, predicted_classes
+from fairmend.network import Network
 from fairmend.spec import Spec
 
 __all__ = ["LabelledRows"]
@@ -60,7 +60,7 @@ class LabelledRows:
         """Accuracy and similar figures on these rows; None without rows or classes. Read it after the last `add`."""
         if self.rows == 0 or self._spec.regression:
             return None
-        return utility_of(np.concatenate(self._logits), np.concatenate(self._labels))
+        return utility_of(np.concatenate(self._logits), np.concatenate(self._labels), threshold=self._net.threshold)
 
     @cached_property
     def regression(self) -> RegressionUtility | None:
@@ -77,7 +77,7 @@ class LabelledRows:
         values = {name: np.concatenate([part[name] for part in self._values]) for name in self._values[0]}
         logits = np.concatenate(self._logits)
         y = np.concatenate(self._labels)
-        return group_metrics_of(self._spec, values, predicted_classes(logits), y, classes=self._net.outputs)
+        return group_metrics_of(self._spec, values, self._net.decide(logits), y, classes=self._net.outputs)
 
     def _read_labels(self, frame: pd.DataFrame) -> tuple[npt.NDArray[Any], Bools]:
         """Return the class of each row, or the number to predict, and whether it has one."""
