@@ -31,6 +31,7 @@ __all__ = [
     "validate_claim_for_label",
     "validate_feature",
     "validate_features_together",
+    "validate_id_column",
     "validate_label",
     "validate_threshold",
 ]
@@ -183,6 +184,17 @@ def validate_features_together(features: Sequence[Feature], label: Label | None)
         raise FairmendError("no feature is protected. Set protected = true for at least one, such as gender or age.")
     if label is not None and label.column in names:
         raise FairmendError(f'"{label.column}" is both a feature and the label. Remove one of the two.')
+
+
+def validate_id_column(name: str | None, features: Sequence[Feature], label: Label | None) -> str | None:
+    """Return the column of ids; raise an error for one that has another meaning already."""
+    if name is None:
+        return None
+    if not isinstance(name, str) or not name:
+        raise FairmendError(f"[table]: id must be the name of a column, got {name!r}")
+    if name in [f.name for f in features] or (label is not None and name == label.column):
+        raise FairmendError(f'[table]: id is "{name}", which is a feature or the label. Name the column of the ids.')
+    return name
 
 
 def _range(f: Feature, where: str) -> tuple[float, float]:
