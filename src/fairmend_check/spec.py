@@ -10,6 +10,7 @@ from typing import Any
 from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
 from fairmend_check.links import Link, read_links
+from fairmend_check.threshold import HALF
 
 _EXACT = 2**53
 _KEYS = ("name", "kind", "range", "categories", "encoding", "scale", "protected", "tolerance", "dropped", "missing")
@@ -81,17 +82,30 @@ class ScoreClaim:
 
 
 @dataclass(frozen=True)
+class Label:
+    """The column of the outcome, its positive value (None for a number to predict), and the threshold."""
+
+    column: str
+    positive: str | None
+    threshold: float = HALF
+
+
+@dataclass(frozen=True)
 class Spec:
     """The features in the order of the model's inputs, and what else a spec can hold.
 
-    The label is (column, positive), and positive is None for a number to predict. Without a claim about scores, the
-    claim is about classes.
+    Without a claim about scores, the claim is about classes.
     """
 
     features: tuple[Feature, ...]
-    label: tuple[str, str | None] | None
+    label: Label | None
     claim: ScoreClaim | None = None
     links: tuple[Link, ...] = ()
+
+    @property
+    def threshold(self) -> float:
+        """The probability of class 1 from which it is predicted."""
+        return HALF if self.label is None else self.label.threshold
 
     @property
     def width(self) -> int:
@@ -129,17 +143,24 @@ def read_spec(content: dict[str, Any], where: str, version: int = 4) -> Spec:
         raise CheckError(f"{where} protects no feature")
     label = None
     if "label" in content:
-        entry = json_reader.take(content, "label", dict, where)
-        json_reader.only_keys(entry, ("column", "positive"), f"{where}.label")
-        number = version >= 3 and "positive" not in entry
-        label = (
-            json_reader.take(entry, "column", str, f"{where}.label"),
-            None if number else json_reader.text(entry.get("positive"), f"{where}.label"),
-        )
+        label = _label(json_reader.take(content, "label", dict, where), f"{where}.label", version)
     claim = _claim(content["claim"], f"{where}.claim") if "claim" in content else None
-    if label and label[1] is None and (claim is None or claim.on != "output"):
+    if label and label.positive is None and (claim is None or claim.on != "output"):
         raise CheckError(f'{where}.label has no positive value, so the claim must be about scores, on "output"')
     return Spec(features, label, claim, read_links(content, features, where))
+
+
+def _label(entry: dict[str, Any], where: str, version: int) -> Label:
+    json_reader.only_keys(entry, ("column", "positive", "threshold") if version >= 4 else ("column", "positive"), where)
+    number = version >= 3 and "positive" not in entry
+    column = json_reader.take(entry, "column", str, where)
+    positive = None if number else json_reader.text(entry.get("positive"), where)
+    threshold = json_reader.take(entry, "threshold", float, where) if "threshold" in entry else HALF
+    if not 0 < threshold < 1:
+        raise CheckError(f"{where}.threshold is {threshold!r}; it must be above 0 and below 1")
+    if positive is None and threshold != HALF:
+        raise CheckError(f"{where} has a threshold, but no positive value")
+    return Label(column, positive, threshold)
 
 
 def first_difference(ours: Spec, theirs: Spec) -> str | None:
@@ -151,13 +172,19 @@ def first_difference(ours: Spec, theirs: Spec) -> str | None:
             before, after = getattr(one, key.name), getattr(other, key.name)
             if before != after:
                 return f'feature "{one.name}": {key.name} is {_shown(after)} instead of {_shown(before)}'
+    if ours.threshold != theirs.threshold:
+        return f"the threshold is {theirs.threshold!r} instead of {ours.threshold!r}"
     if ours.label != theirs.label:
-        return f"the label is {theirs.label} instead of {ours.label}"
+        return f"the label is {_labelled(theirs.label)} instead of {_labelled(ours.label)}"
     if ours.claim != theirs.claim:
         return f"the claim is {_described(theirs.claim)} instead of {_described(ours.claim)}"
     if set(ours.links) != set(theirs.links):
         return "the links are others"
     return None
+
+
+def _labelled(label: Label | None) -> str:
+    return "none" if label is None else str((label.column, label.positive))
 
 
 def _described(claim: ScoreClaim | None) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from fairmend_check import json_reader
 from fairmend_check.errors import CannotAnswerError, CheckError
 from fairmend_check.spec import Feature, Spec, read_spec
+from fairmend_check.threshold import HALF
 
 __all__ = ["read_spec_file", "spec_digest"]
 
@@ -49,8 +50,10 @@ def spec_digest(spec: Spec) -> str:
     """Return the sha256 of the spec as fairmend writes it to a TOML file."""
     tables = []
     if spec.label:
-        column, positive = spec.label
-        tables.append(_table("[label]", {"column": column} | ({} if positive is None else {"positive": positive})))
+        label: dict[str, Any] = {"column": spec.label.column}
+        label |= {} if spec.label.positive is None else {"positive": spec.label.positive}
+        label |= {} if spec.label.threshold == HALF else {"threshold": spec.label.threshold}
+        tables.append(_table("[label]", label))
     if spec.claim:
         tables.append(_table("[claim]", {"kind": "score", "delta": spec.claim.delta, "on": spec.claim.on}))
     tables += [_table("[[feature]]", _entries(feature)) for feature in spec.features]
