@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from fairmend_check.threshold import HALF
 
 _EXACT = 2**53
 _KEYS = ("name", "kind", "range", "categories", "encoding", "scale", "protected", "tolerance", "dropped", "missing")
+_KEYS_OF_4 = ("indicates",)  # new in version 4 of the certificate
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Feature:
     tolerance: float
     dropped: str | None
     missing: float | str | None
+    indicates: str | None = None
 
     @property
     def one_hot(self) -> bool:
@@ -74,20 +76,25 @@ class Feature:
 
 
 @dataclass(frozen=True)
+class Label:
+    """The column with the outcome; ``positive`` is None for a number to predict.
+
+    ``threshold`` is the probability of the positive class from which it is predicted.
+    ``score`` names a column with the scores of the model. No claim depends on it, so it is not compared.
+    """
+
+    column: str
+    positive: str | None = None
+    threshold: float = HALF
+    score: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
 class ScoreClaim:
     """The scores of similar people differ by at most ``delta``; ``on`` is "probability", "logit" or "output"."""
 
     delta: float
     on: str
-
-
-@dataclass(frozen=True)
-class Label:
-    """The column of the outcome, its positive value (None for a number to predict), and the threshold."""
-
-    column: str
-    positive: str | None
-    threshold: float = HALF
 
 
 @dataclass(frozen=True)
@@ -136,31 +143,16 @@ def read_spec(content: dict[str, Any], where: str, version: int = 4) -> Spec:
         content, ("label", "claim", "feature", "link") if version >= 3 else ("label", "feature"), where
     )
     entries = json_reader.take(content, "feature", list, where)
-    features = tuple(_feature(entry, f"{where}.feature[{i}]") for i, entry in enumerate(entries))
+    features = tuple(_feature(entry, f"{where}.feature[{i}]", version) for i, entry in enumerate(entries))
     if len({feature.name for feature in features}) != len(features):
         raise CheckError(f"{where} has two features of the same name")
     if not any(feature.protected for feature in features):
         raise CheckError(f"{where} protects no feature")
-    label = None
-    if "label" in content:
-        label = _label(json_reader.take(content, "label", dict, where), f"{where}.label", version)
+    label = _label(content, where, version) if "label" in content else None
     claim = _claim(content["claim"], f"{where}.claim") if "claim" in content else None
     if label and label.positive is None and (claim is None or claim.on != "output"):
         raise CheckError(f'{where}.label has no positive value, so the claim must be about scores, on "output"')
     return Spec(features, label, claim, read_links(content, features, where))
-
-
-def _label(entry: dict[str, Any], where: str, version: int) -> Label:
-    json_reader.only_keys(entry, ("column", "positive", "threshold") if version >= 4 else ("column", "positive"), where)
-    number = version >= 3 and "positive" not in entry
-    column = json_reader.take(entry, "column", str, where)
-    positive = None if number else json_reader.text(entry.get("positive"), where)
-    threshold = json_reader.take(entry, "threshold", float, where) if "threshold" in entry else HALF
-    if not 0 < threshold < 1:
-        raise CheckError(f"{where}.threshold is {threshold!r}; it must be above 0 and below 1")
-    if positive is None and threshold != HALF:
-        raise CheckError(f"{where} has a threshold, but no positive value")
-    return Label(column, positive, threshold)
 
 
 def first_difference(ours: Spec, theirs: Spec) -> str | None:
@@ -175,7 +167,7 @@ def first_difference(ours: Spec, theirs: Spec) -> str | None:
     if ours.threshold != theirs.threshold:
         return f"the threshold is {theirs.threshold!r} instead of {ours.threshold!r}"
     if ours.label != theirs.label:
-        return f"the label is {_labelled(theirs.label)} instead of {_labelled(ours.label)}"
+        return f"the label is {_named(theirs.label)} instead of {_named(ours.label)}"
     if ours.claim != theirs.claim:
         return f"the claim is {_described(theirs.claim)} instead of {_described(ours.claim)}"
     if set(ours.links) != set(theirs.links):
@@ -183,8 +175,8 @@ def first_difference(ours: Spec, theirs: Spec) -> str | None:
     return None
 
 
-def _labelled(label: Label | None) -> str:
-    return "none" if label is None else str((label.column, label.positive))
+def _named(label: Label | None) -> str:
+    return "none" if label is None else f"{label.column!r} with the positive value {label.positive!r}"
 
 
 def _described(claim: ScoreClaim | None) -> str:
@@ -204,10 +196,10 @@ def _shown(value: Any) -> str:
     return f"[{', '.join(map(_shown, value))}]" if isinstance(value, tuple) else str(value)
 
 
-def _feature(entry: Any, where: str) -> Feature:
+def _feature(entry: Any, where: str, version: int) -> Feature:
     name = json_reader.take(entry, "name", str, where)
     where = f'feature "{name[:40]}" ({where})'
-    json_reader.only_keys(entry, _KEYS, where)
+    json_reader.only_keys(entry, _KEYS + (_KEYS_OF_4 if version >= 4 else ()), where)
     kind = json_reader.take(entry, "kind", str, where)
     if kind not in ("continuous", "integer", "categorical"):
         raise CheckError(f"{where} has the unknown kind {kind[:40]}")
@@ -254,10 +246,31 @@ def _feature(entry: Any, where: str) -> Feature:
         if not low <= missing <= high or (kind == "integer" and not missing.is_integer()):
             raise CheckError(f"{where} has a value for missing data that is not a possible value")
         missing = int(missing) if kind == "integer" else missing
-    feature = Feature(name, kind, low, high, categories, encoding, scale, protected, tolerance, dropped, missing)
+    indicates = json_reader.take(entry, "indicates", str, where) if "indicates" in entry else None
+    feature = Feature(
+        name, kind, low, high, categories, encoding, scale, protected, tolerance, dropped, missing, indicates
+    )
     if not 0 < feature.affine[1] < math.inf:
         raise CheckError(f"{where} has a scale that is not positive")
     return feature
+
+
+def _label(content: dict[str, Any], where: str, version: int) -> Label:
+    entry, where = json_reader.take(content, "label", dict, where), f"{where}.label"
+    added = ("threshold", "score") if version >= 4 else ()
+    json_reader.only_keys(entry, ("column", "positive", *added), where)
+    number = version >= 3 and "positive" not in entry
+    label = Label(
+        json_reader.take(entry, "column", str, where),
+        None if number else json_reader.text(entry.get("positive"), where),
+        json_reader.take(entry, "threshold", float, where) if "threshold" in entry else HALF,
+        json_reader.take(entry, "score", str, where) if "score" in entry else None,
+    )
+    if not 0 < label.threshold < 1:
+        raise CheckError(f"{where}.threshold is {label.threshold!r}; it must be above 0 and below 1")
+    if number and label.threshold != HALF:
+        raise CheckError(f"{where} has a threshold, but no positive value")
+    return label
 
 
 def _claim(entry: Any, where: str) -> ScoreClaim | None:
