@@ -24,7 +24,7 @@ from fairmend.audit.random_neighbours import stream_random_neighbours
 from fairmend.audit.score_differences import WidestPairs, enclose_differences, find_widest_pairs
 from fairmend.audit.score_spread import ScoreSpread, SpreadTracker, spread_of_extremes
 from fairmend.errors import FairmendError
-from fairmend.network import Network, predicted_classes
+from fairmend.network import Network
 from fairmend.network.scores import compute_scores
 from fairmend.progress import Progress
 from fairmend.spec import Spec
@@ -137,6 +137,7 @@ class ExhaustiveScan:
         self._net, self._spec = net, spec
         # FastScores computes one score; for several outputs every point goes through the network.
         self._scores = FastScores(net, spec) if net.outputs == 1 else None
+        self._rounding = 4 * float(np.finfo(np.float64).eps) * abs(net.offset)  # of `Network.centre`
 
     def scan(self, X: FloatArray) -> ScanResult:
         """Return which of X (inputs, width) are treated unequally."""
@@ -144,16 +145,17 @@ class ExhaustiveScan:
             return self.worst(X)
         if self._spec.claim.is_score:
             return self._scan_scores(X, self._scores)
-        extremes, error = self._scores.extremes(X), np.full(len(X), self._scores.error(X))
-        undecided = np.flatnonzero(~_is_decided(extremes.lowest, extremes.highest, error))
+        extremes, error = self._scores.extremes(X), np.full(len(X), self._scores.error(X) + self._rounding)
+        lowest, highest = self._net.centre(extremes.lowest), self._net.centre(extremes.highest)
+        undecided = np.flatnonzero(~_is_decided(lowest, highest, error))
         rest = undecided[~extremes.left_out[undecided]]
         if len(rest):
-            error[rest] = self._scores.errors(X[rest])
-            undecided = np.flatnonzero(~_is_decided(extremes.lowest, extremes.highest, error))
-        unequal = (extremes.lowest < 0) & (extremes.highest > 0)
+            error[rest] = self._scores.errors(X[rest]) + self._rounding
+            undecided = np.flatnonzero(~_is_decided(lowest, highest, error))
+        unequal = (lowest < 0) & (highest > 0)
         logits = self._net.logits(X)
         own = logits.astype(np.float64)
-        gap = np.where(own >= 0, own - extremes.lowest, extremes.highest - own)
+        gap = np.where(self._net.decide(logits) == 1, own - extremes.lowest, extremes.highest - own)
         spread = _spread(self._spec, extremes)
         points = len(X) + extremes.points
         if len(undecided):
@@ -354,7 +356,7 @@ def _find_other_predictions(
     BLAS rounds the same input differently in another batch. So if a score is 0 up to its last bits, the prediction,
     and with it the verdict of any enumeration, depends on the batch.
     """
-    own = predicted_classes(logits)
+    own = net.decide(logits)
     gap, other = np.zeros(len(X)), np.full_like(X, np.nan)
     unequal = np.zeros(len(X), dtype=np.bool_)
     count = len(X)
@@ -363,7 +365,7 @@ def _find_other_predictions(
         count += len(points)
         if tracker is not None:
             tracker.update(rows, theirs)
-        classes = predicted_classes(theirs)
+        classes = net.decide(theirs)
         hits = np.flatnonzero(classes != own[rows])
         if first_only:
             hits = hits[~unequal[rows[hits]]]

@@ -25,6 +25,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress
 from fairmend.prove.score_bounds import require_scores
+from fairmend.prove.threshold import network_of_spec
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 
@@ -34,7 +35,6 @@ _logger = logging.getLogger(__name__)
 
 # What an audit keeps for reports: a random sample of so many inputs, or fewer if they are wide.
 _EXAMINED_ROWS, _EXAMINED_NUMBERS = 20_000, 5_000_000
-_DECISION = 0.5
 
 Witnesses = Callable[[Ints, FloatArray, FloatArray], None]
 """Called with rows (k,) and the worst pair of each: two arrays (k, width), the first of them the inputs themselves if
@@ -72,7 +72,7 @@ def audit(
     progress : called with the stage, the number of inputs done and the number of all inputs.
     witnesses : called, block by block, with the worst pair of every unequal input.
     """
-    network = load_network(net)
+    network = network_of_spec(load_network(net), spec)
     started = time.perf_counter()
     _check(network, spec, X is None, samples=samples, per_row=per_row, pairs=pairs)
     scanner = ExhaustiveScan(network, spec) if can_enumerate(spec) else RandomScan(network, spec, per_row, seed)
@@ -130,7 +130,7 @@ class _ScoreDifferences:
         self._claim = spec.claim
         on = disparity_score(spec)
         self._same = spec.claim.on == on
-        self._collector = DisparityCollector(on, _DECISION)
+        self._collector = DisparityCollector(on, net.threshold)
         self._claimed: list[Floats] = []
 
     def add(self, found: ScanResult) -> None:

@@ -28,7 +28,7 @@ from fairmend.evaluate.report_pairs import tabulate_pairs
 from fairmend.evaluate.score_figures import score_figures
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.evaluate.spec_summary import class_names, describe_similarity
-from fairmend.network import Network, predicted_classes
+from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.sanity import spec_warnings
 from fairmend.text import number, score, short
@@ -47,7 +47,7 @@ def audit_warnings(net: Network, result: AuditResult, labelled: LabelledFigures)
     if result.sampled or (result.scores is not None and result.scores.claim.on == "output"):
         return []
     auc = None if labelled.utility is None else labelled.utility.auc
-    return spec_warnings(predicted_classes(result.rows.logits), auc)
+    return spec_warnings(net.decide(result.rows.logits), auc)
 
 
 def audit_document(
@@ -101,7 +101,7 @@ def audit_document(
             spec,
             values_of_rows(spec, result.rows),
             [labelled.groups] if labelled.groups else [],
-            [predicted_classes(result.rows.logits)],
+            [net.decide(result.rows.logits)],
             classes=net.outputs,
             unfair=result.rows.unequal,
         ),

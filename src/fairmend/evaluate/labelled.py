@@ -13,7 +13,7 @@ from fairmend.arrays import Bools
 from fairmend.audit.audited_rows import AuditedRows
 from fairmend.evaluate.groups import GroupMetrics, group_metrics_of, values_of_rows
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility_of, utility_of
-from fairmend.network import Network, predicted_classes
+from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.sanity import label_warnings
 
@@ -86,9 +86,8 @@ class LabelledRows:
         if self._spec.regression:
             return LabelledFigures(count, regression=regression_utility_of(logits, y))
         values = {name: column[known] for name, column in values_of_rows(self._spec, rows).items()}
-        predicted = predicted_classes(logits)
-        groups = group_metrics_of(self._spec, values, predicted, y, classes=self._net.outputs)
-        return LabelledFigures(count, utility_of(logits, y), groups)
+        groups = group_metrics_of(self._spec, values, self._net.decide(logits), y, classes=self._net.outputs)
+        return LabelledFigures(count, utility_of(logits, y, threshold=self._net.threshold), groups)
 
     def _read_labels(self, frame: pd.DataFrame) -> tuple[npt.NDArray[Any], Bools]:
         """Return the class of each row, or the number to predict, and whether it has one."""
