@@ -18,7 +18,6 @@ from fairmend.audit.input_blocks import Inputs, known_length, sample_blocks, str
 from fairmend.audit.neighbours import ExhaustiveScan, RandomScan, ScanResult, WorstNeighbours, can_enumerate
 from fairmend.audit.result import AuditPair, AuditResult, ExaminedInputs, make_pairs, wilson_interval
 from fairmend.audit.row_sample import RowSample
-from fairmend.audit.score_differences import WidestPairs
 from fairmend.audit.score_disparity import DisparityCollector, ScoreDisparity, disparity_score
 from fairmend.audit.score_summary import ScoreSummary
 from fairmend.errors import FairmendError
@@ -83,7 +82,7 @@ def audit(
         stream, expected = stream_blocks(spec, X, network.dtype), known_length(X)
     _logger.info("audit compares %s", "every neighbour" if scanner.exact else f"{per_row} random neighbours per input")
     # Twice as many as asked for: their order is only known up to rounding so far.
-    largest, widest = _LargestGaps(2 * pairs), _LargestGaps(2)
+    largest, widest = _LargestGaps(2 * pairs), _WidestSpread()
     rows_kept, examined = RowCollector(spec), _ExaminedInputs(spec, seed)
     scores = _ScoreDifferences(network, spec)
     count = total = evaluations = 0
@@ -92,7 +91,7 @@ def audit(
         rows = np.flatnonzero(found.unequal)
         shown = np.flatnonzero(found.gap > 0) if spec.claim.is_score else rows
         largest.add(total + shown, block[shown], found.gap[shown])
-        widest.add(total + np.arange(len(block)), block, found.spread.difference)
+        widest.add(total, block, found.spread.difference)
         scores.add(found)
         rows_kept.add(block, found)
         examined.add(block, found)
@@ -170,6 +169,19 @@ class _ExaminedInputs:
         return ExaminedInputs(kept["X"], kept["unequal"], kept["row"], kept.get("other"))
 
 
+class _WidestSpread:
+    """The input with the largest difference of scores in its neighbourhood."""
+
+    def __init__(self) -> None:
+        self.row, self.difference, self.X = 0, -np.inf, np.zeros((0, 0), np.float32)
+
+    def add(self, first_row: int, X: FloatArray, difference: Floats) -> None:
+        """Add the next inputs X (k, width), from row `first_row` on, with their differences (k,)."""
+        widest = int(difference.argmax())
+        if difference[widest] > self.difference:
+            self.row, self.difference, self.X = first_row + widest, difference[widest], X[widest : widest + 1].copy()
+
+
 class _LargestGaps:
     """The inputs with the largest gaps so far, equal inputs once."""
 
@@ -214,15 +226,12 @@ def _worst_pairs(
 
 
 def _widest_pair(
-    net: Network, spec: Spec, scanner: ExhaustiveScan | RandomScan, widest: _LargestGaps
+    net: Network, spec: Spec, scanner: ExhaustiveScan | RandomScan, widest: _WidestSpread
 ) -> AuditPair | None:
     """Return the two similar people whose scores differ most; None if no scores differ."""
-    rows, inputs = widest.kept()
     on = disparity_score(spec)
-    found: WidestPairs = scanner.widest(np.stack(inputs), on)
-    differ = np.flatnonzero(found.difference > 0)
-    pairs = make_pairs(net, spec, [rows[i] for i in differ], found.first[differ], found.other[differ], on=on)
-    return pairs[0] if pairs else None
+    found = scanner.widest(widest.X, on)
+    return make_pairs(net, spec, [widest.row], found.first, found.other, on=on)[0] if found.difference[0] > 0 else None
 
 
 def _check(net: Network, spec: Spec, sampling: bool, *, samples: int, per_row: int, pairs: int) -> None:
