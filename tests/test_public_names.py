@@ -39,12 +39,12 @@ FUNCTIONS = {
     "fairmend.report.repair_report": "result spec original X_repair data y= * held_out= title= seed= command= check=",
 }
 CONSTRUCTORS = {
-    "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing=",
+    "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= indicates=",
     "fairmend.Claim": "kind= delta= on=",
-    "fairmend.Label": "column positive= threshold=",
+    "fairmend.Label": "column positive= threshold= score=",
     "fairmend.Link": "when then",
     "fairmend.Network": "affines activations closing= names= threshold=",
-    "fairmend.Spec": "features label= claim= links=",
+    "fairmend.Spec": "features label= claim= links= id_column=",
     "fairmend.sklearn.FairRepairClassifier": "estimator= * spec= protected= method= keep= guarantee= prefer= "
     "repair_rows= calibration_rows= repair_options= random_state=",
 }
