@@ -14,6 +14,7 @@ from fairmend.cli.options import (
     FILE,
     activation_option,
     common_options,
+    ignore_scores_option,
     insert_formats,
     json_option,
     model_argument,
@@ -62,6 +63,7 @@ NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
 )
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
 @activation_option
+@ignore_scores_option
 @json_option
 @common_options
 @click.pass_context
@@ -91,6 +93,7 @@ def run_audit(
     report: Path | None = None,
     typed: str | None = None,
     activation: str = "relu",
+    ignore_scores: bool = False,
     json_output: bool = False,
 ) -> int:
     """Audit the people in the file, or samples, show the result and return the exit code."""
@@ -107,7 +110,7 @@ def run_audit(
     from fairmend.folders import check_folder, staged_folder
     from fairmend.tables import stream_table
 
-    spec, net = load_model(model, spec_file, activation)
+    spec, net = load_model(model, spec_file, activation, ignore_scores)
     inputs = [path for path in (model, spec_file, data) if path is not None]
     if report is not None:
         check_folder(report, list(REPORT_FILES), inputs, "--report, or pass --no-report")
@@ -162,6 +165,7 @@ def run_audit(
 def _encode(spec: Spec, net: Network, table: TableStream, labelled: LabelledRows) -> Iterator[FloatArray]:
     """Yield the pieces of the file as inputs, and collect the labels."""
     from fairmend.errors import FairmendError
+    from fairmend.evaluate.score_match import require_scores
 
     done = 0
     for frame in table:
@@ -169,6 +173,7 @@ def _encode(spec: Spec, net: Network, table: TableStream, labelled: LabelledRows
             X = spec.as_inputs(frame, net.dtype, first_row=done)
         except FairmendError as error:
             raise FairmendError(f"{table.path}: {error}") from error
+        require_scores(spec, net, frame, X, table.path, first_row=done)
         labelled.add(frame)
         done += len(frame)
         yield X
