@@ -40,7 +40,8 @@ FUNCTIONS = {
     "what_if= what_if_rows=",
 }
 CONSTRUCTORS = {
-    "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= indicates=",
+    "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= "
+    "indicates=",
     "fairmend.Claim": "kind= delta= on=",
     "fairmend.Label": "column positive= threshold= score=",
     "fairmend.Link": "when then",

@@ -18,6 +18,7 @@ __all__ = [
     "activation_option",
     "add_options",
     "common_options",
+    "ignore_scores_option",
     "insert_formats",
     "json_option",
     "model_argument",
@@ -43,6 +44,12 @@ activation_option = click.option(
     show_default=True,
     help="Activation of a model file that holds only weights (.pth, .safetensors): relu, leaky_relu, "
     "leaky_relu(0.2) for a slope other than 0.01, tanh or sigmoid.",
+)
+
+ignore_scores_option = click.option(
+    "--ignore-scores",
+    is_flag=True,
+    help="Do not compare the network with the scores in the data that [label] names: another model gave them.",
 )
 
 

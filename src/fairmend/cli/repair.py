@@ -14,6 +14,7 @@ from fairmend.cli.options import (
     POSITIVE,
     activation_option,
     common_options,
+    ignore_scores_option,
     insert_formats,
     json_option,
     model_argument,
@@ -116,6 +117,7 @@ GOOD, BAD = 0, 1
 )
 @what_if_options
 @activation_option
+@ignore_scores_option
 @json_option
 @common_options
 @click.pass_context
@@ -134,6 +136,7 @@ def command(
     no_what_if: bool,
     what_if_rows: int,
     activation: str,
+    ignore_scores: bool,
     json_output: bool,
     **options: Any,
 ) -> None:
@@ -161,6 +164,7 @@ def command(
         calibration_rows=calibration_rows,
         seed=seed,
         activation=activation,
+        ignore_scores=ignore_scores,
         json_output=json_output,
         typed=typed_command(ctx),
         what_if_rows=None if no_what_if else what_if_rows,
@@ -185,6 +189,7 @@ def run_repair(
     calibration_rows: int = 500,
     seed: int = 0,
     activation: str = "relu",
+    ignore_scores: bool = False,
     json_output: bool = False,
     typed: str | None = None,
     what_if_rows: int | None = None,
@@ -192,9 +197,10 @@ def run_repair(
 ) -> int:
     """Repair the network in `model`, write the folder `out`, show the result and return the exit code."""
     from fairmend.cli.console import console, progress_bars, show_check, show_comparison, show_files, show_json
-    from fairmend.cli.inputs import load_model
+    from fairmend.cli.inputs import load_model, without_scores
     from fairmend.cli.report_files import REPORT_FILES, show_report
     from fairmend.evaluate.compare import measure, repair_and_compare
+    from fairmend.evaluate.score_match import require_scores
     from fairmend.evaluate.split import split_data
     from fairmend.folders import check_folder
     from fairmend.tables import read_table
@@ -212,11 +218,12 @@ def run_repair(
     check_folder(out, list(files), inputs)
     replaces = (out / "result.json").exists()
     replaced_model = _model_of_earlier_repair(out, inputs)
-    spec, net = load_model(model, spec_file, activation)
+    spec, net = load_model(model, spec_file, activation, ignore_scores)
+    frame = read_table(data)
     people = split_data(
-        spec,
+        without_scores(spec),  # they are those of the original network, and this spec goes with the repaired one
         net,
-        read_table(data),
+        frame,
         source=data,
         repair_frame=None if repair_data is None else read_table(repair_data),
         repair_source=repair_data or "",
@@ -224,6 +231,7 @@ def run_repair(
         calibration_rows=calibration_rows,
         seed=seed,
     )
+    require_scores(spec, net, frame, people.X, data)
     with progress_bars(quiet=json_output) as progress:
         before = measure(net, people, stage="audit original", seed=seed, progress=progress)
         comparison = repair_and_compare(net, people, before, seed=seed, progress=progress, options=options)

@@ -112,8 +112,9 @@ def audit_report(
     what_if : whether the page carries the network, if it is small, and computes the scores of any person
     what_if_rows : how many random rows of the data it then holds, to start from
     """
-    from fairmend.evaluate.audit_document import LabelledFigures, audit_document, audit_warnings
+    from fairmend.evaluate.audit_document import audit_document, audit_warnings
     from fairmend.evaluate.groups import group_metrics
+    from fairmend.evaluate.labelled import LabelledFigures
     from fairmend.evaluate.split import read_classes
     from fairmend.evaluate.utility import regression_utility, utility
 
