@@ -22,7 +22,7 @@ def test_the_help_names_every_format_that_can_be_read():
 
 
 def commands():
-    return {str(path): command for path, command in commands_of(main)}
+    return {" ".join(path): command for path, command in commands_of(main)}
 
 
 def test_no_help_has_an_unfilled_placeholder():

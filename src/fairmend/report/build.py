@@ -146,5 +146,8 @@ def audit_report(
         warnings=audit_warnings(network, found, labelled),
     )
     if what_if:
-        document = add_what_if(document, spec, found.examined.X, network, rows=what_if_rows, seed=seed or 0)
+        examined = found.examined
+        document = add_what_if(
+            document, spec, examined.X, network, people=examined.rows, rows=what_if_rows, seed=seed or 0
+        )
     return Report(document)
