@@ -137,9 +137,14 @@
     showSimilar(person, results, people, all);
   }
 
-  // Multiplications for one person: three in each direction forward, and one backward for each score.
-  function workOf(network) {
-    return (3 + model.scores.length) * network.layers.reduce((sum, layer) => sum + layer.weight.length, 0);
+  // Multiplications for one person: three forward, and one backward for each score, or each unit of a deep network.
+  function workOf({ layers, deep }) {
+    let [weights, total] = [0, 0];
+    for (const { weight, outputs } of layers) {
+      weights += weight.length;
+      total += 3 * weight.length + (deep ? outputs * weights : 0);
+    }
+    return total + model.scores.length * weights;
   }
 
   // Widen the ranges by another person, and count the prediction.
