@@ -95,7 +95,7 @@ def build_network(steps: Sequence[Step], source: str, form: Form | None = None) 
     closing = _tail(steps[last + 1 :], len(affines[-1].bias), source)
     names = [layer.linear.name if layer.linear.name is not None else f"layers.{i}" for i, layer in enumerate(layers)]
     try:
-        return Network(affines, activations, closing, names if len(set(names)) == len(names) else None, form)
+        return Network(affines, activations, closing, names if len(set(names)) == len(names) else None, form=form)
     except FairmendError as error:
         raise FairmendError(f"{source}: {error}") from error
 
