@@ -26,13 +26,14 @@ const whatIfModel = (() => {
 
   function readNetwork(plain) {
     const precision = PRECISIONS[plain.precision];
-    const numbers = (text) => {
+    const numbers = (text, Numbers = precision.Numbers) => {
       const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
-      return Float64Array.from(new precision.Numbers(bytes.buffer));
+      return Float64Array.from(new Numbers(bytes.buffer));
     };
     let inputs = plain.inputs;
     const layers = plain.layers.map((layer) => {
       const read = { ...layer, inputs, weight: numbers(layer.weight), bias: numbers(layer.bias) };
+      if (layer.folded) read.folded = { ...layer.folded, constants: numbers(layer.folded.constants, Float64Array) };
       inputs = layer.outputs;
       return read;
     });
@@ -86,10 +87,11 @@ const whatIfModel = (() => {
 
   // An affine layer of values that are up to `errors` off: its sums, what adding them up can be off by in any order,
   // and by how much they can be off in all.
-  function addUp({ weight, bias, inputs, outputs }, values, errors, { unit, tiny, largest }) {
+  function addUp({ weight, bias, inputs, outputs, folded }, values, errors, { unit, tiny, largest }) {
     const sizes = values.map((value, j) => Math.abs(value) + errors[j]);
     const terms = sizes.reduce((count, size) => count + (size > 0), 1);
-    const flushed = tiny * (sizes.reduce((sum, size) => sum + size, 0) + 4 * (inputs + 1));
+    const total = sizes.reduce((sum, size) => sum + size, 0);
+    const flushed = tiny * (folded ? folded.underflow * (1 + total) : total + 4 * (inputs + 1));
     const [sums, rounding, bounds] = [0, 1, 2].map(() => new Float64Array(outputs));
     for (let i = 0, k = 0; i < outputs; i++) {
       let sum = bias[i];
@@ -104,9 +106,12 @@ const whatIfModel = (() => {
       }
       // No partial sum exceeds `most`; each addition and each product rounds once.
       const most = (size + Math.abs(sum) + carried) / 2;
-      const once = unit * ((terms - 1) * most + size) * (1 + 4 * terms * unit) + flushed;
+      const once = (terms - 1) * most + size;
+      // The steps of a folded layer round in more places; its constants have cancelled in the bias.
+      const stepwise = folded && folded.roundings * (size + folded.constants[i]);
+      const count = folded ? folded.roundings : terms;
       sums[i] = sum;
-      rounding[i] = size < largest ? once : Infinity;
+      rounding[i] = size < largest ? unit * (stepwise ?? once) * (1 + 4 * count * unit) + flushed : Infinity;
       bounds[i] = (carried + rounding[i]) * SLACK;
     }
     return { sums, rounding, bounds };
@@ -359,7 +364,8 @@ const whatIfModel = (() => {
     return (value < 0 && Number(text) !== 0 ? MINUS : "") + [grouped, ...rest].join(".");
   }
 
-  // One decimal; two if the score lies between two numbers with one; none if rounding matters more than that.
+  // One decimal; two if the score lies between two numbers with one; none if rounding matters more than that, and both
+  // ends if it matters still more.
   function describe(model, { value, low, high }) {
     if (!Number.isFinite(low) || !Number.isFinite(high)) return "unknown: rounding changes it too much";
     const [write, choices] = model.regression ? [number, decimals(value)] : [percent, [1, 2, 0]];
@@ -368,7 +374,7 @@ const whatIfModel = (() => {
       if (first === last) return first;
     }
     const digits = Math.max(0, choices[0] - 1);
-    return `${write(low, digits)} to ${write(high, digits)}`;
+    return `${write(low, digits)} \u2013 ${write(high, digits)}`;
   }
 
   // Four digits of a number, or all those of whole ones.
