@@ -20,6 +20,7 @@ from fairmend.cli.options import (
     refuse_together,
     seed_option,
     spec_option,
+    threshold_option,
 )
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
     help="Folder for the HTML report; other files in it are kept.",
 )
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
+@threshold_option
 @activation_option
 @json_option
 @common_options
@@ -91,6 +93,7 @@ def run_audit(
     out: Path | None = None,
     report: Path | None = None,
     typed: str | None = None,
+    threshold: float | None = None,
     activation: str = "relu",
     json_output: bool = False,
 ) -> int:
@@ -98,7 +101,7 @@ def run_audit(
     from rich.text import Text
 
     from fairmend.audit.run import audit
-    from fairmend.cli.console import console, progress_bars, show_json, show_warnings
+    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_warnings
     from fairmend.cli.inputs import load_model
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
     from fairmend.evaluate.audit_document import LabelledFigures, audit_document, audit_warnings
@@ -108,7 +111,7 @@ def run_audit(
     from fairmend.folders import check_folder, staged_folder
     from fairmend.tables import stream_table
 
-    spec, net = load_model(model, spec_file, activation)
+    spec, net = load_model(model, spec_file, activation, threshold)
     inputs = [path for path in (model, spec_file, data) if path is not None]
     if report is not None:
         check_folder(report, list(REPORT_FILES), inputs, "--report, or pass --no-report")
@@ -128,7 +131,7 @@ def run_audit(
         )
     figures = LabelledFigures(labelled.rows, labelled.utility, labelled.groups, labelled.regression)
     warnings = audit_warnings(net, result, figures)
-    title = f"{model.name} on {data.name if data else 'random samples'}"
+    title = f"{model.name} on {data.name if data else 'random samples'}{at_threshold(spec)}"
     if report is not None:
         sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
         document = audit_document(
@@ -146,7 +149,7 @@ def run_audit(
     page = None if report is None else report / "report.html"
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": None if data is None else data.name}
-        measured = {"seed": seed, **result.as_dict(), **_labelled_figures(labelled)}
+        measured = {"seed": seed, "threshold": spec.threshold, **result.as_dict(), **_labelled_figures(labelled)}
         show_json({**names, **measured, "out": out, "report": page, "warnings": warnings})
     else:
         screen = console()

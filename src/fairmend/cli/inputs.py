@@ -10,17 +10,32 @@ import numpy.typing as npt
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
 from fairmend.network import Network, load_network
+from fairmend.prove.threshold import network_of_spec
 from fairmend.spec import Spec
 from fairmend.tables import read_table
 
-__all__ = ["load_model", "load_people"]
+__all__ = ["load_model", "load_people", "load_spec"]
 
 
-def load_model(model: Path, spec_file: Path, activation: str) -> tuple[Spec, Network]:
-    """Read the spec and the network; refuse them if their numbers of columns differ."""
-    spec, net = Spec.load(spec_file), load_network(model, activation)
+def load_model(model: Path, spec_file: Path, activation: str, threshold: float | None = None) -> tuple[Spec, Network]:
+    """Read the spec and the network, which then decides at the threshold, by default the spec's.
+
+    Refuse them if their numbers of columns differ.
+    """
+    spec, net = load_spec(spec_file, threshold), load_network(model, activation)
     spec.require_inputs(net.inputs, f"{model}: the network", str(spec_file))
-    return spec, net
+    return spec, network_of_spec(net, spec)
+
+
+def load_spec(spec_file: Path, threshold: float | None = None) -> Spec:
+    """Read the spec; a threshold on the command line replaces its own."""
+    spec = Spec.load(spec_file)
+    if threshold is None:
+        return spec
+    try:
+        return spec.at_threshold(threshold)
+    except FairmendError as error:
+        raise FairmendError(f"{spec_file}: {error}") from error
 
 
 def load_people(

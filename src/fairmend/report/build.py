@@ -12,6 +12,7 @@ from fairmend.audit.result import AuditResult
 from fairmend.errors import FairmendError
 from fairmend.evaluate.provenance import describe_origin
 from fairmend.network import Network
+from fairmend.prove.threshold import network_of_spec
 from fairmend.report.report import Report
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
@@ -53,6 +54,7 @@ def repair_report(
     from fairmend.evaluate.split import DataSplit, read_labels
     from fairmend.metrics import changed_rate
 
+    original = network_of_spec(original, spec)
     X, X_inputs = spec.as_inputs(data, original.dtype), spec.as_inputs(X_repair, original.dtype)
     if len(X_inputs) != result.regions:
         raise FairmendError(
@@ -107,6 +109,7 @@ def audit_report(
 
     if found.sampled and data is not None:
         raise FairmendError("the audit was of samples, which its result holds, not of data. Leave out data and y")
+    network = network_of_spec(network, spec)
     frame = data if is_frame(data) else None
     labelled, arrays = LabelledFigures(), {}
     if data is not None:

@@ -9,7 +9,7 @@ import click
 
 from fairmend._version import __version__
 from fairmend.cli.group import Command
-from fairmend.cli.options import FILE, activation_option, common_options, json_option
+from fairmend.cli.options import FILE, activation_option, common_options, json_option, threshold_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +27,7 @@ _ROWS_NAMED = 5
 @click.argument("spec_file", metavar="SPEC", type=FILE)
 @click.option("--data", type=FILE, help="People, .csv or .parquet, to check against the spec.")
 @click.option("--model", type=FILE, help="Model file, to check against the spec.")
+@threshold_option
 @activation_option
 @json_option
 @common_options
@@ -37,6 +38,7 @@ def command(
     spec_file: Path,
     data: Path | None,
     model: Path | None,
+    threshold: float | None,
     activation: str,
     json_output: bool,
 ) -> None:
@@ -45,15 +47,17 @@ def command(
     SPEC is a .toml file. Exits with 0 if the data and the model fit, 2 if they do not.
     """
     from fairmend.cli.console import console, show_json
+    from fairmend.cli.inputs import load_spec
     from fairmend.evaluate.spec_check import check_spec
     from fairmend.network import load_network
-    from fairmend.spec import Spec
+    from fairmend.prove.threshold import network_of_spec
     from fairmend.tables import read_table
 
+    spec = load_spec(spec_file, threshold)
     check = check_spec(
-        Spec.load(spec_file),
+        spec,
         None if data is None else read_table(data),
-        None if model is None else load_network(model, activation),
+        None if model is None else network_of_spec(load_network(model, activation), spec),
     )
     if json_output:
         show_json(_document(check, spec_file, data))
@@ -91,6 +95,7 @@ def _document(check: SpecCheck, spec_file: Path, data: Path | None) -> dict[str,
         "features": features,
         "similar": describe_similarity(spec),
         "claim": describe_claim(spec.claim),
+        "threshold": spec.threshold,
         "neighbourhood": {"finite": spec.finite, "words": describe_neighbourhood(spec)},
     }
     if spec.links:
@@ -137,6 +142,7 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
     from rich.text import Text
 
     from fairmend.cli.console import figures_table
+    from fairmend.network import DEFAULT_THRESHOLD
     from fairmend.spec.describe import (
         describe_claim,
         describe_encoding,
@@ -171,6 +177,8 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
         screen.print(Text(f'The number to predict is in column "{spec.label.column}".'))
     elif spec.label is not None:
         screen.print(Text(f'The positive outcome is "{spec.label.positive}" in column "{spec.label.column}".'))
+        if spec.threshold != DEFAULT_THRESHOLD:
+            screen.print(Text(f"It is predicted from a probability of {spec.threshold!r} on."))
     else:
         screen.print(Text("The spec has no label: audit and certify work without one, repair does not."))
 
