@@ -14,6 +14,7 @@ from fairmend.cli.options import (
     POSITIVE,
     activation_option,
     common_options,
+    ignore_scores_option,
     insert_formats,
     json_option,
     model_argument,
@@ -59,6 +60,7 @@ _UNDECIDED = "undecided: neither proven nor refuted"
 @click.option("--time-limit", type=POSITIVE, help="Seconds for all inputs; undecided inputs are reported as UNKNOWN.")
 @threshold_option
 @activation_option
+@ignore_scores_option
 @seed_option
 @click.option("--certificate", type=FILE, help="Write a certificate for the FAIR inputs to this file.")
 @json_option
@@ -86,6 +88,7 @@ def run_certify(
     seed: int = 0,
     threshold: float | None = None,
     activation: str = "relu",
+    ignore_scores: bool = False,
     certificate: Path | None = None,
     json_output: bool = False,
 ) -> int:
@@ -99,7 +102,7 @@ def run_certify(
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
-    spec, net = load_model(model, spec_file, activation, threshold)
+    spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     chosen, X = load_people(data, spec, net, rows, seed)
     with progress_bars(quiet=json_output) as progress:
         result = certify(
