@@ -139,7 +139,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             estimator = choose_estimator(self.estimator, self.classes_, seed, self.random_state is not None)
             self._fit_estimator(estimator, X, y)
-            self.spec_ = agree_on_threshold(self.threshold, self.spec_, estimator, self.classes_)
+            self._fit_threshold(estimator)
             self._fit_repair(find_mlp(estimator), X, y, seed)
             repaired = replace_mlp(estimator, to_estimator(self.network_, find_mlp(estimator)))
             self.estimator_ = with_threshold(repaired, self.spec_.threshold, self.classes_)
@@ -224,6 +224,10 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self.spec_ = guess_spec(as_frame(X), self.protected, is_frozen(self.estimator))
         if not frozen:
             estimator.fit(self._encode(X, np.float64), y)
+
+    def _fit_threshold(self, estimator: Any) -> None:
+        """Set the threshold of `spec_` to that of the parameter, the spec or the fitted estimator."""
+        self.spec_ = agree_on_threshold(self.threshold, self.spec_, estimator, self.classes_)
 
     def _encode(self, X: Any, dtype: npt.DTypeLike) -> FloatArray:
         """Return X as the network reads it, including values beyond the ranges of the spec."""
