@@ -34,18 +34,19 @@ FUNCTIONS = {
     "fairmend.search": "net spec X method= seed= * seeds= local_steps= global_steps= progress=",
     "fairmend.datasets.load": "name data_dir= download=",
     "fairmend.datasets.train_biased": "dataset seed= * hidden= epochs= progress=",
-    "fairmend.report.audit_report": "found network spec data= y= * title= seed= command=",
+    "fairmend.report.audit_report": "found network spec data= y= * title= seed= command= what_if= what_if_rows=",
     "fairmend.report.load_report": "path",
-    "fairmend.report.repair_report": "result spec original X_repair data y= * held_out= title= seed= command= check=",
+    "fairmend.report.repair_report": "result spec original X_repair data y= * held_out= title= seed= command= check= "
+    "what_if= what_if_rows=",
 }
 CONSTRUCTORS = {
     "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= "
     "indicates=",
     "fairmend.Claim": "kind= delta= on=",
-    "fairmend.Label": "column positive= score=",
+    "fairmend.Label": "column positive= threshold= score=",
     "fairmend.Link": "when then",
-    "fairmend.Network": "affines activations closing= names=",
-    "fairmend.Spec": "features label= claim= links=",
+    "fairmend.Network": "affines activations closing= names= threshold=",
+    "fairmend.Spec": "features label= claim= links= id_column=",
     "fairmend.sklearn.FairRepairClassifier": "estimator= * spec= protected= method= keep= guarantee= prefer= "
     "repair_rows= calibration_rows= repair_options= random_state=",
 }
@@ -57,12 +58,12 @@ ATTRIBUTES = {
     "largest_difference as_dict",
     "fairmend.RepairResult": "network certificate objective history warnings method proven regions candidates seconds",
     "fairmend.SearchResult": "idis count others method seeds starts calls exact seconds as_dict",
-    "fairmend.Network": "logits predict probabilities save inputs outputs depth dtype",
+    "fairmend.Network": "logits predict probabilities save inputs outputs depth dtype threshold at_threshold",
     "fairmend.Spec": "load save from_data from_sklearn from_dict to_dict encode decode labels features label claim "
-    "links protected",
+    "links protected threshold at_threshold",
     "fairmend.Verdict": "FAIR UNFAIR UNKNOWN",
     "fairmend.datasets.Dataset": "X_train y_train X_test y_test columns bounds ranges spec",
-    "fairmend.report.Report": "document html save save_data",
+    "fairmend.report.Report": "document html save save_data without_what_if",
     "fairmend.sklearn.FairRepairClassifier": "fit predict predict_proba score get_params set_params",
 }
 OTHERS = {

@@ -21,6 +21,7 @@ from fairmend.cli.options import (
     refuse_together,
     seed_option,
     spec_option,
+    what_if_options,
 )
 from fairmend.errors import FairmendError
 
@@ -114,6 +115,7 @@ GOOD, BAD = 0, 1
     type=click.FloatRange(0, 1),
     help="Relative gap at which the solver may stop. By default 0.",
 )
+@what_if_options
 @activation_option
 @ignore_scores_option
 @json_option
@@ -131,6 +133,8 @@ def command(
     repair_rows: int,
     calibration_rows: int,
     seed: int,
+    no_what_if: bool,
+    what_if_rows: int,
     activation: str,
     ignore_scores: bool,
     json_output: bool,
@@ -149,6 +153,7 @@ def command(
     spec.toml, repair_inputs.csv, result.json (all figures), report.html and report.json.
     """
     refuse_together(ctx, "repair_rows", "repair_data")
+    refuse_together(ctx, "what_if_rows", "no_what_if")
     code = run_repair(
         model,
         data,
@@ -162,6 +167,7 @@ def command(
         ignore_scores=ignore_scores,
         json_output=json_output,
         typed=typed_command(ctx),
+        what_if_rows=None if no_what_if else what_if_rows,
         options={name: value for name, value in options.items() if name == "method" or _is_given(ctx, name)},
     )
     ctx.exit(code)
@@ -186,6 +192,7 @@ def run_repair(
     ignore_scores: bool = False,
     json_output: bool = False,
     typed: str | None = None,
+    what_if_rows: int | None = None,
     options: Mapping[str, Any],
 ) -> int:
     """Repair the network in `model`, write the folder `out`, show the result and return the exit code."""
@@ -231,7 +238,7 @@ def run_repair(
     document = {**comparison.as_dict(), "seed": seed, "model": model.name, "data": data.name}
     sources = {"model": model, "data": data, "spec": spec_file}
     sources |= {} if repair_data is None else {"repair data": repair_data}
-    checked = _write(out, net, comparison, document, sources, typed, seed, without=replaced_model)
+    checked = _write(out, net, comparison, document, sources, typed, seed, what_if_rows, without=replaced_model)
     certificate = comparison.result.certificate
     covers = comparison.guarantee.partial_coverage()
     if checked is None:
@@ -314,6 +321,7 @@ def _write(
     sources: Mapping[str, Path],
     typed: str | None,
     seed: int,
+    what_if_rows: int | None,
     *,
     without: Sequence[str],
 ) -> CheckResult | None:
@@ -338,5 +346,7 @@ def _write(
         comparison.split.spec.save(stage / "spec.toml")
         write_csv(stage / "repair_inputs.csv", comparison.split.repair_frame)
         write_json(stage / "result.json", document)
-        write_report(stage, describe_repair(original, comparison, out, stage, model.name, sources, typed, seed))
+        write_report(
+            stage, describe_repair(original, comparison, out, stage, model.name, sources, typed, seed, what_if_rows)
+        )
     return checked

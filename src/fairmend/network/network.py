@@ -2,16 +2,17 @@
 
 In the paper (Section 2) the *head* is the last affine layer f_L, and the *extractor* f_{1:L} is everything before it.
 The closing sigmoid or softmax only turns logits into probabilities. It never changes a prediction, so it is stored
-separately and the network itself ends in logits.
+separately and the network itself ends in logits. From which probability on the prediction is positive is not part of a
+model file: `at_threshold` sets it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,8 @@ import numpy.typing as npt
 from fairmend.arrays import FloatArray, Ints
 from fairmend.errors import FairmendError
 from fairmend.network.activations import Activation
+from fairmend.network.decision import DEFAULT_THRESHOLD, as_threshold, log_odds, predicted_classes, require_threshold
+from fairmend.network.folding import Fold
 
 if TYPE_CHECKING:
     from sklearn.neural_network import MLPClassifier, MLPRegressor
@@ -32,7 +35,7 @@ CLOSINGS = ("none", "sigmoid", "softmax")
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 _logger = logging.getLogger(__name__)
-_FIELDS = ("affines", "activations", "closing", "names")
+_FIELDS = ("affines", "activations", "closing", "names", "threshold", "form")
 # Multiplications in one layer for one block of rows. Blocks this small stay in the processor's cache, and below
 # the size at which BLAS starts threads, which cost more than they gain on networks this narrow.
 _BLOCK = 500_000
@@ -40,23 +43,32 @@ _BLOCK = 500_000
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """x ↦ weight·x + bias: weight (out, in), bias (out,), both read-only copies of one dtype."""
+    """x ↦ weight·x + bias: weight (out, in), bias (out,), both read-only copies of one dtype.
+
+    `fold` is how the layer is stored where batch normalisation or scaling is folded into it (`Affine.from_fold`).
+    """
 
     weight: FloatArray
     bias: FloatArray
+    fold: Fold | None = field(default=None, repr=False)
+
+    @staticmethod
+    def from_fold(fold: Fold) -> Affine:
+        """Return the layer with its norms folded into it."""
+        return Affine(*fold.folded(), fold)
 
     def __post_init__(self) -> None:
         """Copy the arrays, so that no view of them can change the layer, and check their shapes and dtypes."""
-        for field in ("weight", "bias"):
-            array = np.array(getattr(self, field), order="C")
+        for part in ("weight", "bias"):
+            array = np.array(getattr(self, part), order="C")
             if array.dtype.newbyteorder("=") not in DTYPES:
                 raise FairmendError(
-                    f"the {field} is {array.dtype.name}; fairmend computes in float32 or float64: "
+                    f"the {part} is {array.dtype.name}; fairmend computes in float32 or float64: "
                     "convert the model first (float32 holds every float16 and bfloat16 number exactly)"
                 )
             array = array.astype(array.dtype.newbyteorder("="), copy=False)
             array.setflags(write=False)
-            object.__setattr__(self, field, array)
+            object.__setattr__(self, part, array)
         if self.weight.ndim != 2 or 0 in self.weight.shape:
             raise FairmendError(f"the weight has shape {self.weight.shape}; it must be (out, in), with neither 0")
         if self.bias.shape != self.weight.shape[:1]:
@@ -80,8 +92,25 @@ class Affine:
 
     def astype(self, dtype: npt.DTypeLike) -> Affine:
         """Return the layer in another dtype; numbers that overflow become infinite, which Network refuses."""
+        if self.weight.dtype == dtype:
+            return self
         with np.errstate(over="ignore"):
             return Affine(self.weight.astype(dtype), self.bias.astype(dtype))
+
+    def stored_as(self, other: Affine) -> Affine:
+        """Return the closest layer that can be stored as `other` is: in its dtype, and with the norms beside it."""
+        if other.fold is None or self.fold is not None:
+            return self.astype(other.weight.dtype)
+        return Affine.from_fold(other.fold.refit(self.weight, self.bias))
+
+
+class Form(Protocol):
+    """How the file or module looked that a network was read from, to write the network back in the same form."""
+
+    suffixes: tuple[str, ...]
+
+    def to_bytes(self, network: Network, suffix: str) -> bytes:
+        """Return the file with the weights of `network`, which has the architecture of the one that was read."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -89,13 +118,16 @@ class Network:
     """A chain affine, activation, affine, …, affine that gives logits, and a closing sigmoid or softmax after them.
 
     Two networks are equal if all their bits are. `names` are the key prefixes of the affine layers in the file or
-    module that the network came from, so that a saved network loads back there.
+    module that the network came from, and `form` is all else in it, so that a saved network loads back there.
+    `threshold` is the probability of class 1 from which it is predicted; files do not store it.
     """
 
     affines: tuple[Affine, ...]
     activations: tuple[Activation, ...]
     closing: str
     names: tuple[str, ...]
+    threshold: float
+    form: Form | None = field(compare=False)
 
     def __init__(
         self,
@@ -103,15 +135,20 @@ class Network:
         activations: Sequence[Activation],
         closing: str = "none",
         names: Sequence[str] | None = None,
+        threshold: float = DEFAULT_THRESHOLD,
+        form: Form | None = None,
     ) -> None:
         """Check that the layers form one chain of finite numbers of one dtype."""
         names = tuple(names) if names is not None else tuple(f"layers.{i}" for i in range(len(affines)))
         _check_chain(affines, activations, closing, names)
+        threshold = as_threshold(threshold)
+        require_threshold(threshold, len(affines[-1].weight))
         dtype = affines[0].weight.dtype
         # What is computed with, and so what a proof must be about, is the slope in the network's dtype.
         activations = tuple(Activation(a.name, float(dtype.type(a.slope))) for a in activations)
-        for field, value in zip(_FIELDS, (tuple(affines), activations, closing, names), strict=True):
-            object.__setattr__(self, field, value)
+        values = (tuple(affines), activations, closing, names, threshold, form)
+        for part, value in zip(_FIELDS, values, strict=True):
+            object.__setattr__(self, part, value)
 
     def __repr__(self) -> str:
         """Show the chain, for example Network(13 → 16 relu → 8 relu → 1 logit, float32)."""
@@ -121,7 +158,8 @@ class Network:
         )
         closing = "" if self.closing == "none" else f" + {self.closing}"
         logits = "logit" if self.outputs == 1 else "logits"
-        return f"Network({self.inputs} → {hidden}{self.outputs} {logits}{closing}, {self.dtype})"
+        at = "" if self.threshold == DEFAULT_THRESHOLD else f", threshold {self.threshold:g}"
+        return f"Network({self.inputs} → {hidden}{self.outputs} {logits}{closing}, {self.dtype}{at})"
 
     @property
     def dtype(self) -> np.dtype[np.floating[Any]]:
@@ -148,6 +186,11 @@ class Network:
         """The last affine layer, f_L."""
         return self.affines[-1]
 
+    @property
+    def offset(self) -> float:
+        """The log-odds of the threshold: the logit, or the second minus the first, from which class 1 is predicted."""
+        return log_odds(self.threshold)
+
     def features(self, X: npt.ArrayLike) -> FloatArray:
         """Return what the head reads, f_{1:L}(X), as (rows, d); X itself if the head is the only layer."""
         return self._run(X, self.depth - 1)
@@ -162,7 +205,24 @@ class Network:
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return the predicted class of each row, int64 (rows,), by the rule of `predicted_classes`."""
-        return predicted_classes(self.logits(X))
+        return self.decide(self.logits(X))
+
+    def decide(self, logits: FloatArray) -> Ints:
+        """Return the predicted classes of logits (rows,) or (..., outputs), by the rule of `predicted_classes`."""
+        return predicted_classes(logits, self.threshold)
+
+    def centre(self, logits: FloatArray) -> FloatArray:
+        """Return logits (rows,) or (..., outputs) with the offset taken from the last output.
+
+        At the threshold 1/2, the result gives the prediction: class 1 from 0 on, or the largest of two.
+        """
+        if self.threshold == DEFAULT_THRESHOLD:
+            return logits
+        centred: FloatArray = logits.astype(np.float64)
+        if logits.ndim == 1:
+            return centred - self.offset
+        centred[..., -1] -= self.offset
+        return centred
 
     def probabilities(self, X: npt.ArrayLike) -> FloatArray:
         """Return the sigmoid of the logit (rows,) or the softmax of the logits (rows, N), whatever `closing` is."""
@@ -176,17 +236,32 @@ class Network:
         return values
 
     def with_affines(self, affines: Sequence[Affine]) -> Network:
-        """Return this network with new weights, cast to its dtype."""
-        return Network([a.astype(self.dtype) for a in affines], self.activations, self.closing, self.names)
+        """Return this network with new weights, as its form can store them: cast to its dtype, its norms unchanged.
+
+        A layer beside batch normalisation is unfolded and folded again, which may change the last bits.
+        """
+        stored = [new.stored_as(old) for new, old in zip(affines, self.affines, strict=True)]
+        return Network(stored, self.activations, self.closing, self.names, self.threshold, self.form)
 
     def astype(self, dtype: npt.DTypeLike) -> Network:
         """Return the network in float32 or float64."""
-        return Network([a.astype(dtype) for a in self.affines], self.activations, self.closing, self.names)
+        if self.dtype == dtype:
+            return self
+        cast = [a.astype(dtype) for a in self.affines]
+        return Network(cast, self.activations, self.closing, self.names, self.threshold)
+
+    def at_threshold(self, threshold: float) -> Network:
+        """Return this network with another threshold: class 1 is predicted from that probability on.
+
+        The logits and probabilities stay the same, and so does the file that `save` writes.
+        """
+        return Network(self.affines, self.activations, self.closing, self.names, threshold, self.form)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write one file in the format of its suffix: .onnx, .h5, .keras, .nnet (ReLU only), .pth or .safetensors.
 
-        An existing file is replaced completely, or not at all.
+        In the format that the network was read from, only the weights change: names, shapes, further outputs, batch
+        normalisation and metadata stay as they were. An existing file is replaced completely, or not at all.
         """
         from fairmend.network.formats import write_network
 
@@ -216,17 +291,6 @@ class Network:
                         self.activations[i].apply(values)
                 _check_finite(target, start, f"the network's output overflows {self.dtype}: check the scale of X")
         return out
-
-
-def predicted_classes(logits: FloatArray | npt.NDArray[np.object_]) -> Ints:
-    """Return the predicted classes, int64 (rows,) for logits (rows,), and (...) for logits (..., outputs).
-
-    This is the one decision rule: of one logit, class 1 if it is at least 0; of N logits, the class of the largest, and
-    among equal ones the lowest.
-    """
-    if logits.ndim > 1 and logits.shape[-1] > 1:
-        return np.asarray(logits.argmax(axis=-1), dtype=np.int64)
-    return np.asarray((logits if logits.ndim == 1 else logits[..., 0]) >= 0, dtype=np.int64)
 
 
 def load_network(source: NetworkSource, activation: str | Activation = "relu") -> Network:
