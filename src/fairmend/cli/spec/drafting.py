@@ -175,5 +175,7 @@ def _show(
     else:
         screen.print(Text(f"Encoding {verification.sentence}.", style="green"), soft_wrap=True)
     if draft.several:
-        message = "But others fit as well: see above." if verification is not None else "Several encodings fit: see above."
+        message = (
+            "But others fit as well: see above." if verification is not None else "Several encodings fit: see above."
+        )
         screen.print(Text(message, style="bold yellow"), soft_wrap=True)

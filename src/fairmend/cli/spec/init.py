@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,6 +25,7 @@ from fairmend.errors import FairmendError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fairmend.arrays import Floats
     from fairmend.network import Network
     from fairmend.spec.draft.draft import Draft
 
@@ -118,14 +119,13 @@ def command(
         draft, verification = _from_matrix(draft, frame, encoded, net)
     elif net is not None and (scores is not None or score_column is not None):
         given = load_scores(scores, draft.label, frame, net, data)
+        assert given is not None
         draft, verification = _from_scores(
             draft, frame, net, given, data, scales=scales, codes=not codes, fixed_order=bool(order), quiet=json_output
         )
     title = f"Drafted from {data.name} by fairmend spec init"
     inputs = None if net is None else net.inputs
-    ctx.exit(
-        finish(draft, frame, title, out, data, model, inputs, json_output=json_output, verification=verification)
-    )
+    ctx.exit(finish(draft, frame, title, out, data, model, inputs, json_output=json_output, verification=verification))
 
 
 def _scales(scaler: Path, frame: pd.DataFrame, others: list[str | None]) -> Mapping[str, Mapping[str, float]]:
@@ -149,16 +149,31 @@ def _scales(scaler: Path, frame: pd.DataFrame, others: list[str | None]) -> Mapp
 
 
 def _from_scores(
-    draft: Draft, frame: pd.DataFrame, net: Network, given: object, data: Path, *, quiet: bool, **known: object
+    draft: Draft, frame: pd.DataFrame, net: Network, given: Floats, data: Path, *, quiet: bool, **known: Any
 ) -> tuple[Draft, Verification]:
     from fairmend.cli.console import progress_bars
     from fairmend.evaluate.encoding_search.drafted import draft_from_scores
 
     with progress_bars(quiet=quiet) as progress:
         try:
-            made, match = draft_from_scores(
-                draft, frame, net, given, progress=lambda done, total: progress("search encodings", done, total), **known
-            )
+            made, match = draft_from_scores(draft, frame, net, given, progress=progress, **known)
         except FairmendError as error:
             raise FairmendError(f"{data}: {error}") from error
     return made, Verification(str(match), {"scores": scores_document(match)})
+
+
+def _from_matrix(draft: Draft, frame: pd.DataFrame, encoded: Path, net: Network | None) -> tuple[Draft, Verification]:
+    import numpy as np
+
+    from fairmend.evaluate.given_outputs import read_matrix
+    from fairmend.evaluate.matrix_match import match_matrix
+    from fairmend.spec.draft.from_matrix import draft_from_matrix
+
+    matrix = read_matrix(encoded, len(frame))
+    if net is not None and net.inputs != matrix.shape[1]:
+        raise FairmendError(f"{encoded}: has {matrix.shape[1]} columns, but the network reads {net.inputs}")
+    made = draft_from_matrix(draft, frame, matrix, encoded.name)
+    match = match_matrix(made.spec.encode(frame, np.float64), matrix, made.spec.column_names)
+    if not match.verified:
+        raise FairmendError(f"{encoded}: {match}: {match.differing[0]}. Write the spec by hand.")
+    return made, Verification(str(match), {"encoded": matrix_document(match)})

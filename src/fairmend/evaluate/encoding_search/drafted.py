@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pandas as pd
@@ -13,6 +13,7 @@ from fairmend.evaluate.encoding_search.columns import columns_of
 from fairmend.evaluate.encoding_search.search import FoundEncoding, search_encoding
 from fairmend.evaluate.score_match import ScoreMatch
 from fairmend.network import Network
+from fairmend.progress import Progress
 from fairmend.spec.draft.draft import Draft, DraftFeature
 from fairmend.text import count
 
@@ -31,7 +32,7 @@ def draft_from_scores(
     scales: Mapping[str, Mapping[str, float]] | None = None,
     codes: bool = True,
     fixed_order: bool = False,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = lambda stage, done, total: None,
 ) -> tuple[Draft, ScoreMatch]:
     """Return the draft with the encoding and order that reproduce the given scores; raise an error if none is found.
 
@@ -44,9 +45,9 @@ def draft_from_scores(
     )
     if not found.match.verified:
         raise FairmendError(
-            f"none of {count(found.tried)} encodings reproduces the scores. The nearest: {_shown(found)}: {found.match}. "
-            "Check that this model gave the scores for these rows, in this order; name --categorical, --order or "
-            "--scaler, or pass the matrix that the model read with --encoded."
+            f"none of {count(found.tried)} encodings reproduces the scores. The nearest, {_shown(found)}, is "
+            f"{found.match}. Check that this model gave the scores for these rows, in this order; name --categorical, "
+            "--order or --scaler, or pass the matrix that the model read with --encoded."
         )
     before = {drafted.feature.name: drafted for drafted in draft.features}
     features = []
@@ -63,9 +64,7 @@ def draft_from_scores(
             f"{'; '.join(found.others[:_MOST_OTHERS])}{more}. Give the scores of more rows."
         )
     left_out = tuple((name, reason) for name, reason in draft.left_out if name not in used)
-    made = replace(
-        draft, features=tuple(features), review=tuple(review), left_out=left_out, several=bool(found.others)
-    )
+    made = replace(draft, features=tuple(features), review=tuple(review), left_out=left_out, several=bool(found.others))
     return made, found.match
 
 

@@ -6,7 +6,7 @@ of the columns. Some rows guide the search; an encoding counts only if it reprod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from fairmend.evaluate.encoding_search.fit_scales import fit_scales
 from fairmend.evaluate.encoding_search.moves import Move, all_moves, descend, order_moves
 from fairmend.evaluate.score_match import ScoreMatch, match_scores
 from fairmend.network import Network
+from fairmend.progress import Progress
 
 __all__ = ["FoundEncoding", "changes_that_verify", "search_encoding"]
 
@@ -70,7 +71,7 @@ class _Search:
         *,
         regression: bool,
         fixed_order: bool,
-        progress: Callable[[int, int], None],
+        progress: Progress,
     ) -> None:
         known = np.flatnonzero(np.isfinite(given).all(axis=1))
         self.columns, self.net, self.regression, self.fixed_order = columns, net, regression, fixed_order
@@ -127,7 +128,7 @@ class _Search:
                     return starts[0], starts[:1]
         nearest: list[tuple[float, State]] = []
         for number, state in enumerate(starts):
-            self._progress(number, len(starts))
+            self._progress("improve the nearest encodings", number, len(starts))
             for made in self._improved(state):
                 nearest.append((float(self._guide.of([made])[0]), made))
                 if self.matches(made):
@@ -154,7 +155,10 @@ class _Search:
 
     def _arranged(self, states: list[State], sweeps: int) -> list[State]:
         """Return the states with their columns in a better order, the nearest first."""
-        found = [descend(state, order_moves, self._guide, sweeps) for state in states]
+        found = []
+        for number, state in enumerate(states):
+            self._progress("search the order of the columns", number, len(states))
+            found.append(descend(state, order_moves, self._guide, sweeps))
         return [state for state, _ in sorted(found, key=lambda pair: pair[1])]
 
     def _common(self) -> Iterator[tuple[Style, State]]:
@@ -227,12 +231,12 @@ def search_encoding(
     *,
     regression: bool = False,
     fixed_order: bool = False,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = lambda stage, done, total: None,
 ) -> FoundEncoding:
     """Return the encoding of the columns that comes nearest to the given scores (rows, 1 or classes).
 
-    With ``fixed_order``, the network reads the columns in the given order. ``progress`` gets the numbers of searches
-    that are done and planned.
+    With ``fixed_order``, the network reads the columns in the given order. ``progress`` gets the stage
+    and how far it is.
     """
     search = _Search(columns, frame, net, given, regression=regression, fixed_order=fixed_order, progress=progress)
     state, verified = search.run()
@@ -255,7 +259,7 @@ def changes_that_verify(
 ) -> list[str]:
     """Return the small changes of a wrong encoding, in words, each of which reproduces the given scores."""
     search = _Search(
-        columns, frame, net, given, regression=regression, fixed_order=False, progress=lambda done, total: None
+        columns, frame, net, given, regression=regression, fixed_order=False, progress=lambda stage, done, total: None
     )
     return search.changes(state)
 
