@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend_check.errors import CheckError
+from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.json_reader import numbers, only_keys, parse_json, read_bytes, take
 from fairmend_check.model import ACTIVATIONS, Activation, Layer, Model
 from fairmend_check.spec import Feature, Spec, read_spec
@@ -104,13 +104,13 @@ def read_certificate(path: Path) -> Certificate:
         regions=take(data, "regions", list, where),
     )
     if spec_digest(found.spec) != found.spec_sha256:
-        raise CheckError("certificate.spec: content and sha256 do not belong together; one of them was changed")
+        raise NotConfirmedError("certificate.spec: content and sha256 do not belong together; one of them was changed")
     if found.spec.width != found.inputs:
-        raise CheckError(
+        raise NotConfirmedError(
             f"certificate.spec describes {found.spec.width} columns, but the model has {found.inputs} inputs"
         )
     if not found.regions and not found.blind:
-        raise CheckError("certificate: it has neither regions nor a global claim, so it claims nothing")
+        raise NotConfirmedError("certificate: it has neither regions nor a global claim, so it claims nothing")
     return found
 
 
@@ -210,7 +210,7 @@ def _blind(data: dict[str, Any], spec: Spec, version: int) -> tuple[tuple[Featur
     whole = [column for feature, start in blind for column in range(start, start + feature.width)]
     if sorted(columns) != whole:
         others = "the protected features" if version < 3 else "the protected features and of others that vary"
-        raise CheckError(
+        raise NotConfirmedError(
             f"certificate.global.columns is {sorted(columns)[:20]}; it must hold all columns of {others}, each once: "
             f"here {whole[:20]}"
         )

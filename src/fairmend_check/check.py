@@ -11,7 +11,7 @@ import numpy as np
 
 from fairmend_check.certificate import Certificate, Region, read_certificate, read_region
 from fairmend_check.claim import describe_claim
-from fairmend_check.errors import CannotAnswerError, CheckError
+from fairmend_check.errors import CannotAnswerError, CheckError, NotConfirmedError
 from fairmend_check.inference_error import Precision
 from fairmend_check.model import Model, weights_digest
 from fairmend_check.read_model import read_model
@@ -39,7 +39,8 @@ def check(
 ) -> CheckResult:
     """Check a certificate against a model file, and against a spec file if you pass one.
 
-    Returns a result whatever the files hold: a claim that cannot be confirmed is not valid, and the reasons say why.
+    Returns a result whatever the files hold. It is VALID, INVALID if the claim does not hold for the model, or
+    UNREADABLE if one of the files cannot be read or checked: `CheckResult.verdict` says which, and the reasons say why.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ def check(
     try:
         return check_files(certificate, model, spec, real=real)
     except CannotAnswerError as error:
-        return CheckResult(False, (str(error),), "", 0, None, None, 0.0)
+        return CheckResult(False, (str(error),), "", 0, None, None, 0.0, readable=False)
 
 
 def check_files(
@@ -68,14 +69,16 @@ def check_files(
         _check(found, Path(certificate), Path(model), None if spec is None else Path(spec), real)
     except CannotAnswerError:
         raise
-    except CheckError as error:
+    except NotConfirmedError as error:
         found.reasons.append(str(error))
+    except CheckError as error:
+        found.unreadable(str(error))
     except MemoryError:
-        found.reasons.append("the certificate or the model needs more memory than this machine has")
+        found.unreadable("the certificate or the model needs more memory than this machine has")
     except Exception as error:  # a checker that fails has confirmed nothing
-        found.reasons.append(f"the check failed ({type(error).__name__}: {str(error)[:200]})")
+        found.unreadable(f"the check failed ({type(error).__name__}: {str(error)[:200]})")
     return CheckResult(
-        valid=not found.reasons,
+        valid=found.readable and not found.reasons,
         reasons=tuple(_shorten(found.reasons)),
         claim=found.claim,
         regions=found.regions,
@@ -84,6 +87,7 @@ def check_files(
         seconds=time.perf_counter() - started,
         condition=found.condition,
         largest_difference=found.largest_difference,
+        readable=found.readable,
     )
 
 
@@ -98,6 +102,12 @@ class _Findings:
     covers_inference: bool | None = None
     least_margin: float | None = None
     largest_difference: float | None = None
+    readable: bool = True
+
+    def unreadable(self, reason: str) -> None:
+        """Note that there is no verdict, and why: this reason comes first."""
+        self.reasons.insert(0, reason)
+        self.readable = False
 
 
 def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, real: bool) -> None:
@@ -109,7 +119,7 @@ def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, 
     network = _matching_model(claimed, model)
     found.condition = _condition(claimed, network)
     if claimed.arithmetic not in ("real", network.dtype):
-        raise CheckError(
+        raise NotConfirmedError(
             f"certificate.arithmetic is {claimed.arithmetic}, but the model computes in {network.dtype}: the claim "
             "does not cover its inference"
         )
@@ -196,16 +206,16 @@ def _matching_model(claimed: Certificate, path: Path) -> Model:
     """Return the model in the file, if the certificate is about it."""
     network, file_sha256 = read_model(path, claimed.layers)
     if weights_digest(network) != claimed.weights_sha256:
-        raise CheckError(f"model {path.name}: the certificate is about other weights (weights_sha256 differs)")
+        raise NotConfirmedError(f"model {path.name}: the certificate is about other weights (weights_sha256 differs)")
     if claimed.file_sha256 not in (None, file_sha256):
-        raise CheckError(f"model {path.name}: the certificate is about another file (file_sha256 differs)")
+        raise NotConfirmedError(f"model {path.name}: the certificate is about another file (file_sha256 differs)")
     for what, here, there in (
         ("inputs", network.inputs, claimed.inputs),
         ("outputs", network.outputs, claimed.outputs),
         ("dtype", network.dtype, claimed.dtype),
     ):
         if here != there:
-            raise CheckError(f"certificate.model.{what} is {there}, but the model has {here}")
+            raise NotConfirmedError(f"certificate.model.{what} is {there}, but the model has {here}")
     return network
 
 
