@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from fairmend.arrays import FloatArray
-from fairmend.spec.validation import scale_parameters, validate_feature, validate_label
+from fairmend.spec.validation import scale_parameters, validate_feature, validate_label, validate_threshold
 
 __all__ = ["Feature", "Label"]
 
@@ -150,11 +150,16 @@ class Feature:
 
 @dataclass(frozen=True)
 class Label:
-    """The column that holds the outcome, and its positive value; without one, the outcome is a number to predict."""
+    """The column that holds the outcome, and its positive value; without one, the outcome is a number to predict.
+
+    ``threshold`` is the probability of the positive class from which a person gets the positive prediction.
+    """
 
     column: str
     positive: str | None = None
+    threshold: float = 0.5
 
     def __post_init__(self) -> None:
-        """Validate both fields, and store the positive value as text."""
+        """Validate every field, and store the positive value as text and the threshold as a float."""
         object.__setattr__(self, "positive", validate_label(self))
+        object.__setattr__(self, "threshold", validate_threshold(self))

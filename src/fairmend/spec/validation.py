@@ -31,7 +31,9 @@ __all__ = [
     "validate_claim_for_label",
     "validate_feature",
     "validate_features_together",
+    "validate_id_column",
     "validate_label",
+    "validate_threshold",
 ]
 
 MOST_FEATURES = 10_000
@@ -116,6 +118,19 @@ def validate_label(label: Label) -> str | None:
     return None if label.positive is None else as_value_text(label.positive, "[label]: positive")
 
 
+def validate_threshold(label: Label) -> float:
+    """Return the threshold of a label as a float; raise an error for a wrong one."""
+    threshold = as_number(label.threshold, "[label]: threshold")
+    if not 0 < threshold < 1:
+        raise FairmendError(f"[label]: threshold must be a probability above 0 and below 1, got {threshold:g}")
+    if threshold != 0.5 and label.positive is None:
+        raise FairmendError(
+            f'[label]: a threshold decides between two classes, but "{label.column}" has no positive value. '
+            "Add positive = ..., or remove the threshold."
+        )
+    return threshold
+
+
 def validate_claim(claim: Claim) -> float | None:
     """Return delta as a float, None for a claim about classes; raise an error for a wrong field."""
     _require_one_of(claim.kind, _CLAIMS, "[claim]: kind")
@@ -169,6 +184,17 @@ def validate_features_together(features: Sequence[Feature], label: Label | None)
         raise FairmendError("no feature is protected. Set protected = true for at least one, such as gender or age.")
     if label is not None and label.column in names:
         raise FairmendError(f'"{label.column}" is both a feature and the label. Remove one of the two.')
+
+
+def validate_id_column(name: str | None, features: Sequence[Feature], label: Label | None) -> str | None:
+    """Return the column of ids; raise an error for one that has another meaning already."""
+    if name is None:
+        return None
+    if not isinstance(name, str) or not name:
+        raise FairmendError(f"[table]: id must be the name of a column, got {name!r}")
+    if name in [f.name for f in features] or (label is not None and name == label.column):
+        raise FairmendError(f'[table]: id is "{name}", which is a feature or the label. Name the column of the ids.')
+    return name
 
 
 def _range(f: Feature, where: str) -> tuple[float, float]:
