@@ -16,6 +16,7 @@ from fairmend_check.region_blocks import MAX_REGIONS, read_blocks
 from fairmend_check.region_lists import Regions, read_listed
 from fairmend_check.spec import Feature, Spec, read_spec
 from fairmend_check.spec_toml import spec_digest
+from fairmend_check.threshold import HALF
 
 _BLOCKS = b'{"format": "fairmend-certificate-blocks", '  # how a certificate in blocks begins
 _KEYS = ("format", "version", "fairmend", "method", "claim", "arithmetic", "model", "spec", "global", "regions")
@@ -107,6 +108,10 @@ def read_certificate(path: Path) -> Certificate:
     if found.spec.width != found.inputs:
         raise NotConfirmedError(
             f"certificate.spec describes {found.spec.width} columns, but the model has {found.inputs} inputs"
+        )
+    if found.spec.threshold != HALF and found.outputs > 2:
+        raise NotConfirmedError(
+            f"certificate.spec has a threshold, but the model has {found.outputs} outputs, not 1 or 2"
         )
     if not found.count and not found.blind:
         raise NotConfirmedError("certificate: it has neither regions nor a global claim, so it claims nothing")

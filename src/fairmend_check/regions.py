@@ -18,6 +18,7 @@ from fairmend_check.region_lists import Regions
 from fairmend_check.rounding import Array
 from fairmend_check.scores import Score
 from fairmend_check.spec import Spec
+from fairmend_check.threshold import Threshold
 
 MAX_WORK = 10**12  # multiplications for the points of all regions together, or for their boxes: about ten minutes
 _PER_UNIT = 200  # what an input or output of a layer costs beside them
@@ -154,8 +155,10 @@ def prove(cover: Cover, regions: Regions, least: float = np.inf) -> ProvenMargin
     """
     margin = np.full(len(regions.x), np.inf)
     excess = np.full(len(regions.x), np.inf)  # of the margin over the error of inference
+    threshold = Threshold.of(cover.spec.threshold, cover.model.dtype)
     for boxes in cover.batches(regions):
-        bound, over = _margins(cover.model, regions.classes[boxes.owner], boxes, min(least, float(margin.min())))
+        classes, below = regions.classes[boxes.owner], min(least, float(margin.min()))
+        bound, over = _margins(cover.model, threshold, classes, boxes, below)
         np.minimum.at(margin, boxes.owner, bound)
         np.minimum.at(excess, boxes.owner, over)
     margin[np.isposinf(margin)] = -np.inf  # nothing is confirmed of a region without boxes
@@ -184,28 +187,30 @@ def prove_scores(cover: Cover, regions: Regions, score: Score) -> ProvenScores:
     return ProvenScores(np.where(nothing, -np.inf, low), np.where(nothing, np.inf, high), error)
 
 
-def _margins(model: Model, classes: np.ndarray, boxes: Boxes, least: float) -> tuple[Array, Array]:
+def _margins(
+    model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, least: float
+) -> tuple[Array, Array]:
     """Return lower bounds of the margins over boxes, and by how much they exceed the error of inference; (boxes,).
 
     Intervals alone decide most boxes. The others, and those that are below ``least``, get linear bounds.
     """
     if boxes.slopes is not None:
-        return _linear_margins(model, classes, boxes)
+        return _linear_margins(model, threshold, classes, boxes)
     layers = _intervals(model, boxes)
-    bound = interval_margins(model, classes, *layers[-1])
-    over = _excess(bound, inference_error(model, classes, boxes.lower, boxes.upper, layers, bound))
+    bound = threshold.margins(interval_margins(model, classes, *layers[-1]), classes)
+    over = _excess(model, threshold, classes, boxes, layers, bound)
     weak = np.flatnonzero(~(over > 0) | (bound < least))
     if not boxes.points and len(weak):
         some = Boxes(boxes.owner[weak], boxes.lower[weak], boxes.upper[weak])
-        tight, tight_over = _linear_margins(model, classes[weak], some)
+        tight, tight_over = _linear_margins(model, threshold, classes[weak], some)
         bound[weak], over[weak] = np.maximum(bound[weak], tight), np.maximum(over[weak], tight_over)
     return bound, over
 
 
-def _linear_margins(model: Model, classes: np.ndarray, boxes: Boxes) -> tuple[Array, Array]:
+def _linear_margins(model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes) -> tuple[Array, Array]:
     bounds, layers = form_bounds(model, leads(model, classes), boxes.lower, boxes.upper, boxes.slopes)
-    bound = bounds.min(axis=1)
-    return bound, _excess(bound, inference_error(model, classes, boxes.lower, boxes.upper, layers, bound))
+    bound = threshold.margins(bounds.min(axis=1), classes)
+    return bound, _excess(model, threshold, classes, boxes, layers, bound)
 
 
 def _intervals(model: Model, boxes: Boxes) -> Intervals:
@@ -213,7 +218,16 @@ def _intervals(model: Model, boxes: Boxes) -> Intervals:
         return interval_layers(model, boxes.lower, boxes.upper)
 
 
-def _excess(bound: Array, error: Array) -> Array:
+def _excess(
+    model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, layers: Intervals, bound: Array
+) -> Array:
+    """Return by how much margins exceed the error of inference (boxes,); -inf where they do not."""
+    closing = threshold.closing(classes)
+    error = inference_error(model, classes, boxes.lower, boxes.upper, layers, bound, closing)
+    return _above(bound, error)
+
+
+def _above(bound: Array, error: Array) -> Array:
     with np.errstate(invalid="ignore"):
         return np.where(bound > error, bound - error, -np.inf)
 

@@ -58,7 +58,7 @@ def test_batches_do_not_change_margins(batch, tmp_path, monkeypatch):
 
 
 def test_a_margin_below_the_error_of_inference_does_not_cover_it():
-    excess = regions._excess(np.array([1.0, 1.0, np.inf, -1.0]), np.array([0.5, 1.0, np.inf, 0.1]))
+    excess = regions._above(np.array([1.0, 1.0, np.inf, -1.0]), np.array([0.5, 1.0, np.inf, 0.1]))
     assert (excess > 0).tolist() == [True, False, False, False]
 
 

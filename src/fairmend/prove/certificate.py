@@ -50,7 +50,9 @@ _STATE_DICTS = (".pth", ".pt", ".safetensors")  # files that hold weights by nam
 _CLAIMED_SHARE = 0.999
 
 _MOST_LISTED = 1_000_000  # numbers in regions that are listed with their pieces and slopes, about 20 MB
-_MOST_AT_ONCE = 4_000_000  # numbers in the boxes and slopes of the inputs that are proven together
+_MOST_AT_ONCE = 1_000_000  # numbers in the boxes and slopes of the inputs that are proven together
+
+AnyProof = TypeVar("AnyProof", Proof, ScoreProof)
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ def certificate_of_fair(network: Network, spec: Spec, X: FloatArray) -> tuple[Ce
     """
     over_boxes = _prove_over_boxes(network, spec, X)
     rest = _with_few_points(network, spec, X, np.flatnonzero(~over_boxes.covers_inference))
-    at_points = _prove_points(network, spec, X[rest]) if len(rest) else over_boxes.subset(rest)
+    at_points = _prove_at_points(network, spec, X[rest]) if len(rest) else over_boxes.subset(rest)
     by_boxes, by_points = over_boxes.covers_inference, at_points.covers_inference
     arithmetic = network.dtype.name
     if not by_boxes.any() and not by_points.any():
@@ -170,24 +172,35 @@ def certificate_of_fair(network: Network, spec: Spec, X: FloatArray) -> tuple[Ce
 
 
 def _prove_over_boxes(network: Network, spec: Spec, X: FloatArray) -> Proof | ScoreProof:
-    """Prove as many neighbourhoods over their boxes as possible, some at a time: boxes of all of them can be large."""
+    """Prove as many neighbourhoods over their boxes as possible, some at a time: the boxes of all can be large."""
     step = max(1, _MOST_AT_ONCE // _numbers(network, 1, spec.most_pieces))
-    parts = (spec.regions(X[start : start + step], network.dtype) for start in range(0, max(len(X), 1), step))
+    parts = (spec.regions(part, network.dtype) for part in _split(X, step))
     if spec.claim.is_score:
         return _joined([prove_scores_over_regions(network, part, spec.claim) for part in parts])
     return _joined([prove_regions(network, part) for part in parts])
 
 
-P = TypeVar("P", Proof, ScoreProof)
+def _prove_at_points(network: Network, spec: Spec, X: FloatArray) -> Proof | ScoreProof:
+    parts = _split(X, 1000)
+    if spec.claim.is_score:
+        return _joined([prove_scores_at_points(network, spec, part, spec.claim) for part in parts])
+    return _joined([prove_points(network, spec, part) for part in parts])
 
 
-def _joined(proofs: list[P]) -> P:
+def _split(X: FloatArray, step: int) -> list[FloatArray]:
+    """Return X in parts of this many rows, at least one."""
+    return [X[start : start + step] for start in range(0, max(len(X), 1), step)]
+
+
+def _joined(proofs: list[AnyProof]) -> AnyProof:
     """Return one proof for the inputs of all."""
     first = proofs[0]
     if len(proofs) == 1:
         return first
     values = {each.name: [getattr(proof, each.name) for proof in proofs] for each in fields(first)}
-    arrays = {name: np.concatenate(parts) for name, parts in values.items() if isinstance(parts[0], np.ndarray)}
+    arrays: dict[str, Any] = {
+        name: np.concatenate(parts) for name, parts in values.items() if isinstance(parts[0], np.ndarray)
+    }
     return replace(first, **arrays)
 
 
@@ -205,12 +218,6 @@ def _same(regions: Regions, spec: Spec, X: FloatArray, network: Network) -> bool
 
 def _input_list(network: Network, X: FloatArray, proof: Proof | ScoreProof, kind: str) -> InputList:
     return InputList(kind, np.asarray(X, dtype=network.dtype), proof.classes if isinstance(proof, Proof) else None)
-
-
-def _prove_points(network: Network, spec: Spec, X: FloatArray) -> Proof | ScoreProof:
-    if spec.claim.is_score:
-        return prove_scores_at_points(network, spec, X, spec.claim)
-    return prove_points(network, spec, X)
 
 
 def _with_few_points(network: Network, spec: Spec, X: FloatArray, rows: np.ndarray) -> np.ndarray:
