@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,8 @@ from fairmend.audit.neighbours import find_unequal
 from fairmend.evaluate import labelled
 from fairmend.evaluate.utility import utility
 from fairmend.network import Affine, Network
-from fairmend.tables import read_table
+from fairmend.spec import Spec
+from fairmend.tables import FIRST_ROW, read_table
 from fairmend.text import percent
 from support.cli_case import Case, run, small_network, small_people, small_spec
 from support.peak_memory import SCRIPT, needs_proc
@@ -66,7 +68,7 @@ def test_unequal_people_are_exit_1_with_count_share_and_described_pairs(case):
         assert words in result.stdout
     for words in ("Accuracy", "Balanced accuracy", "AUC", "Group gaps, age in 4 bins", "Group gaps, gender"):
         assert words in result.stdout
-    assert result.stdout.count("row ") == 3
+    assert result.stdout.count("  row ") == 3
     assert "interval" not in result.stdout
 
 
@@ -92,7 +94,7 @@ def test_json_is_one_document_and_its_figures_are_true(case):
     for pair in shown["pairs"]:
         both = spec.encode(pd.DataFrame([pair["values"], pair["other_values"]]))
         assert net.predict(both).tolist() == pair["answers"]
-        assert people["age"].iloc[pair["row"]] == pair["values"]["age"]
+        assert people["age"].iloc[pair["row"] - FIRST_ROW] == pair["values"]["age"]
 
 
 def test_without_data_the_input_space_is_sampled(case):
@@ -132,9 +134,9 @@ def test_every_unequal_row_is_written_with_a_neighbour(case):
     assert "unequal.csv" in "".join(result.stdout.split())
     table, people, net, spec = read_table(out), small_people(), small_network(), small_spec()
     unequal = find_unequal(net, spec, people)
-    assert table["row"].tolist() == np.flatnonzero(unequal.rows).tolist()
+    assert table["row"].tolist() == (np.flatnonzero(unequal.rows) + FIRST_ROW).tolist()
     names = [f.name for f in spec.features]
-    assert table["age"].tolist() == people["age"].iloc[table["row"]].tolist()
+    assert table["age"].tolist() == people["age"].iloc[table["row"] - FIRST_ROW].tolist()
     assert net.predict(spec.encode(table[names])).tolist() == table["answer"].tolist()
     others = table[names].assign(age=table["other_age"], gender=table["other_gender"])
     assert net.predict(spec.encode(others)).tolist() == table["other_answer"].tolist()
@@ -184,7 +186,7 @@ def test_bad_rows_are_named_by_file_and_row(case, monkeypatch):
     case.write(small_people().assign(age=lambda f: f["age"].where(f.index != 77, 300)))
     result = audit(case)
     assert result.exit_code == 2
-    assert f'{case.data}: feature "age", row 77: 300 is above the range' in " ".join(result.stderr.split())
+    assert f'{case.data}: feature "age", row 79: 300 is above the range' in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize(
@@ -221,6 +223,7 @@ def test_an_out_that_cannot_be_written_is_refused(case):
 
 MEMORY = f"""
 import sys
+from pathlib import Path
 {SCRIPT}from fairmend.cli.main import main
 try:
     main(sys.argv[1:])
@@ -292,3 +295,48 @@ def test_a_wrong_claim_is_refused_in_one_line_and_nothing_is_written(command, li
     assert len(result.stderr.splitlines()) == 1
     assert "[claim]" in result.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def people_out_of_range():
+    frame = small_people()
+    frame.loc[[3, 30], "income"] = 500.5, -7
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("policy", "total", "words"),
+    [
+        ("clip", 200, "2 rows with a value out of range: the value was moved to the nearest end of the range (clip)"),
+        ("skip", 198, "2 rows with a value out of range: left out (skip)"),
+        ("widen", 200, "income: 1 below, 1 above, now -7 to 500.5"),
+    ],
+)
+def test_values_out_of_range_are_handled_counted_and_reported(case, policy, total, words):
+    case.write(people_out_of_range())
+    assert audit(case).exit_code == 2
+    result = audit(case, "--out-of-range", policy)
+    assert words in " ".join(result.stdout.split())
+    assert words in " ".join(Path("fairmend-audit/report.html").read_text(encoding="utf-8").split())
+    shown = document(case, "--out-of-range", policy, "--report", "other")
+    assert shown["total"] == total
+    assert shown["out_of_range"]["features"] == {"income": {"below": 1, "above": 1, "unknown": 0}}
+    if policy == "widen":
+        assert shown["widened_spec"] == str(Path("other", "spec.toml"))
+        assert Spec.load("other/spec.toml").features[2].range == (-7, 500.5)
+    else:
+        assert shown["widened_spec"] is None
+
+
+def test_rows_after_a_row_that_was_left_out_keep_their_numbers(case):
+    case.write(people_out_of_range())
+    out = case.folder / "unequal.csv"
+    audit(case, "--out-of-range", "skip", "--out", out)
+    table = read_table(out)
+    assert table["age"].tolist() == small_people()["age"].iloc[table["row"] - FIRST_ROW].tolist()
+    assert not {3 + FIRST_ROW, 30 + FIRST_ROW} & set(table["row"])
+
+
+def test_samples_are_never_out_of_range(case):
+    result = audit(case, "--out-of-range", "clip", data=False)
+    assert result.exit_code == 2
+    assert "--out-of-range needs --data" in result.stderr

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import fairmend
 from fairmend.audit.neighbours import find_unequal
 from fairmend.cli.repair import command
 from fairmend.errors import FairmendError
@@ -23,7 +24,7 @@ from fairmend.prove.certificate import Certificate
 from fairmend.repair.policy import GUARANTEES, PREFERENCES
 from fairmend.report import load_report
 from fairmend.spec import Claim, Label, Spec
-from fairmend.tables import read_table
+from fairmend.tables import FIRST_ROW, read_table
 from support.cli_case import Case, run, small_network, small_people, small_spec
 
 COMMAND = [sys.executable, "-c", "from fairmend.cli.main import main; main(prog_name='fairmend')"]
@@ -133,7 +134,8 @@ def test_result_json_holds_the_figures_and_they_are_true(case):
     before, after = load_network(case.model), load_network(case.out / "model.onnx")
     spec, frame = small_spec(), small_people()
     X, y = spec.encode(frame), spec.labels(frame)
-    used = set(result["repair_rows"]) | set(result["calibration_rows"])
+    repaired, calibrated = (np.array(result[name]) - FIRST_ROW for name in ("repair_rows", "calibration_rows"))
+    used = {*repaired.tolist(), *calibrated.tolist()}
     assert len(used) == 80  # apart from each other
     scored = [row for row in range(len(X)) if row not in used]
     for name, net in (("before", before), ("after", after)):
@@ -141,12 +143,12 @@ def test_result_json_holds_the_figures_and_they_are_true(case):
         assert figures["unfair_data_rows"] == find_unequal(net, spec, X).count
         assert figures["accuracy"] == pytest.approx((net.predict(X[scored]) == y[scored]).mean())
         assert figures["positive_rate"] == pytest.approx(net.predict(X[scored]).mean())
-    assert result["before"]["unfair_repair_inputs"] == find_unequal(before, spec, X[result["repair_rows"]]).count
+    assert result["before"]["unfair_repair_inputs"] == find_unequal(before, spec, X[repaired]).count
     assert result["after"]["unfair_repair_inputs"] == 0
     assert result["changed_predictions"] == pytest.approx((before.predict(X) != after.predict(X)).mean())
     assert result["proven"] is True
     assert len(result["history"]["fair"]) == 10
-    assert frame.iloc[result["repair_rows"]]["age"].tolist() == result_ages(case)
+    assert frame.iloc[repaired]["age"].tolist() == result_ages(case)
 
 
 def result_ages(case):
@@ -445,3 +447,29 @@ def test_the_certificate_of_an_earlier_repair_stays_until_the_new_files_are_ther
 def without_a_certificate(*arguments, real=compare.repair_and_compare, **options):
     comparison = real(*arguments, **options)
     return replace(comparison, result=replace(comparison.result, certificate=None))
+
+
+def test_people_out_of_range_are_handled_and_the_certificate_is_about_the_widened_spec(case):
+    frame = small_people()
+    frame.loc[4, "credits"] = 9
+    case.write(frame)
+    refused = case.repair()
+    assert refused.exit_code == 2
+    assert 'feature "credits", row 6: 9 is above the range 0 to 5' in " ".join(refused.stderr.split())
+    assert not case.out.exists()
+    result = case.repair("--out-of-range", "widen")
+    assert result.exit_code == 0, result.stderr
+    assert "credits: 1 above, now 0 to 9" in " ".join(result.stdout.split())
+    assert Spec.load(case.out / "spec.toml").features[3].range == (0, 9)
+    assert fairmend.check(case.out / "certificate.json", case.out / "model.onnx", spec=case.out / "spec.toml").valid
+    assert json.loads((case.out / "result.json").read_text())["out_of_range"]["ranges"] == {"credits": [0, 9]}
+
+
+def test_a_blind_repair_needs_no_range(case):
+    frame = small_people()
+    frame.loc[4, "credits"] = 9
+    case.write(frame)
+    result = run(*[word for word in case.arguments(method="blind") if word not in ("--steps", "10")])
+    assert result.exit_code == 0, result.stderr
+    claim = json.loads((case.out / "certificate.json").read_text())["claim"]
+    assert "every input" in claim.lower() or "everyone" in claim.lower()

@@ -68,9 +68,9 @@ def test_a_label_that_is_never_positive_is_a_warning():
 
 def test_errors_name_the_file():
     bad = small_people().assign(age=200)
-    with pytest.raises(FairmendError, match=r'^people\.csv: feature "age", row 0: 200'):
+    with pytest.raises(FairmendError, match=r'^people\.csv: feature "age", row 2: 200'):
         split_data(SPEC, NET, bad, source="people.csv")
-    with pytest.raises(FairmendError, match=r'^chosen\.csv: feature "age", row 0: 200'):
+    with pytest.raises(FairmendError, match=r'^chosen\.csv: feature "age", row 2: 200'):
         split_data(SPEC, NET, small_people(), repair_frame=bad, repair_source="chosen.csv")
     with pytest.raises(FairmendError, match=r'^people\.csv: the data has no column "good" for the label'):
         split_data(SPEC, NET, small_people().drop(columns="good"), source="people.csv")

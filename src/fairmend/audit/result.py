@@ -17,9 +17,9 @@ from fairmend.network.scores import compute_scores
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.spec.encoding import decode_columns
-from fairmend.text import percent
+from fairmend.text import percent, short
 
-__all__ = ["AuditPair", "AuditResult", "ExaminedInputs", "make_pairs", "user_values", "wilson_interval"]
+__all__ = ["AuditPair", "AuditResult", "ExaminedInputs", "make_pairs", "name_row", "user_values", "wilson_interval"]
 
 _Z = 1.959963984540054  # the normal quantile of a two-sided 95 % interval
 
@@ -41,6 +41,7 @@ class AuditPair:
     difference : how the other person differs, as a phrase
     x, other : both people as the network reads them (width,)
     output : the number of the output that differs, if the spec claims scores and the network has several
+    id : the id of the audited input, if the spec names a column of ids and the data has it
     """
 
     row: int
@@ -52,6 +53,12 @@ class AuditPair:
     x: FloatArray = field(repr=False)
     other: FloatArray = field(repr=False)
     output: int | None = None
+    id: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The audited input: "row 5", or "row 5 (C-1017)" with an id."""
+        return name_row(self.row, self.id)
 
     @property
     def gap(self) -> float:
@@ -63,12 +70,13 @@ class AuditPair:
         first, second = (f"score {score:.4g}" for score in self.scores)
         if self.answers is not None:
             first, second = (f"prediction {a}, {s}" for a, s in zip(self.answers, (first, second), strict=True))
-        return f"row {self.row}: {first}; {self.difference}: {second}"
+        return f"{self.name}: {first}; {self.difference}: {second}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the pair as plain data."""
         return {
             "row": self.row,
+            "id": self.id,
             "values": dict(self.values),
             "other_values": dict(self.other_values),
             "answers": None if self.answers is None else list(self.answers),
@@ -172,6 +180,11 @@ class AuditResult:
             "scores": None if self.scores is None else self.scores.as_dict(),
             "pairs": [pair.as_dict() for pair in self.pairs],
         }
+
+
+def name_row(row: int, person: str | None) -> str:
+    """Return "row 5", or "row 5 (C-1017)" with the id of a person."""
+    return f"row {row}" if person is None else f"row {row} ({short(person, 40)})"
 
 
 def make_pairs(net: Network, spec: Spec, rows: Sequence[int], X: FloatArray, other: FloatArray) -> list[AuditPair]:

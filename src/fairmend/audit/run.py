@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from fairmend.progress import Progress
 from fairmend.prove.score_bounds import require_scores
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
+from fairmend.spec.read_values import is_frame
+from fairmend.text import as_text
 
 __all__ = ["Witnesses", "audit"]
 
@@ -101,7 +104,7 @@ def audit(
     return AuditResult(
         count=count,
         total=total,
-        pairs=_worst_pairs(network, spec, scanner, largest, pairs),
+        pairs=_with_ids(_worst_pairs(network, spec, scanner, largest, pairs), X, spec.id_column),
         exact=scanner.exact,
         sampled=X is None,
         interval=wilson_interval(count, total) if X is None else None,
@@ -179,6 +182,13 @@ def _worst_pairs(
     # People who are similar may share the two whose scores differ most.
     once = {(pair.x.tobytes(), pair.other.tobytes()): pair for pair in reversed(pairs)}
     return tuple([pair for pair in pairs if once[pair.x.tobytes(), pair.other.tobytes()] is pair][:most])
+
+
+def _with_ids(pairs: tuple[AuditPair, ...], X: Inputs | None, column: str | None) -> tuple[AuditPair, ...]:
+    """Return the pairs with the ids of the people, if the inputs are a data frame that has them."""
+    if column is None or not is_frame(X) or column not in X.columns:
+        return pairs
+    return tuple(replace(pair, id=as_text(X[column].iloc[pair.row])) for pair in pairs)
 
 
 def _check(net: Network, spec: Spec, sampling: bool, *, samples: int, per_row: int, pairs: int) -> None:

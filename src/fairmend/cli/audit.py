@@ -17,10 +17,12 @@ from fairmend.cli.options import (
     insert_formats,
     json_option,
     model_argument,
+    out_of_range_option,
     refuse_together,
     seed_option,
     spec_option,
 )
+from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,13 +33,13 @@ if TYPE_CHECKING:
     from fairmend.audit.result import AuditResult
     from fairmend.audit.score_summary import ScoreSummary
     from fairmend.evaluate.labelled import LabelledRows
-    from fairmend.network import Network
+    from fairmend.evaluate.people import PeopleStream
     from fairmend.spec import Spec
-    from fairmend.tables import TableStream
 
 __all__ = ["command"]
 
 NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
+WIDENED = "spec.toml"  # in the folder of the report, if ranges were widened
 
 
 @click.command("audit", cls=Command)
@@ -62,6 +64,7 @@ NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
     help="Folder for the HTML report; other files in it are kept.",
 )
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
+@out_of_range_option
 @activation_option
 @json_option
 @common_options
@@ -76,6 +79,8 @@ def command(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, n
     """
     refuse_together(ctx, "samples", "data")
     refuse_together(ctx, "report", "no_report")
+    if options["data"] is None and options["out_of_range"] != "refuse":
+        raise FairmendError("--out-of-range needs --data: random samples are always in range")
     folder = None if no_report else report
     ctx.exit(run_audit(model, spec_file, report=folder, typed=typed_command(ctx), **options))
 
@@ -91,6 +96,7 @@ def run_audit(
     out: Path | None = None,
     report: Path | None = None,
     typed: str | None = None,
+    out_of_range: str = "refuse",
     activation: str = "relu",
     json_output: bool = False,
 ) -> int:
@@ -98,34 +104,51 @@ def run_audit(
     from rich.text import Text
 
     from fairmend.audit.run import audit
-    from fairmend.cli.console import console, progress_bars, show_json, show_warnings
-    from fairmend.cli.inputs import load_model
+    from fairmend.cli.console import console, progress_bars, show_json, show_out_of_range, show_warnings
+    from fairmend.cli.inputs import load_model, save_widened_spec, widened_spec_file
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
     from fairmend.evaluate.audit_document import LabelledFigures, audit_document, audit_warnings
     from fairmend.evaluate.labelled import LabelledRows
     from fairmend.evaluate.pairs_file import PairsFile
+    from fairmend.evaluate.people import PeopleStream, choose_policy, needs_range
     from fairmend.evaluate.provenance import describe_origin
+    from fairmend.evaluate.row_numbers import RowNumbers, number_pairs
     from fairmend.folders import check_folder, staged_folder
+    from fairmend.spec.out_of_range import OutOfRange
     from fairmend.tables import stream_table
 
     spec, net = load_model(model, spec_file, activation)
     inputs = [path for path in (model, spec_file, data) if path is not None]
     if report is not None:
-        check_folder(report, list(REPORT_FILES), inputs, "--report, or pass --no-report")
+        check_folder(report, [*REPORT_FILES, WIDENED], inputs, "--report, or pass --no-report")
+    spec_out = None if out is None else widened_spec_file(out, inputs)
     table = None if data is None else stream_table(data)
+    people = None
+    if table is not None:
+        people = PeopleStream(spec, net, table, choose_policy(out_of_range, needs_range(net, spec)))
+        spec = people.spec
     labelled = LabelledRows(spec, net)
     first: list[pd.DataFrame] = []
-    with PairsFile(out, spec, net, inputs) as file, progress_bars(quiet=json_output) as progress:
+
+    def numbers() -> RowNumbers:  # of the people read so far
+        return RowNumbers(first=1) if people is None else people.rows
+
+    with (
+        PairsFile(out, spec, net, inputs, with_ids=people is not None) as file,
+        progress_bars(quiet=json_output) as progress,
+    ):
         result = audit(
             net,
             spec,
-            None if table is None else _encode(spec, net, table, labelled, first),
+            None if people is None else _inputs(people, labelled, first),
             samples,
             seed,
             pairs=pairs,
             progress=lambda _, done, total: progress("audit", done, total if table is None else table.total),
-            witnesses=None if out is None else file.write,
+            witnesses=None if out is None else lambda rows, X, other: file.write_people(numbers(), rows, X, other),
         )
+    result = number_pairs(result, numbers())
+    done = OutOfRange(out_of_range) if people is None else people.out_of_range
     figures = LabelledFigures(labelled.rows, labelled.utility, labelled.groups, labelled.regression)
     warnings = audit_warnings(net, result, figures)
     title = f"{model.name} on {data.name if data else 'random samples'}"
@@ -140,18 +163,25 @@ def run_audit(
             labelled=figures,
             frame=first[0] if first else None,
             warnings=warnings,
+            rows=numbers(),
+            out_of_range=done,
         )
         with staged_folder(report) as stage:
             write_report(stage, document)
+            save_widened_spec(spec, done, stage / WIDENED)
+    wider = save_widened_spec(spec, done, spec_out)
+    wider = report / WIDENED if report is not None and done.ranges else wider
     page = None if report is None else report / "report.html"
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": None if data is None else data.name}
         measured = {"seed": seed, **result.as_dict(), **_labelled_figures(labelled)}
-        show_json({**names, **measured, "out": out, "report": page, "warnings": warnings})
+        handled = {"out_of_range": done.as_dict(), "widened_spec": wider}
+        show_json({**names, **measured, "out": out, "report": page, **handled, "warnings": warnings})
     else:
         screen = console()
         _show(screen, title, result, labelled)
         _show_pairs(screen, spec, net.outputs, result)
+        show_out_of_range(screen, done, wider)
         show_warnings(screen, warnings)
         if out is not None:
             screen.print()
@@ -161,22 +191,12 @@ def run_audit(
     return SOME_UNEQUAL if result.count else NONE_UNEQUAL
 
 
-def _encode(
-    spec: Spec, net: Network, table: TableStream, labelled: LabelledRows, first: list[pd.DataFrame]
-) -> Iterator[FloatArray]:
+def _inputs(people: PeopleStream, labelled: LabelledRows, first: list[pd.DataFrame]) -> Iterator[FloatArray]:
     """Yield the pieces of the file as inputs; collect the rows with a label and the first rows."""
-    from fairmend.errors import FairmendError
-
-    done = 0
-    for frame in table:
-        try:
-            X = spec.as_inputs(frame, net.dtype, first_row=done)
-        except FairmendError as error:
-            raise FairmendError(f"{table.path}: {error}") from error
+    for frame, X in people:
         labelled.add(frame, X)
         if not first:
             first.append(frame)
-        done += len(frame)
         yield X
 
 

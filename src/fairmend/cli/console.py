@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from fairmend.evaluate.groups import GroupMetrics
     from fairmend.evaluate.utility import RegressionUtility
     from fairmend.spec import Spec
+    from fairmend.spec.out_of_range import OutOfRange
 
 __all__ = [
+    "ROW_NUMBERS",
     "console",
     "figures_table",
     "group_figures",
@@ -39,10 +41,13 @@ __all__ = [
     "show_comparison",
     "show_files",
     "show_json",
+    "show_out_of_range",
     "show_pairs",
     "show_warnings",
     "stderr_console",
 ]
+
+ROW_NUMBERS = "Rows are numbered as in a spreadsheet: the header is row 1."
 
 _STAGES = {
     "train": "Training the network",
@@ -232,6 +237,15 @@ def show_warnings(screen: Console, warnings: Sequence[str]) -> None:
         screen.print(Text(f"Warning: {warning}", style="yellow"))
 
 
+def show_out_of_range(screen: Console, done: OutOfRange, spec_file: Path | None = None) -> None:
+    """Print what was done about values out of range, and where the spec with wider ranges is; nothing without any."""
+    if not done.rows:
+        return
+    screen.print(Text(f"Out of range: {done.describe()}", style="yellow"), soft_wrap=True)
+    if spec_file is not None:
+        screen.print(Text.assemble("The spec with wider ranges: ", (str(spec_file), "bold")), soft_wrap=True)
+
+
 def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditPair], what: str) -> None:
     """Print pairs in the user's values, one line each; `what` is the name of what their numbers count."""
     if spec.claim.is_score:
@@ -245,10 +259,10 @@ def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditP
             for answer, score in zip(pair.answers, pair.scores, strict=True)
         )
         difference = f"{pair.difference[0].upper()}{pair.difference[1:]}"
-        lines.add_row(Text(f"  {what} {pair.row}: {first}."), Text(f"{difference}: {second}."))
+        lines.add_row(Text(f"  {_name(pair, what)}: {first}."), Text(f"{difference}: {second}."))
     screen.print(lines)
     threshold = "" if outputs > 1 else f"; at least 0 means {_prediction(spec, outputs, 1)}"
-    screen.print(Text(f"  Scores in parentheses{threshold}. {what.capitalize()}s are numbered from 0.", style="dim"))
+    screen.print(Text(f"  Scores in parentheses{threshold}. {_numbering(what)}", style="dim"))
 
 
 def _show_score_pairs(screen: Console, spec: Spec, pairs: Sequence[AuditPair], what: str) -> None:
@@ -261,10 +275,18 @@ def _show_score_pairs(screen: Console, spec: Spec, pairs: Sequence[AuditPair], w
             f"{score:.5g} with " + ", ".join(f"{name} {values[name]}" for name in changed)
             for score, values in zip(pair.scores, (pair.values, pair.other_values), strict=True)
         )
-        where = f"  {what} {pair.row}: {output}differs by {pair.gap:.4g}."
+        where = f"  {_name(pair, what)}: {output}differs by {pair.gap:.4g}."
         lines.add_row(Text(where), Text(printable(f"{first}; {second}.")))
     screen.print(lines)
-    screen.print(Text(f"  The score is the {spec.claim.on}. {what.capitalize()}s are numbered from 0.", style="dim"))
+    screen.print(Text(f"  The score is the {spec.claim.on}. {_numbering(what)}", style="dim"))
+
+
+def _name(pair: AuditPair, what: str) -> str:
+    return pair.name if what == "row" else f"{what} {pair.row}"
+
+
+def _numbering(what: str) -> str:
+    return ROW_NUMBERS if what == "row" else f"{what.capitalize()}s are numbered from 1."
 
 
 def _prediction(spec: Spec, outputs: int, answer: int) -> str:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
-from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
 from fairmend.network import Network, load_network
 from fairmend.spec import Spec
 from fairmend.tables import read_table
 
-__all__ = ["load_model", "load_people"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairmend.evaluate.people import People
+    from fairmend.spec.out_of_range import OutOfRange
+
+__all__ = ["load_model", "load_people", "save_widened_spec", "widened_spec_file"]
 
 
 def load_model(model: Path, spec_file: Path, activation: str) -> tuple[Spec, Network]:
@@ -24,14 +27,26 @@ def load_model(model: Path, spec_file: Path, activation: str) -> tuple[Spec, Net
 
 
 def load_people(
-    data: Path, spec: Spec, net: Network, rows: int | None = None, seed: int = 0
-) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """Return the row numbers and the inputs of all people in the file, or of `rows` people drawn at random."""
-    frame = read_table(data)
-    chosen = np.arange(len(frame), dtype=np.int64)
-    if rows is not None and rows < len(frame):
-        chosen = np.sort(np.random.default_rng(seed).permutation(len(frame))[:rows]).astype(np.int64)
-    try:
-        return chosen, spec.as_inputs(frame.iloc[chosen], net.dtype)
-    except FairmendError as error:
-        raise FairmendError(f"{data}: {error}") from error
+    data: Path, spec: Spec, net: Network, rows: int | None = None, seed: int = 0, out_of_range: str = "refuse"
+) -> People:
+    """Return all people in the file, or `rows` people drawn at random."""
+    from fairmend.evaluate.people import choose_policy, needs_range, take_people
+
+    policy = choose_policy(out_of_range, needs_range(net, spec))
+    return take_people(read_table(data), data, spec, net, policy, most=rows, seed=seed)
+
+
+def widened_spec_file(beside: Path, inputs: Sequence[Path]) -> Path:
+    """Return where the spec with wider ranges goes, beside an output file; it must not replace an input file."""
+    path = beside.with_name(f"{beside.stem}.spec.toml")
+    if any(path.exists() and source.exists() and path.samefile(source) for source in inputs):
+        raise FairmendError(f"{path}: would overwrite an input file; choose another name for {beside.name}")
+    return path
+
+
+def save_widened_spec(spec: Spec, done: OutOfRange, path: Path | None) -> Path | None:
+    """Write the spec if its ranges were widened, and return the file."""
+    if path is None or not done.ranges:
+        return None
+    spec.save(path)
+    return path

@@ -17,6 +17,7 @@ from fairmend.cli.options import (
     insert_formats,
     json_option,
     model_argument,
+    out_of_range_option,
     refuse_together,
     seed_option,
     spec_option,
@@ -113,6 +114,7 @@ GOOD, BAD = 0, 1
     type=click.FloatRange(0, 1),
     help="Relative gap at which the solver may stop. By default 0.",
 )
+@out_of_range_option
 @activation_option
 @json_option
 @common_options
@@ -129,6 +131,7 @@ def command(
     repair_rows: int,
     calibration_rows: int,
     seed: int,
+    out_of_range: str,
     activation: str,
     json_output: bool,
     **options: Any,
@@ -155,6 +158,7 @@ def command(
         repair_rows=repair_rows,
         calibration_rows=calibration_rows,
         seed=seed,
+        out_of_range=out_of_range,
         activation=activation,
         json_output=json_output,
         typed=typed_command(ctx),
@@ -178,16 +182,26 @@ def run_repair(
     repair_rows: int = 100,
     calibration_rows: int = 500,
     seed: int = 0,
+    out_of_range: str = "refuse",
     activation: str = "relu",
     json_output: bool = False,
     typed: str | None = None,
     options: Mapping[str, Any],
 ) -> int:
     """Repair the network in `model`, write the folder `out`, show the result and return the exit code."""
-    from fairmend.cli.console import console, progress_bars, show_check, show_comparison, show_files, show_json
+    from fairmend.cli.console import (
+        console,
+        progress_bars,
+        show_check,
+        show_comparison,
+        show_files,
+        show_json,
+        show_out_of_range,
+    )
     from fairmend.cli.inputs import load_model
     from fairmend.cli.report_files import REPORT_FILES, show_report
-    from fairmend.evaluate.compare import measure, repair_and_compare
+    from fairmend.evaluate.compare import claim_needs_range, measure, repair_and_compare
+    from fairmend.evaluate.people import choose_policy
     from fairmend.evaluate.split import split_data
     from fairmend.folders import check_folder
     from fairmend.tables import read_table
@@ -216,6 +230,7 @@ def run_repair(
         repair_rows=repair_rows,
         calibration_rows=calibration_rows,
         seed=seed,
+        policy=choose_policy(out_of_range, claim_needs_range(spec, options)),
     )
     with progress_bars(quiet=json_output) as progress:
         before = measure(net, people, stage="audit original", seed=seed, progress=progress)
@@ -240,6 +255,7 @@ def run_repair(
     if collapsed:
         _show_collapse(screen, comparison)
     show_comparison(screen, comparison, f"{model.name}, repaired with method {comparison.result.method}")
+    show_out_of_range(screen, people.out_of_range, out / "spec.toml" if people.out_of_range.ranges else None)
     show_files(screen, out, files)
     if replaces:
         _show_replaced(screen, out, files, replaced_model)

@@ -24,12 +24,14 @@ from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import GroupMetrics, protected_values
 from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
 from fairmend.evaluate.report_pairs import tabulate_pairs
+from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.score_figures import score_figures
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.evaluate.spec_summary import class_names, describe_similarity
 from fairmend.evaluate.utility import RegressionUtility, Utility
 from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.spec.out_of_range import OutOfRange
 from fairmend.spec.sanity import spec_warnings
 from fairmend.text import number, score, short
 
@@ -70,12 +72,17 @@ def audit_document(
     labelled: LabelledFigures,
     frame: pd.DataFrame | None = None,
     warnings: Sequence[str] = (),
+    rows: RowNumbers | None = None,
+    out_of_range: OutOfRange | None = None,
 ) -> Document:
     """Return everything the report says; `frame` holds rows of the data as the user wrote them.
 
+    `rows` names the people by row and id, and `out_of_range` is what was done to their values.
+
     If the spec claims scores, it says how far they differ, and nothing about classes.
     """
-    examined = result.examined
+    examined, numbers = result.examined, RowNumbers() if rows is None else rows
+    notes = [] if out_of_range is None or not out_of_range.rows else [short(out_of_range.describe(), 2_000)]
     if result.scores is not None:
         return Document(
             FORMAT,
@@ -92,11 +99,13 @@ def audit_document(
             ScoreRanges(score_kind(net), len(examined.X), result.exact, [], []),
             [short(warning, 2_000) for warning in warnings],
             audit=replace(_audit(result, labelled, []), scores=score_figures(result.scores, labelled.regression)),
+            first_row=numbers.first,
+            notes=notes,
         )
-    rows = examined.unequal.nonzero()[0]
-    known = None if examined.other is None else examined.other[rows]
+    unequal = examined.unequal.nonzero()[0]
+    known = None if examined.other is None else examined.other[unequal]
     names = class_names(spec, net, frame)
-    nearest = find_nearest_counterfactuals(net, spec, examined.X, rows, known)
+    nearest = find_nearest_counterfactuals(net, spec, examined.X, unequal, known)
     return Document(
         FORMAT,
         VERSION,
@@ -114,11 +123,13 @@ def audit_document(
             classes=net.outputs,
             unfair=examined.unequal,
         ),
-        tabulate_pairs(nearest, spec, net, total=result.count, exact=result.exact),
+        tabulate_pairs(nearest, spec, net, total=result.count, exact=result.exact, numbers=numbers),
         nearest.decisive_features(),
         _score_ranges(net, spec, examined),
         [short(warning, 2_000) for warning in warnings],
         audit=_audit(result, labelled, names),
+        first_row=numbers.first,
+        notes=notes,
     )
 
 
@@ -147,16 +158,20 @@ def _audit(result: AuditResult, labelled: LabelledFigures, names: list[str]) -> 
 
 def _describe_pair(pair: AuditPair, names: list[str], *, scores_only: bool = False) -> str:
     """Return both people of a pair with their predictions and scores."""
-    difference = f"{pair.difference[:1].upper()}{pair.difference[1:]}"
+    difference = _capitalize(pair.difference)
     if scores_only or pair.answers is None:
         own, other = (f"score {number(value)}" for value in pair.scores)
         which = "" if pair.output is None else f", output {pair.output}"
-        return short(f"Row {pair.row}{which}: {own}. {difference}: {other}.", 600)
+        return short(f"{_capitalize(pair.name)}{which}: {own}. {difference}: {other}.", 600)
     own, other = (
         f"“{names[answer] if answer < len(names) else f'class {answer}'}” (score {score(value)})"
         for answer, value in zip(pair.answers, pair.scores, strict=True)
     )
-    return short(f"Row {pair.row}: {own}. {difference}: {other}.", 600)
+    return short(f"{_capitalize(pair.name)}: {own}. {difference}: {other}.", 600)
+
+
+def _capitalize(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _score_ranges(net: Network, spec: Spec, examined: ExaminedInputs) -> ScoreRanges:

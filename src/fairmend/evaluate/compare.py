@@ -23,7 +23,7 @@ from fairmend.text import percent
 if TYPE_CHECKING:
     from fairmend.repair.result import RepairResult
 
-__all__ = ["Measurement", "RepairComparison", "measure", "repair_and_compare"]
+__all__ = ["Measurement", "RepairComparison", "claim_needs_range", "measure", "repair_and_compare"]
 
 # About a minute of work; larger data is sampled.
 _MOST_POINTS = 100_000_000
@@ -153,8 +153,8 @@ class RepairComparison:
             "collapsed": result.collapsed,
             "protected": [f.name for f in split.spec.protected],
             "repair_inputs": result.regions,
-            "repair_rows": split.repair,
-            "calibration_rows": split.calibration,
+            "repair_rows": None if split.repair is None else split.rows.numbers(split.repair),
+            "calibration_rows": split.rows.numbers(split.calibration),
             "unlabelled_rows": len(split.unlabelled),
             "data_rows": len(split.X),
             "unfair_data_is_exact": self.before.data.exact and self.after.data.exact,
@@ -173,8 +173,18 @@ class RepairComparison:
             "candidates": [asdict(candidate) for candidate in result.candidates],
             "history": {"fair": result.history.fair, "task": result.history.task},
             "seconds": dict(result.seconds),
+            "out_of_range": split.out_of_range.as_dict(),
             "warnings": self.warnings,
         }
+
+
+def claim_needs_range(spec: Spec, options: Mapping[str, Any]) -> bool:
+    """Return whether a repair with these options claims something about ranges, and not only independence."""
+    from fairmend.repair.options import has_tolerances
+
+    if options.get("method") == "blind":
+        return has_tolerances(spec)
+    return options.get("guarantee") != "everyone"
 
 
 def repair_and_compare(

@@ -201,7 +201,7 @@ class RecipeSummary:
 
 @dataclass(frozen=True)
 class Pair:
-    """A person and a counterfactual with another prediction.
+    """A person and a counterfactual with another prediction; `id` names the person, if the data has ids.
 
     `values` are the person's, by column; `others` are the counterfactual's where it differs, otherwise None. Answers
     (predictions) and scores are those of the two; the ones after the repair are None in an audit.
@@ -215,13 +215,15 @@ class Pair:
     scores: list[float]
     answers_after: list[int] | None = None
     scores_after: list[float] | None = None
+    id: str | None = None
 
 
 @dataclass(frozen=True)
 class PairTable:
     """Pairs, the largest difference in score first. `total` people are treated unequally, or more if not `exact`.
 
-    The first `varying` columns are those in which similar people may differ.
+    The first `varying` columns are those in which similar people may differ. `id_column` is the column of ids, if there
+    is one.
     """
 
     total: int
@@ -230,6 +232,7 @@ class PairTable:
     varying: int
     columns_left_out: int
     rows: list[Pair]
+    id_column: str | None = None
 
 
 @dataclass(frozen=True)
@@ -330,7 +333,11 @@ class Audit:
 
 @dataclass(frozen=True)
 class Document:
-    """The whole report. Exactly one of `repair` and `audit` is given, as `kind` says."""
+    """The whole report. Exactly one of `repair` and `audit` is given, as `kind` says.
+
+    `first_row` is the number of the data's first row: 2 for a file, which counts as a spreadsheet does, 1 for samples,
+    0 in Python. `notes` say what was done to the data.
+    """
 
     format: str
     version: int
@@ -347,3 +354,5 @@ class Document:
     warnings: list[str] = field(default_factory=list)
     repair: Repair | None = None
     audit: Audit | None = None
+    first_row: int = 0
+    notes: list[str] = field(default_factory=list)

@@ -32,17 +32,25 @@ class People:
     ----------
     spec : the spec, with wider ranges if they were widened
     frame, X : the people in the user's values, and as the network reads them (people, width)
-    rows : the row number of each (people,), as a spreadsheet counts
-    ids : the id of each, None without ids
+    numbers : their row numbers, as a spreadsheet counts, and ids
     out_of_range : what was done about values out of range
     """
 
     spec: Spec
     frame: pd.DataFrame
     X: FloatArray
-    rows: Ints
-    ids: list[str | None]
+    numbers: RowNumbers
     out_of_range: OutOfRange
+
+    @property
+    def rows(self) -> Ints:
+        """The row number of each (people,)."""
+        return self.numbers.numbers(np.arange(len(self.X)))
+
+    @property
+    def ids(self) -> list[str | None]:
+        """The id of each, None without ids."""
+        return self.numbers.ids(np.arange(len(self.X)))
 
 
 def choose_policy(out_of_range: str, needs_range: bool) -> str:
@@ -71,13 +79,13 @@ def take_people(
     chosen = np.arange(len(frame), dtype=np.int64)
     if most is not None and most < len(frame):
         chosen = np.sort(np.random.default_rng(seed).permutation(len(frame))[:most]).astype(np.int64)
-    numbers = RowNumbers(FIRST_ROW, spec.id_column)
     with naming_file(path):
         inside = spec.bring_into_range(frame.iloc[chosen], policy, first_row=chosen + FIRST_ROW)
         left = chosen[inside.kept]
         X = inside.spec.as_inputs(inside.frame, net.dtype, first_row=left + FIRST_ROW)
-        numbers.add(frame)
-    return People(inside.spec, inside.frame, X, numbers.numbers(left), numbers.ids(left), inside.done)
+        numbers = RowNumbers(FIRST_ROW, spec.id_column)
+        numbers.add(frame, np.isin(np.arange(len(frame)), left))
+    return People(inside.spec, inside.frame, X, numbers, inside.done)
 
 
 class PeopleStream:

@@ -66,6 +66,8 @@ def repair_document(
         ScoreRanges(score_kind(original), result.regions, unequal.exact, [], []),
         [short(warning, 2_000) for warning in comparison.warnings[:50]],
         repair=_repair(original, comparison, check),
+        first_row=people.rows.first,
+        notes=[short(people.out_of_range.describe(), 2_000)] if people.out_of_range.rows else [],
     )
     if spec.claim.is_score:
         return replace(document, repair=_with_scores(document.repair, original, comparison))
@@ -73,7 +75,15 @@ def repair_document(
     nearest = find_nearest_counterfactuals(original, spec, people.X, rows, unequal.other[rows])
     return replace(
         document,
-        pairs=tabulate_pairs(nearest, spec, original, result.network, total=unequal.count, exact=unequal.exact),
+        pairs=tabulate_pairs(
+            nearest,
+            spec,
+            original,
+            result.network,
+            total=unequal.count,
+            exact=unequal.exact,
+            numbers=people.rows,
+        ),
         flips=nearest.decisive_features(),
         ranges=_score_ranges(original, comparison),
     )

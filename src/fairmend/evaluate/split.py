@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,13 @@ import pandas as pd
 
 from fairmend.arrays import FloatArray, Ints
 from fairmend.errors import FairmendError
+from fairmend.evaluate.people import naming_file, take_people
+from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.utility import utility
 from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.spec.out_of_range import OutOfRange
+from fairmend.spec.read_values import RowNumber
 from fairmend.spec.sanity import spec_warnings
 
 __all__ = ["DataSplit", "read_classes", "read_labels", "split_data"]
@@ -42,6 +46,8 @@ class DataSplit:
     scored : the rows of the data on which accuracy is measured
     held_out : whether the scored rows are used for nothing else
     warnings : about the data and the split
+    rows : the row numbers and ids of the people in the data
+    out_of_range : what was done about values out of range
     """
 
     spec: Spec
@@ -56,6 +62,8 @@ class DataSplit:
     scored: Ints
     held_out: bool
     warnings: tuple[str, ...]
+    rows: RowNumbers = field(default_factory=RowNumbers)
+    out_of_range: OutOfRange = field(default_factory=lambda: OutOfRange("refuse"))
 
 
 def split_data(
@@ -69,13 +77,17 @@ def split_data(
     repair_rows: int = 100,
     calibration_rows: int = 500,
     seed: int = 0,
+    policy: str = "refuse",
 ) -> DataSplit:
     """Encode the data and draw repair inputs and calibration rows from it, disjoint if there are enough rows.
 
     `source` and `repair_source` name the data in messages. `repair_frame` gives the repair inputs; without it,
-    `repair_rows` of them are drawn from the data.
+    `repair_rows` of them are drawn from the data. `policy` says what to do about values out of range; the spec of the
+    split has wider ranges if it is "widen".
     """
-    X, y = _encode(spec, net, frame, source), read_labels(spec, net, frame, source)
+    people = take_people(frame, source, spec, net, policy)
+    spec, frame, X, done = people.spec, people.frame, people.X, people.out_of_range
+    y = read_labels(spec, net, frame, source, people.rows)
     warnings = [] if spec.regression else _class_warnings(spec, net, frame, X, y, source)
     order = np.random.default_rng(seed).permutation(len(X)).astype(np.int64)
     if repair_frame is None:
@@ -87,7 +99,8 @@ def split_data(
         repair_frame, X_repair = frame.iloc[repair], X[repair]
     else:
         repair, rest = None, order
-        X_repair = _encode(spec, net, repair_frame, repair_source)
+        listed = take_people(repair_frame, repair_source, spec, net, policy)
+        spec, repair_frame, X_repair, done = listed.spec, listed.frame, listed.X, done + listed.out_of_range
     if len(rest) >= min(calibration_rows, _ENOUGH_ROWS):
         calibration = rest[:calibration_rows]
     else:
@@ -113,34 +126,27 @@ def split_data(
         scored,
         held_out,
         tuple(warnings),
+        people.numbers,
+        done,
     )
 
 
-def _encode(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str) -> FloatArray:
-    try:
-        return spec.as_inputs(frame, net.dtype)
-    except FairmendError as error:
-        raise FairmendError(f"{source}: {error}") from error
-
-
 def read_labels(
-    spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str
+    spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str, first_row: RowNumber = 0
 ) -> npt.NDArray[np.integer] | FloatArray:
     """Return the label of each row (rows,): its class, or for a regression network the number to predict."""
     if not spec.regression:
-        return read_classes(spec, net, frame, source)
-    try:
-        return spec.labels(frame)
-    except FairmendError as error:
-        raise FairmendError(f"{source}: {error}") from error
+        return read_classes(spec, net, frame, source, first_row)
+    with naming_file(source):
+        return spec.labels(frame, first_row=first_row)
 
 
-def read_classes(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str) -> npt.NDArray[np.integer]:
+def read_classes(
+    spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str, first_row: RowNumber = 0
+) -> npt.NDArray[np.integer]:
     """Return the class of each row (rows,): 1 for the positive label, or with more than two classes its number."""
-    try:
-        y = spec.labels(frame)
-    except FairmendError as error:
-        raise FairmendError(f"{source}: {error}") from error
+    with naming_file(source):
+        y = spec.labels(frame, first_row=first_row)
     if net.outputs <= 2:
         return y
     assert spec.label is not None

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from fairmend.audit.result import AuditResult
 from fairmend.errors import FairmendError
 from fairmend.evaluate.provenance import describe_origin
+from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.network import Network
 from fairmend.report.report import Report
 from fairmend.spec import Spec
@@ -71,7 +72,8 @@ def repair_report(
     frame = data if is_frame(data) else spec.decode(X)
     inputs = X_repair if is_frame(X_repair) else spec.decode(X_inputs)
     no_rows, all_rows = np.zeros(0, dtype=np.int64), np.arange(len(X), dtype=np.int64)
-    people = DataSplit(spec, frame, X, labels, inputs, X_inputs, None, no_rows, no_rows, all_rows, held_out, ())
+    rows = _row_numbers(spec, frame)
+    people = DataSplit(spec, frame, X, labels, inputs, X_inputs, None, no_rows, no_rows, all_rows, held_out, (), rows)
     before, after = (measure(net, people, stage="") for net in (original, result.network))
     changed = None if spec.regression else changed_rate(original.predict(X), result.network.predict(X))
     comparison = RepairComparison(people, result, before, after, changed, result.warnings)
@@ -132,5 +134,15 @@ def audit_report(
             labelled=labelled,
             frame=frame,
             warnings=audit_warnings(network, found, labelled),
+            rows=_row_numbers(spec, frame),
         )
     )
+
+
+def _row_numbers(spec: Spec, frame: pd.DataFrame | None) -> RowNumbers:
+    """Return the rows of a data frame, counted from 0, with ids if it has them."""
+    if frame is None:
+        return RowNumbers()
+    rows = RowNumbers(0, spec.id_column if spec.id_column in frame.columns else None)
+    rows.add(frame)
+    return rows

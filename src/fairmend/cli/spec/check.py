@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import click
 
 from fairmend._version import __version__
 from fairmend.cli.group import Command
-from fairmend.cli.options import FILE, activation_option, common_options, json_option
+from fairmend.cli.options import FILE, activation_option, common_options, json_option, out_of_range_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +28,7 @@ _ROWS_NAMED = 5
 @click.argument("spec_file", metavar="SPEC", type=FILE)
 @click.option("--data", type=FILE, help="People, .csv or .parquet, to check against the spec.")
 @click.option("--model", type=FILE, help="Model file, to check against the spec.")
+@out_of_range_option
 @activation_option
 @json_option
 @common_options
@@ -37,6 +39,7 @@ def command(
     spec_file: Path,
     data: Path | None,
     model: Path | None,
+    out_of_range: str,
     activation: str,
     json_output: bool,
 ) -> None:
@@ -44,21 +47,30 @@ def command(
 
     SPEC is a .toml file. Exits with 0 if the data and the model fit, 2 if they do not.
     """
-    from fairmend.cli.console import console, show_json
+    import numpy as np
+
+    from fairmend.cli.console import console, show_json, show_out_of_range
+    from fairmend.evaluate.people import naming_file
     from fairmend.evaluate.spec_check import check_spec
     from fairmend.network import load_network
     from fairmend.spec import Spec
-    from fairmend.tables import read_table
+    from fairmend.spec.out_of_range import OutOfRange
+    from fairmend.tables import FIRST_ROW, read_table
 
-    check = check_spec(
-        Spec.load(spec_file),
-        None if data is None else read_table(data),
-        None if model is None else load_network(model, activation),
-    )
+    spec, frame, done = Spec.load(spec_file), None if data is None else read_table(data), OutOfRange(out_of_range)
+    rows = np.arange(0 if frame is None else len(frame)) + FIRST_ROW
+    if frame is not None and data is not None and out_of_range != "refuse":
+        with naming_file(data):
+            inside = spec.bring_into_range(frame, out_of_range, first_row=FIRST_ROW)
+        spec, frame, rows, done = inside.spec, inside.frame, rows[inside.kept], inside.done
+    check = check_spec(spec, frame, None if model is None else load_network(model, activation))
+    check = replace(check, problems=tuple(replace(p, rows=rows[p.rows]) for p in check.problems))
     if json_output:
-        show_json(_document(check, spec_file, data))
+        show_json({**_document(check, spec_file, data), "out_of_range": done.as_dict()})
     else:
-        _show(console(), check, spec_file, data, model)
+        screen = console()
+        _show(screen, check, spec_file, data, model)
+        show_out_of_range(screen, done)
     ctx.exit(FITS if check.fits else DOES_NOT_FIT)
 
 
