@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +108,19 @@ class Spec:
     def label(self) -> Label | None:
         """The label, or None."""
         return self._label
+
+    @property
+    def threshold(self) -> float:
+        """The probability of the positive class from which the prediction is positive: 0.5 unless the label says."""
+        return 0.5 if self._label is None else self._label.threshold
+
+    def at_threshold(self, threshold: float) -> Spec:
+        """Return this spec with another threshold in its label."""
+        if self._label is None:
+            raise FairmendError("a threshold needs [label] in the spec. Add [label] with column and positive.")
+        changed = copy(self)
+        changed._label = replace(self._label, threshold=threshold)
+        return changed
 
     @property
     def claim(self) -> Claim:
@@ -217,6 +231,7 @@ class Spec:
         if self._label is not None:
             positive = self._label.positive
             parts.append(f"label: {self._label.column}" + (f' = "{positive}"' if positive is not None else ""))
+            parts += [f"threshold: {self.threshold:g}"] if self.threshold != 0.5 else []
         parts += [f"claim: {self._claim.on} ±{self._claim.delta:g}"] if self._claim.is_score else []
         return printable(f"Spec({'; '.join(parts)})")
 

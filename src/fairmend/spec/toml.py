@@ -163,9 +163,9 @@ def name_feature(number: int, data: object) -> str:
     return f'feature "{name}"' if name else f"feature number {number + 1}"
 
 
-def label_table(label: Label) -> dict[str, str]:
-    """Return a label as a TOML table."""
-    return {"column": label.column} | ({} if label.positive is None else {"positive": label.positive})
+def label_table(label: Label) -> dict[str, Any]:
+    """Return a label as a TOML table, without the keys at their defaults."""
+    return {key.name: getattr(label, key.name) for key in fields(label) if getattr(label, key.name) != key.default}
 
 
 def feature_table(f: Feature) -> dict[str, Any]:
