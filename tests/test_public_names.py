@@ -39,9 +39,10 @@ FUNCTIONS = {
     "fairmend.report.repair_report": "result spec original X_repair data y= * held_out= title= seed= command= check=",
 }
 CONSTRUCTORS = {
-    "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= indicates=",
+    "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= "
+    "indicates= names=",
     "fairmend.Claim": "kind= delta= on=",
-    "fairmend.Label": "column positive= threshold= score=",
+    "fairmend.Label": "column positive= threshold= score= classes=",
     "fairmend.Link": "when then",
     "fairmend.Network": "affines activations closing= names= threshold=",
     "fairmend.Spec": "features label= claim= links= id_column=",

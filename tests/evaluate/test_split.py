@@ -80,5 +80,5 @@ def test_more_than_two_classes_are_numbers():
     net, frame = small_network(3), small_people().assign(good=np.arange(200) % 3)
     assert read_classes(SPEC, net, frame, "people.csv").tolist() == frame["good"].tolist()
     frame.loc[7, "good"] = 3
-    with pytest.raises(FairmendError, match=r"people\.csv, row 7, label: .*3.* is not a class number.* use 0 to 2"):
+    with pytest.raises(FairmendError, match=r"people\.csv: label, row 7: .3. is not a class number.* use 0 to 2"):
         read_classes(SPEC, net, frame, "people.csv")

@@ -42,6 +42,7 @@ class AuditPair:
     x, other : both people as the network reads them (width,)
     output : the number of the output that differs, if the spec claims scores and the network has several
     id : the id of the audited input, if the spec names a column of ids and the data has it
+    answer_names : what both classes mean, as the label of the spec says; None for a regression network
     """
 
     row: int
@@ -54,6 +55,7 @@ class AuditPair:
     other: FloatArray = field(repr=False)
     output: int | None = None
     id: str | None = None
+    answer_names: tuple[str, str] | None = None
 
     @property
     def name(self) -> str:
@@ -68,8 +70,8 @@ class AuditPair:
     def describe(self) -> str:
         """Return the pair as a line of text."""
         first, second = (f"score {score:.4g}" for score in self.scores)
-        if self.answers is not None:
-            first, second = (f"prediction {a}, {s}" for a, s in zip(self.answers, (first, second), strict=True))
+        if self.answer_names is not None:
+            first, second = (f"{a}, {s}" for a, s in zip(self.answer_names, (first, second), strict=True))
         return f"{self.name}: {first}; {self.difference}: {second}"
 
     def as_dict(self) -> dict[str, Any]:
@@ -80,6 +82,7 @@ class AuditPair:
             "values": dict(self.values),
             "other_values": dict(self.other_values),
             "answers": None if self.answers is None else list(self.answers),
+            "answer_names": None if self.answer_names is None else list(self.answer_names),
             "scores": list(self.scores),
             "output": self.output,
             "gap": self.gap,
@@ -193,6 +196,7 @@ def make_pairs(net: Network, spec: Spec, rows: Sequence[int], X: FloatArray, oth
     answers = np.stack([net.predict(X), net.predict(other)], axis=1)
     scores, output = _pair_scores(net, spec, X, other, answers)
     values, other_values = _records(spec, X), _records(spec, other)
+    names = [spec.name_class(number, net.outputs) for number in range(max(2, net.outputs))]
     pairs = [
         AuditPair(
             row=row,
@@ -204,6 +208,7 @@ def make_pairs(net: Network, spec: Spec, rows: Sequence[int], X: FloatArray, oth
             x=X[i],
             other=other[i],
             output=int(output[i]) if spec.claim.is_score and net.outputs > 1 else None,
+            answer_names=None if spec.regression else (names[answers[i, 0]], names[answers[i, 1]]),
         )
         for i, row in enumerate(rows)
     ]

@@ -205,8 +205,8 @@ def _show(screen: Console, result: CertifyResult, people: People, title: str) ->
         some = "" if len(pairs) <= _SHOWN else f" ({_SHOWN} of {len(pairs):,})"
         screen.print(f"\nTreated unequally{some}:")
         lines = Rows.grid(padding=(0, 1))
-        for name, pair in pairs[:_SHOWN]:
-            lines.add_row(Text(f"  {name}:"), Text(pair.describe(spec)))
+        for person, pair in pairs[:_SHOWN]:
+            lines.add_row(Text(f"  {person}:"), Text(pair.describe(spec)))
         screen.print(lines)
         screen.print(Text(f"  {ROW_NUMBERS}", style="dim"))
     for reason in dict.fromkeys(reason for reason in result.reasons if reason):

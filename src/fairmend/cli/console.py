@@ -213,11 +213,15 @@ def _long_stages(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
 
 def group_heading(group: GroupMetrics) -> str:
     """Return the heading of the group figures of one feature."""
-    return f"Group gaps, {group.feature}{f' in {len(group.groups)} bins' if group.binned else ''} (parity / odds)"
+    what = "widest gap of a class" if group.class_rates else "parity / odds"
+    return f"Group gaps, {group.feature}{f' in {len(group.groups)} bins' if group.binned else ''} ({what})"
 
 
 def group_figures(group: GroupMetrics) -> str:
-    """Return the differences in demographic parity and in equalized odds."""
+    """Return the differences in demographic parity and in equalized odds; with many classes, that of the widest one."""
+    if group.widest_class is not None:
+        name, spread = group.widest_class
+        return printable(f"{percent(spread)} ({name})")
     return f"{percent(group.demographic_parity_difference)} / {percent(group.equalized_odds_difference)}"
 
 
@@ -267,12 +271,13 @@ def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditP
 
 def _show_score_pairs(screen: Console, spec: Spec, pairs: Sequence[AuditPair], what: str) -> None:
     """Print the two people of each neighbourhood whose scores differ most."""
+    shown = {feature.name: feature for feature in spec.features}
     lines = Rows.grid(padding=(0, 1))
     for pair in pairs:
         output = "" if pair.output is None else f"output {pair.output}, "
         changed = [name for name, value in pair.values.items() if pair.other_values[name] != value]
         first, second = (
-            f"{score:.5g} with " + ", ".join(f"{name} {values[name]}" for name in changed)
+            f"{score:.5g} with " + ", ".join(f"{name} {shown[name].show(values[name])}" for name in changed)
             for score, values in zip(pair.scores, (pair.values, pair.other_values), strict=True)
         )
         where = f"  {_name(pair, what)}: {output}differs by {pair.gap:.4g}."
@@ -290,6 +295,8 @@ def _numbering(what: str) -> str:
 
 
 def _prediction(spec: Spec, outputs: int, answer: int) -> str:
+    if spec.label is not None and spec.label.classes:
+        return printable(f'"{spec.label.name_class(answer)}"')
     if spec.label is None or outputs > 2:
         return f"class {answer}"
     return f'"{spec.label.positive}"' if answer else f'not "{spec.label.positive}"'

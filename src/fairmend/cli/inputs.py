@@ -23,6 +23,7 @@ def load_model(model: Path, spec_file: Path, activation: str) -> tuple[Spec, Net
     """Read the spec and the network; refuse them if their numbers of columns differ."""
     spec, net = Spec.load(spec_file), load_network(model, activation)
     spec.require_inputs(net.inputs, f"{model}: the network", str(spec_file))
+    spec.require_outputs(net.outputs, f"{model}: the network", str(spec_file))
     return spec, net
 
 

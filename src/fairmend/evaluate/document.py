@@ -69,13 +69,18 @@ class NetworkFigures:
 
 @dataclass(frozen=True)
 class GroupRates:
-    """One group: its size and its selection rate before (in an audit: now) and after the repair."""
+    """One group: its size and its selection rate before (in an audit: now) and after the repair.
+
+    With more than two classes, `classes_before` and `classes_after` are the shares that get each class.
+    """
 
     name: str
     rows: int
     positive_before: float | None
     positive_after: float | None = None
     unfair_rate: float | None = None
+    classes_before: list[float] = field(default_factory=list)
+    classes_after: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ class LabelledRows:
         """Return the class of each row, or the number to predict, and whether it has one."""
         assert self._spec.label is not None
         column = frame[self._spec.label.column]
-        if self._net.outputs > 2 and not self._spec.regression:
+        if self._net.outputs > 2 and not self._spec.regression and not self._spec.label.classes:
             numbers = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
             known = np.isin(numbers, np.arange(self._net.outputs))
             return np.where(known, numbers, 0).astype(np.int64), known

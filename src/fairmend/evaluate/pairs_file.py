@@ -81,13 +81,19 @@ class PairsFile:
         claim = self._spec.claim
         for prefix, inputs in (("", X), ("other_", other)):
             if not self._spec.regression:
-                parts.append(pd.Series(self._net.predict(inputs), name=f"{prefix}answer"))
+                parts.append(pd.Series(self._answers(inputs), name=f"{prefix}answer"))
             if claim.is_score or self._net.outputs == 1:
                 scores = compute_scores(self._net, inputs, claim.on)
                 scores = scores if claim.on == "probability" else scores.astype(self._net.dtype)
                 names = ["score"] if self._net.outputs == 1 else [f"score_{k}" for k in range(self._net.outputs)]
                 parts += [pd.Series(scores[:, k], name=f"{prefix}{name}") for k, name in enumerate(names)]
         return pd.concat(parts, axis=1)
+
+    def _answers(self, X: FloatArray) -> Sequence[Any] | Ints:
+        """Return the predictions (k,): values of the label if it lists its classes, otherwise numbers."""
+        answers = self._net.predict(X)
+        label = self._spec.label
+        return answers if label is None or not label.classes else [label.name_class(int(a)) for a in answers]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

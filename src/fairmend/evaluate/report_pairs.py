@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fairmend.audit.result import user_values
@@ -35,7 +37,7 @@ def tabulate_pairs(
     names = [f.name for f in features[:_MOST_COLUMNS]]
     rows: list[Pair] = []
     if len(chosen.rows):
-        mine, theirs = user_values(spec, chosen.X), user_values(spec, chosen.other)
+        mine, theirs = (_named(spec, user_values(spec, side)) for side in (chosen.X, chosen.other))
         answers, values = _predictions_and_scores(before, chosen)
         later = None if after is None else _predictions_and_scores(after, chosen)
         ids = numbers.ids(chosen.rows)
@@ -57,6 +59,11 @@ def tabulate_pairs(
     first = sum(name in varying for name in names)
     column = None if numbers.id_column is None else short(numbers.id_column)
     return PairTable(total, exact, [short(name) for name in names], first, len(features) - len(names), rows, column)
+
+
+def _named(spec: Spec, values: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return values by feature, each under its name if it has one."""
+    return {f.name: [f.show(value) for value in values[f.name]] for f in spec.features}
 
 
 def _predictions_and_scores(net: Network, pairs: NearestCounterfactuals) -> tuple[list[list[int]], list[list[float]]]:

@@ -11,15 +11,15 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairmend.arrays import FloatArray, Ints
-from fairmend.errors import FairmendError
 from fairmend.evaluate.people import naming_file, take_people
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.utility import utility
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange
-from fairmend.spec.read_values import RowNumber
+from fairmend.spec.read_values import RowNumber, raise_for_rows
 from fairmend.spec.sanity import spec_warnings
+from fairmend.text import shown
 
 __all__ = ["DataSplit", "read_classes", "read_labels", "split_data"]
 
@@ -146,16 +146,22 @@ def read_classes(
 ) -> npt.NDArray[np.integer]:
     """Return the class of each row (rows,): 1 for the positive label, or with more than two classes its number."""
     with naming_file(source):
+        spec.require_outputs(net.outputs)
         y = spec.labels(frame, first_row=first_row)
-    if net.outputs <= 2:
+    if net.outputs <= 2 or (spec.label is not None and spec.label.classes):
         return y
-    assert spec.label is not None
-    numbers = pd.to_numeric(frame[spec.label.column], errors="coerce").to_numpy(np.float64)
-    bad = np.flatnonzero(~np.isin(numbers, np.arange(net.outputs)))
-    if bad.size:
-        raise FairmendError(
-            f"{source}, row {bad[0]}, label: {frame[spec.label.column].iloc[bad[0]]!r} is not a class number; "
-            f"the network has {net.outputs} classes, so use 0 to {net.outputs - 1}"
+    label = spec.label
+    assert label is not None
+    numbers = pd.to_numeric(frame[label.column], errors="coerce").to_numpy(np.float64)
+    with naming_file(source):
+        raise_for_rows(
+            "label",
+            ~np.isin(numbers, np.arange(net.outputs)),
+            lambda row: (
+                f'"{shown(frame[label.column].iloc[row])}" is not a class number; the network has {net.outputs} '
+                f"classes. List their names in [label]: classes = [...], or use 0 to {net.outputs - 1}"
+            ),
+            first_row,
         )
     return numbers.astype(np.int64)
 

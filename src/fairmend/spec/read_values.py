@@ -24,6 +24,7 @@ __all__ = [
     "find_rows_out_of_range",
     "is_frame",
     "raise_for_rows",
+    "read_classes",
     "read_labels",
     "read_targets",
     "read_values",
@@ -95,7 +96,7 @@ def find_problems(feature: Feature, frame: pd.DataFrame) -> list[Problem]:
 def _values_and_checks(feature: Feature, frame: pd.DataFrame) -> tuple[NDArray[np.float64], list[_Check]]:
     if feature.indicates is not None and feature.name not in frame.columns:
         marked = _column(frame, feature.indicates, f'feature "{feature.name}"')
-        return marked.isna().to_numpy(np.float64), []
+        return np.asarray(marked.isna(), dtype=np.float64), []
     series = _column(frame, feature.name, f'feature "{feature.name}"')
     return _codes(feature, series) if feature.categories else _numbers(feature, series)
 
@@ -108,6 +109,24 @@ def read_labels(label: Label, frame: pd.DataFrame, first_row: RowNumber = 0) -> 
     raise_for_rows("label", codes < 0, lambda row: "the value is missing. Fill it in, or remove the row.", first_row)
     positive = np.array([as_text(value) == label.positive for value in uniques], dtype=np.int8)
     return positive[codes]
+
+
+def read_classes(label: Label, frame: pd.DataFrame, first_row: RowNumber = 0) -> NDArray[np.int64]:
+    """Return the number of the class of each row (rows,): its place in the classes of the label."""
+    import pandas as pd
+
+    series = _column(frame, label.column, "the label")
+    codes, uniques = pd.factorize(series)
+    raise_for_rows("label", codes < 0, lambda row: "the value is missing. Fill it in, or remove the row.", first_row)
+    place = {name: number for number, name in enumerate(label.classes)}
+    numbers = np.array([place.get(as_text(value), -1) for value in uniques], dtype=np.int64)[codes]
+
+    def unknown(row: int) -> str:
+        found = as_text(series.iloc[row])
+        return f'"{shown(found)}" is not one of its classes{suggest(found, label.classes)}. Correct it, or `classes`.'
+
+    raise_for_rows("label", numbers < 0, unknown, first_row)
+    return numbers
 
 
 def read_targets(label: Label, frame: pd.DataFrame, first_row: RowNumber = 0) -> NDArray[np.float64]:

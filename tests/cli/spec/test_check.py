@@ -76,8 +76,8 @@ def test_data_that_does_not_fit_is_listed_with_rows(tmp_path):
         "column": "age",
         "rows": 2,
         "first_rows": [5, 10],
-        "problem": "99 is above the range 18 to 75. Correct the value, widen `range` in the spec, or pass --out-of-range "
-        "clip, skip or widen (in Python: spec.bring_into_range).",
+        "problem": "99 is above the range 18 to 75. Correct the value, widen `range` in the spec, or pass "
+        "--out-of-range clip, skip or widen (in Python: spec.bring_into_range).",
     }
 
 

@@ -158,6 +158,7 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
         describe_similarity,
         describe_values,
     )
+    from fairmend.text import listed
 
     spec, sizes = check.spec, check.sizes
     title = f"{name}: {len(spec.features)} features in {spec.width} input columns"
@@ -179,7 +180,10 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
         )
     if spec.claim.is_score:
         screen.print(Text(describe_claim(spec.claim)))
-    if spec.label is not None and spec.label.positive is None:
+    if spec.label is not None and spec.label.classes:
+        classes = listed([f'"{name}"' for name in spec.label.classes], most=None)
+        screen.print(Text(f'The classes are {classes}, in column "{spec.label.column}".'))
+    elif spec.label is not None and spec.label.is_number:
         screen.print(Text(f'The number to predict is in column "{spec.label.column}".'))
     elif spec.label is not None:
         screen.print(Text(f'The positive outcome is "{spec.label.positive}" in column "{spec.label.column}".'))

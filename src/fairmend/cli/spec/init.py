@@ -53,7 +53,8 @@ def command(
 
     refuse_overwriting(out, force, [data, model])
     frame = read_table(data)
-    inputs = None if model is None else load_network(model).inputs
+    net = None if model is None else load_network(model)
+    inputs = None if net is None else net.inputs
     try:
         draft = draft_from_data(
             frame,
@@ -65,6 +66,7 @@ def command(
             inputs=inputs,
             delta=delta,
             on=on,
+            outputs=None if net is None else net.outputs,
         )
     except FairmendError as error:
         raise FairmendError(f"{data}: {error}") from error

@@ -38,13 +38,15 @@ def draft_from_data(
     leave_out: bool = True,
     delta: float | None = None,
     on: str | None = None,
+    outputs: int | None = None,
 ) -> Draft:
     """Return a draft of a spec that encodes this data.
 
     ``drop`` names columns that the model does not read. ``inputs`` is the number of columns that it reads, which may
     determine how categories are encoded. ``scale`` is "standard" for numbers with mean 0 and variance 1 in the data,
     "min-max" for numbers from 0 to 1, "none" for unscaled numbers. Columns that look like ids are left out, unless
-    ``leave_out`` is False. ``delta`` and ``on`` make the claim one about scores; `guess_claim` has their defaults.
+    ``leave_out`` is False. ``outputs`` is the number of outputs of the model. ``delta`` and ``on`` make the
+    claim one about scores; `guess_claim` has their defaults.
     """
     if scale not in _SCALES:
         raise FairmendError(f"scale must be one of {', '.join(_SCALES)}, got {scale!r}")
@@ -59,7 +61,7 @@ def draft_from_data(
             f"the data has {len(columns):,} columns, and a spec describes at most {MOST_FEATURES:,} features. Remove "
             "the columns that the model does not read, from the file or with --drop."
         )
-    found, label_notes = (None, ()) if label is None else guess_label(data, label, positive, on=on)
+    found, label_notes = (None, ()) if label is None else guess_label(data, label, positive, on=on, outputs=outputs)
     claim, claim_review = guess_claim(found, data, delta, on)
     if not wanted:
         raise FairmendError("no protected column is given. Name at least one, such as gender or age.")
