@@ -50,9 +50,9 @@ def spec_digest(spec: Spec) -> str:
     """Return the sha256 of the spec as fairmend writes it to a TOML file."""
     tables = [] if spec.id_column is None else [_table("[table]", {"id": spec.id_column})]
     if spec.label:
-        keys = {key.name: getattr(spec.label, key.name) for key in fields(spec.label)}
-        keys["classes"] = list(spec.label.classes)
-        tables.append(_table("[label]", {key: value for key, value in keys.items() if value not in (None, [])}))
+        keys = [(key.name, getattr(spec.label, key.name), key.default) for key in fields(spec.label)]
+        given = {name: value for name, value, default in keys if value != default}
+        tables.append(_table("[label]", given | ({"classes": list(spec.label.classes)} if spec.label.classes else {})))
     if spec.claim:
         tables.append(_table("[claim]", {"kind": "score", "delta": spec.claim.delta, "on": spec.claim.on}))
     tables += [_table("[[feature]]", _entries(feature)) for feature in spec.features]

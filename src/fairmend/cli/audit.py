@@ -14,6 +14,7 @@ from fairmend.cli.options import (
     FILE,
     activation_option,
     common_options,
+    ignore_scores_option,
     insert_formats,
     json_option,
     model_argument,
@@ -21,18 +22,18 @@ from fairmend.cli.options import (
     refuse_together,
     seed_option,
     spec_option,
+    what_if_options,
 )
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
-    import pandas as pd
     from rich.console import Console
     from rich.table import Table
 
     from fairmend.arrays import FloatArray
     from fairmend.audit.result import AuditResult
     from fairmend.audit.score_summary import ScoreSummary
-    from fairmend.evaluate.labelled import LabelledRows
+    from fairmend.evaluate.labelled import LabelledFigures, LabelledRows
     from fairmend.evaluate.people import PeopleStream
     from fairmend.spec import Spec
 
@@ -65,12 +66,24 @@ WIDENED = "spec.toml"  # in the folder of the report, if ranges were widened
 )
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
 @out_of_range_option
+@what_if_options
 @activation_option
+@ignore_scores_option
 @json_option
 @common_options
 @click.pass_context
 @insert_formats
-def command(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, no_report: bool, **options: Any) -> None:
+def command(
+    ctx: click.Context,
+    /,
+    model: Path,
+    spec_file: Path,
+    report: Path,
+    no_report: bool,
+    no_what_if: bool,
+    what_if_rows: int,
+    **options: Any,
+) -> None:
     """Count the people who are treated unequally.
 
     MODEL is a file: {formats}. A person is treated unequally if changing only protected features (and others within
@@ -81,8 +94,11 @@ def command(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, n
     refuse_together(ctx, "report", "no_report")
     if options["data"] is None and options["out_of_range"] != "refuse":
         raise FairmendError("--out-of-range needs --data: random samples are always in range")
-    folder = None if no_report else report
-    ctx.exit(run_audit(model, spec_file, report=folder, typed=typed_command(ctx), **options))
+    refuse_together(ctx, "no_what_if", "no_report")
+    refuse_together(ctx, "what_if_rows", "no_report")
+    refuse_together(ctx, "what_if_rows", "no_what_if")
+    folder, rows = None if no_report else report, None if no_what_if else what_if_rows
+    ctx.exit(run_audit(model, spec_file, report=folder, what_if_rows=rows, typed=typed_command(ctx), **options))
 
 
 def run_audit(
@@ -95,9 +111,11 @@ def run_audit(
     pairs: int = 10,
     out: Path | None = None,
     report: Path | None = None,
+    what_if_rows: int | None = None,
     typed: str | None = None,
     out_of_range: str = "refuse",
     activation: str = "relu",
+    ignore_scores: bool = False,
     json_output: bool = False,
 ) -> int:
     """Audit the people in the file, or samples, show the result and return the exit code."""
@@ -107,17 +125,18 @@ def run_audit(
     from fairmend.cli.console import console, progress_bars, show_json, show_out_of_range, show_warnings
     from fairmend.cli.inputs import load_model, save_widened_spec, widened_spec_file
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
-    from fairmend.evaluate.audit_document import LabelledFigures, audit_document, audit_warnings
+    from fairmend.evaluate.audit_document import audit_document, audit_warnings
     from fairmend.evaluate.labelled import LabelledRows
     from fairmend.evaluate.pairs_file import PairsFile
     from fairmend.evaluate.people import PeopleStream, choose_policy, needs_range
     from fairmend.evaluate.provenance import describe_origin
     from fairmend.evaluate.row_numbers import RowNumbers, number_pairs
+    from fairmend.evaluate.what_if import add_what_if
     from fairmend.folders import check_folder, staged_folder
     from fairmend.spec.out_of_range import OutOfRange
     from fairmend.tables import stream_table
 
-    spec, net = load_model(model, spec_file, activation)
+    spec, net = load_model(model, spec_file, activation, ignore_scores)
     inputs = [path for path in (model, spec_file, data) if path is not None]
     if report is not None:
         check_folder(report, [*REPORT_FILES, WIDENED], inputs, "--report, or pass --no-report")
@@ -128,7 +147,6 @@ def run_audit(
         people = PeopleStream(spec, net, table, choose_policy(out_of_range, needs_range(net, spec)))
         spec = people.spec
     labelled = LabelledRows(spec, net)
-    first: list[pd.DataFrame] = []
 
     def numbers() -> RowNumbers:  # of the people read so far
         return RowNumbers(first=1) if people is None else people.rows
@@ -140,7 +158,7 @@ def run_audit(
         result = audit(
             net,
             spec,
-            None if people is None else _inputs(people, labelled, first),
+            None if people is None else _inputs(people, labelled),
             samples,
             seed,
             pairs=pairs,
@@ -149,8 +167,8 @@ def run_audit(
         )
     result = number_pairs(result, numbers())
     done = OutOfRange(out_of_range) if people is None else people.out_of_range
-    figures = LabelledFigures(labelled.rows, labelled.utility, labelled.groups, labelled.regression)
-    warnings = audit_warnings(net, result, figures)
+    figures = labelled.figures(result.rows)
+    warnings = [*labelled.warnings(data), *audit_warnings(net, result, figures)]
     title = f"{model.name} on {data.name if data else 'random samples'}"
     if report is not None:
         sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
@@ -161,11 +179,22 @@ def run_audit(
             describe_origin(sources, command=typed, seed=seed),
             title=title,
             labelled=figures,
-            frame=first[0] if first else None,
+            frame=labelled.distinct_labels(),
             warnings=warnings,
             rows=numbers(),
             out_of_range=done,
         )
+        if what_if_rows is not None:
+            document = add_what_if(
+                document,
+                spec,
+                result.examined.X,
+                net,
+                people=result.examined.rows,
+                numbers=numbers(),
+                rows=what_if_rows,
+                seed=seed,
+            )
         with staged_folder(report) as stage:
             write_report(stage, document)
             save_widened_spec(spec, done, stage / WIDENED)
@@ -174,12 +203,12 @@ def run_audit(
     page = None if report is None else report / "report.html"
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": None if data is None else data.name}
-        measured = {"seed": seed, **result.as_dict(), **_labelled_figures(labelled)}
+        measured = {"seed": seed, **result.as_dict(), **_labelled_figures(figures)}
         handled = {"out_of_range": done.as_dict(), "widened_spec": wider}
         show_json({**names, **measured, "out": out, "report": page, **handled, "warnings": warnings})
     else:
         screen = console()
-        _show(screen, title, result, labelled)
+        _show(screen, title, result, figures)
         _show_pairs(screen, spec, net.outputs, result)
         show_out_of_range(screen, done, wider)
         show_warnings(screen, warnings)
@@ -191,16 +220,14 @@ def run_audit(
     return SOME_UNEQUAL if result.count else NONE_UNEQUAL
 
 
-def _inputs(people: PeopleStream, labelled: LabelledRows, first: list[pd.DataFrame]) -> Iterator[FloatArray]:
-    """Yield the pieces of the file as inputs; collect the rows with a label and the first rows."""
+def _inputs(people: PeopleStream, labelled: LabelledRows) -> Iterator[FloatArray]:
+    """Yield the pieces of the file as inputs, and collect the labels."""
     for frame, X in people:
-        labelled.add(frame, X)
-        if not first:
-            first.append(frame)
+        labelled.add(frame)
         yield X
 
 
-def _labelled_figures(labelled: LabelledRows) -> dict[str, object]:
+def _labelled_figures(labelled: LabelledFigures) -> dict[str, object]:
     from dataclasses import asdict
 
     utility = None if labelled.utility is None else asdict(labelled.utility)
@@ -214,7 +241,7 @@ def _labelled_figures(labelled: LabelledRows) -> dict[str, object]:
     }
 
 
-def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledRows) -> None:
+def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFigures) -> None:
     from rich.text import Text
 
     from fairmend.cli.console import figures_table
@@ -255,13 +282,12 @@ def _add_scores(table: Table, scores: ScoreSummary, least: str) -> None:
     table.add_section()
 
 
-def _add_utility(table: Table, labelled: LabelledRows) -> None:
+def _add_utility(table: Table, labelled: LabelledFigures) -> None:
     from fairmend.cli.console import group_figures, group_heading, regression_figures
     from fairmend.text import percent
 
     utility, regression = labelled.utility, labelled.regression
-    which = "the first " if labelled.cut_off else "the "
-    caption = f"* on {which}{labelled.rows:,} rows with a label"
+    caption = f"* on the {labelled.rows:,} rows with a label"
     if regression is not None:
         table.add_section()
         for name, figure in regression_figures(regression):

@@ -14,6 +14,7 @@ from fairmend.cli.options import (
     POSITIVE,
     activation_option,
     common_options,
+    ignore_scores_option,
     insert_formats,
     json_option,
     model_argument,
@@ -60,6 +61,7 @@ _UNDECIDED = "undecided: neither proven nor refuted"
 @click.option("--time-limit", type=POSITIVE, help="Seconds for all inputs; undecided inputs are reported as UNKNOWN.")
 @out_of_range_option
 @activation_option
+@ignore_scores_option
 @seed_option
 @click.option("--certificate", type=FILE, help="Write a certificate for the FAIR inputs to this file.")
 @json_option
@@ -86,6 +88,7 @@ def run_certify(
     time_limit: float | None = None,
     seed: int = 0,
     activation: str = "relu",
+    ignore_scores: bool = False,
     certificate: Path | None = None,
     out_of_range: str = "refuse",
     json_output: bool = False,
@@ -100,7 +103,7 @@ def run_certify(
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
-    spec, net = load_model(model, spec_file, activation)
+    spec, net = load_model(model, spec_file, activation, ignore_scores)
     people = load_people(data, spec, net, rows, seed, out_of_range)
     spec, X = people.spec, people.X
     spec_out = None if certificate is None else widened_spec_file(certificate, [model, data, spec_file])

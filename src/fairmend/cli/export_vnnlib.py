@@ -14,6 +14,7 @@ from fairmend.cli.options import (
     FILE,
     activation_option,
     common_options,
+    ignore_scores_option,
     insert_formats,
     json_option,
     model_argument,
@@ -48,6 +49,7 @@ __all__ = ["command"]
 @seed_option
 @out_of_range_option
 @activation_option
+@ignore_scores_option
 @json_option
 @common_options
 @insert_formats
@@ -73,6 +75,7 @@ def run_export(
     seed: int = 0,
     out_of_range: str = "refuse",
     activation: str = "relu",
+    ignore_scores: bool = False,
     json_output: bool = False,
 ) -> None:
     """Write the properties and print what sat and unsat mean."""
@@ -82,7 +85,7 @@ def run_export(
     from fairmend.vnnlib import INSTANCES, MANIFEST, MODEL, export_vnnlib
 
     check_folder(out, [MODEL, INSTANCES, MANIFEST, "spec.toml"], [model, data, spec_file])
-    spec, net = load_model(model, spec_file, activation)
+    spec, net = load_model(model, spec_file, activation, ignore_scores)
     people = load_people(data, spec, net, rows, seed, out_of_range)
     spec, numbers = people.spec, people.rows.tolist()
     with staged_folder(out) as stage:

@@ -16,21 +16,35 @@ if TYPE_CHECKING:
     from fairmend.evaluate.people import People
     from fairmend.spec.out_of_range import OutOfRange
 
-__all__ = ["load_model", "load_people", "save_widened_spec", "widened_spec_file"]
+__all__ = ["load_model", "load_people", "save_widened_spec", "widened_spec_file", "without_scores"]
 
 
-def load_model(model: Path, spec_file: Path, activation: str) -> tuple[Spec, Network]:
-    """Read the spec and the network; refuse them if their numbers of columns differ."""
+def load_model(model: Path, spec_file: Path, activation: str, ignore_scores: bool = False) -> tuple[Spec, Network]:
+    """Read the spec and the network; refuse them if their numbers of columns differ.
+
+    With `ignore_scores`, the spec names no column of scores, so that nothing compares the network with them.
+    """
     spec, net = Spec.load(spec_file), load_network(model, activation)
     spec.require_inputs(net.inputs, f"{model}: the network", str(spec_file))
     spec.require_outputs(net.outputs, f"{model}: the network", str(spec_file))
-    return spec, net
+    return without_scores(spec) if ignore_scores else spec, net
+
+
+def without_scores(spec: Spec) -> Spec:
+    """Return the spec without the name of the column with scores: those of one network say nothing about another."""
+    if spec.label is None or spec.label.score is None:
+        return spec
+    plain = spec.to_dict()
+    return Spec.from_dict({**plain, "label": {key: plain["label"][key] for key in plain["label"] if key != "score"}})
 
 
 def load_people(
     data: Path, spec: Spec, net: Network, rows: int | None = None, seed: int = 0, out_of_range: str = "refuse"
 ) -> People:
-    """Return all people in the file, or `rows` people drawn at random."""
+    """Return all people in the file, or `rows` people drawn at random.
+
+    Scores in the data that spec and network do not reproduce are refused.
+    """
     from fairmend.evaluate.people import choose_policy, needs_range, take_people
 
     policy = choose_policy(out_of_range, needs_range(net, spec))

@@ -14,6 +14,7 @@ from fairmend.cli.options import (
     POSITIVE,
     activation_option,
     common_options,
+    ignore_scores_option,
     insert_formats,
     json_option,
     model_argument,
@@ -21,6 +22,7 @@ from fairmend.cli.options import (
     refuse_together,
     seed_option,
     spec_option,
+    what_if_options,
 )
 from fairmend.errors import FairmendError
 
@@ -115,7 +117,9 @@ GOOD, BAD = 0, 1
     help="Relative gap at which the solver may stop. By default 0.",
 )
 @out_of_range_option
+@what_if_options
 @activation_option
+@ignore_scores_option
 @json_option
 @common_options
 @click.pass_context
@@ -132,7 +136,10 @@ def command(
     calibration_rows: int,
     seed: int,
     out_of_range: str,
+    no_what_if: bool,
+    what_if_rows: int,
     activation: str,
+    ignore_scores: bool,
     json_output: bool,
     **options: Any,
 ) -> None:
@@ -149,6 +156,7 @@ def command(
     spec.toml, repair_inputs.csv, result.json (all figures), report.html and report.json.
     """
     refuse_together(ctx, "repair_rows", "repair_data")
+    refuse_together(ctx, "what_if_rows", "no_what_if")
     code = run_repair(
         model,
         data,
@@ -160,8 +168,10 @@ def command(
         seed=seed,
         out_of_range=out_of_range,
         activation=activation,
+        ignore_scores=ignore_scores,
         json_output=json_output,
         typed=typed_command(ctx),
+        what_if_rows=None if no_what_if else what_if_rows,
         options={name: value for name, value in options.items() if name == "method" or _is_given(ctx, name)},
     )
     ctx.exit(code)
@@ -184,8 +194,10 @@ def run_repair(
     seed: int = 0,
     out_of_range: str = "refuse",
     activation: str = "relu",
+    ignore_scores: bool = False,
     json_output: bool = False,
     typed: str | None = None,
+    what_if_rows: int | None = None,
     options: Mapping[str, Any],
 ) -> int:
     """Repair the network in `model`, write the folder `out`, show the result and return the exit code."""
@@ -198,10 +210,10 @@ def run_repair(
         show_json,
         show_out_of_range,
     )
-    from fairmend.cli.inputs import load_model
+    from fairmend.cli.inputs import load_model, without_scores
     from fairmend.cli.report_files import REPORT_FILES, show_report
     from fairmend.evaluate.compare import claim_needs_range, measure, repair_and_compare
-    from fairmend.evaluate.people import choose_policy
+    from fairmend.evaluate.people import choose_policy, require_given_scores
     from fairmend.evaluate.split import split_data
     from fairmend.folders import check_folder
     from fairmend.tables import read_table
@@ -219,18 +231,20 @@ def run_repair(
     check_folder(out, list(files), inputs)
     replaces = (out / "result.json").exists()
     replaced_model = _model_of_earlier_repair(out, inputs)
-    spec, net = load_model(model, spec_file, activation)
+    spec, net = load_model(model, spec_file, activation, ignore_scores)
+    frame, policy = read_table(data), choose_policy(out_of_range, claim_needs_range(spec, options))
+    require_given_scores(spec, net, frame, data, policy)
     people = split_data(
-        spec,
+        without_scores(spec),  # they are those of the original network, and this spec goes with the repaired one
         net,
-        read_table(data),
+        frame,
         source=data,
         repair_frame=None if repair_data is None else read_table(repair_data),
         repair_source=repair_data or "",
         repair_rows=repair_rows,
         calibration_rows=calibration_rows,
         seed=seed,
-        policy=choose_policy(out_of_range, claim_needs_range(spec, options)),
+        policy=policy,
     )
     with progress_bars(quiet=json_output) as progress:
         before = measure(net, people, stage="audit original", seed=seed, progress=progress)
@@ -238,7 +252,7 @@ def run_repair(
     document = {**comparison.as_dict(), "seed": seed, "model": model.name, "data": data.name}
     sources = {"model": model, "data": data, "spec": spec_file}
     sources |= {} if repair_data is None else {"repair data": repair_data}
-    checked = _write(out, net, comparison, document, sources, typed, seed, without=replaced_model)
+    checked = _write(out, net, comparison, document, sources, typed, seed, what_if_rows, without=replaced_model)
     certificate = comparison.result.certificate
     covers = comparison.guarantee.partial_coverage()
     if checked is None:
@@ -322,6 +336,7 @@ def _write(
     sources: Mapping[str, Path],
     typed: str | None,
     seed: int,
+    what_if_rows: int | None,
     *,
     without: Sequence[str],
 ) -> CheckResult | None:
@@ -346,5 +361,7 @@ def _write(
         comparison.split.spec.save(stage / "spec.toml")
         write_csv(stage / "repair_inputs.csv", comparison.split.repair_frame)
         write_json(stage / "result.json", document)
-        write_report(stage, describe_repair(original, comparison, out, stage, model.name, sources, typed, seed))
+        write_report(
+            stage, describe_repair(original, comparison, out, stage, model.name, sources, typed, seed, what_if_rows)
+        )
     return checked

@@ -13,6 +13,7 @@ from fairmend.cli.options import (
     FILE,
     activation_option,
     common_options,
+    ignore_scores_option,
     insert_formats,
     json_option,
     model_argument,
@@ -64,6 +65,7 @@ _SHOWN = 5
 )
 @out_of_range_option
 @activation_option
+@ignore_scores_option
 @json_option
 @common_options
 @click.pass_context
@@ -89,6 +91,7 @@ def run_search(
     out: Path | None = None,
     out_of_range: str = "refuse",
     activation: str = "relu",
+    ignore_scores: bool = False,
     json_output: bool = False,
 ) -> int:
     """Search from the people in the file, show the result and return the exit code."""
@@ -100,7 +103,7 @@ def run_search(
     from fairmend.evaluate.pairs_file import PairsFile
     from fairmend.search.run import search
 
-    spec, net = load_model(model, spec_file, activation)
+    spec, net = load_model(model, spec_file, activation, ignore_scores)
     people = load_people(data, spec, net, out_of_range=out_of_range)
     spec, X = people.spec, people.X
     spec_out = None if out is None else widened_spec_file(out, [model, spec_file, data])

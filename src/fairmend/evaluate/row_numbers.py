@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from fairmend.arrays import Bools, Ints
-from fairmend.audit.result import AuditResult
+from fairmend.audit.result import AuditPair, AuditResult
 from fairmend.errors import FairmendError
 from fairmend.text import as_text, suggest
 
@@ -68,9 +68,15 @@ class RowNumbers:
 
 def number_pairs(result: AuditResult, numbers: RowNumbers) -> AuditResult:
     """Return the result with the row numbers and ids of people in its pairs, instead of their places in the audit."""
-    people = [pair.row for pair in result.pairs]
-    named = zip(result.pairs, numbers.numbers(people).tolist(), numbers.ids(people), strict=True)
-    return replace(result, pairs=tuple(replace(pair, row=row, id=person) for pair, row, person in named))
+
+    def named(pairs: Sequence[AuditPair]) -> tuple[AuditPair, ...]:
+        people = [pair.row for pair in pairs]
+        found = zip(pairs, numbers.numbers(people).tolist(), numbers.ids(people), strict=True)
+        return tuple(replace(pair, row=row, id=person) for pair, row, person in found)
+
+    worst = result.disparity.worst
+    disparity = result.disparity if worst is None else replace(result.disparity, worst=named([worst])[0])
+    return replace(result, pairs=named(result.pairs), disparity=disparity)
 
 
 def _id_column(frame: pd.DataFrame, name: str) -> pd.Series[Any]:

@@ -11,6 +11,8 @@ import click
 from fairmend._version import __version__
 from fairmend.cli.group import Command
 from fairmend.cli.options import FILE, activation_option, common_options, json_option, out_of_range_option
+from fairmend.cli.spec.given import encoded_option, require_with, scores_option
+from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,6 +24,7 @@ __all__ = ["command"]
 FITS, DOES_NOT_FIT = 0, 2
 
 _ROWS_NAMED = 5
+_COLUMNS_NAMED = 10
 
 
 @click.command("check", cls=Command)
@@ -29,6 +32,8 @@ _ROWS_NAMED = 5
 @click.option("--data", type=FILE, help="People, .csv or .parquet, to check against the spec.")
 @click.option("--model", type=FILE, help="Model file, to check against the spec.")
 @out_of_range_option
+@scores_option
+@encoded_option
 @activation_option
 @json_option
 @common_options
@@ -40,16 +45,21 @@ def command(
     data: Path | None,
     model: Path | None,
     out_of_range: str,
+    scores: Path | None,
+    encoded: Path | None,
     activation: str,
     json_output: bool,
 ) -> None:
     """Explain a spec and check that data and model fit it.
 
-    SPEC is a .toml file. Exits with 0 if the data and the model fit, 2 if they do not.
+    SPEC is a .toml file. The scores that the model gave, or the matrix that it was fed with, verify the encoding.
+    Exits with 0 if everything fits, 2 if something does not.
     """
     import numpy as np
 
     from fairmend.cli.console import console, show_json, show_out_of_range
+    from fairmend.cli.spec.given import load_scores
+    from fairmend.evaluate.given_outputs import read_matrix
     from fairmend.evaluate.people import naming_file
     from fairmend.evaluate.spec_check import check_spec
     from fairmend.network import load_network
@@ -57,13 +67,24 @@ def command(
     from fairmend.spec.out_of_range import OutOfRange
     from fairmend.tables import FIRST_ROW, read_table
 
+    require_with("--scores", scores, data=data, model=model)
+    require_with("--encoded", encoded, data=data)
     spec, frame, done = Spec.load(spec_file), None if data is None else read_table(data), OutOfRange(out_of_range)
     rows = np.arange(0 if frame is None else len(frame)) + FIRST_ROW
     if frame is not None and data is not None and out_of_range != "refuse":
+        if scores is not None or encoded is not None:
+            raise FairmendError("--scores and --encoded are of the data as it is; leave out --out-of-range")
         with naming_file(data):
             inside = spec.bring_into_range(frame, out_of_range, first_row=FIRST_ROW)
         spec, frame, rows, done = inside.spec, inside.frame, rows[inside.kept], inside.done
-    check = check_spec(spec, frame, None if model is None else load_network(model, activation))
+    net = None if model is None else load_network(model, activation)
+    check = check_spec(
+        spec,
+        frame,
+        net,
+        scores=None if frame is None or net is None else load_scores(scores, spec.label, frame, net, data),
+        matrix=None if frame is None or encoded is None else read_matrix(encoded, len(frame)),
+    )
     check = replace(check, problems=tuple(replace(p, rows=rows[p.rows]) for p in check.problems))
     if json_output:
         show_json({**_document(check, spec_file, data), "out_of_range": done.as_dict()})
@@ -75,6 +96,7 @@ def command(
 
 
 def _document(check: SpecCheck, spec_file: Path, data: Path | None) -> dict[str, Any]:
+    from fairmend.cli.spec.given import matrix_document, scores_document
     from fairmend.spec.describe import (
         describe_claim,
         describe_encoding,
@@ -117,6 +139,11 @@ def _document(check: SpecCheck, spec_file: Path, data: Path | None) -> dict[str,
         document["data"] = {"file": data.name, "rows": check.rows, "fits": not problems, "problems": problems}
     if check.inputs is not None:
         document["model"] = {"inputs": check.inputs, "fits": check.inputs == spec.width}
+    document["verified"] = check.verified
+    if check.scores is not None:
+        document["scores"] = scores_document(check.scores)
+    if check.matrix is not None:
+        document["encoded"] = matrix_document(check.matrix)
     return document
 
 
@@ -143,6 +170,27 @@ def _show(screen: Console, check: SpecCheck, spec_file: Path, data: Path | None,
         shown = ", ".join(f"{name if name == 'R²' else name.lower()} {figure}" for name, figure in errors)
         screen.print(Text(f"With this spec the model has {shown}. Does this match what you know about the model?"))
     show_warnings(screen, check.warnings)
+    _show_verification(screen, check)
+
+
+def _show_verification(screen: Console, check: SpecCheck) -> None:
+    """Show as the last line whether the encoding is verified, and what differs."""
+    from rich.text import Text
+
+    from fairmend.cli.spec.given import HOW_TO_VERIFY
+
+    if check.matrix is not None:
+        style = "green" if check.matrix.verified else "bold red"
+        screen.print(Text(f"Encoding {check.matrix}.", style=style), soft_wrap=True)
+        for difference in check.matrix.differing[:_COLUMNS_NAMED]:
+            screen.print(Text(f"  - {difference}"), soft_wrap=True)
+    if check.scores is not None:
+        style = "green" if check.scores.verified else "bold red"
+        screen.print(Text(f"Encoding {check.scores}.", style=style), soft_wrap=True)
+    if check.hint:
+        screen.print(Text(check.hint), soft_wrap=True)
+    if check.matrix is None and check.scores is None:
+        screen.print(Text(f"The encoding is unverified. {HOW_TO_VERIFY}", style="yellow"), soft_wrap=True)
 
 
 def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
