@@ -22,6 +22,7 @@ from fairmend.spec import Spec
 from fairmend.tables import FIRST_ROW, read_table
 from fairmend.text import percent
 from support.cli_case import Case, run, small_network, small_people, small_spec
+from support.grade_case import GRADES, GradeCase, grade_spec, graded_people
 from support.peak_memory import SCRIPT, needs_proc
 from support.price_case import PriceCase
 
@@ -373,3 +374,55 @@ def test_samples_are_never_out_of_range(case):
     result = audit(case, "--out-of-range", "clip", data=False)
     assert result.exit_code == 2
     assert "--out-of-range needs --data" in result.stderr
+
+
+def test_classes_codes_and_ids_are_called_by_their_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    case, people, net, spec = GradeCase(tmp_path), graded_people(), small_network(6, seed=8), grade_spec()
+    result = case.run("audit", "--out", "unequal.csv", "--pairs", 3)
+    assert result.exit_code == 1, result.stderr
+    words = " ".join(result.stdout.split())
+    shown = json.loads(case.run("audit", "--json", "--no-report", "--pairs", 3).stdout)
+    for pair in shown["pairs"]:
+        position = pair["row"] - FIRST_ROW
+        assert pair["id"] == people["customer"][position]
+        assert pair["answer_names"] == [GRADES[answer] for answer in pair["answers"]]
+        assert f'row {pair["row"]} ({pair["id"]}): "{pair["answer_names"][0]}"' in words
+    assert "gender male instead of female" in words
+    table = read_table("unequal.csv")
+    assert table["customer"].tolist() == people["customer"].iloc[table["row"] - FIRST_ROW].tolist()
+    answers = net.predict(spec.encode(table))
+    assert table["answer"].tolist() == [GRADES[answer] for answer in answers]
+    page = Path("fairmend-audit/report.html").read_text(encoding="utf-8")
+    assert '<th scope="col">customer</th>' in page
+    assert f"<td>{shown['pairs'][0]['id']}</td>" in page
+    predicted = np.array(GRADES)[net.predict(spec.encode(people))]
+    rates = next(group for group in shown["groups"] if group["feature"] == "gender")["class_rates"]
+    for code, name in ((1, "male"), (2, "female")):
+        mine = predicted[people["gender"] == code]
+        assert {grade: rates[grade][name] for grade in GRADES} == pytest.approx(
+            {grade: (mine == grade).mean() for grade in GRADES}
+        )
+    found = next(group for group in load_report("fairmend-audit").document.groups if group.feature == "gender")
+    assert [group.name for group in found.groups] == ["male", "female"]
+    assert found.groups[0].classes_before == pytest.approx([rates[grade]["male"] for grade in GRADES])
+
+
+def test_labels_that_are_no_class_are_counted_as_missing_and_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    case = GradeCase(tmp_path)
+    people = graded_people()
+    people.loc[[4, 9], "grade"] = "G"
+    people.to_csv(case.data, index=False)
+    shown = json.loads(case.run("audit", "--json", "--no-report").stdout)
+    assert shown["labelled_rows"] == 198
+    assert any('with the label "G" count as' in warning for warning in shown["warnings"])
+
+
+def test_a_wrong_column_of_ids_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    case = GradeCase(tmp_path)
+    graded_people().rename(columns={"customer": "Customer"}).to_csv(case.data, index=False)
+    result = case.run("audit")
+    assert result.exit_code == 2
+    assert 'no column "customer" for the ids (did you mean "Customer"?)' in result.stderr

@@ -26,6 +26,7 @@ from fairmend.report import load_report
 from fairmend.spec import Claim, Label, Spec
 from fairmend.tables import FIRST_ROW, read_table
 from support.cli_case import Case, run, small_network, small_people, small_spec
+from support.grade_case import GRADES, GradeCase, grade_spec, graded_people
 
 COMMAND = [sys.executable, "-c", "from fairmend.cli.main import main; main(prog_name='fairmend')"]
 
@@ -473,3 +474,35 @@ def test_a_blind_repair_needs_no_range(case):
     assert result.exit_code == 0, result.stderr
     claim = json.loads((case.out / "certificate.json").read_text())["claim"]
     assert "every input" in claim.lower() or "everyone" in claim.lower()
+
+
+def test_a_network_of_many_classes_is_repaired_with_their_names_and_no_positive_value(tmp_path):
+    case = GradeCase(tmp_path)
+    arguments = ("--repair-rows", 20, "--calibration-rows", 60, "--method", "prof", "--steps", 2, "--out", case.out)
+    result = case.run("repair", *arguments)
+    assert result.exit_code == 0, result.stderr
+    assert Spec.load(case.out / "spec.toml") == grade_spec()
+    checked = fairmend.check(case.out / "certificate.json", case.out / "model.onnx", spec=case.out / "spec.toml")
+    assert checked.valid, checked.reasons
+    assert "The predictions are the classes A, B, C, D, E and F." in checked.claim
+    assert "gender 1 (male), 2 (female)" in checked.claim
+    assert "classes A, B, C, D, E and F" in json.loads((case.out / "certificate.json").read_text())["claim"]
+    document = load_report(case.out).document
+    assert document.answers == list(GRADES)
+    assert document.pairs.id_column == "customer"
+    people = graded_people()
+    for pair in document.pairs.rows:
+        assert pair.id == people["customer"][pair.row - FIRST_ROW]
+        assert pair.values[document.pairs.columns.index("gender")] in ("male", "female")
+    (gender,) = [feature for feature in document.groups if feature.feature == "gender"]
+    assert all(sum(shares) == pytest.approx(1) for g in gender.groups for shares in (g.classes_before, g.classes_after))
+
+
+def test_the_classes_must_be_as_many_as_the_outputs(tmp_path):
+    case = GradeCase(tmp_path)
+    spec = grade_spec()
+    Spec(spec.features, Label("grade", classes=GRADES[:5]), id_column="customer").save(case.spec)
+    result = case.run("repair", "--out", case.out)
+    assert result.exit_code == 2
+    assert "has 6 outputs" in result.stderr
+    assert "names 5 classes" in " ".join(result.stderr.split())

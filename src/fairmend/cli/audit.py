@@ -168,7 +168,7 @@ def run_audit(
     result = number_pairs(result, numbers())
     done = OutOfRange(out_of_range) if people is None else people.out_of_range
     figures = labelled.figures(result.rows)
-    warnings = [*labelled.warnings(data), *audit_warnings(net, result, figures)]
+    warnings = [*labelled.warnings(data), *audit_warnings(net, spec, result, figures)]
     title = f"{model.name} on {data.name if data else 'random samples'}"
     if report is not None:
         sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})

@@ -117,7 +117,7 @@ def run_certify(
             seed=seed,
             progress=lambda _, done, total: progress("certify", done, total),
         )
-    warnings = [] if spec.regression else spec_warnings(net.predict(X))
+    warnings = [] if spec.regression else spec_warnings(net.predict(X), classes=spec.classes)
     written = {} if certificate is None else _write_certificate(certificate, model, net, spec, X, result)
     wider = save_widened_spec(spec, people.out_of_range, spec_out)
     if json_output:

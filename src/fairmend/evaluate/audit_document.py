@@ -41,7 +41,7 @@ _MOST_RANGES = 240
 _MOST_WORST = 20
 
 
-def audit_warnings(net: Network, result: AuditResult, labelled: LabelledFigures) -> list[str]:
+def audit_warnings(net: Network, spec: Spec, result: AuditResult, labelled: LabelledFigures) -> list[str]:
     """Return the signs that the spec does not describe what the network was trained with.
 
     Samples of the input space give no such sign.
@@ -49,7 +49,7 @@ def audit_warnings(net: Network, result: AuditResult, labelled: LabelledFigures)
     if result.sampled or (result.scores is not None and result.scores.claim.on == "output"):
         return []
     auc = None if labelled.utility is None else labelled.utility.auc
-    return spec_warnings(net.decide(result.rows.logits), auc)
+    return spec_warnings(net.decide(result.rows.logits), auc, spec.classes)
 
 
 def audit_document(

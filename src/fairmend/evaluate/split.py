@@ -169,7 +169,7 @@ def read_classes(
 def _class_warnings(
     spec: Spec, net: Network, frame: pd.DataFrame, X: FloatArray, y: npt.NDArray[Any], source: Path | str
 ) -> list[str]:
-    found = spec_warnings(net.predict(X), utility(net, X, y).auc)
+    found = spec_warnings(net.predict(X), utility(net, X, y).auc, spec.classes)
     if net.outputs > 2 or spec.label is None:
         return found
     labels = frame[spec.label.column].unique().tolist()

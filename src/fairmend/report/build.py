@@ -148,7 +148,7 @@ def audit_report(
         title=title,
         labelled=labelled,
         frame=frame,
-        warnings=audit_warnings(network, found, labelled),
+        warnings=audit_warnings(network, spec, found, labelled),
         rows=numbers,
     )
     if what_if:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Problem",
     "RowNumber",
+    "find_classes",
     "find_problems",
     "find_rows_out_of_range",
     "is_frame",
@@ -111,15 +112,22 @@ def read_labels(label: Label, frame: pd.DataFrame, first_row: RowNumber = 0) -> 
     return positive[codes]
 
 
-def read_classes(label: Label, frame: pd.DataFrame, first_row: RowNumber = 0) -> NDArray[np.int64]:
-    """Return the number of the class of each row (rows,): its place in the classes of the label."""
+def find_classes(label: Label, series: pd.Series[Any]) -> NDArray[np.int64]:
+    """Return the number of the class of each value (rows,), its place in the classes of the label; -1 for others."""
     import pandas as pd
 
-    series = _column(frame, label.column, "the label")
     codes, uniques = pd.factorize(series)
-    raise_for_rows("label", codes < 0, lambda row: "the value is missing. Fill it in, or remove the row.", first_row)
     place = {name: number for number, name in enumerate(label.classes)}
-    numbers = np.array([place.get(as_text(value), -1) for value in uniques], dtype=np.int64)[codes]
+    # A missing value has the code -1, which picks the last entry.
+    return np.array([*(place.get(as_text(value), -1) for value in uniques), -1], dtype=np.int64)[codes]
+
+
+def read_classes(label: Label, frame: pd.DataFrame, first_row: RowNumber = 0) -> NDArray[np.int64]:
+    """Return the number of the class of each row (rows,): its place in the classes of the label."""
+    series = _column(frame, label.column, "the label")
+    missing = series.isna().to_numpy(bool)
+    raise_for_rows("label", missing, lambda row: "the value is missing. Fill it in, or remove the row.", first_row)
+    numbers = find_classes(label, series)
 
     def unknown(row: int) -> str:
         found = as_text(series.iloc[row])

@@ -208,12 +208,17 @@ class Spec:
 
     def require_outputs(self, outputs: int, network: str = "the network", spec: str = "the spec") -> None:
         """Raise an error if a network does not have as many outputs as the label has classes."""
-        classes = () if self._label is None else self._label.classes
+        classes = self.classes
         if classes and outputs != len(classes):
             raise FairmendError(
                 f"{network} has {outputs} output{'' if outputs == 1 else 's'}, but {spec} names {len(classes)} classes "
                 f"({listed(classes)}). List one class for each output, in their order, in [label]."
             )
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes that the label lists, in the order of the network's outputs; empty if it lists none."""
+        return () if self._label is None else self._label.classes
 
     def name_class(self, number: int, outputs: int = 2) -> str:
         """Return what a class of a network with so many outputs means, as the label says; "class 2" if it does not."""
