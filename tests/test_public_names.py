@@ -36,8 +36,8 @@ FUNCTIONS = {
     "fairmend.datasets.train_biased": "dataset seed= * hidden= epochs= progress=",
     "fairmend.report.audit_report": "found network spec data= y= * title= seed= command= what_if= what_if_rows=",
     "fairmend.report.load_report": "path",
-    "fairmend.report.repair_report": "result spec original X_repair data y= * held_out= title= seed= command= check= "
-    "what_if= what_if_rows=",
+    "fairmend.report.repair_report": "result spec original X_repair data y= * X_test= y_test= held_out= title= seed= "
+    "command= check= what_if= what_if_rows=",
 }
 CONSTRUCTORS = {
     "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= "

@@ -66,8 +66,8 @@ def test_repair_says_before_and_after_and_what_is_proven(case):
     for words in ("before", "after", "CUR", "IDI-D", "Accuracy", "Balanced accuracy", "Positive rate"):
         assert words in shown
     assert "0 of 20" in shown
-    assert "120 rows that were used for nothing else" in shown
     words = " ".join(shown.split())
+    assert "on the 120 rows of the data that the repair did not use; they may have been used for training" in words
     assert "Proven: each of the 20 repair inputs keeps its prediction whatever its age or gender" in words
     for name in FILES:
         assert name in shown
@@ -506,3 +506,32 @@ def test_the_classes_must_be_as_many_as_the_outputs(tmp_path):
     assert result.exit_code == 2
     assert "has 6 outputs" in result.stderr
     assert "names 5 classes" in " ".join(result.stderr.split())
+
+
+def test_figures_come_from_the_test_data_and_are_called_so(case):
+    test = small_people(400).iloc[200:]
+    test.to_csv(case.folder / "test.csv", index=False)
+    result = case.repair("--test-data", case.folder / "test.csv")
+    assert result.exit_code == 0, result.stderr
+    assert "on the 200 rows of the test data" in " ".join(result.stdout.split())
+    shown = json.loads((case.out / "result.json").read_text())
+    assert (shown["test_data"], shown["scored_rows"], shown["scored_rows_are_test_data"]) == ("test.csv", 200, True)
+    X, y = small_spec().encode(test), small_spec().labels(test)
+    for name, path in (("before", case.model), ("after", case.out / "model.onnx")):
+        predicted = load_network(path).predict(X)
+        assert shown[name]["accuracy"] == pytest.approx((predicted == y).mean())
+        assert shown[name]["positive_rate"] == pytest.approx(predicted.mean())
+    assert shown["unlabelled_rows"] == 120  # none of the data is left aside to measure on
+    page = (case.out / "report.html").read_text(encoding="utf-8")
+    assert "Measured on the 200 rows of the test data." in page
+    assert load_report(case.out).document.repair.test_data
+    (source,) = [file for file in load_report(case.out).document.origin.files if file.role == "test data"]
+    assert source.name == "test.csv"
+
+
+def test_bad_test_data_is_refused_by_file_and_row(case):
+    small_people(50).assign(age=300).to_csv(case.folder / "test.csv", index=False)
+    result = case.repair("--test-data", case.folder / "test.csv")
+    assert result.exit_code == 2
+    assert 'test.csv: feature "age", row 2: 300 is above the range' in " ".join(result.stderr.split())
+    assert not case.out.exists()

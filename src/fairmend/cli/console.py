@@ -161,7 +161,7 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
             f"{before.data.largest:.4g}",
             f"{after.data.largest:.4g}",
         )
-    mark = "*" if people.held_out else "†"
+    mark = "*" if people.held_out or people.test is not None else "†"
     for name, first, second in _kept_figures(before, after):
         table.add_row(f"{name} {mark}", first, second)
     for old, new in zip(before.groups, after.groups, strict=True):
@@ -174,12 +174,7 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
     table.add_row("Change of the head (l1 norm)", "", f"{result.objective:.4g}")
     stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in _long_stages(result.seconds))
     table.add_row(f"Seconds{f' ({stages})' if stages else ''}", "", f"{result.seconds['total']:.2f}")
-    scored = f"on the {len(people.scored):,} rows"
-    table.caption = (
-        f"* {scored} that were used for nothing else"
-        if people.held_out
-        else f"† {scored} of the data, including those used for repair and calibration"
-    )
+    table.caption = f"{mark} on {people.describe_scored()}"
     claim = people.spec.claim
     if claim.is_score:
         table.caption += f"\nunequally: the {claim.on} of two similar people differs by more than {claim.limit:g}"

@@ -71,6 +71,12 @@ GOOD, BAD = 0, 1
 )
 @click.option("--repair-data", type=FILE, help="File with the repair inputs. By default they are drawn from the data.")
 @click.option(
+    "--test-data",
+    type=FILE,
+    help="Labelled people that the network was not trained on, .csv or .parquet: accuracy and group figures are "
+    "measured on them. By default they come from rows of the data, which may have been used for training.",
+)
+@click.option(
     "--repair-rows",
     type=click.IntRange(min=1),
     default=100,
@@ -132,6 +138,7 @@ def command(
     spec_file: Path,
     out: Path,
     repair_data: Path | None,
+    test_data: Path | None,
     repair_rows: int,
     calibration_rows: int,
     seed: int,
@@ -163,6 +170,7 @@ def command(
         spec_file,
         out,
         repair_data=repair_data,
+        test_data=test_data,
         repair_rows=repair_rows,
         calibration_rows=calibration_rows,
         seed=seed,
@@ -189,6 +197,7 @@ def run_repair(
     out: Path,
     *,
     repair_data: Path | None = None,
+    test_data: Path | None = None,
     repair_rows: int = 100,
     calibration_rows: int = 500,
     seed: int = 0,
@@ -227,7 +236,7 @@ def run_repair(
         "result.json": "all figures, losses and warnings",
         **REPORT_FILES,
     }
-    inputs = [path for path in (model, data, spec_file, repair_data) if path is not None]
+    inputs = [path for path in (model, data, spec_file, repair_data, test_data) if path is not None]
     check_folder(out, list(files), inputs)
     replaces = (out / "result.json").exists()
     replaced_model = _model_of_earlier_repair(out, inputs)
@@ -241,6 +250,8 @@ def run_repair(
         source=data,
         repair_frame=None if repair_data is None else read_table(repair_data),
         repair_source=repair_data or "",
+        test_frame=None if test_data is None else read_table(test_data),
+        test_source=test_data or "",
         repair_rows=repair_rows,
         calibration_rows=calibration_rows,
         seed=seed,
@@ -249,9 +260,11 @@ def run_repair(
     with progress_bars(quiet=json_output) as progress:
         before = measure(net, people, stage="audit original", seed=seed, progress=progress)
         comparison = repair_and_compare(net, people, before, seed=seed, progress=progress, options=options)
-    document = {**comparison.as_dict(), "seed": seed, "model": model.name, "data": data.name}
+    names = {"model": model.name, "data": data.name, "test_data": None if test_data is None else test_data.name}
+    document = {**comparison.as_dict(), "seed": seed, **names}
     sources = {"model": model, "data": data, "spec": spec_file}
     sources |= {} if repair_data is None else {"repair data": repair_data}
+    sources |= {} if test_data is None else {"test data": test_data}
     checked = _write(out, net, comparison, document, sources, typed, seed, what_if_rows, without=replaced_model)
     certificate = comparison.result.certificate
     covers = comparison.guarantee.partial_coverage()

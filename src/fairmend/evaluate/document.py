@@ -258,7 +258,8 @@ class DecisiveFeatures:
 class Repair:
     """What a repair did and what is proven about it; see `fairmend.RepairResult`.
 
-    If the spec claims scores, `scores_before` and `scores_after` are those of the repair inputs.
+    If the spec claims scores, `scores_before` and `scores_after` are those of the repair inputs. `test_data` says
+    whether the scored rows are test data; other rows may have been used for training the network.
     """
 
     method: str
@@ -294,6 +295,7 @@ class Repair:
     policy: PolicySummary | None = None
     scores_before: ScoreFigures | None = None
     scores_after: ScoreFigures | None = None
+    test_data: bool = False
 
 
 @dataclass(frozen=True)

@@ -103,8 +103,12 @@ def take_people(
     *,
     most: int | None = None,
     seed: int = 0,
+    need_ids: bool = True,
 ) -> People:
-    """Return the people in the table of a file, all or `most` of them drawn at random."""
+    """Return the people in the table of a file, all or `most` of them drawn at random.
+
+    A table without the column of ids that the spec names is refused, unless `need_ids` is false.
+    """
     chosen = np.arange(len(frame), dtype=np.int64)
     if most is not None and most < len(frame):
         chosen = np.sort(np.random.default_rng(seed).permutation(len(frame))[:most]).astype(np.int64)
@@ -113,7 +117,8 @@ def take_people(
         inside = spec.bring_into_range(frame.iloc[chosen], policy, first_row=chosen + FIRST_ROW)
         left = chosen[inside.kept]
         X = inside.spec.as_inputs(inside.frame, net.dtype, first_row=left + FIRST_ROW)
-        numbers = RowNumbers(FIRST_ROW, spec.id_column)
+        with_ids = need_ids or spec.id_column in frame.columns
+        numbers = RowNumbers(FIRST_ROW, spec.id_column if with_ids else None)
         numbers.add(frame, np.isin(np.arange(len(frame)), left))
     return People(inside.spec, inside.frame, X, numbers, inside.done)
 

@@ -116,8 +116,9 @@ def _repair(original: Network, comparison: RepairComparison, check: str | None) 
         covers_inference=bool(result.proven and result.proof.covers_inference[result.proof.holds].all()),
         precision=original.dtype.name,
         data_rows=len(people.X),
-        scored_rows=len(people.scored),
-        held_out=people.held_out,
+        scored_rows=len(people.X_scored),
+        held_out=people.held_out or people.test is not None,
+        test_data=people.test is not None,
         before=_network_figures(comparison.before),
         after=_network_figures(comparison.after),
         changed_predictions=comparison.changed,
@@ -167,7 +168,7 @@ def _network_figures(figures: Measurement) -> NetworkFigures:
 
 def _groups(original: Network, comparison: RepairComparison) -> list[FeatureGroups]:
     people = comparison.split
-    X = people.X[people.scored]
+    X = people.X_scored
     networks = (original, comparison.result.network)
     return tabulate_groups(
         people.spec,

@@ -21,7 +21,7 @@ from fairmend.spec.read_values import RowNumber, raise_for_rows
 from fairmend.spec.sanity import label_warnings, spec_warnings
 from fairmend.text import shown
 
-__all__ = ["DataSplit", "read_classes", "read_labels", "split_data"]
+__all__ = ["DataSplit", "TestRows", "describe_scored", "read_classes", "read_labels", "split_data"]
 
 # Fewer rows than this are too few to calibrate with, or to measure accuracy on.
 _ENOUGH_ROWS = 50
@@ -29,6 +29,14 @@ _ENOUGH_ROWS = 50
 # At least this many rows are held out, if there are; of more than twice as many, one half, and the others are used
 # without their labels. Accuracy on 1,000 rows has a standard error of at most 1.6 points.
 _SCORED_FIRST = 1_000
+
+
+@dataclass(frozen=True, eq=False)
+class TestRows:
+    """Rows that neither the training nor the repair used: encoded, with their classes or numbers to predict."""
+
+    X: FloatArray
+    y: npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +56,7 @@ class DataSplit:
     warnings : about the data and the split
     rows : the row numbers and ids of the people in the data
     out_of_range : what was done about values out of range
+    test : rows from elsewhere on which accuracy is measured instead of the scored rows; None without them
     """
 
     spec: Spec
@@ -64,6 +73,21 @@ class DataSplit:
     warnings: tuple[str, ...]
     rows: RowNumbers = field(default_factory=RowNumbers)
     out_of_range: OutOfRange = field(default_factory=lambda: OutOfRange("refuse"))
+    test: TestRows | None = None
+
+    @property
+    def X_scored(self) -> FloatArray:  # noqa: N802, an array of inputs is called X
+        """The inputs on which accuracy is measured."""
+        return self.X[self.scored] if self.test is None else self.test.X
+
+    @property
+    def y_scored(self) -> npt.NDArray[Any]:
+        """Their classes or numbers to predict."""
+        return self.y[self.scored] if self.test is None else self.test.y
+
+    def describe_scored(self) -> str:
+        """Return which rows the figures of accuracy come from, after "on" or "measured on"."""
+        return describe_scored(len(self.X_scored), test=self.test is not None, held_out=self.held_out)
 
 
 def split_data(
@@ -78,12 +102,15 @@ def split_data(
     calibration_rows: int = 500,
     seed: int = 0,
     policy: str = "refuse",
+    test_frame: pd.DataFrame | None = None,
+    test_source: Path | str = "the test data",
 ) -> DataSplit:
     """Encode the data and draw repair inputs and calibration rows from it, disjoint if there are enough rows.
 
-    `source` and `repair_source` name the data in messages. `repair_frame` gives the repair inputs; without it,
-    `repair_rows` of them are drawn from the data. `policy` says what to do about values out of range; the spec of the
-    split has wider ranges if it is "widen".
+    `source`, `repair_source` and `test_source` name the data in messages. `repair_frame` gives the repair inputs;
+    without it, `repair_rows` of them are drawn from the data. `policy` says what to do about values out of range; the
+    spec of the split has wider ranges if it is "widen". `test_frame` gives rows to measure accuracy on; without it,
+    some rows of the data are left aside for that.
     """
     people = take_people(frame, source, spec, net, policy)
     spec, frame, X, done = people.spec, people.frame, people.X, people.out_of_range
@@ -99,7 +126,7 @@ def split_data(
         repair_frame, X_repair = frame.iloc[repair], X[repair]
     else:
         repair, rest = None, order
-        listed = take_people(repair_frame, repair_source, spec, net, policy)
+        listed = take_people(repair_frame, repair_source, spec, net, policy, need_ids=False)
         spec, repair_frame, X_repair, done = listed.spec, listed.frame, listed.X, done + listed.out_of_range
     if len(rest) >= min(calibration_rows, _ENOUGH_ROWS):
         calibration = rest[:calibration_rows]
@@ -108,9 +135,14 @@ def split_data(
         warnings.append(
             f"{source} has too few rows to calibrate on rows other than the repair inputs; some rows are used for both"
         )
+    test = None
+    if test_frame is not None:
+        found = take_people(test_frame, test_source, spec, net, policy, need_ids=False)
+        spec, done = found.spec, done + found.out_of_range
+        test = TestRows(found.X, read_labels(spec, net, found.frame, test_source, found.rows))
     unused = rest[~np.isin(rest, calibration)]
     held_out = len(unused) >= _ENOUGH_ROWS
-    measured = max(_SCORED_FIRST, len(unused) // 2)
+    measured = max(_SCORED_FIRST, len(unused) // 2) if test is None else 0
     scored = np.sort(unused[:measured]) if held_out else np.arange(len(X), dtype=np.int64)
     unlabelled = np.sort(unused[measured:])
     return DataSplit(
@@ -128,7 +160,16 @@ def split_data(
         tuple(warnings),
         people.numbers,
         done,
+        test,
     )
+
+
+def describe_scored(rows: int, *, test: bool, held_out: bool) -> str:
+    """Return which rows the figures of accuracy come from, after "on" or "measured on"."""
+    if test:
+        return f"the {rows:,} rows of the test data"
+    which = "that the repair did not use" if held_out else "including those used for repair and calibration"
+    return f"the {rows:,} rows of the data {which}; they may have been used for training the network"
 
 
 def read_labels(

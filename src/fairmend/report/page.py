@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 
 from fairmend import text
 from fairmend.evaluate.document import Document, Pair, PairTable
+from fairmend.evaluate.split import describe_scored
 from fairmend.evaluate.summary import gap_widened, summarize
 from fairmend.report import charts, frontier
 from fairmend.report.score_chart import difference_chart
@@ -112,6 +113,7 @@ def _template() -> jinja2.Template:
         "difference_chart": difference_chart,
         "frontier": frontier,
         "points": text.points,
+        "describe_scored": describe_scored,
         "gap_widened": gap_widened,
     }
     return environment.get_template("report.html")

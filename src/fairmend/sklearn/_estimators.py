@@ -11,11 +11,12 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from fairmend.sklearn._errors import InputError
 
-__all__ = ["choose_estimator", "find_mlp", "is_pipeline", "preprocessing_of", "replace_mlp"]
+__all__ = ["choose_estimator", "find_mlp", "fit_pipeline", "is_pipeline", "preprocessing_of", "replace_mlp"]
 
 
 def choose_estimator(given: Any, classes: npt.NDArray[Any], seed: int, set_seed: bool) -> Any:
@@ -40,6 +41,17 @@ def choose_estimator(given: Any, classes: npt.NDArray[Any], seed: int, set_seed:
 def is_pipeline(estimator: Any) -> bool:
     """Return whether an estimator is a pipeline, frozen or not."""
     return isinstance(estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator, Pipeline)
+
+
+def fit_pipeline(pipeline: Pipeline, X: Any, y: npt.NDArray[Any], training: npt.NDArray[np.int64]) -> None:
+    """Fit the steps before the network on all rows of X, and the network on the training rows.
+
+    The steps then know every category, and see no label of the other rows unless they use labels.
+    """
+    before = pipeline[:-1]
+    inputs = before.fit_transform(X, y) if len(before) else X
+    pipeline.steps[:-1] = before.steps
+    pipeline.steps[-1][1].fit(_safe_indexing(inputs, training), y[training])
 
 
 def preprocessing_of(estimator: Any) -> Any:
