@@ -29,7 +29,6 @@ __all__ = [
     "blind_at_best_reference",
     "columns_of",
     "fold_columns",
-    "fold_regression",
     "ignored_features",
     "is_blind",
     "match_rate",
@@ -42,9 +41,6 @@ __all__ = [
 _MOST_REFERENCES, _MOST_COMBINATIONS = 1024, 8192
 """With more combinations of values than the first, evenly spaced values of each number are tried; if there
 are still more than the second, because of categories, a fixed random choice of them."""
-
-_RIDGE = 1e-3
-"""The ridge of the regression, in standardised columns: columns that depend on each other keep small slopes."""
 
 
 def columns_of(spec: Spec, features: Sequence[Feature]) -> list[int]:
@@ -88,27 +84,6 @@ def fold_columns(network: Network, columns: list[int], reference: FloatArray) ->
     weight[:, columns] = 0
     folded = Affine(weight.astype(network.dtype), bias.astype(network.dtype))
     return network.with_affines([folded, *network.affines[1:]])
-
-
-def fold_regression(network: Network, columns: list[int], X: FloatArray) -> Network:
-    """Return the network that computes as if these columns held what the other columns of X predict for them.
-
-    The prediction is a linear regression, so it folds into the first layer: the network reads the other columns only.
-    """
-    rows = X.astype(np.float64)
-    others = np.setdiff1d(np.arange(network.inputs), columns)
-    mean, deviation = rows.mean(axis=0), rows.std(axis=0)
-    deviation[deviation == 0] = 1
-    known, unknown = ((rows - mean) / deviation)[:, others], rows[:, columns] - mean[columns]
-    moments = known.T @ known + _RIDGE * len(rows) * np.eye(len(others))
-    slopes = np.linalg.solve(moments, known.T @ unknown) / deviation[others, None]
-    first = network.affines[0]
-    weight = first.weight.astype(np.float64)
-    read = weight[:, columns]
-    bias = first.bias + read @ (mean[columns] - slopes.T @ mean[others])
-    weight[:, others] += read @ slopes.T
-    weight[:, columns] = 0
-    return network.with_affines([Affine(weight, bias), *(affine.astype(np.float64) for affine in network.affines[1:])])
 
 
 def match_rate(network: Network, X: FloatArray, rate: float) -> Network:
