@@ -52,8 +52,8 @@ GOOD, BAD = 0, 1
 @click.option(
     "--keep",
     type=click.FloatRange(0, 1),
-    help="For auto: the most that balanced accuracy (with --prefer decisions: the agreement with the original "
-    "network's decisions) may fall. By default 0.02, or more with a warning if no candidate stays within it.",
+    help="For auto: the most that accuracy and balanced accuracy (with --prefer decisions: the agreement with the "
+    "original network's decisions) may fall. By default 0.02, or more with a warning if no candidate stays within it.",
 )
 @click.option(
     "--guarantee",
