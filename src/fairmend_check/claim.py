@@ -9,6 +9,7 @@ from fairmend_check.certificate import Certificate
 from fairmend_check.links import Effect, Runs
 from fairmend_check.scores import Score
 from fairmend_check.spec import Feature, Spec
+from fairmend_check.threshold import HALF
 
 _MAX_CATEGORIES = 12
 _SCORES = {
@@ -24,12 +25,12 @@ def describe_claim(certificate: Certificate) -> str:
     if certificate.blind:
         ignored = _join([_quoted(feature.name) for feature, _ in certificate.blind], "or")
         sentences.append(f"For every input, the output of this model does not depend on {ignored}.")
-    if certificate.regions:
+    if certificate.count:
         where = f"real arithmetic and in {certificate.arithmetic} inference"
         if certificate.arithmetic == "real":
             where = "exact real arithmetic only, not in inference"
         sentences += [
-            f"For {_who(len(certificate.regions))} listed in this certificate, {_what(certificate)}.",
+            f"For {_who(certificate.count)} listed in this certificate, {_what(certificate)}.",
             *_links(certificate.spec),
             f"This holds in {where}, for these values: {_values(certificate.spec)}.",
         ]
@@ -51,7 +52,8 @@ def _what(certificate: Certificate) -> str:
     ]
     also = f", even if you also change {_join(near)}" if near else ""
     if claim is None:
-        return f"the prediction of this model stays the same whatever its {protected}{also}"
+        at = "" if certificate.spec.threshold == HALF else f" at the threshold {_exact(certificate.spec.threshold)}"
+        return f"the prediction of this model{at} stays the same whatever its {protected}{also}"
     scores = _SCORES[Score.of(claim, certificate.outputs).name]
     differ = f"of any two people who are similar to it differ by at most {_exact(claim.delta)}"
     return f"the scores ({scores}) {differ}, whatever their {protected}{also}"

@@ -6,6 +6,7 @@ import pytest
 import fairmend
 from fairmend import Feature, Spec
 from fairmend.metrics import balanced_accuracy
+from fairmend.network import Activation, Affine, Network
 from fairmend.repair.blind import (
     blind_at_best_reference,
     fold_columns,
@@ -133,6 +134,19 @@ def test_the_number_of_references_is_bounded(name):
     found = reference_values(spec, spec.protected, X)
     assert len(found) <= 8193
     assert found.shape[1] == len(protected_columns_of(spec))
+
+
+def test_nobody_is_left_at_the_threshold_where_many_have_the_same_output():
+    """A ReLU that is off gives most people the same output, and the rate asks for a threshold among them."""
+    network = Network(
+        [Affine(np.float32([[1]]), np.float32([0])), Affine(np.float32([[1]]), np.float32([-2]))],
+        [Activation("relu")],
+    )
+    X = np.concatenate([-np.ones((80, 1)), np.linspace(1, 2, 20)[:, None]]).astype(np.float32)
+    matched = match_rate(network, X, 0.5)
+    assert np.mean(matched.predict(X) == 1) == 0.2
+    assert np.abs(matched.logits(X)).min() > 0.4
+    assert match_rate(network, X[:80], 0.5) is network
 
 
 @pytest.mark.parametrize("outputs", [1, 2])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fairmend.metrics import balanced_accuracy
+from fairmend.network.decision import predicted_classes
 from fairmend.repair.fall import Fall, FallEstimate, class_probabilities
 
 LABELLED, ROWS = 500, 3000
@@ -27,7 +28,7 @@ def estimates(before, after, y, sure=1.0):
         X_cal=np.zeros((LABELLED, 1)),
         X_unlabelled=np.zeros((ROWS - LABELLED, 1)),
         original_predictions=classes,
-        network=SimpleNamespace(logits=lambda X: logits),
+        network=SimpleNamespace(logits=lambda X: logits, decide=predicted_classes),
     )
     return FallEstimate(task)(after)
 

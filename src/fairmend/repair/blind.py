@@ -43,6 +43,11 @@ _MOST_REFERENCES, _MOST_COMBINATIONS = 1024, 8192
 are still more than the second, because of categories, a fixed random choice of them."""
 
 
+_LEAST_GAP = 1e-5
+"""The least gap between two people's outputs in which a threshold may lie, in units of the usual output: some hundred
+roundings of float32."""
+
+
 def columns_of(spec: Spec, features: Sequence[Feature]) -> list[int]:
     """Return the network's input columns that hold these features."""
     return [column for feature in features for column in range(*spec.columns(feature.name).indices(spec.width))]
@@ -90,17 +95,21 @@ def match_rate(network: Network, X: FloatArray, rate: float) -> Network:
     """Shift the head's bias so that a share ``rate`` of the rows is predicted to be class 1, for two classes.
 
     A network that lost a feature is less sure of its decisions, and predicts the rarer class less often than the
-    original did. With more than two classes, the network stays as it is.
+    original did. The threshold comes to lie in a gap between people, as near to the rate as there is one: where many
+    have the same output, none of them may be left at the threshold, where rounding decides. With more than two classes,
+    the network stays as it is.
     """
     if network.outputs > 2:
         return network
-    logits = network.logits(X).astype(np.float64)
+    logits = network.centre(network.logits(X)).astype(np.float64)
     leads = np.sort(logits if logits.ndim == 1 else logits[:, 1] - logits[:, 0])[::-1]
+    wide = np.flatnonzero(leads[:-1] - leads[1:] > _LEAST_GAP * np.sqrt(np.mean(np.square(leads))))
     positive = round(rate * len(leads))
-    if not 0 < positive < len(leads):
+    if len(wide) == 0 or not 0 < positive < len(leads):
         return network
+    last_positive = wide[np.argmin(np.abs(wide + 1 - positive))]
     bias = network.head.bias.astype(np.float64)
-    bias[-1] -= (leads[positive - 1] + leads[positive]) / 2
+    bias[-1] -= leads[last_positive : last_positive + 2].mean()
     head = Affine(network.head.weight, bias.astype(network.dtype))
     return network.with_affines([*network.affines[:-1], head])
 

@@ -106,7 +106,9 @@ class Judgement:
         labelled = self.policy.prefer == "accuracy"
         true = self.task.y_cal if labelled else self.task.original_predictions
         outputs = judged.outputs[: len(true)]
-        return fit_shares(true, outputs) if self.task.spec.regression else smooth_shares(true, outputs, BALANCED)
+        if self.task.spec.regression:
+            return fit_shares(true, outputs)
+        return smooth_shares(true, self.task.network.centre(outputs), BALANCED)
 
 
 def choose(judged: Sequence[JudgedCandidate], judgement: Judgement) -> Choice:

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmend.arrays import FloatArray, Floats, Ints
-from fairmend.network.network import predicted_classes
 from fairmend.repair.task import RepairTask
 
 __all__ = ["Fall", "FallEstimate", "class_probabilities"]
@@ -58,7 +57,7 @@ class FallEstimate:
     """Estimates the fall of the candidates of one task, a classification, from their cross-fitted outputs."""
 
     def __init__(self, task: RepairTask) -> None:
-        self.y, self.before = task.y_cal, task.original_predictions
+        self.y, self.before, self.network = task.y_cal, task.original_predictions, task.network
         self.logits = _class_logits(task.network.logits(np.concatenate([task.X_cal, task.X_unlabelled])))
 
     def __call__(self, outputs: FloatArray) -> tuple[Fall, Fall]:
@@ -66,7 +65,7 @@ class FallEstimate:
 
         ``outputs`` are a candidate's for the calibration rows, then for the unlabelled rows.
         """
-        after = predicted_classes(outputs)
+        after = self.network.decide(outputs)
         if np.array_equal(after, self.before):
             return Fall(0.0, measure="accuracy"), Fall(0.0)
         probabilities = class_probabilities([self.logits, _class_logits(outputs)], self.y)
