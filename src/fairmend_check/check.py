@@ -14,6 +14,7 @@ from fairmend_check.claim import describe_claim
 from fairmend_check.errors import CannotAnswerError, CheckError
 from fairmend_check.inference_error import Precision
 from fairmend_check.model import Model, weights_digest
+from fairmend_check.neighbourhood import encode
 from fairmend_check.read_model import read_model
 from fairmend_check.regions import check_coverage, prove, prove_scores
 from fairmend_check.result import CheckResult
@@ -227,7 +228,25 @@ def _spec_reasons(claimed: Certificate, path: Path) -> list[str]:
 def _global_reasons(claimed: Certificate, network: Model) -> list[str]:
     columns = [column for feature, start in claimed.blind for column in range(start, start + feature.width)]
     used = [column for column in columns if np.any(network.weights[0][:, column] != 0)]
-    return [f"certificate.global: the model depends on column {column}" for column in used]
+    return [f"certificate.global: the model depends on column {column}" for column in used] + _overflows(
+        claimed, network
+    )
+
+
+def _overflows(claimed: Certificate, network: Model) -> list[str]:
+    """Refuse columns that a norm before the first layer makes infinite: 0 times infinity is not 0."""
+    fold = network.folds[0] if network.folds else None
+    if fold is None:
+        return []
+    reasons = []
+    for feature, start in claimed.blind:
+        values = np.array([0.0, 1.0]) if feature.one_hot else np.array([feature.low, feature.high])
+        most = np.abs(values if feature.one_hot else encode(feature, values, np.dtype(network.dtype))).max()
+        part = slice(start, start + feature.width)
+        reach = np.abs(fold.before.factor[part]) * most + fold.before.size[part]
+        if not (2 * reach < Precision.of(network.dtype).largest).all():
+            reasons.append(f'certificate.global: scaling feature "{feature.name[:40]}" may overflow')
+    return reasons
 
 
 def _shorten(reasons: list[str]) -> list[str]:
