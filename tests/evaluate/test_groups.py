@@ -130,3 +130,11 @@ def test_labels_that_are_not_0_and_1_are_refused(y):
     gender, predicted = np.array(["f", "f", "m", "m"], dtype=object), np.array([0, 1, 0, 1])
     with pytest.raises(FairmendError, match="give the true classes as 0 and 1"):
         group_metrics_of(ONE, {"gender": gender}, predicted, y)
+
+
+def test_a_group_of_one_number_is_called_by_it():
+    ages = np.array([18] * 30 + list(range(19, 40)))
+    (found,) = group_metrics_of(Spec([AGE]), {"age": ages}, np.arange(len(ages)) % 2)
+    assert found.binned
+    assert next(iter(found.groups)) == "18"
+    assert not any(name.startswith("18 to 18") for name in found.groups)
