@@ -71,11 +71,9 @@ def _show_curve(screen: Console, curve: ThresholdCurve, *, exact: bool) -> None:
     least = "" if exact else "at least "
     screen.print()
     screen.print(Text(f"Treated unequally at each threshold: 0 {sparkline(curve.shares.tolist())} 1"))
-    figures = [
-        f"{threshold:g}: {percent(curve.share_at(threshold))}" + (" (yours)" if threshold == curve.decision else "")
-        for threshold in sorted({*_NAMED, curve.decision})
-    ]
-    screen.print(Text(f"  {least}{', '.join(figures)}, most {percent(most)} at {at:g}", style="dim"))
+    others = [f"{named:g}: {percent(curve.share_at(named))}" for named in _NAMED if named != curve.decision]
+    mine = f"{curve.decision:g}: {percent(curve.share_at(curve.decision))}"
+    screen.print(Text(f"  {least}yours, {mine}; {', '.join(others)}; most, {at:g}: {percent(most)}", style="dim"))
 
 
 def sparkline(shares: Sequence[float]) -> str:

@@ -37,6 +37,7 @@ __all__ = [
 Values = npt.NDArray[Any]
 
 _MOST_NUMERIC_GROUPS = 4
+_MOST_VALUES = 8  # of whole numbers, which may be codes, that are groups of their own
 
 
 @dataclass(frozen=True)
@@ -134,12 +135,15 @@ def _spread(rates: Floats) -> float:
 def grouped(feature: Feature, values: Values) -> tuple[list[str], Ints, bool]:
     """Return the names of the groups, the group of each row (rows,) from 0, and whether numbers were binned."""
     distinct, codes = _factorize(values)
-    if feature.categories or len(distinct) <= _MOST_NUMERIC_GROUPS:
+    most = _MOST_VALUES if feature.kind == "integer" else _MOST_NUMERIC_GROUPS
+    if feature.categories or len(distinct) <= most:
         return [str(value) for value in distinct], codes, False
     # The quartiles of the rows. A row on one belongs to the group below; a value that fills a quarter gives equal ones.
     seen = np.cumsum(np.bincount(codes))
     places = (np.arange(1, _MOST_NUMERIC_GROUPS) * (len(codes) - 1)) // _MOST_NUMERIC_GROUPS
     ends = np.unique(np.searchsorted(seen, places, side="right"))
+    if ends[0] == len(distinct) - 1:  # the highest value fills three quarters
+        ends = ends - 1
     found, group = np.unique(np.searchsorted(ends, np.arange(len(distinct)), side="left"), return_inverse=True)
     members = [distinct[group == number] for number in range(len(found))]
     return [_interval(each[0], each[-1]) for each in members], np.asarray(group[codes], dtype=np.int64), True
