@@ -87,6 +87,7 @@ def audit_document(
                 _audit(result, labelled, [], disparity_figures(result.disparity, spec, class_names(spec, net, frame))),
                 scores=score_figures(result.scores, labelled.regression),
             ),
+            threshold=spec.threshold,
         )
     rows = examined.unequal.nonzero()[0]
     known = None if examined.other is None else examined.other[rows]
@@ -115,6 +116,7 @@ def audit_document(
         _score_ranges(net, spec, examined),
         [short(warning, 2_000) for warning in warnings],
         audit=_audit(result, labelled, names, disparity_figures(result.disparity, spec, names)),
+        threshold=spec.threshold,
     )
 
 
