@@ -158,6 +158,8 @@ class AuditResult:
         least = "" if self.exact else "at least "
         what = "samples of the input space" if self.sampled else "inputs"
         lines = [f"{least}{self.count:,} of {self.total:,} {what} ({percent(self.idi_rate, 2)}) are treated unequally"]
+        if not self.exact and not self.count:
+            lines = [f"none of {self.total:,} {what} was found to be treated unequally"]
         if self.interval:
             low, high = (percent(end, 2) for end in self.interval)
             lines[0] += f"; with 95 % confidence {low} to {high} of all inputs are"

@@ -120,6 +120,7 @@ def run_audit(
 
     from fairmend.audit.run import audit
     from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_warnings
+    from fairmend.cli.disparity import show_disparity
     from fairmend.cli.inputs import load_model
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
     from fairmend.evaluate.audit_document import audit_document, audit_warnings
@@ -163,7 +164,9 @@ def run_audit(
             warnings=warnings,
         )
         if what_if_rows is not None:
-            document = add_what_if(document, spec, result.examined.X, net, rows=what_if_rows, seed=seed)
+            document = add_what_if(
+                document, spec, result.examined.X, net, people=result.examined.rows, rows=what_if_rows, seed=seed
+            )
         with staged_folder(report) as stage:
             write_report(stage, document)
     page = None if report is None else report / "report.html"
@@ -175,6 +178,7 @@ def run_audit(
         screen = console()
         _show(screen, title, result, figures)
         _show_pairs(screen, spec, net.outputs, result)
+        show_disparity(screen, spec, net.outputs, result)
         show_warnings(screen, warnings)
         if out is not None:
             screen.print()
@@ -219,6 +223,7 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFi
     from rich.text import Text
 
     from fairmend.cli.console import figures_table
+    from fairmend.cli.disparity import add_disparity
     from fairmend.text import percent
 
     table = figures_table(title, "", " ", right=(" ",))
@@ -226,13 +231,17 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFi
     style = "bold red" if result.count else "bold green"
     table.add_row("Random samples of the input space" if result.sampled else "People in the file", f"{result.total:,}")
     figure = "IDI-S" if result.sampled else "IDI-D"
-    table.add_row(f"Treated unequally ({figure})", Text(f"{least}{result.count:,}", style=style))
-    table.add_row("Share treated unequally", Text(f"{least}{percent(result.idi_rate, 2)}", style=style))
+    none_found = not result.exact and not result.count
+    people = "none found" if none_found else f"{least}{result.count:,}"
+    table.add_row(f"Treated unequally ({figure})", Text(people, style=style))
+    if not none_found:
+        table.add_row("Share treated unequally", Text(f"{least}{percent(result.idi_rate, 2)}", style=style))
     if result.interval:
         low, high = result.interval
         table.add_row("95 % confidence interval", f"{percent(low, 2)} to {percent(high, 2)}")
     if result.scores is not None:
-        _add_scores(table, result.scores, least)
+        _add_scores(table, result.scores, least, same=result.scores.claim.on == result.disparity.on)
+    add_disparity(table, result.disparity)
     table.add_row("Scores computed", f"{result.evaluations:,}")
     table.add_row("Seconds", f"{result.seconds:.2f}")
     _add_utility(table, labelled)
@@ -247,13 +256,14 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFi
         )
 
 
-def _add_scores(table: Table, scores: ScoreSummary, least: str) -> None:
+def _add_scores(table: Table, scores: ScoreSummary, least: str, *, same: bool) -> None:
+    """Add what the claim allows, and the differences unless the disparity shows the same ones."""
     claim = scores.claim
     table.add_section()
     table.add_row(f"Allowed difference of the {claim.on}", f"{claim.delta:.4g}")
-    table.add_row("Largest difference within a neighbourhood", f"{least}{scores.largest:.4g}")
-    table.add_row("Median difference / 90th percentile", f"{scores.median:.4g} / {scores.most:.4g}")
-    table.add_section()
+    if not same:
+        table.add_row("Largest difference within a neighbourhood", f"{least}{scores.largest:.4g}")
+        table.add_row("Median difference / 90th percentile", f"{scores.median:.4g} / {scores.most:.4g}")
 
 
 def _add_utility(table: Table, labelled: LabelledFigures) -> None:

@@ -293,7 +293,7 @@ class Repair:
 class ScoreFigures:
     """How far the scores of similar people differ, if the spec claims scores; see `fairmend.AuditResult`.
 
-    `counts` says how many of the first inputs have a difference from one of the `edges` to the next, and `errors` has
+    `counts` says how many inputs have a difference from one of the `edges` to the next, and `errors` has
     the figures of a regression network by name.
     """
 
@@ -305,6 +305,49 @@ class ScoreFigures:
     edges: list[float]
     counts: list[int]
     errors: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ScorePair:
+    """The two similar people whose scores differ most, the lower score first.
+
+    `values` and `others` are theirs, by column; `answer` names the class whose probability it is, None for a regression
+    network.
+    """
+
+    row: int
+    columns: list[str]
+    columns_left_out: int
+    values: list[str]
+    others: list[str]
+    scores: list[float]
+    answer: str | None = None
+
+
+@dataclass(frozen=True)
+class DisparityFigures:
+    """How far the scores of similar people differ, whatever the claim is about; see `fairmend.AuditResult`.
+
+    `above` is the share of people with a larger difference than so many percentage points, and `counts` says how many
+    have a difference from one of the `edges` to the next. `unequal` is the share treated unequally at each of the
+    `thresholds`, and `threshold` the one that decides; empty and None for a regression network or more than two
+    classes.
+    """
+
+    on: str
+    exact: bool
+    median: float
+    p90: float
+    p95: float
+    p99: float
+    largest: float
+    above: dict[str, float]
+    edges: list[float]
+    counts: list[int]
+    worst: ScorePair | None = None
+    threshold: float | None = None
+    thresholds: list[float] = field(default_factory=list)
+    unequal: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -327,6 +370,7 @@ class Audit:
     auc: float | None
     worst: list[str]
     scores: ScoreFigures | None = None
+    disparity: DisparityFigures | None = None
 
 
 @dataclass(frozen=True)

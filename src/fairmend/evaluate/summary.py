@@ -88,8 +88,7 @@ def _limits_of_repair(document: Document, repair: Repair, guarantee: Guarantee) 
         unequal = UnequalCount(repair.after.unfair_rows, repair.data_rows, repair.after.unfair_rate_exact)
         share = percent(repair.after.unfair_rate, 1 if repair.after.unfair_rate >= 0.001 else 2)
         limits.append(
-            f"Other people: of the {count(repair.data_rows)} rows of the data, {unequal} "
-            f"({share}) {'is' if unequal.count == 1 else 'are'} still treated unequally."
+            f"Other people: of the {count(repair.data_rows)} rows of the data, {unequal.still_unequal(share)}."
         )
     grown = [
         f.feature
@@ -196,7 +195,7 @@ def _people(audit: Audit) -> tuple[str, ...]:
     if not audit.sampled:
         return (f"The {count(audit.total)} people in the data.",)
     uniform = "Uniform samples of all inputs that the spec allows, whether they are likely or not."
-    if audit.interval is None:
+    if audit.interval is None or (not audit.exact and not audit.count):
         return (uniform,)
     low, high = (percent(end, 2) for end in audit.interval)
     between = f"between {low} and {high}" if audit.exact else f"at least {low}"
@@ -208,7 +207,7 @@ def _proxies(document: Document) -> str:
 
 
 def _amounts(document: Document) -> list[str]:
-    return [f"{name} by up to {amount:g}" for name, amount in document.similar.tolerances.items()]
+    return [f"{name} by up to {number(amount)}" for name, amount in document.similar.tolerances.items()]
 
 
 def _linked(document: Document) -> str:

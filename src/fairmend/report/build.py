@@ -149,5 +149,7 @@ def audit_report(
         warnings=audit_warnings(network, found, labelled),
     )
     if what_if:
-        document = add_what_if(document, spec, found.examined.X, network, rows=what_if_rows, seed=seed or 0)
+        document = add_what_if(
+            document, spec, found.examined.X, network, people=found.examined.rows, rows=what_if_rows, seed=seed or 0
+        )
     return Report(document)
