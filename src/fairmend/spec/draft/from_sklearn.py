@@ -21,7 +21,7 @@ from fairmend.thresholds import open_threshold_classifier
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["draft_from_sklearn"]
+__all__ = ["draft_from_sklearn", "scale_of"]
 
 
 def draft_from_sklearn(
@@ -115,7 +115,7 @@ def _draft_feature(column: TransformedColumn, raw: pd.Series[Any] | None, protec
             "categorical",
             categories=column.categories,
             encoding="one-hot" if column.one_hot else "ordinal",
-            scale=_scale(column),
+            scale=scale_of(column),
             protected=protected,
             dropped=column.dropped,
             missing=column.missing,
@@ -123,7 +123,9 @@ def _draft_feature(column: TransformedColumn, raw: pd.Series[Any] | None, protec
         return DraftFeature(feature, column.notes)
     values = None if raw is None else _numbers(raw, column.name)
     kind, (low, high), missing, notes = _extent(column, values, gaps=raw is not None and bool(raw.isna().any()))
-    feature = Feature(column.name, kind, range=(low, high), scale=_scale(column), protected=protected, missing=missing)
+    feature = Feature(
+        column.name, kind, range=(low, high), scale=scale_of(column), protected=protected, missing=missing
+    )
     return DraftFeature(feature, (*column.notes, *notes))
 
 
@@ -181,7 +183,8 @@ def _extent(
     return kind, ends, missing, (*notes, *([reason] if whole and kind == "continuous" else []))
 
 
-def _scale(column: TransformedColumn) -> dict[str, float] | None:
+def scale_of(column: TransformedColumn) -> dict[str, float] | None:
+    """Return the scale of a column after the steps; None if it is not scaled."""
     if (column.offset, column.factor) == (0.0, 1.0):
         return None
     low, high = column.extent or (math.nan, math.nan)
