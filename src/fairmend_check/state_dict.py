@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend_check.errors import CheckError
+from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.model import Layer, Model, make_model
 
 _ROUNDED = {"float32": "", "float64": " A module in float32 would round the weights, which the claim does not cover."}
@@ -31,10 +31,10 @@ def model_of_tensors(tensors: dict[str, NDArray[np.floating]], layers: Sequence[
     for layer in layers:
         prefix = f"{layer.name}." if layer.name else ""
         if f"{prefix}weight" not in left:
-            raise CheckError(f'the file has no tensor "{prefix[:40]}weight", or the certificate names it twice')
+            raise NotConfirmedError(f'the file has no tensor "{prefix[:40]}weight", or the certificate names it twice')
         pairs.append((left.pop(f"{prefix}weight"), left.pop(f"{prefix}bias", None)))
     if left:
-        raise CheckError(
+        raise NotConfirmedError(
             f'the file contains the tensor "{next(iter(left))[:40]}", which belongs to no layer of the certificate'
         )
     without_bias = [f'"{layer.name}"' for layer, (_, bias) in zip(layers, pairs, strict=True) if bias is None]

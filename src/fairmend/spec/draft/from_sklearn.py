@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from fairmend.spec.draft.guess_feature import guess_kind
 from fairmend.spec.draft.pipeline import apply_transformer, raw_column_names, strip_model
 from fairmend.spec.draft.steps import TransformedColumn
 from fairmend.spec.features import Feature, Label
+from fairmend.thresholds import open_threshold_classifier
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +35,7 @@ def draft_from_sklearn(
 
     ``data`` holds raw rows, from which the ranges of numbers are taken. Without them, only a MinMaxScaler gives ranges.
     """
+    transformer, label = _take_threshold(transformer, label)
     preprocessing = strip_model(transformer)
     names = raw_column_names(preprocessing, None if data is None else _inputs(data, label))
     wanted = require_columns([protected] if isinstance(protected, str) else protected, names, "protected")
@@ -64,6 +67,33 @@ def draft_from_sklearn(
         for column in columns
     ]
     return Draft(tuple(features), label, left_out=left_out, claim=claim or Claim())
+
+
+def _take_threshold(transformer: Any, label: Label | None) -> tuple[Any, Label | None]:
+    """Return what is inside of a classifier with a threshold, or ends in one, and the label with its threshold."""
+    decided = open_threshold_classifier(transformer)
+    if decided is not None:
+        transformer = decided.estimator
+    elif type(transformer).__name__ == "Pipeline" and transformer.steps:
+        decided = open_threshold_classifier(transformer.steps[-1][1])
+        if decided is not None and hasattr(decided.estimator, "steps"):
+            raise FairmendError(
+                f"the pipeline ends in a {decided.name} around another pipeline, which a spec cannot express. Put all "
+                "steps into one pipeline."
+            )
+    if decided is None or decided.threshold == (0.5 if label is None else label.threshold):
+        return transformer, label
+    if label is None:
+        raise FairmendError(
+            f"the {decided.name} decides at the threshold {decided.threshold:g}, which a spec says in its label. Pass "
+            "label, with the column of the outcome and its positive value."
+        )
+    if label.threshold != 0.5:
+        raise FairmendError(
+            f"the {decided.name} decides at the threshold {decided.threshold:g}, but the label at {label.threshold:g}. "
+            "Give one threshold."
+        )
+    return transformer, replace(label, threshold=decided.threshold)
 
 
 def _inputs(data: pd.DataFrame, label: Label | None) -> list[Any]:
