@@ -164,9 +164,8 @@ def run_audit(
             warnings=warnings,
         )
         if what_if_rows is not None:
-            document = add_what_if(
-                document, spec, result.examined.X, net, people=result.examined.rows, rows=what_if_rows, seed=seed
-            )
+            examined = result.examined
+            document = add_what_if(document, spec, examined.X, net, people=examined.rows, rows=what_if_rows, seed=seed)
         with staged_folder(report) as stage:
             write_report(stage, document)
     page = None if report is None else report / "report.html"
