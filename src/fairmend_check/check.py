@@ -21,6 +21,7 @@ from fairmend_check.result import CheckResult
 from fairmend_check.scores import Score
 from fairmend_check.spec import ScoreClaim, first_difference
 from fairmend_check.spec_toml import read_spec_file
+from fairmend_check.threshold import HALF
 
 __all__ = ["check", "check_files"]
 
@@ -180,17 +181,25 @@ def _check_scores(
 
 
 def _condition(claimed: Certificate, network: Model) -> str:
-    """Return what a program must do with the file: compute the model, and probabilities if the file does not."""
-    claim = claimed.spec.claim
-    if claim is None or claim.on != "probability" or network.closed or not claimed.regions:
-        return network.condition
+    """Return what a program must do with the file: compute the model, and what the file leaves out after it."""
+    claim, threshold = claimed.spec.claim, claimed.spec.threshold
     score = "sigmoid 1 / (1 + exp(-z)) of the output z" if network.outputs == 1 else "softmax of the outputs"
     accuracy = 16 * Precision.of(network.dtype).u
     exact = (
         "in exact arithmetic" if claimed.arithmetic == "real" else f"computed with an error of at most {accuracy:.2g}"
     )
-    first = f"{network.condition} The" if network.condition else "the"
-    return f"{first} file does not compute probabilities. The claim is about the {score}, {exact}."
+    found = network.condition
+    if claim is not None and claim.on == "probability" and not network.closed and claimed.regions:
+        first = f"{found} The" if found else "the"
+        found = f"{first} file does not compute probabilities. The claim is about the {score}, {exact}."
+    if claim is None and threshold != HALF and claimed.regions:
+        first = f"{found} The" if found else "the"
+        second = "" if network.outputs == 1 else ", the second one,"
+        found = (
+            f"{first} file does not decide at {threshold!r}. The claim is about a program that predicts class 1 if the "
+            f"probability{second} is at least {threshold!r}: the {score}, {exact}."
+        )
+    return found
 
 
 def _matching_model(claimed: Certificate, path: Path) -> Model:

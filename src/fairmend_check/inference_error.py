@@ -36,11 +36,6 @@ class Precision:
         kind = np.finfo(dtype)
         return Precision(float(kind.eps) / 2, float(kind.max), float(kind.tiny))
 
-    @property
-    def closing(self) -> float:
-        """How far a score must be from 0, or from another, for a closing sigmoid or softmax to keep them apart."""
-        return 64 * self.u
-
 
 @dataclass(frozen=True, eq=False)
 class Rounding:
@@ -57,19 +52,25 @@ class Rounding:
 
 
 def inference_error(
-    model: Model, classes: np.ndarray, lower: Array, upper: Array, layers: Intervals, margins: Array
+    model: Model,
+    classes: np.ndarray,
+    lower: Array,
+    upper: Array,
+    layers: Intervals,
+    margins: Array,
+    closing: Array,
 ) -> Array:
     """Return bounds of the error of margins of these classes over boxes (boxes,); inf where inference may overflow.
 
     ``layers`` are intervals of the outputs of the affine layers. The bounds are made tight only where ``margins``
-    (boxes,) are positive and not above a bound that takes a fraction of the time.
+    (boxes,) are positive and not above a bound that takes a fraction of the time. ``closing`` (boxes,) is added for a
+    closing sigmoid or softmax.
     """
-    closing = Precision.of(model.dtype).closing
     error = up(output_errors(model, lower, upper, layers, leads(model, classes)).max(axis=1) + closing)
     close = (margins > 0) & ~(margins > error)
     near = [(low[close], high[close]) for low, high in layers]
     tight = output_errors(model, lower[close], upper[close], near, leads(model, classes[close]), thorough=True)
-    error[close] = up(tight.max(axis=1) + closing)
+    error[close] = up(tight.max(axis=1) + closing[close])
     return error
 
 

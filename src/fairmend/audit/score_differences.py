@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.audit.score_spread import SpreadTracker
 from fairmend.network import Network
 from fairmend.network.scores import compute_scores, scores_of
 from fairmend.spec import Claim
 
-__all__ = ["WidestPairs", "enclose_differences", "find_widest_pairs"]
+__all__ = ["WidestPairs", "enclose_differences", "find_widest_pairs", "widest_output"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,26 +39,44 @@ class WidestPairs:
 
 
 def find_widest_pairs(
-    net: Network, claim: Claim, X: FloatArray, stream: Iterator[tuple[Ints, FloatArray]]
+    net: Network,
+    on: str | None,
+    X: FloatArray,
+    stream: Iterator[tuple[Ints, FloatArray]],
+    tracker: SpreadTracker | None = None,
 ) -> WidestPairs:
     """Return the pair with the largest difference among each of X (inputs, width) and its streamed neighbours.
 
-    `stream` yields rows (k,) of X and a neighbour of each (k, width).
+    `on` names the score. `stream` yields rows (k,) of X and a neighbour of each (k, width). `tracker` takes in the
+    scores of all neighbours.
     """
-    own = compute_scores(net, X, claim.on)
+    own = compute_scores(net, X, on)
     low, high = _Lowest(own, X), _Lowest(-own, X)
     count = len(X)
     for rows, points in stream:
         if np.any(np.diff(rows) < 0):
             order = np.argsort(rows, kind="stable")
             rows, points = rows[order], points[order]
-        found = compute_scores(net, points, claim.on)
+        logits = net.logits(points)
+        if tracker is not None:
+            tracker.update(rows, logits)
+        found = scores_of(logits, on)
         low.update(rows, points, found)
         high.update(rows, points, -found)
         count += len(points)
     wide = -high.value - low.value
-    each, widest = np.arange(len(X)), np.asarray(wide.argmax(axis=1), dtype=np.int64)
+    each, widest = np.arange(len(X)), widest_output(wide, on)
     return WidestPairs(wide[each, widest], low.at[each, widest], high.at[each, widest], widest, count)
+
+
+def widest_output(differences: Floats, on: str | None) -> Ints:
+    """Return the output (rows,) with the largest of the differences (rows, outputs) of a score.
+
+    Two probabilities differ by the same amount, up to rounding: of those it is that of class 1.
+    """
+    if on == "probability" and differences.shape[1] == 2:
+        return np.ones(len(differences), dtype=np.int64)
+    return np.asarray(differences.argmax(axis=1), dtype=np.int64)
 
 
 class _Lowest:

@@ -14,23 +14,24 @@ from fairmend.cli.options import (
     FILE,
     activation_option,
     common_options,
+    ignore_scores_option,
     insert_formats,
     json_option,
     model_argument,
     refuse_together,
     seed_option,
     spec_option,
+    what_if_options,
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
     from rich.console import Console
     from rich.table import Table
 
     from fairmend.arrays import FloatArray
     from fairmend.audit.result import AuditResult
     from fairmend.audit.score_summary import ScoreSummary
-    from fairmend.evaluate.labelled import LabelledRows
+    from fairmend.evaluate.labelled import LabelledFigures, LabelledRows
     from fairmend.network import Network
     from fairmend.spec import Spec
     from fairmend.tables import TableStream
@@ -62,12 +63,24 @@ NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
     help="Folder for the HTML report; other files in it are kept.",
 )
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
+@what_if_options
 @activation_option
+@ignore_scores_option
 @json_option
 @common_options
 @click.pass_context
 @insert_formats
-def command(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, no_report: bool, **options: Any) -> None:
+def command(
+    ctx: click.Context,
+    /,
+    model: Path,
+    spec_file: Path,
+    report: Path,
+    no_report: bool,
+    no_what_if: bool,
+    what_if_rows: int,
+    **options: Any,
+) -> None:
     """Count the people who are treated unequally.
 
     MODEL is a file: {formats}. A person is treated unequally if changing only protected features (and others within
@@ -76,8 +89,11 @@ def command(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, n
     """
     refuse_together(ctx, "samples", "data")
     refuse_together(ctx, "report", "no_report")
-    folder = None if no_report else report
-    ctx.exit(run_audit(model, spec_file, report=folder, typed=typed_command(ctx), **options))
+    refuse_together(ctx, "no_what_if", "no_report")
+    refuse_together(ctx, "what_if_rows", "no_report")
+    refuse_together(ctx, "what_if_rows", "no_what_if")
+    folder, rows = None if no_report else report, None if no_what_if else what_if_rows
+    ctx.exit(run_audit(model, spec_file, report=folder, what_if_rows=rows, typed=typed_command(ctx), **options))
 
 
 def run_audit(
@@ -90,8 +106,10 @@ def run_audit(
     pairs: int = 10,
     out: Path | None = None,
     report: Path | None = None,
+    what_if_rows: int | None = None,
     typed: str | None = None,
     activation: str = "relu",
+    ignore_scores: bool = False,
     json_output: bool = False,
 ) -> int:
     """Audit the people in the file, or samples, show the result and return the exit code."""
@@ -101,33 +119,33 @@ def run_audit(
     from fairmend.cli.console import console, progress_bars, show_json, show_warnings
     from fairmend.cli.inputs import load_model
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
-    from fairmend.evaluate.audit_document import LabelledFigures, audit_document, audit_warnings
+    from fairmend.evaluate.audit_document import audit_document, audit_warnings
     from fairmend.evaluate.labelled import LabelledRows
     from fairmend.evaluate.pairs_file import PairsFile
     from fairmend.evaluate.provenance import describe_origin
+    from fairmend.evaluate.what_if import add_what_if
     from fairmend.folders import check_folder, staged_folder
     from fairmend.tables import stream_table
 
-    spec, net = load_model(model, spec_file, activation)
+    spec, net = load_model(model, spec_file, activation, ignore_scores)
     inputs = [path for path in (model, spec_file, data) if path is not None]
     if report is not None:
         check_folder(report, list(REPORT_FILES), inputs, "--report, or pass --no-report")
     table = None if data is None else stream_table(data)
     labelled = LabelledRows(spec, net)
-    first: list[pd.DataFrame] = []
     with PairsFile(out, spec, net, inputs) as file, progress_bars(quiet=json_output) as progress:
         result = audit(
             net,
             spec,
-            None if table is None else _encode(spec, net, table, labelled, first),
+            None if table is None else _encode(spec, net, table, labelled),
             samples,
             seed,
             pairs=pairs,
             progress=lambda _, done, total: progress("audit", done, total if table is None else table.total),
             witnesses=None if out is None else file.write,
         )
-    figures = LabelledFigures(labelled.rows, labelled.utility, labelled.groups, labelled.regression)
-    warnings = audit_warnings(net, result, figures)
+    figures = labelled.figures(result.rows)
+    warnings = [*labelled.warnings(data), *audit_warnings(net, result, figures)]
     title = f"{model.name} on {data.name if data else 'random samples'}"
     if report is not None:
         sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
@@ -138,19 +156,21 @@ def run_audit(
             describe_origin(sources, command=typed, seed=seed),
             title=title,
             labelled=figures,
-            frame=first[0] if first else None,
+            frame=labelled.distinct_labels(),
             warnings=warnings,
         )
+        if what_if_rows is not None:
+            document = add_what_if(document, spec, result.examined.X, net, rows=what_if_rows, seed=seed)
         with staged_folder(report) as stage:
             write_report(stage, document)
     page = None if report is None else report / "report.html"
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": None if data is None else data.name}
-        measured = {"seed": seed, **result.as_dict(), **_labelled_figures(labelled)}
+        measured = {"seed": seed, **result.as_dict(), **_labelled_figures(figures)}
         show_json({**names, **measured, "out": out, "report": page, "warnings": warnings})
     else:
         screen = console()
-        _show(screen, title, result, labelled)
+        _show(screen, title, result, figures)
         _show_pairs(screen, spec, net.outputs, result)
         show_warnings(screen, warnings)
         if out is not None:
@@ -161,11 +181,10 @@ def run_audit(
     return SOME_UNEQUAL if result.count else NONE_UNEQUAL
 
 
-def _encode(
-    spec: Spec, net: Network, table: TableStream, labelled: LabelledRows, first: list[pd.DataFrame]
-) -> Iterator[FloatArray]:
-    """Yield the pieces of the file as inputs; collect the rows with a label and the first rows."""
+def _encode(spec: Spec, net: Network, table: TableStream, labelled: LabelledRows) -> Iterator[FloatArray]:
+    """Yield the pieces of the file as inputs, and collect the labels."""
     from fairmend.errors import FairmendError
+    from fairmend.evaluate.score_match import require_scores
 
     done = 0
     for frame in table:
@@ -173,14 +192,13 @@ def _encode(
             X = spec.as_inputs(frame, net.dtype, first_row=done)
         except FairmendError as error:
             raise FairmendError(f"{table.path}: {error}") from error
-        labelled.add(frame, X)
-        if not first:
-            first.append(frame)
+        require_scores(spec, net, frame, X, table.path, first_row=done)
+        labelled.add(frame)
         done += len(frame)
         yield X
 
 
-def _labelled_figures(labelled: LabelledRows) -> dict[str, object]:
+def _labelled_figures(labelled: LabelledFigures) -> dict[str, object]:
     from dataclasses import asdict
 
     utility = None if labelled.utility is None else asdict(labelled.utility)
@@ -194,7 +212,7 @@ def _labelled_figures(labelled: LabelledRows) -> dict[str, object]:
     }
 
 
-def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledRows) -> None:
+def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFigures) -> None:
     from rich.text import Text
 
     from fairmend.cli.console import figures_table
@@ -235,13 +253,12 @@ def _add_scores(table: Table, scores: ScoreSummary, least: str) -> None:
     table.add_section()
 
 
-def _add_utility(table: Table, labelled: LabelledRows) -> None:
+def _add_utility(table: Table, labelled: LabelledFigures) -> None:
     from fairmend.cli.console import group_figures, group_heading, regression_figures
     from fairmend.text import percent
 
     utility, regression = labelled.utility, labelled.regression
-    which = "the first " if labelled.cut_off else "the "
-    caption = f"* on {which}{labelled.rows:,} rows with a label"
+    caption = f"* on the {labelled.rows:,} rows with a label"
     if regression is not None:
         table.add_section()
         for name, figure in regression_figures(regression):
