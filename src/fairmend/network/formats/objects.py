@@ -39,8 +39,9 @@ def _way_out(source: Any) -> str:
     kinds = {base.__name__ for base in type(source).__mro__ if base.__module__.partition(".")[0] == "sklearn"}
     if kinds & set(_LINEAR):
         return (
-            "it gives no probabilities. For its decisions alone, it is a network of one layer: fairmend.network.Network("
-            "[fairmend.network.Affine(numpy.atleast_2d(model.coef_), numpy.atleast_1d(model.intercept_))], [])"
+            "it gives no probabilities. For its decisions alone, it is a network of one layer: "
+            "fairmend.network.Network([fairmend.network.Affine(numpy.atleast_2d(model.coef_), "
+            "numpy.atleast_1d(model.intercept_))], [])"
         )
     return (
         f"give the path of a file ({', '.join(MODULES)}), a PyTorch nn.Module, a fitted MLPClassifier, MLPRegressor or "
