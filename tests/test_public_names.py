@@ -45,7 +45,7 @@ CONSTRUCTORS = {
     "fairmend.Claim": "kind= delta= on=",
     "fairmend.Label": "column positive= threshold= score=",
     "fairmend.Link": "when then",
-    "fairmend.Network": "affines activations closing= names= threshold=",
+    "fairmend.Network": "affines activations closing= names= threshold= form=",
     "fairmend.Spec": "features label= claim= links= id_column=",
     "fairmend.sklearn.FairRepairClassifier": "estimator= * spec= protected= threshold= method= keep= guarantee= "
     "prefer= repair_rows= calibration_rows= repair_options= random_state=",
