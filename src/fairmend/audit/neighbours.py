@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,11 +65,13 @@ class ScanResult:
     gap : (inputs,), the largest difference in score to a neighbour with another prediction; 0 if there is none. For a
         claim about scores, the largest difference within the neighbourhood
     points : number of scores computed
+    unknown : bool (inputs,), which of them may be treated unequally although nothing shows it; None if there are none
     """
 
     unequal: Bools
     gap: Floats
     points: int
+    unknown: Bools | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +199,8 @@ class RandomScan:
 
     def scan(self, X: FloatArray) -> WorstNeighbours:
         """Return which of X (inputs, width) are treated unequally; each call draws new neighbours."""
-        return _worst(self._net, self._spec, X, self._stream(X, int(self._seeds.integers(2**32))))
+        found = _worst(self._net, self._spec, X, self._stream(X, int(self._seeds.integers(2**32))))
+        return replace(found, unknown=~found.unequal)
 
     def worst(self, X: FloatArray) -> WorstNeighbours:
         """Return the worst of many random neighbours of each of X (inputs, width)."""

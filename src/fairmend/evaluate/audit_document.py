@@ -85,7 +85,7 @@ def audit_document(
             short(title),
             class_names(spec, net, frame),
             origin,
-            describe_similarity(spec, exact=result.exact),
+            describe_similarity(spec, exact=result.method == "enumerate"),
             [],
             PairTable(result.count, result.exact, [], 0, 0, []),
             DecisiveFeatures(0, result.exact, {}, 0),
@@ -105,7 +105,7 @@ def audit_document(
         short(title),
         names,
         origin,
-        describe_similarity(spec, exact=result.exact),
+        describe_similarity(spec, exact=result.method == "enumerate"),
         tabulate_groups(
             spec,
             protected_values(spec, examined.X),
@@ -142,6 +142,8 @@ def _audit(result: AuditResult, labelled: LabelledFigures, names: list[str]) -> 
         worst=[
             _describe_pair(pair, names, scores_only=result.scores is not None) for pair in result.pairs[:_MOST_WORST]
         ],
+        method=result.method,
+        unknown=result.unknown,
     )
 
 
