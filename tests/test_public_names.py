@@ -40,12 +40,12 @@ FUNCTIONS = {
     "fairmend.report.repair_report": "result spec original X_repair data y= * held_out= title= seed= command= check=",
 }
 CONSTRUCTORS = {
-    "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing=",
+    "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= indicates=",
     "fairmend.Claim": "kind= delta= on=",
-    "fairmend.Label": "column positive=",
+    "fairmend.Label": "column positive= threshold= score=",
     "fairmend.Link": "when then",
-    "fairmend.Network": "affines activations closing= names=",
-    "fairmend.Spec": "features label= claim= links=",
+    "fairmend.Network": "affines activations closing= names= threshold=",
+    "fairmend.Spec": "features label= claim= links= id_column=",
     "fairmend.sklearn.FairRepairClassifier": "estimator= * spec= protected= method= keep= guarantee= prefer= "
     "repair_rows= calibration_rows= repair_options= random_state=",
 }
@@ -58,9 +58,9 @@ ATTRIBUTES = {
     "largest_difference as_dict",
     "fairmend.RepairResult": "network certificate objective history warnings method proven regions candidates seconds",
     "fairmend.SearchResult": "idis count others method seeds starts calls exact seconds as_dict",
-    "fairmend.Network": "logits predict probabilities save inputs outputs depth dtype",
+    "fairmend.Network": "logits predict probabilities save inputs outputs depth dtype threshold at_threshold",
     "fairmend.Spec": "load save from_data from_sklearn from_dict to_dict encode decode labels features label claim "
-    "links protected",
+    "links protected threshold at_threshold",
     "fairmend.Verdict": "FAIR UNFAIR UNKNOWN",
     "fairmend.datasets.Dataset": "X_train y_train X_test y_test columns bounds ranges spec",
     "fairmend.report.Report": "document html save save_data",

@@ -16,7 +16,10 @@ from fairmend.atomic import write_text
 from fairmend.errors import FairmendError
 from fairmend.text import first_line
 
-__all__ = ["TableStream", "read_table", "stream_table", "write_csv"]
+__all__ = ["FIRST_ROW", "TableStream", "read_table", "stream_table", "write_csv"]
+
+FIRST_ROW = 2
+"""The number of the first person's row in messages and files: rows are counted as in a spreadsheet, header included."""
 
 PIECE = 32_768
 """How many rows a `TableStream` reads at a time."""

@@ -74,8 +74,8 @@ def read_certificate(path: Path) -> Certificate:
     where = "certificate"
     only_keys(data, _KEYS, where)
     form, version = take(data, "format", str, where), take(data, "version", int, where)
-    if form != "fairmend-certificate" or version not in (1, 2, 3):
-        raise CheckError("certificate: not a fairmend certificate of version 1, 2 or 3")
+    if form != "fairmend-certificate" or version not in (1, 2, 3, 4):
+        raise CheckError("certificate: not a fairmend certificate of version 1 to 4")
     for key in ("fairmend", "method", "claim"):
         take(data, key, str, where)
     arithmetic = take(data, "arithmetic", str, where)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from fairmend_check.links import Link, read_links
 
 _EXACT = 2**53
 _KEYS = ("name", "kind", "range", "categories", "encoding", "scale", "protected", "tolerance", "dropped", "missing")
+_KEYS_OF_4 = ("indicates",)  # new in version 4 of the certificate
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Feature:
     tolerance: float
     dropped: str | None
     missing: float | str | None
+    indicates: str | None = None
 
     @property
     def one_hot(self) -> bool:
@@ -73,6 +75,18 @@ class Feature:
 
 
 @dataclass(frozen=True)
+class Label:
+    """The column with the outcome; ``positive`` is None for a number to predict.
+
+    ``score`` names a column with the scores of the model. No claim depends on it, so it is not compared.
+    """
+
+    column: str
+    positive: str | None
+    score: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
 class ScoreClaim:
     """The scores of similar people differ by at most ``delta``; ``on`` is "probability", "logit" or "output"."""
 
@@ -84,12 +98,11 @@ class ScoreClaim:
 class Spec:
     """The features in the order of the model's inputs, and what else a spec can hold.
 
-    The label is (column, positive), and positive is None for a number to predict. Without a claim about scores, the
-    claim is about classes.
+    Without a claim about scores, the claim is about classes.
     """
 
     features: tuple[Feature, ...]
-    label: tuple[str, str | None] | None
+    label: Label | None
     claim: ScoreClaim | None = None
     links: tuple[Link, ...] = ()
 
@@ -113,7 +126,7 @@ class Spec:
         return starts
 
 
-def read_spec(content: dict[str, Any], where: str, version: int = 3) -> Spec:
+def read_spec(content: dict[str, Any], where: str, version: int = 4) -> Spec:
     """Return the spec in plain data; refuse one with parts that do not fit together.
 
     ``version`` is that of the certificate: before 3 there were no claims about scores and no links.
@@ -122,22 +135,14 @@ def read_spec(content: dict[str, Any], where: str, version: int = 3) -> Spec:
         content, ("label", "claim", "feature", "link") if version >= 3 else ("label", "feature"), where
     )
     entries = json_reader.take(content, "feature", list, where)
-    features = tuple(_feature(entry, f"{where}.feature[{i}]") for i, entry in enumerate(entries))
+    features = tuple(_feature(entry, f"{where}.feature[{i}]", version) for i, entry in enumerate(entries))
     if len({feature.name for feature in features}) != len(features):
         raise CheckError(f"{where} has two features of the same name")
     if not any(feature.protected for feature in features):
         raise CheckError(f"{where} protects no feature")
-    label = None
-    if "label" in content:
-        entry = json_reader.take(content, "label", dict, where)
-        json_reader.only_keys(entry, ("column", "positive"), f"{where}.label")
-        number = version >= 3 and "positive" not in entry
-        label = (
-            json_reader.take(entry, "column", str, f"{where}.label"),
-            None if number else json_reader.text(entry.get("positive"), f"{where}.label"),
-        )
+    label = _label(content, where, version) if "label" in content else None
     claim = _claim(content["claim"], f"{where}.claim") if "claim" in content else None
-    if label and label[1] is None and (claim is None or claim.on != "output"):
+    if label and label.positive is None and (claim is None or claim.on != "output"):
         raise CheckError(f'{where}.label has no positive value, so the claim must be about scores, on "output"')
     return Spec(features, label, claim, read_links(content, features, where))
 
@@ -152,12 +157,16 @@ def first_difference(ours: Spec, theirs: Spec) -> str | None:
             if before != after:
                 return f'feature "{one.name}": {key.name} is {_shown(after)} instead of {_shown(before)}'
     if ours.label != theirs.label:
-        return f"the label is {theirs.label} instead of {ours.label}"
+        return f"the label is {_named(theirs.label)} instead of {_named(ours.label)}"
     if ours.claim != theirs.claim:
         return f"the claim is {_described(theirs.claim)} instead of {_described(ours.claim)}"
     if set(ours.links) != set(theirs.links):
         return "the links are others"
     return None
+
+
+def _named(label: Label | None) -> str:
+    return "none" if label is None else f"{label.column!r} with the positive value {label.positive!r}"
 
 
 def _described(claim: ScoreClaim | None) -> str:
@@ -177,10 +186,10 @@ def _shown(value: Any) -> str:
     return f"[{', '.join(map(_shown, value))}]" if isinstance(value, tuple) else str(value)
 
 
-def _feature(entry: Any, where: str) -> Feature:
+def _feature(entry: Any, where: str, version: int) -> Feature:
     name = json_reader.take(entry, "name", str, where)
     where = f'feature "{name[:40]}" ({where})'
-    json_reader.only_keys(entry, _KEYS, where)
+    json_reader.only_keys(entry, _KEYS + (_KEYS_OF_4 if version >= 4 else ()), where)
     kind = json_reader.take(entry, "kind", str, where)
     if kind not in ("continuous", "integer", "categorical"):
         raise CheckError(f"{where} has the unknown kind {kind[:40]}")
@@ -227,10 +236,24 @@ def _feature(entry: Any, where: str) -> Feature:
         if not low <= missing <= high or (kind == "integer" and not missing.is_integer()):
             raise CheckError(f"{where} has a value for missing data that is not a possible value")
         missing = int(missing) if kind == "integer" else missing
-    feature = Feature(name, kind, low, high, categories, encoding, scale, protected, tolerance, dropped, missing)
+    indicates = json_reader.take(entry, "indicates", str, where) if "indicates" in entry else None
+    feature = Feature(
+        name, kind, low, high, categories, encoding, scale, protected, tolerance, dropped, missing, indicates
+    )
     if not 0 < feature.affine[1] < math.inf:
         raise CheckError(f"{where} has a scale that is not positive")
     return feature
+
+
+def _label(content: dict[str, Any], where: str, version: int) -> Label:
+    entry, where = json_reader.take(content, "label", dict, where), f"{where}.label"
+    json_reader.only_keys(entry, ("column", "positive", "score") if version >= 4 else ("column", "positive"), where)
+    number = version >= 3 and "positive" not in entry
+    return Label(
+        json_reader.take(entry, "column", str, where),
+        None if number else json_reader.text(entry.get("positive"), where),
+        json_reader.take(entry, "score", str, where) if "score" in entry else None,
+    )
 
 
 def _claim(entry: Any, where: str) -> ScoreClaim | None:

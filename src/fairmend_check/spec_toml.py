@@ -6,6 +6,7 @@ import hashlib
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,8 @@ def spec_digest(spec: Spec) -> str:
     """Return the sha256 of the spec as fairmend writes it to a TOML file."""
     tables = []
     if spec.label:
-        column, positive = spec.label
-        tables.append(_table("[label]", {"column": column} | ({} if positive is None else {"positive": positive})))
+        keys = {key.name: getattr(spec.label, key.name) for key in fields(spec.label)}
+        tables.append(_table("[label]", {key: value for key, value in keys.items() if value is not None}))
     if spec.claim:
         tables.append(_table("[claim]", {"kind": "score", "delta": spec.claim.delta, "on": spec.claim.on}))
     tables += [_table("[[feature]]", _entries(feature)) for feature in spec.features]
@@ -79,6 +80,8 @@ def _entries(feature: Feature) -> dict[str, Any]:
         entries["dropped"] = feature.dropped
     if feature.missing is not None:
         entries["missing"] = feature.missing
+    if feature.indicates is not None:
+        entries["indicates"] = feature.indicates
     if feature.categories and not feature.one_hot:  # fairmend writes the default encoding of categories last
         entries["encoding"] = feature.encoding
     if feature.scale:

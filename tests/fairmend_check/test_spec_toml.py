@@ -12,7 +12,7 @@ from fairmend.spec import Feature, Label, Spec
 from fairmend.spec.toml import toml_bytes
 from fairmend_check.errors import CannotAnswerError, CheckError
 from fairmend_check.main import main
-from fairmend_check.spec import read_spec
+from fairmend_check.spec import first_difference, read_spec
 from fairmend_check.spec_toml import read_spec_file, spec_digest
 from support.checker_cases import SPECS, case
 from support.strategies_spec import specs, unhurried
@@ -37,6 +37,22 @@ def test_texts_are_escaped_as_fairmend_escapes_them(text):
     sex = Feature("s", "categorical", categories=(f"{text}a", f"{text}b"), protected=True)
     spec = Spec([Feature(text, "continuous", range=(0, 1)), sex], Label("y", text))
     assert spec_digest(read_spec(spec.to_dict(), "spec")) == their_digest(spec)
+
+
+def test_columns_that_only_reading_data_needs_are_in_the_digest_but_not_in_the_meaning_of_the_label():
+    features = [
+        Feature("sex", "categorical", categories=("f", "m"), protected=True),
+        Feature("income is missing", "integer", range=(0, 1), indicates="income"),
+    ]
+    spec = Spec(features, Label("y", "1", score="p"))
+    read = read_spec(spec.to_dict(), "spec")
+    assert spec_digest(read) == their_digest(spec)
+    assert first_difference(read, read_spec(Spec(features, Label("y", "1")).to_dict(), "spec")) is None
+    for old in (2, 3):
+        with pytest.raises(CheckError, match="indicates"):
+            read_spec(spec.to_dict(), "spec", old)
+        with pytest.raises(CheckError, match="score"):
+            read_spec(Spec(features[:1], spec.label).to_dict(), "spec", old)
 
 
 @unhurried

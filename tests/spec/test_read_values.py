@@ -98,3 +98,14 @@ def test_a_label_without_a_positive_value_is_a_number():
         spec.labels(pd.DataFrame({"price": ["high", "2"]}))
     with refused("label, row 1", "inf"):
         spec.labels(pd.DataFrame({"price": pd.Categorical([1.0, float("inf")])}))
+
+
+def test_a_feature_marks_the_missing_values_of_another_column():
+    age = Feature("age", "integer", range=(17, 90), missing=40, protected=True)
+    spec = Spec([Feature("age is missing", "integer", range=(0, 1), indicates="age"), age])
+    frame = pd.DataFrame({"age": [61, None, 17]})
+    X = spec.encode(frame)
+    assert X.tolist() == [[0, 61], [1, 40], [0, 17]]
+    np.testing.assert_array_equal(spec.encode(spec.decode(X)), X)  # a column of its own comes first
+    with refused('no column "age" for feature "age is missing"'):
+        spec.encode(frame.rename(columns={"age": "years"}))

@@ -5,8 +5,10 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 from hypothesis import given
 
+from fairmend import FairmendError
 from fairmend.spec import Label, Spec
 from support.spec_cases import AGE, RACE, refused
 from support.strategies_spec import specs_and_inputs, unhurried
@@ -116,3 +118,27 @@ def test_a_pair_is_described_in_the_users_values(spec, frame):
     near = X[0].copy()
     near[2] = np.nextafter(near[2], np.float32(0))
     assert re.search(r"gain (\S+) instead of (?!\1)", spec.describe_pair(X[0], near))
+
+
+def test_the_threshold_of_the_label_is_kept_in_files_and_left_out_at_one_half(tmp_path):
+    spec = Spec([AGE], Label("y", "1", threshold=0.3))
+    spec.save(tmp_path / "spec.toml")
+    assert 'positive = "1"\nthreshold = 0.3\n' in (tmp_path / "spec.toml").read_text()
+    assert Spec.load(tmp_path / "spec.toml") == spec == Spec([AGE], Label("y", "1")).at_threshold(0.3)
+    assert "threshold: 0.3" in repr(spec)
+    assert spec.threshold == 0.3
+    assert spec.at_threshold(0.5).to_dict() == Spec([AGE], Label("y", "1")).to_dict()
+    assert Spec([AGE]).threshold == 0.5
+    with pytest.raises(FairmendError, match=r"a threshold needs \[label\]"):
+        Spec([AGE]).at_threshold(0.3)
+
+
+@pytest.mark.parametrize("threshold", [0, 1, -1, 1.5])
+def test_a_threshold_is_a_probability(threshold):
+    with pytest.raises(FairmendError, match=r"\[label\]: threshold must be a probability above 0 and below 1"):
+        Label("y", "1", threshold=threshold)
+
+
+def test_a_number_to_predict_has_no_threshold():
+    with pytest.raises(FairmendError, match='"price" has no positive value'):
+        Label("price", threshold=0.3)

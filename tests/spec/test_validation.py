@@ -82,6 +82,21 @@ def test_features_must_make_a_spec():
         Spec([AGE], {"column": 3, "positive": "x"})
     with refused("positive", "must be text"):
         Label("y", float("nan"))
+    with refused('"age"', "the score of [label]"):
+        Spec([AGE], Label("y", "1", score="age"))
+    for score in ("", "y", 3):
+        with refused("score must be the name of a column"):
+            Label("y", "1", score=score)
+
+
+@pytest.mark.parametrize(
+    "change", [{"indicates": ""}, {"indicates": "m"}, {"range": (0, 2)}, {"kind": "continuous"}, {"missing": 1}]
+)
+def test_a_feature_that_marks_missing_values_is_0_or_1(change):
+    plain = {"name": "m", "kind": "integer", "range": (0, 1), "indicates": "age"}
+    assert Feature(**plain).width == 1
+    with refused('feature "m"'):
+        Feature(**(plain | change))
 
 
 @pytest.mark.parametrize(

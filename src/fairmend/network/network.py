@@ -2,7 +2,8 @@
 
 In the paper (Section 2) the *head* is the last affine layer f_L, and the *extractor* f_{1:L} is everything before it.
 The closing sigmoid or softmax only turns logits into probabilities. It never changes a prediction, so it is stored
-separately and the network itself ends in logits.
+separately and the network itself ends in logits. From which probability on the prediction is positive is not part of a
+model file: `at_threshold` sets it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from fairmend.arrays import FloatArray, Ints
 from fairmend.errors import FairmendError
 from fairmend.network.activations import Activation
+from fairmend.network.decision import DEFAULT_THRESHOLD, as_threshold, log_odds, predicted_classes, require_threshold
 
 if TYPE_CHECKING:
     from sklearn.neural_network import MLPClassifier, MLPRegressor
@@ -32,7 +34,7 @@ CLOSINGS = ("none", "sigmoid", "softmax")
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 _logger = logging.getLogger(__name__)
-_FIELDS = ("affines", "activations", "closing", "names")
+_FIELDS = ("affines", "activations", "closing", "names", "threshold")
 # Multiplications in one layer for one block of rows. Blocks this small stay in the processor's cache, and below
 # the size at which BLAS starts threads, which cost more than they gain on networks this narrow.
 _BLOCK = 500_000
@@ -89,13 +91,15 @@ class Network:
     """A chain affine, activation, affine, …, affine that gives logits, and a closing sigmoid or softmax after them.
 
     Two networks are equal if all their bits are. `names` are the key prefixes of the affine layers in the file or
-    module that the network came from, so that a saved network loads back there.
+    module that the network came from, so that a saved network loads back there. `threshold` is the probability of
+    class 1 from which it is predicted; files do not store it.
     """
 
     affines: tuple[Affine, ...]
     activations: tuple[Activation, ...]
     closing: str
     names: tuple[str, ...]
+    threshold: float
 
     def __init__(
         self,
@@ -103,14 +107,17 @@ class Network:
         activations: Sequence[Activation],
         closing: str = "none",
         names: Sequence[str] | None = None,
+        threshold: float = DEFAULT_THRESHOLD,
     ) -> None:
         """Check that the layers form one chain of finite numbers of one dtype."""
         names = tuple(names) if names is not None else tuple(f"layers.{i}" for i in range(len(affines)))
         _check_chain(affines, activations, closing, names)
+        threshold = as_threshold(threshold)
+        require_threshold(threshold, len(affines[-1].weight))
         dtype = affines[0].weight.dtype
         # What is computed with, and so what a proof must be about, is the slope in the network's dtype.
         activations = tuple(Activation(a.name, float(dtype.type(a.slope))) for a in activations)
-        for field, value in zip(_FIELDS, (tuple(affines), activations, closing, names), strict=True):
+        for field, value in zip(_FIELDS, (tuple(affines), activations, closing, names, threshold), strict=True):
             object.__setattr__(self, field, value)
 
     def __repr__(self) -> str:
@@ -121,7 +128,8 @@ class Network:
         )
         closing = "" if self.closing == "none" else f" + {self.closing}"
         logits = "logit" if self.outputs == 1 else "logits"
-        return f"Network({self.inputs} → {hidden}{self.outputs} {logits}{closing}, {self.dtype})"
+        at = "" if self.threshold == DEFAULT_THRESHOLD else f", threshold {self.threshold:g}"
+        return f"Network({self.inputs} → {hidden}{self.outputs} {logits}{closing}, {self.dtype}{at})"
 
     @property
     def dtype(self) -> np.dtype[np.floating[Any]]:
@@ -148,6 +156,11 @@ class Network:
         """The last affine layer, f_L."""
         return self.affines[-1]
 
+    @property
+    def offset(self) -> float:
+        """The log-odds of the threshold: the logit, or the second minus the first, from which class 1 is predicted."""
+        return log_odds(self.threshold)
+
     def features(self, X: npt.ArrayLike) -> FloatArray:
         """Return what the head reads, f_{1:L}(X), as (rows, d); X itself if the head is the only layer."""
         return self._run(X, self.depth - 1)
@@ -162,7 +175,11 @@ class Network:
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return the predicted class of each row, int64 (rows,), by the rule of `predicted_classes`."""
-        return predicted_classes(self.logits(X))
+        return self.decide(self.logits(X))
+
+    def decide(self, logits: FloatArray) -> Ints:
+        """Return the predicted classes of logits (rows,) or (..., outputs), by the rule of `predicted_classes`."""
+        return predicted_classes(logits, self.threshold)
 
     def probabilities(self, X: npt.ArrayLike) -> FloatArray:
         """Return the sigmoid of the logit (rows,) or the softmax of the logits (rows, N), whatever `closing` is."""
@@ -177,11 +194,20 @@ class Network:
 
     def with_affines(self, affines: Sequence[Affine]) -> Network:
         """Return this network with new weights, cast to its dtype."""
-        return Network([a.astype(self.dtype) for a in affines], self.activations, self.closing, self.names)
+        cast = [a.astype(self.dtype) for a in affines]
+        return Network(cast, self.activations, self.closing, self.names, self.threshold)
 
     def astype(self, dtype: npt.DTypeLike) -> Network:
         """Return the network in float32 or float64."""
-        return Network([a.astype(dtype) for a in self.affines], self.activations, self.closing, self.names)
+        cast = [a.astype(dtype) for a in self.affines]
+        return Network(cast, self.activations, self.closing, self.names, self.threshold)
+
+    def at_threshold(self, threshold: float) -> Network:
+        """Return this network with another threshold: class 1 is predicted from that probability on.
+
+        The logits and probabilities stay the same, and so does the file that `save` writes.
+        """
+        return Network(self.affines, self.activations, self.closing, self.names, threshold)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write one file in the format of its suffix: .onnx, .h5, .keras, .nnet (ReLU only), .pth or .safetensors.
@@ -216,17 +242,6 @@ class Network:
                         self.activations[i].apply(values)
                 _check_finite(target, start, f"the network's output overflows {self.dtype}: check the scale of X")
         return out
-
-
-def predicted_classes(logits: FloatArray | npt.NDArray[np.object_]) -> Ints:
-    """Return the predicted classes, int64 (rows,) for logits (rows,), and (...) for logits (..., outputs).
-
-    This is the one decision rule: of one logit, class 1 if it is at least 0; of N logits, the class of the largest, and
-    among equal ones the lowest.
-    """
-    if logits.ndim > 1 and logits.shape[-1] > 1:
-        return np.asarray(logits.argmax(axis=-1), dtype=np.int64)
-    return np.asarray((logits if logits.ndim == 1 else logits[..., 0]) >= 0, dtype=np.int64)
 
 
 def load_network(source: NetworkSource, activation: str | Activation = "relu") -> Network:

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 FORMAT = "fairmend-certificate"
-VERSION = 3
+VERSION = 4
 
 _STATE_DICTS = (".pth", ".pt", ".safetensors")  # files that hold weights by name, and no architecture
 

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
 from fairmend.spec.features import Feature
-from fairmend.spec.read_values import raise_for_rows
+from fairmend.spec.read_values import RowNumber, raise_for_rows
 
 __all__ = ["check_encoded", "decode_columns", "encode_values", "require_float_type"]
 
@@ -30,7 +30,7 @@ def decode_columns(feature: Feature, x: FloatArray) -> NDArray[Any]:
     return np.array(feature.categories, dtype=object)[values] if feature.categories else values
 
 
-def check_encoded(feature: Feature, x: FloatArray, first_row: int = 0) -> None:
+def check_encoded(feature: Feature, x: FloatArray, first_row: RowNumber = 0) -> None:
     """Raise an error for encoded columns x (rows, columns of the feature) that no value of the feature has."""
     name = f'feature "{feature.name}"'
     if feature.one_hot:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from fairmend.arrays import FloatArray
-from fairmend.spec.validation import scale_parameters, validate_feature, validate_label
+from fairmend.spec.validation import scale_parameters, validate_feature, validate_label, validate_threshold
 
 __all__ = ["Feature", "Label"]
 
@@ -42,6 +42,7 @@ class Feature:
     tolerance : similar people may differ by up to this amount, in the feature's own units
     dropped : the category without a column of its own: all its columns are 0; one-hot only
     missing : the value that replaces a missing one; without it, missing values are an error
+    indicates : the column whose missing values this feature marks: 1 where it is missing, 0 elsewhere
     """
 
     name: str
@@ -54,6 +55,7 @@ class Feature:
     tolerance: float = 0.0
     dropped: str | None = None
     missing: float | str | None = None
+    indicates: str | None = None
 
     def __post_init__(self) -> None:
         """Validate every field, and store numbers, tuples and categories in their canonical form."""
@@ -150,11 +152,19 @@ class Feature:
 
 @dataclass(frozen=True)
 class Label:
-    """The column that holds the outcome, and its positive value; without one, the outcome is a number to predict."""
+    """The column that holds the outcome, and its positive value; without one, the outcome is a number to predict.
+
+    ``threshold`` is the probability of the positive class from which a person gets the positive prediction.
+    ``score`` names a column with the scores that the model itself gave: the probability of the positive class, or for
+    a number to predict the output. Commands compare the network with it before they rely on the spec.
+    """
 
     column: str
     positive: str | None = None
+    threshold: float = 0.5
+    score: str | None = None
 
     def __post_init__(self) -> None:
-        """Validate both fields, and store the positive value as text."""
+        """Validate every field, and store the positive value as text and the threshold as a float."""
         object.__setattr__(self, "positive", validate_label(self))
+        object.__setattr__(self, "threshold", validate_threshold(self))

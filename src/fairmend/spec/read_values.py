@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,20 @@ from fairmend.text import as_text, shown, suggest
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Problem", "find_problems", "is_frame", "raise_for_rows", "read_labels", "read_targets", "read_values"]
+__all__ = [
+    "Problem",
+    "RowNumber",
+    "find_problems",
+    "find_rows_out_of_range",
+    "is_frame",
+    "raise_for_rows",
+    "read_labels",
+    "read_targets",
+    "read_values",
+]
+
+RowNumber: TypeAlias = "int | NDArray[np.int64]"
+"""What error messages call the first row, from which they count, or each row (rows,)."""
 
 
 def is_frame(X: object) -> TypeGuard[pd.DataFrame]:
@@ -35,15 +48,38 @@ class Problem:
     message: str
 
 
-_Check = tuple[NDArray[np.bool_], Callable[[int], str]]  # the rows that fail, and what is wrong with a given row
+@dataclass(frozen=True)
+class _Check:
+    """The rows that fail, what is wrong with a given row, and whether its value is out of the range of the feature."""
+
+    bad: NDArray[np.bool_]
+    problem: Callable[[int], str]
+    out_of_range: bool = False
 
 
-def read_values(feature: Feature, frame: pd.DataFrame, first_row: int = 0) -> NDArray[np.float64]:
+def read_values(feature: Feature, frame: pd.DataFrame, first_row: RowNumber = 0) -> NDArray[np.float64]:
     """Return the values, or category codes, of a feature in the user's data (rows,); raise an error for a wrong one."""
     values, checks = _values_and_checks(feature, frame)
-    for bad, problem in checks:
-        raise_for_rows(f'feature "{feature.name}"', bad, problem, first_row)
+    for check in checks:
+        raise_for_rows(f'feature "{feature.name}"', check.bad, check.problem, first_row)
     return values
+
+
+def find_rows_out_of_range(
+    feature: Feature, frame: pd.DataFrame, first_row: RowNumber = 0
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the values or codes of a feature (rows,), and which are out of its range, or no category of it (rows,).
+
+    A value that is wrong in another way raises an error, as in `read_values`.
+    """
+    values, checks = _values_and_checks(feature, frame)
+    outside = np.zeros(len(values), dtype=bool)
+    for check in checks:
+        if check.out_of_range:
+            outside |= check.bad
+        else:
+            raise_for_rows(f'feature "{feature.name}"', check.bad, check.problem, first_row)
+    return values, outside
 
 
 def find_problems(feature: Feature, frame: pd.DataFrame) -> list[Problem]:
@@ -52,16 +88,19 @@ def find_problems(feature: Feature, frame: pd.DataFrame) -> list[Problem]:
         _, checks = _values_and_checks(feature, frame)
     except FairmendError as error:  # the column does not exist
         return [Problem(feature.name, np.zeros(0, np.int64), str(error))]
-    found = [(np.flatnonzero(bad), problem) for bad, problem in checks]
+    found = [(np.flatnonzero(check.bad), check.problem) for check in checks]
     return [Problem(feature.name, rows, problem(int(rows[0]))) for rows, problem in found if rows.size]
 
 
 def _values_and_checks(feature: Feature, frame: pd.DataFrame) -> tuple[NDArray[np.float64], list[_Check]]:
+    if feature.indicates is not None and feature.name not in frame.columns:
+        marked = _column(frame, feature.indicates, f'feature "{feature.name}"')
+        return marked.isna().to_numpy(np.float64), []
     series = _column(frame, feature.name, f'feature "{feature.name}"')
     return _codes(feature, series) if feature.categories else _numbers(feature, series)
 
 
-def read_labels(label: Label, frame: pd.DataFrame, first_row: int = 0) -> NDArray[np.int8]:
+def read_labels(label: Label, frame: pd.DataFrame, first_row: RowNumber = 0) -> NDArray[np.int8]:
     """Return 1 for each row whose label is the positive one, else 0 (rows,)."""
     import pandas as pd
 
@@ -71,7 +110,7 @@ def read_labels(label: Label, frame: pd.DataFrame, first_row: int = 0) -> NDArra
     return positive[codes]
 
 
-def read_targets(label: Label, frame: pd.DataFrame, first_row: int = 0) -> NDArray[np.float64]:
+def read_targets(label: Label, frame: pd.DataFrame, first_row: RowNumber = 0) -> NDArray[np.float64]:
     """Return the number to predict in each row (rows,)."""
     import pandas as pd
 
@@ -110,29 +149,33 @@ def _numbers(feature: Feature, series: pd.Series[Any]) -> tuple[NDArray[np.float
 
     lo, hi = feature.bounds
     missing = series.isna().to_numpy(bool)
-    checks: list[_Check] = [] if feature.missing is not None else [(missing, _missing)]
+    checks: list[_Check] = [] if feature.missing is not None else [_Check(missing, _missing)]
     plain = series.astype(object) if isinstance(series.dtype, pd.CategoricalDtype) else series
     values = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     values = values if feature.missing is None else np.where(missing, feature.missing, values).astype(np.float64)
     nan = np.isnan(values)
     checks.append(
-        (nan & ~missing, lambda row: f'"{shown(series.iloc[row])}" is not a number. Correct it, or remove the row.')
+        _Check(
+            nan & ~missing, lambda row: f'"{shown(series.iloc[row])}" is not a number. Correct it, or remove the row.'
+        )
     )
     if series.dtype == np.float32:  # 0.1 in float32 lies above 0.1
         nearest = np.clip(values, lo, hi)
         values = np.where(np.abs(values - nearest) <= feature.slack(nearest), nearest, values)
     checks.append(
-        (
+        _Check(
             (values < lo) | (values > hi),
             lambda row: (
                 f"{values[row]:.10g} is {'below' if values[row] < lo else 'above'} the range {feature.extent}. "
-                "Correct the value, or widen `range` in the spec."
+                "Correct the value, widen `range` in the spec, or pass --out-of-range clip, skip or widen (in Python: "
+                "spec.bring_into_range)."
             ),
+            out_of_range=True,
         )
     )
     if feature.kind == "integer":
         checks.append(
-            (
+            _Check(
                 (values != np.rint(values)) & ~nan,
                 lambda row: f'{values[row]:.10g} is not a whole number. Correct it, or set kind = "continuous".',
             )
@@ -160,16 +203,17 @@ def _codes(feature: Feature, series: pd.Series[Any]) -> tuple[NDArray[np.float64
         hint = suggest(as_text(series.iloc[row]), categories)
         return (
             f'"{shown(series.iloc[row])}" is not one of its categories{hint}. '
-            "Correct it, or add it to `categories` in the spec."
+            "Correct it, add it to `categories` in the spec, or pass --out-of-range skip."
         )
 
-    checks: list[_Check] = [] if feature.missing is not None else [(missing, _missing)]
-    return codes, [*checks, ((codes < 0) & ~missing, unknown)]
+    checks: list[_Check] = [] if feature.missing is not None else [_Check(missing, _missing)]
+    return codes, [*checks, _Check((codes < 0) & ~missing, unknown, out_of_range=True)]
 
 
-def raise_for_rows(where: str, bad: NDArray[np.bool_], problem: Callable[[int], str], first_row: int = 0) -> None:
-    """Raise an error for the first bad row, if there is one; rows are counted from ``first_row``."""
+def raise_for_rows(where: str, bad: NDArray[np.bool_], problem: Callable[[int], str], first_row: RowNumber = 0) -> None:
+    """Raise an error for the first bad row, if there is one; rows are counted from ``first_row``, or named by it."""
     rows = np.flatnonzero(bad)
     if rows.size:
         more = f" {rows.size:,} of the {len(bad):,} rows checked have this problem." if rows.size > 1 else ""
-        raise FairmendError(f"{where}, row {first_row + rows[0]}: {problem(int(rows[0]))}{more}")
+        number = first_row + rows[0] if isinstance(first_row, int) else first_row[rows[0]]
+        raise FairmendError(f"{where}, row {number}: {problem(int(rows[0]))}{more}")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +32,9 @@ from fairmend.spec.neighbourhoods import (
     count_points,
     stream_points,
 )
+from fairmend.spec.out_of_range import InRange, apply_policy, find_wider_ranges, require_policy
 from fairmend.spec.products import Products, require_few_products
-from fairmend.spec.read_values import is_frame, raise_for_rows, read_labels, read_targets, read_values
+from fairmend.spec.read_values import RowNumber, is_frame, raise_for_rows, read_labels, read_targets, read_values
 from fairmend.spec.toml import (
     feature_table,
     from_table,
@@ -41,7 +44,12 @@ from fairmend.spec.toml import (
     require_known_keys,
     write_toml,
 )
-from fairmend.spec.validation import require_few, validate_claim_for_label, validate_features_together
+from fairmend.spec.validation import (
+    require_few,
+    validate_claim_for_label,
+    validate_features_together,
+    validate_id_column,
+)
 from fairmend.text import printable, suggest
 
 if TYPE_CHECKING:
@@ -62,6 +70,7 @@ class Spec:
     label : Label, dict or None
     claim : Claim, dict or None; what fairness demands of similar people, by default the same class
     links : Link or dict; features that change together with protected ones
+    id_column : the column of the data that names a person, such as "customer"; the network does not read it
     """
 
     def __init__(
@@ -70,6 +79,7 @@ class Spec:
         label: Label | Mapping[str, Any] | None = None,
         claim: Claim | Mapping[str, Any] | None = None,
         links: Iterable[Link | Mapping[str, Any]] = (),
+        id_column: str | None = None,
     ) -> None:
         """Validate the features, the label, the claim and the links, so that every existing spec is valid."""
         given = list(features)
@@ -83,6 +93,7 @@ class Spec:
         validate_claim_for_label(self._claim, self._label)
         self._links = validate_links(links, self._features)
         self._linked = linked_names(self._links)
+        self._id_column = validate_id_column(id_column, self._features, self._label)
         require_few_products(self._features, self._links)
         ends = np.cumsum([f.width for f in self._features]).tolist()
         self._slices = {f.name: slice(end - f.width, end) for f, end in zip(self._features, ends, strict=True)}
@@ -99,6 +110,19 @@ class Spec:
         return self._label
 
     @property
+    def threshold(self) -> float:
+        """The probability of the positive class from which the prediction is positive: 0.5 unless the label says."""
+        return 0.5 if self._label is None else self._label.threshold
+
+    def at_threshold(self, threshold: float) -> Spec:
+        """Return this spec with another threshold in its label."""
+        if self._label is None:
+            raise FairmendError("a threshold needs [label] in the spec. Add [label] with column and positive.")
+        changed = copy(self)
+        changed._label = replace(self._label, threshold=threshold)
+        return changed
+
+    @property
     def claim(self) -> Claim:
         """What fairness demands of similar people: the same class, or scores that differ by at most delta."""
         return self._claim
@@ -112,6 +136,11 @@ class Spec:
     def links(self) -> tuple[Link, ...]:
         """The links: features that change together with protected ones."""
         return self._links
+
+    @property
+    def id_column(self) -> str | None:
+        """The column of the data that names a person, or None."""
+        return self._id_column
 
     @property
     def protected(self) -> list[Feature]:
@@ -190,7 +219,7 @@ class Spec:
 
     @property
     def _parts(self) -> tuple[object, ...]:
-        return self._features, self._label, self._claim, self._links
+        return self._features, self._label, self._claim, self._links, self._id_column
 
     def __repr__(self) -> str:
         """Show the protected features, the tolerances, the links, the label and a claim about scores."""
@@ -202,6 +231,7 @@ class Spec:
         if self._label is not None:
             positive = self._label.positive
             parts.append(f"label: {self._label.column}" + (f' = "{positive}"' if positive is not None else ""))
+            parts += [f"threshold: {self.threshold:g}"] if self.threshold != 0.5 else []
         parts += [f"claim: {self._claim.on} ±{self._claim.delta:g}"] if self._claim.is_score else []
         return printable(f"Spec({'; '.join(parts)})")
 
@@ -209,19 +239,24 @@ class Spec:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Spec:
-        """Return the spec in a dict of the TOML form, with the keys "label", "claim", "feature" and "link"."""
-        require_known_keys(data, ("label", "claim", "feature", "link"), "the spec")
+        """Return the spec in a dict of the TOML form, with the keys "table", "label", "claim", "feature" and "link"."""
+        require_known_keys(data, ("table", "label", "claim", "feature", "link"), "the spec")
+        table = data.get("table", {})
+        if not isinstance(table, Mapping):
+            raise FairmendError(f'[table] must be a table of keys and values, such as id = "customer", got {table!r}')
+        require_known_keys(table, ("id",), "[table]")
         features = data.get("feature")
         if not isinstance(features, Sequence) or isinstance(features, str):
             raise FairmendError("the spec has no features. Add one [[feature]] table for each input feature.")
-        return cls(features, data.get("label"), data.get("claim"), data.get("link", ()))
+        return cls(features, data.get("label"), data.get("claim"), data.get("link", ()), table.get("id"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that JSON can hold; `from_dict` turns it into an equal spec."""
+        table = {"table": {"id": self._id_column}} if self._id_column is not None else {}
         label = {"label": label_table(self._label)} if self._label else {}
         claim = {"claim": self._claim.to_dict()} if self._claim.is_score else {}
         links = {"link": [link.to_dict() for link in self._links]} if self._links else {}
-        return {**label, **claim, "feature": [feature_table(f) for f in self._features], **links}
+        return {**table, **label, **claim, "feature": [feature_table(f) for f in self._features], **links}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Spec:
@@ -294,15 +329,51 @@ class Spec:
 
     # Values and their encoding
 
-    def encode(self, frame: pd.DataFrame, dtype: DTypeLike = np.float32, *, first_row: int = 0) -> FloatArray:
+    def encode(
+        self,
+        frame: pd.DataFrame,
+        dtype: DTypeLike = np.float32,
+        *,
+        first_row: RowNumber = 0,
+        out_of_range: str = "refuse",
+    ) -> FloatArray:
         """Return a data frame as the network reads it (rows, width); columns that are not features are ignored.
 
         Error messages count rows from ``first_row``: pass the number of rows before this part of a larger table.
+        ``out_of_range`` says what to do about values out of range; `bring_into_range` explains it, and counts them.
         """
+        if out_of_range != "refuse":
+            inside = self.bring_into_range(frame, out_of_range, first_row=first_row)
+            return inside.spec.encode(inside.frame, dtype, first_row=first_row)
         X = np.zeros((len(frame), self._width), dtype=require_float_type(dtype))
         for f in self._features:
             X[:, self._slices[f.name]] = encode_values(f, read_values(f, frame, first_row))
         return X
+
+    def bring_into_range(
+        self, frame: pd.DataFrame, out_of_range: str = "refuse", *, first_row: RowNumber = 0
+    ) -> InRange:
+        """Return data whose values are all in range, the spec that it fits, and counts of what was done.
+
+        ``out_of_range`` is "refuse" (raise an error), "clip" (move a value to the nearest end of the range), "skip"
+        (leave out the row) or "widen" (widen the range in the spec that is returned). A value that is none of the
+        categories can only be refused or skipped. `encode` explains ``first_row``.
+        """
+        require_policy(out_of_range)
+        if out_of_range == "widen":
+            wider = find_wider_ranges(self._features, frame, first_row)
+            return InRange(self.widen(wider.ranges), frame, np.ones(len(frame), dtype=bool), wider)
+        inside, kept, done = apply_policy(self._features, frame, out_of_range, first_row)
+        if out_of_range == "refuse":
+            self.encode(frame, first_row=first_row)
+        if not kept.any():
+            raise FairmendError("every row has a value out of range. Correct the data, or `range` in the spec.")
+        return InRange(self, inside, kept, done)
+
+    def widen(self, ranges: Mapping[str, tuple[float, float]]) -> Spec:
+        """Return the spec with other ranges, by feature, and everything else as it is."""
+        wide = (replace(f, range=ranges[f.name]) if f.name in ranges else f for f in self._features)
+        return Spec.from_dict({**self.to_dict(), "feature": [feature_table(f) for f in wide]}) if ranges else self
 
     def decode(self, X: ArrayLike) -> pd.DataFrame:
         """Return encoded inputs (rows, width) as the user's values, each the nearest that its feature can take."""
@@ -311,7 +382,7 @@ class Spec:
         matrix = self._matrix(X)
         return pd.DataFrame({f.name: decode_columns(f, matrix[:, self._slices[f.name]]) for f in self._features})
 
-    def labels(self, frame: pd.DataFrame, *, first_row: int = 0) -> NDArray[Any]:
+    def labels(self, frame: pd.DataFrame, *, first_row: RowNumber = 0) -> NDArray[Any]:
         """Return 1 for each row whose label is the positive one, else 0 (rows,), int8.
 
         Without a positive value, return the numbers to predict (rows,), float64. `encode` explains ``first_row``.
@@ -323,7 +394,7 @@ class Spec:
         return read_labels(self._label, frame, first_row)
 
     def as_inputs(
-        self, X: pd.DataFrame | ArrayLike, dtype: DTypeLike = np.float32, *, first_row: int = 0
+        self, X: pd.DataFrame | ArrayLike, dtype: DTypeLike = np.float32, *, first_row: RowNumber = 0
     ) -> FloatArray:
         """Return X as the network reads it (rows, width): a data frame is encoded, an array is checked.
 
@@ -356,7 +427,7 @@ class Spec:
         decoded = ((f.name, *decode_columns(f, pair[:, self._slices[f.name]]).tolist()) for f in self._features)
         return describe_difference(decoded)
 
-    def _matrix(self, X: ArrayLike, first_row: int = 0) -> FloatArray:
+    def _matrix(self, X: ArrayLike, first_row: RowNumber = 0) -> FloatArray:
         """Return X as a finite array (rows, width); raise an error if it is none."""
         try:
             matrix = np.asarray(X)

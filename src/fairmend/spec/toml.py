@@ -106,7 +106,7 @@ def write_toml(path: str | os.PathLike[str], plain: Mapping[str, Any]) -> None:
 
 def toml_bytes(plain: Mapping[str, Any]) -> bytes:
     """Return the bytes that `write_toml` writes; certificates hold their digest, so they must not change."""
-    tables = [[f"[{key}]", *toml_lines(plain[key])] for key in ("label", "claim") if key in plain]
+    tables = [[f"[{key}]", *toml_lines(plain[key])] for key in ("table", "label", "claim") if key in plain]
     for table in plain["feature"]:
         scale_last = sorted(table.items(), key=lambda item: isinstance(item[1], Mapping))
         tables.append(["[[feature]]", *toml_lines(dict(scale_last))])
@@ -163,9 +163,9 @@ def name_feature(number: int, data: object) -> str:
     return f'feature "{name}"' if name else f"feature number {number + 1}"
 
 
-def label_table(label: Label) -> dict[str, str]:
-    """Return a label as a TOML table."""
-    return {"column": label.column} | ({} if label.positive is None else {"positive": label.positive})
+def label_table(label: Label) -> dict[str, Any]:
+    """Return a label as a TOML table, without the keys at their defaults."""
+    return {key.name: getattr(label, key.name) for key in fields(label) if getattr(label, key.name) != key.default}
 
 
 def feature_table(f: Feature) -> dict[str, Any]:

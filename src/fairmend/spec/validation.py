@@ -31,7 +31,9 @@ __all__ = [
     "validate_claim_for_label",
     "validate_feature",
     "validate_features_together",
+    "validate_id_column",
     "validate_label",
+    "validate_threshold",
 ]
 
 MOST_FEATURES = 10_000
@@ -100,6 +102,8 @@ def validate_feature(f: Feature) -> dict[str, Any]:
         checked["dropped"] = _dropped(f, checked.get("categories", ()), where)
     if f.missing is not None:
         checked["missing"] = _missing(f, checked, where)
+    if f.indicates is not None:
+        _require_indicator(f, checked, where)
     offset, factor = scale_parameters(checked.get("scale"))
     with np.errstate(all="ignore"):
         lo, hi = checked.get("range") or (0, len(checked["categories"]))
@@ -113,7 +117,22 @@ def validate_label(label: Label) -> str | None:
     """Return the positive value of a label as text, if it has one; raise an error for a wrong column or value."""
     if not isinstance(label.column, str) or not label.column:
         raise FairmendError(f"[label]: column must be the name of a column, got {label.column!r}")
+    if label.score is not None and (not isinstance(label.score, str) or label.score in ("", label.column)):
+        raise FairmendError(f"[label]: score must be the name of a column other than the label, got {label.score!r}")
     return None if label.positive is None else as_value_text(label.positive, "[label]: positive")
+
+
+def validate_threshold(label: Label) -> float:
+    """Return the threshold of a label as a float; raise an error for a wrong one."""
+    threshold = as_number(label.threshold, "[label]: threshold")
+    if not 0 < threshold < 1:
+        raise FairmendError(f"[label]: threshold must be a probability above 0 and below 1, got {threshold:g}")
+    if threshold != 0.5 and label.positive is None:
+        raise FairmendError(
+            f'[label]: a threshold decides between two classes, but "{label.column}" has no positive value. '
+            "Add positive = ..., or remove the threshold."
+        )
+    return threshold
 
 
 def validate_claim(claim: Claim) -> float | None:
@@ -169,6 +188,19 @@ def validate_features_together(features: Sequence[Feature], label: Label | None)
         raise FairmendError("no feature is protected. Set protected = true for at least one, such as gender or age.")
     if label is not None and label.column in names:
         raise FairmendError(f'"{label.column}" is both a feature and the label. Remove one of the two.')
+    if label is not None and label.score in names:
+        raise FairmendError(f'"{label.score}" is both a feature and the score of [label]. Remove one of the two.')
+
+
+def validate_id_column(name: str | None, features: Sequence[Feature], label: Label | None) -> str | None:
+    """Return the column of ids; raise an error for one that has another meaning already."""
+    if name is None:
+        return None
+    if not isinstance(name, str) or not name:
+        raise FairmendError(f"[table]: id must be the name of a column, got {name!r}")
+    if name in [f.name for f in features] or (label is not None and name == label.column):
+        raise FairmendError(f'[table]: id is "{name}", which is a feature or the label. Name the column of the ids.')
+    return name
 
 
 def _range(f: Feature, where: str) -> tuple[float, float]:
@@ -245,6 +277,16 @@ def _missing(f: Feature, checked: Mapping[str, Any], where: str) -> float | str:
     if not value.is_integer():
         raise FairmendError(f"{where}: missing must be a whole number, as the feature is an integer, got {value:g}")
     return int(value)
+
+
+def _require_indicator(f: Feature, checked: Mapping[str, Any], where: str) -> None:
+    """Raise an error for a feature that marks the missing values of a column but is not 0 or 1."""
+    if not isinstance(f.indicates, str) or f.indicates in ("", f.name):
+        raise FairmendError(f"{where}: indicates must be the name of another column, got {f.indicates!r}")
+    if checked.get("range") != (0, 1) or f.kind != "integer" or f.missing is not None:
+        raise FairmendError(
+            f'{where}: it marks missing values by 1 and 0. Set kind = "integer" and range = [0, 1], and remove missing.'
+        )
 
 
 def as_number(value: object, what: str) -> float:

@@ -1,0 +1,126 @@
+"""The decision: which logits give the positive prediction, for a threshold of the probability.
+
+With one logit f, the probability of class 1 is sigmoid(f); with two logits it is the second of their softmax, which is
+sigmoid(f1 - f0). It is at least t if the logit, or the difference, is at least log(t / (1 - t)): the *log-odds* of t.
+Unless t is 1/2, the log-odds of a number are irrational, so no logit is exactly there.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.arrays import FloatArray, Ints
+from fairmend.errors import FairmendError
+
+__all__ = [
+    "DEFAULT_THRESHOLD",
+    "as_threshold",
+    "closing_gaps",
+    "enclose_log_odds",
+    "log_odds",
+    "predicted_classes",
+    "require_threshold",
+]
+
+DEFAULT_THRESHOLD = 0.5
+"""The threshold at which a prediction is the more probable class."""
+
+_CLOSING_UNITS = 16  # a closing sigmoid or softmax is accurate to so many units of rounding
+_DIGITS = Context(prec=60)
+
+
+def as_threshold(value: object, where: str = "the threshold") -> float:
+    """Return a threshold as a float; raise an error if it is not a probability between 0 and 1."""
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and 0 < value < 1:
+        return float(value)
+    raise FairmendError(f"{where} must be a probability above 0 and below 1, got {value!r}")
+
+
+def require_threshold(threshold: float, outputs: int) -> None:
+    """Raise an error if a network with so many outputs cannot decide at a threshold."""
+    if threshold != DEFAULT_THRESHOLD and outputs > 2:
+        raise FairmendError(
+            f"a threshold of {threshold:g} needs two classes, but the network has {outputs} outputs. "
+            "Remove the threshold: of several classes, the most probable one is predicted."
+        )
+
+
+def log_odds(threshold: float) -> float:
+    """Return log(t / (1 - t)), the logit from which the prediction is positive, as the nearest float64."""
+    return 0.0 if threshold == DEFAULT_THRESHOLD else float(_exact_log_odds(Fraction(threshold)))
+
+
+@lru_cache(maxsize=64)
+def enclose_log_odds(threshold: float) -> tuple[float, float]:
+    """Return the adjacent float64 numbers around the log-odds of a threshold, or 0 twice for 1/2.
+
+    A float64 number is at least the log-odds if and only if it is at least the second one.
+    """
+    return (0.0, 0.0) if threshold == DEFAULT_THRESHOLD else _enclose(Fraction(threshold))
+
+
+@lru_cache(maxsize=64)
+def closing_gaps(threshold: float, dtype: npt.DTypeLike) -> tuple[float, float]:
+    """Return how far a logit must be below and above the log-odds for a computed probability to be on the same side.
+
+    A closing sigmoid or softmax is accurate to 16 units, and the threshold may be rounded to the network's dtype before
+    the comparison. docs/certificate.md has the argument. A gap is infinite if no probability is surely on that side.
+    """
+    unit = Fraction(float(np.finfo(dtype).eps)) / 2
+    if threshold == DEFAULT_THRESHOLD:
+        return 4 * _CLOSING_UNITS * float(unit), 4 * _CLOSING_UNITS * float(unit)
+    exact, rounded = Fraction(threshold), Fraction(float(np.dtype(dtype).type(threshold)))
+    below, above = min(exact, rounded) - _CLOSING_UNITS * unit, max(exact, rounded) + _CLOSING_UNITS * unit
+    low, high = enclose_log_odds(threshold)
+    down = math.nextafter(high - _enclose(below)[0], math.inf) if below > 0 else math.inf
+    up = math.nextafter(_enclose(above)[1] - low, math.inf) if above < 1 else math.inf
+    return down, up
+
+
+def predicted_classes(logits: FloatArray, threshold: float = DEFAULT_THRESHOLD) -> Ints:
+    """Return the predicted classes, int64 (rows,) for logits (rows,), and (...) for logits (..., outputs).
+
+    This is the one decision rule. At the threshold 1/2: of one logit, class 1 if it is at least 0; of N logits, the
+    class of the largest, and among equal ones the lowest. At another threshold: class 1 if the logit, or the second of
+    two logits minus the first, is at least the log-odds of the threshold.
+    """
+    several = logits.ndim > 1 and logits.shape[-1] > 1
+    if threshold == DEFAULT_THRESHOLD:
+        if several:
+            return np.asarray(logits.argmax(axis=-1), dtype=np.int64)
+        return np.asarray((logits if logits.ndim == 1 else logits[..., 0]) >= 0, dtype=np.int64)
+    if several:
+        require_threshold(threshold, logits.shape[-1])
+        logits = logits[..., 1].astype(np.float64) - logits[..., 0]
+    elif logits.ndim > 1:
+        logits = logits[..., 0]
+    return np.asarray(logits >= _least_positive(threshold, logits.dtype), dtype=np.int64)
+
+
+def _least_positive(threshold: float, dtype: npt.DTypeLike) -> np.floating[Any]:
+    """Return the lowest number of a dtype that is at least the log-odds of a threshold."""
+    least = enclose_log_odds(threshold)[1]
+    number: np.floating[Any] = np.dtype(dtype).type(least)
+    return number if float(number) >= least else np.nextafter(number, number.dtype.type(np.inf))
+
+
+def _enclose(p: Fraction) -> tuple[float, float]:
+    """Return the adjacent float64 numbers around the log-odds of p, which is not 1/2."""
+    exact = _exact_log_odds(p)
+    nearest = float(exact)
+    if Decimal(nearest) > exact:
+        return math.nextafter(nearest, -math.inf), nearest
+    return nearest, math.nextafter(nearest, math.inf)
+
+
+def _exact_log_odds(p: Fraction) -> Decimal:
+    """Return log(p / (1 - p)) to about 40 digits: `Decimal.ln` is correctly rounded."""
+    odds = p / (1 - p)
+    return _DIGITS.ln(_DIGITS.divide(Decimal(odds.numerator), Decimal(odds.denominator)))

@@ -1,0 +1,230 @@
+"""Values out of the range of their feature: refuse them, move them, leave out their rows, or widen the range.
+
+A claim about people in a range says nothing about a person outside it, so such a person is refused unless the user
+decides otherwise. Every policy counts what it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmend.errors import FairmendError
+from fairmend.spec.features import Feature
+from fairmend.spec.read_values import RowNumber, find_rows_out_of_range, raise_for_rows
+from fairmend.text import printable, suggest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fairmend.spec.spec import Spec
+
+__all__ = ["POLICIES", "InRange", "OutOfRange", "Outside", "apply_policy", "find_wider_ranges", "require_policy"]
+
+POLICIES = ("refuse", "clip", "skip", "widen")
+
+_NO_CATEGORY = {
+    "clip": "a category has no nearest one",
+    "widen": "the network has no input for a category that it was not trained on",
+}
+
+
+@dataclass(frozen=True)
+class Outside:
+    """How many values of one feature are below its range, above it, or none of its categories."""
+
+    below: int = 0
+    above: int = 0
+    unknown: int = 0
+
+    def __add__(self, other: Outside) -> Outside:
+        """Return the counts of both."""
+        return Outside(self.below + other.below, self.above + other.above, self.unknown + other.unknown)
+
+    @property
+    def total(self) -> int:
+        """The number of values."""
+        return self.below + self.above + self.unknown
+
+
+@dataclass(frozen=True)
+class OutOfRange:
+    """What was done about values out of range.
+
+    Attributes
+    ----------
+    policy : "refuse" (there were none), "clip", "skip" or "widen"
+    rows : the number of rows with such a value
+    features : the counts of each feature that has such values
+    ranges : the ranges after widening; empty with another policy
+    """
+
+    policy: str
+    rows: int = 0
+    features: Mapping[str, Outside] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def __add__(self, other: OutOfRange) -> OutOfRange:
+        """Return the sum over two parts of the data."""
+        names = dict.fromkeys([*self.features, *other.features])
+        none = Outside()
+        counts = {name: self.features.get(name, none) + other.features.get(name, none) for name in names}
+        ranges = {
+            name: _hull(self.ranges.get(name, ends), other.ranges.get(name, ends))
+            for name, ends in {**self.ranges, **other.ranges}.items()
+        }
+        return OutOfRange(self.policy, self.rows + other.rows, counts, ranges)
+
+    def describe(self) -> str:
+        """Return what was done, in a sentence; empty if there was nothing to do."""
+        if not self.rows:
+            return ""
+        rows = f"{self.rows:,} row{'' if self.rows == 1 else 's'}"
+        done = {
+            "clip": f"{rows} with a value out of range: the value was moved to the nearest end of the range (clip)",
+            "skip": f"{rows} with a value out of range: left out (skip)",
+            "widen": f"{rows} with a value out of range: the range was widened (widen)",
+        }[self.policy]
+        return printable(f"{done}. {'; '.join(self._describe_feature(name) for name in self.features)}.")
+
+    def _describe_feature(self, name: str) -> str:
+        counts = self.features[name]
+        parts = [
+            f"{count:,} {what}"
+            for count, what in ((counts.below, "below"), (counts.above, "above"), (counts.unknown, "unknown"))
+            if count
+        ]
+        now = "" if name not in self.ranges else ", now {:.10g} to {:.10g}".format(*self.ranges[name])
+        return f"{name}: {', '.join(parts)}{now}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the counts as plain data."""
+        return {
+            "policy": self.policy,
+            "rows": self.rows,
+            "features": {
+                name: {"below": counts.below, "above": counts.above, "unknown": counts.unknown}
+                for name, counts in self.features.items()
+            },
+            "ranges": {name: list(ends) for name, ends in self.ranges.items()},
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class InRange:
+    """Data whose values are all in range, as one of the policies leaves it.
+
+    Attributes
+    ----------
+    spec : the spec, with wider ranges after "widen"
+    frame : the data; after "clip" with other values, after "skip" with fewer rows
+    kept : bool (rows of the original data,), which rows are left
+    done : what was done, with counts
+    """
+
+    spec: Spec
+    frame: pd.DataFrame
+    kept: NDArray[np.bool_]
+    done: OutOfRange
+
+
+def require_policy(policy: str) -> None:
+    """Raise an error for an unknown policy."""
+    if policy not in POLICIES:
+        known = ", ".join(POLICIES)
+        raise FairmendError(f'out_of_range must be one of {known}, got "{policy}"{suggest(str(policy), POLICIES)}')
+
+
+def apply_policy(
+    features: Iterable[Feature], frame: pd.DataFrame, policy: str, first_row: RowNumber = 0
+) -> tuple[pd.DataFrame, NDArray[np.bool_], OutOfRange]:
+    """Return the data as "clip" or "skip" leaves it, which rows are kept (rows,), and what was done.
+
+    "refuse" and "widen" change no data: encoding it refuses, and `find_wider_ranges` looks at all of it before.
+    """
+    require_policy(policy)
+    keep = np.ones(len(frame), dtype=bool)
+    if policy in ("refuse", "widen"):
+        return frame, keep, OutOfRange(policy)
+    bad = np.zeros(len(frame), dtype=bool)
+    counts: dict[str, Outside] = {}
+    clipped: dict[str, pd.Series[Any]] = {}
+    for feature in features:
+        values, outside = find_rows_out_of_range(feature, frame, first_row)
+        if not outside.any():
+            continue
+        if feature.categories and policy == "clip":
+            _refuse_category(feature, frame, outside, policy, first_row)
+        bad |= outside
+        counts[feature.name] = _count(feature, values, outside)
+        if policy == "clip":
+            clipped[feature.name] = _moved_to_ends(feature, frame[feature.name], values, outside)
+    done = OutOfRange(policy, int(bad.sum()), counts)
+    if policy == "clip":
+        return (frame.assign(**clipped) if clipped else frame), keep, done
+    return frame[~bad], ~bad, done
+
+
+def find_wider_ranges(features: Iterable[Feature], frame: pd.DataFrame, first_row: RowNumber = 0) -> OutOfRange:
+    """Return the ranges that contain the data, for the features that need a wider one, with counts."""
+    counts: dict[str, Outside] = {}
+    ranges: dict[str, tuple[float, float]] = {}
+    bad = np.zeros(len(frame), dtype=bool)
+    for feature in features:
+        values, outside = find_rows_out_of_range(feature, frame, first_row)
+        if not outside.any():
+            continue
+        if feature.categories:
+            _refuse_category(feature, frame, outside, "widen", first_row)
+        raise_for_rows(
+            f'feature "{feature.name}"',
+            np.isinf(values),
+            lambda row: "infinity is in no range. Correct the value, or pass --out-of-range clip or skip.",
+            first_row,
+        )
+        bad |= outside
+        counts[feature.name] = _count(feature, values, outside)
+        ranges[feature.name] = _hull(feature.bounds, (float(values[outside].min()), float(values[outside].max())))
+    return OutOfRange("widen", int(bad.sum()), counts, ranges)
+
+
+def _hull(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def _count(feature: Feature, values: NDArray[np.float64], outside: NDArray[np.bool_]) -> Outside:
+    if feature.categories:
+        return Outside(unknown=int(outside.sum()))
+    below = int((values[outside] < feature.bounds[0]).sum())
+    return Outside(below, int(outside.sum()) - below)
+
+
+def _moved_to_ends(
+    feature: Feature, series: pd.Series[Any], values: NDArray[np.float64], outside: NDArray[np.bool_]
+) -> pd.Series[Any]:
+    """Return a column of the user's data with the values outside of the range at its nearest end."""
+    import pandas as pd
+
+    low, high = feature.bounds
+    moved = series.astype(object)
+    moved[outside & (values < low)] = low
+    moved[outside & (values > high)] = high
+    return pd.to_numeric(moved) if pd.api.types.is_numeric_dtype(series.dtype) else moved
+
+
+def _refuse_category(
+    feature: Feature, frame: pd.DataFrame, outside: NDArray[np.bool_], policy: str, first_row: RowNumber
+) -> None:
+    raise_for_rows(
+        f'feature "{feature.name}"',
+        outside,
+        lambda row: (
+            f'"{printable(str(frame[feature.name].iloc[row])[:60])}" is not one of its categories, and {policy} cannot '
+            f"help: {_NO_CATEGORY[policy]}. Correct it, or pass --out-of-range skip."
+        ),
+        first_row,
+    )
