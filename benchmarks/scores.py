@@ -157,7 +157,7 @@ def judge_lp(names: list[str], console: Console) -> list[Limit]:
         weight, bias = (part.astype(np.float64) for part in (network.head.weight, network.head.bias))
         features = Linear.from_network(network, regions)
         rows = network.astype(np.float64).features(s.X_cal.astype(np.float64))
-        kept = KeptRows(rows, np.full((len(rows), 1), 1 / len(rows)), decisions=False)
+        kept = KeptRows(rows, np.full((len(rows), 1), 1 / len(rows)))
         references = [reference_optimum(weight[0], features, narrow, each) for each in (None, kept)]
         norm = repair_scores(weight, bias, features, delta=narrow, on="logit").objective
         change = repair_scores(weight, bias, features, delta=narrow, on="logit", kept=kept)

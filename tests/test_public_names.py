@@ -40,7 +40,8 @@ FUNCTIONS = {
     "fairmend.report.repair_report": "result spec original X_repair data y= * held_out= title= seed= command= check=",
 }
 CONSTRUCTORS = {
-    "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= indicates=",
+    "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= "
+    "indicates=",
     "fairmend.Claim": "kind= delta= on=",
     "fairmend.Label": "column positive= threshold= score=",
     "fairmend.Link": "when then",

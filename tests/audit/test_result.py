@@ -32,7 +32,7 @@ def test_the_result_is_plain_data_and_text():
     assert plain["count"] == result.count
     assert set(plain["pairs"][0]["values"]) == {"age", "gender", "hours", "income"}
     assert repr(result).startswith(f"AuditResult({result.count} of 50 inputs treated unequally, ")
-    assert result.describe().count("\n") == 2
+    assert result.describe().count("\n") == 3
     assert result.evaluations >= SPEC.neighbourhood_sizes(people(50)).sum()
 
 

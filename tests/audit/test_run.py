@@ -192,19 +192,31 @@ def test_every_unequal_input_has_a_witness():
 
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("given", [True, False])
-def test_the_first_inputs_and_their_verdicts_are_kept(monkeypatch, outputs, given):
+def test_a_random_sample_of_the_inputs_and_their_verdicts_is_kept(monkeypatch, outputs, given):
     monkeypatch.setattr(input_blocks, "_ROWS", 128)
     monkeypatch.setattr(run, "_EXAMINED_ROWS", 300)
     net = network(outputs)
     result = fairmend.audit(net, SPEC, people(500) if given else None, samples=500, seed=3)
     kept = result.examined
-    assert kept.first_row == 0
     assert kept.X.shape == (300, SPEC.width)
+    assert (np.diff(kept.rows) > 0).all()
+    assert 80 < (kept.rows < 250).sum() < 220  # not the first rows
     if given:
-        assert np.array_equal(kept.X, people(500)[:300])
+        assert np.array_equal(kept.X, people(500)[kept.rows])
     assert np.array_equal(kept.unequal, find_unequal(net, SPEC, kept.X).rows)
     assert 0 < kept.unequal.sum() < result.count
     assert "examined" not in result.as_dict()
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_something_of_every_input_is_kept(monkeypatch, outputs):
+    monkeypatch.setattr(input_blocks, "_ROWS", 128)
+    net, X = network(outputs), people(500)
+    rows = fairmend.audit(net, SPEC, X).rows
+    assert rows.logits == pytest.approx(net.logits(X), abs=1e-5)
+    assert np.array_equal(rows.unequal, find_unequal(net, SPEC, X).rows)
+    assert list(rows.protected) == [feature.name for feature in SPEC.protected]
+    assert all(len(column) == 500 for column in rows.protected.values())
 
 
 def test_sampled_verdicts_are_kept_with_the_neighbour_that_shows_them():

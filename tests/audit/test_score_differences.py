@@ -16,7 +16,7 @@ def test_the_widest_pair_is_that_of_brute_force_in_any_order(outputs, on):
     forwards = list(SPEC.points(X, batch=5000))
     backwards = [(rows[::-1], points[::-1]) for rows, points in forwards[::-1]]
     for stream in (forwards, backwards):
-        found = find_widest_pairs(net, claim, X, iter(stream))
+        found = find_widest_pairs(net, claim.on, X, iter(stream))
         for i, x in enumerate(X):
             points = np.concatenate([p for _, p in SPEC.points(x[None])])
             scores = compute_scores(net, points, on)

@@ -11,11 +11,12 @@ import pandas as pd
 import pytest
 
 import fairmend
-from fairmend.audit import plan
+from fairmend.audit import input_blocks, plan
+from fairmend.audit import run as run_module
 from fairmend.audit.neighbours import find_unequal
-from fairmend.evaluate import labelled
 from fairmend.evaluate.utility import utility
 from fairmend.network import Affine, Network
+from fairmend.report import load_report
 from fairmend.tables import read_table
 from fairmend.text import percent
 from support.cli_case import Case, run, small_network, small_people, small_spec
@@ -187,10 +188,41 @@ def test_several_outputs(case):
     assert all("two classes" in group["reason"] for group in shown["groups"])
 
 
-def test_only_the_first_labelled_rows_are_kept(case, monkeypatch):
-    monkeypatch.setattr(labelled, "_MOST_ROWS", 120)
-    assert document(case)["labelled_rows"] == 120
-    assert "on the first 120 rows" in audit(case).stdout
+def test_the_figures_of_a_sorted_file_are_those_of_all_rows(case, monkeypatch):
+    """Sorted by label and gender, the first rows have one label and one gender."""
+    monkeypatch.setattr("fairmend.tables.PIECE", 30)
+    monkeypatch.setattr(input_blocks, "_ROWS", 64)
+    monkeypatch.setattr(run_module, "_EXAMINED_ROWS", 50)
+    frame, net, spec = small_people().sort_values(["good", "gender"]), small_network(), small_spec()
+    case.write(frame)
+    shown = document(case)
+    X, y = spec.encode(frame), spec.labels(frame)
+    assert shown["labelled_rows"] == len(frame)
+    assert shown["utility"]["accuracy"] == utility(net, X, y).accuracy
+    assert shown["utility"]["auc"] == pytest.approx(utility(net, X, y).auc)
+    groups = {group["feature"]: group["groups"] for group in shown["groups"]}
+    assert groups["gender"] == frame["gender"].value_counts().to_dict()
+    found = load_report(case.folder / "fairmend-audit").document
+    unequal, predicted = find_unequal(net, spec, frame).rows, net.predict(X)
+    (gender,) = [each for each in found.groups if each.feature == "gender"]
+    for group in gender.groups:
+        mine = (frame["gender"] == group.name).to_numpy()
+        assert group.rows == mine.sum()
+        assert group.positive_before == pytest.approx(predicted[mine].mean())
+        assert group.unfair_rate == pytest.approx(unequal[mine].mean())
+    assert found.answers == ["no", "yes"]
+    assert found.audit.looked_at == 50
+    rows = np.array([pair.row for pair in found.pairs.rows])
+    assert unequal[rows].all()
+    assert (rows > 100).any()
+
+
+def test_a_label_that_is_never_positive_is_a_warning(case):
+    case.write(small_people().assign(good="maybe"))
+    (warning,) = [text for text in document(case)["warnings"] if "never" in text]
+    assert 'the label "good" is never "yes" in ' in warning
+    assert '(it is "maybe")' in warning
+    assert "Warning: the label" in audit(case).stdout
 
 
 def test_bad_rows_are_named_by_file_and_row(case, monkeypatch):

@@ -5,7 +5,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from fairmend.evaluate import labelled
+import fairmend
 from fairmend.evaluate.groups import group_metrics
 from fairmend.evaluate.labelled import LabelledRows
 from fairmend.evaluate.utility import utility
@@ -16,12 +16,15 @@ from support.price_case import price_network, price_people, price_spec
 SPEC = small_spec()
 
 
-def collected(net, frame, size, spec=SPEC):
+def labels_of(net, frame, size, spec=SPEC):
     rows = LabelledRows(spec, net)
     for start in range(0, len(frame), size):
-        part = frame.iloc[start : start + size]
-        rows.add(part, SPEC.encode(part))
+        rows.add(frame.iloc[start : start + size])
     return rows
+
+
+def collected(net, frame, size, spec=SPEC):
+    return labels_of(net, frame, size, spec).figures(fairmend.audit(net, spec, spec.encode(frame)).rows)
 
 
 @pytest.mark.parametrize("size", [1, 33, 200])
@@ -33,7 +36,7 @@ def test_pieces_of_any_size_give_the_figures_of_the_whole(outputs, size):
         y = np.arange(200) % 3
         frame["good"] = y
     rows, X = collected(net, frame, size), SPEC.encode(frame)
-    assert (rows.rows, rows.cut_off) == (200, False)
+    assert rows.rows == 200
     figures = asdict(utility(net, X, y)).items()
     assert {name: value for name, value in asdict(rows.utility).items() if value is not None} == {
         name: pytest.approx(value, rel=1e-6) for name, value in figures if value is not None
@@ -62,21 +65,27 @@ def test_without_labels_there_are_no_figures(spec):
     assert (rows.rows, rows.utility, rows.groups) == (0, None, ())
 
 
-def test_only_the_first_rows_are_kept_and_that_is_known(monkeypatch):
-    monkeypatch.setattr(labelled, "_MOST_ROWS", 70)
-    net, frame = small_network(), small_people()
-    rows = collected(net, frame, 30)
-    assert (rows.rows, rows.cut_off) == (70, True)
-    first = frame[:70]
-    assert rows.utility.accuracy == utility(net, SPEC.encode(first), SPEC.labels(first)).accuracy
+def test_the_different_labels_name_the_classes_whatever_their_order():
+    frame = small_people().sort_values("good")
+    labels = labels_of(small_network(), frame, 20).distinct_labels()
+    assert sorted(labels["good"]) == sorted(frame["good"].unique())
+    assert labels_of(small_network(), frame.drop(columns="good"), 20).distinct_labels() is None
+
+
+def test_a_label_that_is_never_positive_is_a_warning():
+    frame = small_people()
+    assert labels_of(small_network(), frame, 20).warnings("people.csv") == []
+    (warning,) = labels_of(small_network(), frame.assign(good="perhaps"), 20).warnings("people.csv")
+    assert warning.startswith('the label "good" is never "')
+    assert 'in people.csv (it is "perhaps"); check `positive`' in warning
+    assert labels_of(small_network(3), frame.assign(good=0), 20).warnings("people.csv") == []
 
 
 def test_numbers_to_predict_have_errors_instead_of_accuracy():
     spec, net, frame = price_spec(), price_network(), price_people()
     frame.loc[3, "price"] = np.nan
-    rows = LabelledRows(spec, net)
-    rows.add(frame, spec.encode(frame))
+    rows = collected(net, frame, 50, spec)
     assert rows.rows == len(frame) - 1
     assert (rows.utility, rows.groups) == (None, ())
     assert rows.regression.r2 > 0.99
-    assert LabelledRows(spec, net).regression is None
+    assert collected(net, frame.drop(columns="price"), 50, spec).regression is None

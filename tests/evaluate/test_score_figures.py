@@ -7,14 +7,14 @@ from fairmend.evaluate.score_figures import regression_errors, score_figures
 from fairmend.evaluate.utility import RegressionUtility
 from fairmend.spec import Claim
 
-SCORES = ScoreSummary(Claim("score", 0.1, "logit"), 0.4, np.array([0.0, 0.05, 0.1, 0.4]))
+SCORES = ScoreSummary(Claim("score", 0.1, "logit"), np.array([0.0, 0.05, 0.1, 0.4]))
 
 
 def test_the_histogram_counts_every_input_and_reaches_to_the_largest_difference_or_delta():
     figures = score_figures(SCORES)
     assert (sum(figures.counts), figures.edges[0], figures.edges[-1]) == (4, 0.0, 0.4)
     assert (figures.on, figures.delta, figures.largest) == ("logit", 0.1, 0.4)
-    small = score_figures(ScoreSummary(SCORES.claim, 0.01, np.array([0.0, 0.01])))
+    small = score_figures(ScoreSummary(SCORES.claim, np.array([0.0, 0.01])))
     assert small.edges[-1] == 0.1
     assert score_figures(SCORES, end=2.0).edges[-1] == 2.0
 

@@ -68,7 +68,7 @@ def errors(network, lower, upper, classes=None, *, thorough=True):
     """The error of the margin of a class, class 0 if none is given, by the checker and by fairmend."""
     classes = np.zeros(len(lower), dtype=np.int64) if classes is None else classes
     by_checker = checker_error(model_of(network), classes, lower, upper, thorough=thorough)
-    return by_checker, closing_error(network) + lead_error(network, lower, upper, classes, thorough=thorough)
+    return by_checker, closing_error(network, classes) + lead_error(network, lower, upper, classes, thorough=thorough)
 
 
 @settings(max_examples=150, deadline=None)

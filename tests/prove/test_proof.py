@@ -166,7 +166,7 @@ def test_several_classes_count_the_error_of_their_differences():
     regions = random_regions(rng, 3, 1, 5, dtype=np.float32)
     proof = prove_regions(network, regions)
     error = lead_error(network, regions.lower, regions.upper, proof.classes)
-    np.testing.assert_allclose(proof.error, error + closing_error(network), rtol=1e-6)
+    np.testing.assert_allclose(proof.error, error + closing_error(network, proof.classes), rtol=1e-6)
     assert (error < 2 * inference_error(network, regions.lower, regions.upper).max(axis=1)).all()
 
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from fairmend.arrays import FloatArray, Floats
 from fairmend.audit.neighbours import RandomScan, WorstNeighbours, class_lead
-from fairmend.network import Network, predicted_classes
+from fairmend.audit.score_differences import WidestPairs
+from fairmend.network import Network
 from fairmend.prove.certify import certify
 from fairmend.prove.result import CertifyResult, Verdict
 from fairmend.spec import Spec
@@ -45,6 +46,10 @@ class BranchScan:
     def worst(self, X: FloatArray) -> WorstNeighbours:
         """Return the worst pair that was found for each of X (inputs, width); another one may be worse."""
         return self._decide(X, self._random.worst(X))
+
+    def widest(self, X: FloatArray, on: str) -> WidestPairs:
+        """Return the two of many random neighbours of each of X whose scores differ most; `on` names the score."""
+        return self._random.widest(X, on)
 
     def _decide(
         self,
@@ -77,5 +82,5 @@ class BranchScan:
             scores = [witness.scores for witness in proofs.witnesses if witness and witness.scores]
             return np.array([high - low for low, high in scores])
         mine, theirs = self._net.logits(first), self._net.logits(other)
-        classes = predicted_classes(mine), predicted_classes(theirs)
+        classes = self._net.predict(first), self._net.predict(other)
         return class_lead(mine, *classes) - class_lead(theirs, *classes)

@@ -27,7 +27,7 @@ from fairmend.spec.features import Feature
 from fairmend.spec.products import Products
 from fairmend.spec.reachable import ReachableValues, encode_column
 
-__all__ = ["FastScores"]
+__all__ = ["Extremes", "FastScores"]
 
 # Multiplications in one layer for one block, and numbers in one buffer: small enough for the cache, and below the size
 # at which BLAS starts threads.

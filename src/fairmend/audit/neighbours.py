@@ -19,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
-from fairmend.audit.fast_scores import FastScores
+from fairmend.audit.fast_scores import Extremes, FastScores
 from fairmend.audit.random_neighbours import stream_random_neighbours
 from fairmend.audit.score_differences import WidestPairs, enclose_differences, find_widest_pairs
+from fairmend.audit.score_spread import ScoreSpread, SpreadTracker, spread_of_extremes
 from fairmend.errors import FairmendError
-from fairmend.network import Network, predicted_classes
+from fairmend.network import Network
 from fairmend.network.scores import compute_scores
 from fairmend.progress import Progress
 from fairmend.spec import Spec
@@ -65,12 +66,16 @@ class ScanResult:
     gap : (inputs,), the largest difference in score to a neighbour with another prediction; 0 if there is none. For a
         claim about scores, the largest difference within the neighbourhood
     points : number of scores computed
+    logits : (inputs,) or (inputs, outputs), those of the inputs themselves
+    spread : how far the scores of each neighbourhood spread, whatever the claim is about
     unknown : bool (inputs,), which of them may be treated unequally although nothing shows it; None if there are none
     """
 
     unequal: Bools
     gap: Floats
     points: int
+    logits: FloatArray
+    spread: ScoreSpread
     unknown: Bools | None = field(default=None, kw_only=True)
 
 
@@ -84,13 +89,6 @@ class WorstNeighbours(ScanResult):
 
     first: FloatArray
     other: FloatArray
-
-    @staticmethod
-    def of_scores(found: WidestPairs, delta: float) -> WorstNeighbours:
-        """Return the pairs with the largest differences; those above delta are unequal."""
-        return WorstNeighbours(
-            np.asarray(found.difference > delta), found.difference, found.points, found.first, found.other
-        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -141,6 +139,7 @@ class ExhaustiveScan:
         self._net, self._spec = net, spec
         # FastScores computes one score; for several outputs every point goes through the network.
         self._scores = FastScores(net, spec) if net.outputs == 1 else None
+        self._rounding = 4 * float(np.finfo(np.float64).eps) * abs(net.offset)  # of `Network.centre`
 
     def scan(self, X: FloatArray) -> ScanResult:
         """Return which of X (inputs, width) are treated unequally."""
@@ -148,23 +147,25 @@ class ExhaustiveScan:
             return self.worst(X)
         if self._spec.claim.is_score:
             return self._scan_scores(X, self._scores)
-        extremes, error = self._scores.extremes(X), np.full(len(X), self._scores.error(X))
-        undecided = np.flatnonzero(~_is_decided(extremes.lowest, extremes.highest, error))
+        extremes, error = self._scores.extremes(X), np.full(len(X), self._scores.error(X) + self._rounding)
+        lowest, highest = self._net.centre(extremes.lowest), self._net.centre(extremes.highest)
+        undecided = np.flatnonzero(~_is_decided(lowest, highest, error))
         rest = undecided[~extremes.left_out[undecided]]
         if len(rest):
-            error[rest] = self._scores.errors(X[rest])
-            undecided = np.flatnonzero(~_is_decided(extremes.lowest, extremes.highest, error))
-        unequal = (extremes.lowest < 0) & (extremes.highest > 0)
+            error[rest] = self._scores.errors(X[rest]) + self._rounding
+            undecided = np.flatnonzero(~_is_decided(lowest, highest, error))
+        unequal = (lowest < 0) & (highest > 0)
         logits = self._net.logits(X)
         own = logits.astype(np.float64)
-        gap = np.where(own >= 0, own - extremes.lowest, extremes.highest - own)
+        gap = np.where(self._net.decide(logits) == 1, own - extremes.lowest, extremes.highest - own)
+        spread = _spread(self._spec, extremes)
         points = len(X) + extremes.points
         if len(undecided):
-            stream = self._spec.points(X[undecided], batch=_BATCH, dtype=X.dtype)
-            again = _compare(self._net, X[undecided], stream, logits=logits[undecided])
+            again = _compare(self._net, X[undecided], self._stream(X[undecided]), logits=logits[undecided], exact=True)
             unequal[undecided], gap[undecided] = again.unequal, again.gap
+            spread.replace_rows(undecided, again.spread)
             points += again.points
-        return ScanResult(unequal, np.where(unequal, gap, 0.0), points)
+        return ScanResult(unequal, np.where(unequal, gap, 0.0), points, logits, spread)
 
     def _scan_scores(self, X: FloatArray, fast: FastScores) -> ScanResult:
         """Return in which neighbourhoods scores differ by more than delta; the network decides the close ones."""
@@ -176,16 +177,25 @@ class ExhaustiveScan:
             error[rest] = fast.errors(X[rest])
             least, most, decided = enclose_differences(claim, extremes.lowest, extremes.highest, error)
         gap, points = (least + most) / 2, len(X) + extremes.points
+        spread = _spread(self._spec, extremes)
         undecided = np.flatnonzero(~decided)
         if len(undecided):
             again = self.worst(X[undecided])
             gap[undecided] = again.gap
+            spread.replace_rows(undecided, again.spread)
             points += again.points
-        return ScanResult(np.asarray(gap > claim.limit), gap, points)
+        return ScanResult(np.asarray(gap > claim.limit), gap, points, self._net.logits(X), spread)
 
     def worst(self, X: FloatArray) -> WorstNeighbours:
         """Return the worst pair for each of X (inputs, width); every point goes through the network."""
-        return _worst(self._net, self._spec, X, self._spec.points(X, batch=_BATCH, dtype=X.dtype))
+        return _worst(self._net, self._spec, X, self._stream(X), exact=True)
+
+    def widest(self, X: FloatArray, on: str) -> WidestPairs:
+        """Return the two neighbours of each of X (inputs, width) whose scores differ most; `on` names the score."""
+        return find_widest_pairs(self._net, on, X, self._stream(X))
+
+    def _stream(self, X: FloatArray) -> _Stream:
+        return self._spec.points(X, batch=_BATCH, dtype=X.dtype)
 
 
 class RandomScan:
@@ -199,18 +209,22 @@ class RandomScan:
 
     def scan(self, X: FloatArray) -> WorstNeighbours:
         """Return which of X (inputs, width) are treated unequally; each call draws new neighbours."""
-        found = _worst(self._net, self._spec, X, self._stream(X, int(self._seeds.integers(2**32))))
+        stream = self._stream(X, int(self._seeds.integers(2**32)))
+        found = _worst(self._net, self._spec, X, stream, exact=False)
         return replace(found, unknown=~found.unequal)
 
     def worst(self, X: FloatArray) -> WorstNeighbours:
         """Return the worst of many random neighbours of each of X (inputs, width)."""
+        return _worst(self._net, self._spec, X, self._many(X), exact=False)
 
-        def stream() -> _Stream:
-            for row, x in enumerate(X):
-                for _, points in self._stream(np.repeat(x[None], _REPEATS, axis=0), self._seed):
-                    yield np.full(len(points), row, np.int64), points
+    def widest(self, X: FloatArray, on: str) -> WidestPairs:
+        """Return the two of many random neighbours of each of X whose scores differ most; `on` names the score."""
+        return find_widest_pairs(self._net, on, X, self._many(X))
 
-        return _worst(self._net, self._spec, X, stream())
+    def _many(self, X: FloatArray) -> _Stream:
+        for row, x in enumerate(X):
+            for _, points in self._stream(np.repeat(x[None], _REPEATS, axis=0), self._seed):
+                yield np.full(len(points), row, np.int64), points
 
     def _stream(self, X: FloatArray, seed: int) -> _Stream:
         return stream_random_neighbours(self._spec, X, self._per_row, np.random.default_rng(seed))
@@ -276,18 +290,27 @@ def class_lead(logits: FloatArray, first: Ints, second: Ints) -> Floats:
     return np.asarray(values[rows, first] - values[rows, second])
 
 
-def _worst(net: Network, spec: Spec, X: FloatArray, stream: _Stream) -> WorstNeighbours:
-    """Return the worst pair for each of X (inputs, width) among its streamed neighbours."""
-    if spec.claim.is_score:
-        return WorstNeighbours.of_scores(find_widest_pairs(net, spec.claim, X, stream), spec.claim.limit)
-    return _compare(net, X, stream)
+def _worst(net: Network, spec: Spec, X: FloatArray, stream: _Stream, *, exact: bool) -> WorstNeighbours:
+    """Return the worst pair for each of X (inputs, width) among its streamed neighbours; `exact` if those are all."""
+    if not spec.claim.is_score:
+        return _compare(net, X, stream, exact=exact)
+    logits = net.logits(X)
+    tracker = SpreadTracker(logits, regression=spec.regression)
+    found = find_widest_pairs(net, spec.claim.on, X, stream, tracker)
+    unequal, spread = np.asarray(found.difference > spec.claim.limit), tracker.spread(exact=exact)
+    return WorstNeighbours(unequal, found.difference, found.points, logits, spread, found.first, found.other)
+
+
+def _spread(spec: Spec, extremes: Extremes) -> ScoreSpread:
+    lowest, highest = extremes.lowest[:, None], extremes.highest[:, None]
+    return spread_of_extremes(lowest, highest, regression=spec.regression, exact=True)
 
 
 def _unequal_inputs(net: Network, spec: Spec, X: FloatArray, stream: _Stream, *, exact: bool) -> UnequalInputs:
     if not spec.claim.is_score:
-        found = _compare(net, X, stream, first_only=True)
+        found = _find_other_predictions(net, X, net.logits(X), stream, first_only=True)
         return UnequalInputs(found.unequal, found.other, exact)
-    pairs = find_widest_pairs(net, spec.claim, X, stream)
+    pairs = find_widest_pairs(net, spec.claim.on, X, stream)
     unequal = np.asarray(pairs.difference > spec.claim.limit)
     # Of the two people whose scores differ most, the one farther from the input's own score.
     own, first, other = (compute_scores(net, side, spec.claim.on) for side in (X, pairs.first, pairs.other))
@@ -299,25 +322,54 @@ def _unequal_inputs(net: Network, spec: Spec, X: FloatArray, stream: _Stream, *,
 
 
 def _compare(
-    net: Network, X: FloatArray, stream: _Stream, *, logits: FloatArray | None = None, first_only: bool = False
+    net: Network, X: FloatArray, stream: _Stream, *, logits: FloatArray | None = None, exact: bool
 ) -> WorstNeighbours:
+    """Return the worst neighbour with another prediction of each of X (inputs, width); `logits` are those of X."""
+    logits = net.logits(X) if logits is None else logits
+    tracker = SpreadTracker(logits, regression=False)
+    found = _find_other_predictions(net, X, logits, stream, tracker)
+    spread = tracker.spread(exact=exact)
+    return WorstNeighbours(found.unequal, found.gap, found.points, logits, spread, X, found.other)
+
+
+@dataclass(frozen=True, eq=False)
+class _OtherPredictions:
+    """For each input: whether a neighbour has another prediction, the gap to it, and that neighbour."""
+
+    unequal: Bools
+    gap: Floats
+    other: FloatArray
+    points: int
+
+
+def _find_other_predictions(
+    net: Network,
+    X: FloatArray,
+    logits: FloatArray,
+    stream: _Stream,
+    tracker: SpreadTracker | None = None,
+    *,
+    first_only: bool = False,
+) -> _OtherPredictions:
     """Compare each of X (inputs, width) with its streamed neighbours; predictions are those of `net.predict`.
 
-    `stream` yields rows (k,) of X and a neighbour of each (k, width). `logits` are those of X if they are known. With
-    `first_only`, keep the first neighbour with another prediction instead of the one with the largest gap.
+    `stream` yields rows (k,) of X and a neighbour of each (k, width). `logits` are those of X. `tracker` takes in the
+    scores of all neighbours. With `first_only`, keep the first neighbour with another prediction instead of the one
+    with the largest gap.
 
     BLAS rounds the same input differently in another batch. So if a score is 0 up to its last bits, the prediction,
     and with it the verdict of any enumeration, depends on the batch.
     """
-    logits = net.logits(X) if logits is None else logits
-    own = predicted_classes(logits)
+    own = net.decide(logits)
     gap, other = np.zeros(len(X)), np.full_like(X, np.nan)
     unequal = np.zeros(len(X), dtype=np.bool_)
     count = len(X)
     for rows, points in stream:
         theirs = net.logits(points)
         count += len(points)
-        classes = predicted_classes(theirs)
+        if tracker is not None:
+            tracker.update(rows, theirs)
+        classes = net.decide(theirs)
         hits = np.flatnonzero(classes != own[rows])
         if first_only:
             hits = hits[~unequal[rows[hits]]]
@@ -335,7 +387,7 @@ def _compare(
         better = ~unequal[owner] | (size[best] > gap[owner])
         owner, best = owner[better], best[better]
         unequal[owner], gap[owner], other[owner] = True, size[best], points[hits[best]]
-    return WorstNeighbours(unequal, gap, count, X, other)
+    return _OtherPredictions(unequal, gap, other, count)
 
 
 def _is_decided(lowest: FloatArray, highest: FloatArray, error: Floats) -> Bools:

@@ -11,6 +11,7 @@ from fairmend.arrays import FloatArray, Ints
 from fairmend.audit.branch_scan import BranchScan
 from fairmend.audit.neighbours import ExhaustiveScan, RandomScan, ScanResult, WorstNeighbours
 from fairmend.audit.plan import UNKNOWN_ROWS, AuditPlan
+from fairmend.audit.score_differences import WidestPairs
 from fairmend.network import Network
 from fairmend.progress import Progress
 from fairmend.spec import Spec
@@ -66,6 +67,10 @@ class PlannedScan:
     def worst(self, X: FloatArray) -> WorstNeighbours:
         """Return the worst pair for each of X (inputs, width)."""
         return self._scan.worst(X)
+
+    def widest(self, X: FloatArray, on: str) -> WidestPairs:
+        """Return the two neighbours of each of X (inputs, width) whose scores differ most; `on` names the score."""
+        return self._scan.widest(X, on)
 
     def witnesses(self, X: FloatArray, found: ScanResult) -> tuple[Ints, FloatArray, FloatArray]:
         """Return the rows (k,) of X that are unequal, and their worst pairs: two arrays (k, width)."""

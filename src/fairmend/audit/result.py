@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.audit.audited_rows import AuditedRows
 from fairmend.audit.neighbours import class_lead
 from fairmend.audit.plan import AuditPlan
+from fairmend.audit.score_disparity import ScoreDisparity
 from fairmend.audit.score_summary import ScoreSummary
 from fairmend.network import Network
 from fairmend.network.scores import compute_scores
@@ -82,23 +84,23 @@ class AuditPair:
 
 @dataclass(frozen=True, eq=False)
 class ExaminedInputs:
-    """The first of the audited inputs, kept so that a report need not draw, encode or scan them again.
+    """A random sample of the audited inputs, kept so that a report need not draw, encode or scan them again.
 
-    At most 20,000 inputs, and at most 5 million numbers, are kept.
+    All inputs, if they are at most 20,000 and at most 5 million numbers; otherwise as many, drawn with the seed.
 
     Attributes
     ----------
-    X : (rows, width), the inputs as the network reads them
-    unequal : bool (rows,), which of them are treated unequally, as counted by the audit
-    other : (rows, width), a neighbour with another prediction for each unequal input, NaN elsewhere; None if the audit
-        decided without one (it compares scores over whole neighbourhoods where it can)
-    first_row : the row of the first input among all audited inputs
+    X : (inputs, width), the inputs as the network reads them
+    unequal : bool (inputs,), which of them are treated unequally, as counted by the audit
+    rows : (inputs,), their rows among all audited inputs, in order
+    other : (inputs, width), a neighbour with another prediction for each unequal input, NaN elsewhere; None if the
+        audit decided without one (it compares scores over whole neighbourhoods where it can)
     """
 
     X: FloatArray
     unequal: Bools
+    rows: Ints
     other: FloatArray | None = None
-    first_row: int = 0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -117,7 +119,9 @@ class AuditResult:
         its lower end holds
     evaluations : the number of scores computed
     seconds : the time taken
-    examined : the first of the inputs, for reports; not part of `as_dict`
+    examined : a random sample of the inputs, for reports; not part of `as_dict`
+    rows : what is known of every input, for reports; not part of `as_dict`
+    disparity : how far the scores of similar people differ, and the share treated unequally at other thresholds
     scores : how far scores differ, if the spec claims scores, else None
     unknown : the number of inputs that are not decided; at most `count` + `unknown` are treated unequally
     plan : the method, and how long it was expected to take
@@ -132,6 +136,8 @@ class AuditResult:
     evaluations: int
     seconds: float
     examined: ExaminedInputs
+    rows: AuditedRows
+    disparity: ScoreDisparity
     scores: ScoreSummary | None
     unknown: int
     plan: AuditPlan
@@ -168,6 +174,7 @@ class AuditResult:
             lines[0] += f"; with 95 % confidence {low} to {high} of all inputs are"
         if self.scores is not None:
             lines.append(f"the scores of similar people differ by up to {self.scores.largest:.4g}")
+        lines.append(self.disparity.describe())
         return "\n".join([*lines, *(pair.describe() for pair in self.pairs)])
 
     def as_dict(self) -> dict[str, Any]:
@@ -185,15 +192,22 @@ class AuditResult:
             "evaluations": self.evaluations,
             "seconds": self.seconds,
             "scores": None if self.scores is None else self.scores.as_dict(),
+            "disparity": self.disparity.as_dict(),
             "pairs": [pair.as_dict() for pair in self.pairs],
         }
 
 
-def make_pairs(net: Network, spec: Spec, rows: Sequence[int], X: FloatArray, other: FloatArray) -> list[AuditPair]:
-    """Return the pairs of X (pairs, width) and their neighbours `other` (pairs, width), the worst first."""
+def make_pairs(
+    net: Network, spec: Spec, rows: Sequence[int], X: FloatArray, other: FloatArray, *, on: str | None = None
+) -> list[AuditPair]:
+    """Return the pairs of X (pairs, width) and their neighbours `other` (pairs, width), the worst first.
+
+    `on` names the score that is compared, by default that of the spec's claim; None compares predictions.
+    """
+    on = spec.claim.on if on is None else on
     other = keep_ignored_features(net, spec, X, other)
     answers = np.stack([net.predict(X), net.predict(other)], axis=1)
-    scores, output = _pair_scores(net, spec, X, other, answers)
+    scores, output = _pair_scores(net, on, X, other, answers)
     values, other_values = _records(spec, X), _records(spec, other)
     pairs = [
         AuditPair(
@@ -205,17 +219,17 @@ def make_pairs(net: Network, spec: Spec, rows: Sequence[int], X: FloatArray, oth
             difference=spec.describe_pair(X[i], other[i]),
             x=X[i],
             other=other[i],
-            output=int(output[i]) if spec.claim.is_score and net.outputs > 1 else None,
+            output=int(output[i]) if on is not None and net.outputs > 1 else None,
         )
         for i, row in enumerate(rows)
     ]
     return sorted(pairs, key=lambda pair: (-pair.gap, pair.row))
 
 
-def _pair_scores(net: Network, spec: Spec, X: FloatArray, other: FloatArray, answers: Ints) -> tuple[Floats, Ints]:
+def _pair_scores(net: Network, on: str | None, X: FloatArray, other: FloatArray, answers: Ints) -> tuple[Floats, Ints]:
     """Return both scores (pairs, 2) that `AuditPair` shows, and the output (pairs,) with the largest difference."""
-    if spec.claim.is_score:
-        pair = np.stack([compute_scores(net, side, spec.claim.on) for side in (X, other)], axis=1)
+    if on is not None:
+        pair = np.stack([compute_scores(net, side, on) for side in (X, other)], axis=1)
         output = np.abs(pair[:, 1] - pair[:, 0]).argmax(axis=1)
         return pair[np.arange(len(pair)), :, output], output
     logits, theirs = net.logits(X), net.logits(other)

@@ -8,21 +8,27 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 
-from fairmend.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.arrays import FloatArray, Floats, Ints
+from fairmend.audit.audited_rows import RowCollector
 from fairmend.audit.input_blocks import Inputs, known_length, sample_blocks, stream_blocks
 from fairmend.audit.neighbours import ScanResult, WorstNeighbours
 from fairmend.audit.plan import EXACT_SECONDS, AuditPlan, choose_plan
 from fairmend.audit.planned_scan import PlannedScan
 from fairmend.audit.result import AuditPair, AuditResult, ExaminedInputs, make_pairs, wilson_interval
-from fairmend.audit.score_summary import ScoreCollector
+from fairmend.audit.row_sample import RowSample
+from fairmend.audit.score_differences import WidestPairs
+from fairmend.audit.score_disparity import DisparityCollector, ScoreDisparity, disparity_score
+from fairmend.audit.score_summary import ScoreSummary
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress
 from fairmend.prove.score_bounds import require_scores
+from fairmend.prove.threshold import network_of_spec
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 
@@ -30,7 +36,7 @@ __all__ = ["Witnesses", "audit"]
 
 _logger = logging.getLogger(__name__)
 
-# What an audit keeps for reports: so many inputs, or fewer if they are wide.
+# What an audit keeps for reports: a random sample of so many inputs, or fewer if they are wide.
 _EXAMINED_ROWS, _EXAMINED_NUMBERS = 20_000, 5_000_000
 
 Witnesses = Callable[[Ints, FloatArray, FloatArray], None]
@@ -62,8 +68,8 @@ def audit(
     Parameters
     ----------
     net, spec : the network, and the spec that defines which people are similar.
-    X : the inputs, encoded or as a DataFrame, or an iterator over chunks of either; memory use does not grow with
-        their number. None audits uniform samples of the spec's input space.
+    X : the inputs, encoded or as a DataFrame, or an iterator over chunks of either; a few bytes of memory are used for
+        each. None audits uniform samples of the spec's input space.
     samples : how many samples to draw if X is None.
     seed : random seed.
     per_row : how many random neighbours of an input to compare, if not all are; up to 64 corners of the neighbourhood
@@ -80,7 +86,7 @@ def audit(
     on_plan : called before the work with the method, and with how long it may take.
     witnesses : called, block by block, with the worst pair of every unequal input.
     """
-    network = load_network(net)
+    network = network_of_spec(load_network(net), spec)
     started = time.perf_counter()
     _check(network, spec, X is None, samples=samples, per_row=per_row, pairs=pairs, time_limit=time_limit)
     stream: Iterator[FloatArray]
@@ -96,16 +102,18 @@ def audit(
     limit = 2 * EXACT_SECONDS if time_limit is None and method == "auto" else time_limit
     scanner = PlannedScan(network, spec, plan, per_row, seed, limit, progress)
     # Twice as many as asked for: their order is only known up to rounding so far.
-    largest, examined = _LargestGaps(2 * pairs), _FirstInputs(spec)
-    scores = ScoreCollector(spec.claim) if spec.claim.is_score else None
+    largest, widest = _LargestGaps(2 * pairs), _LargestGaps(2)
+    rows_kept, examined = RowCollector(spec), _ExaminedInputs(spec, seed)
+    scores = _ScoreDifferences(network, spec)
     count = total = evaluations = unknown = 0
     for block in scanner.parts(chain([start], stream)):
         found = scanner.scan(block, total)
         unequal = np.flatnonzero(found.unequal)
-        shown = unequal if scores is None else np.flatnonzero(found.gap > 0)
+        shown = np.flatnonzero(found.gap > 0) if spec.claim.is_score else unequal
         largest.add(total + shown, block[shown], found.gap[shown])
-        if scores is not None:
-            scores.add(found.gap)
+        widest.add(total + np.arange(len(block)), block, found.spread.difference)
+        scores.add(found)
+        rows_kept.add(block, found)
         examined.add(block, found)
         if witnesses is not None and len(unequal):
             owner, first, other = scanner.witnesses(block, found)
@@ -117,6 +125,7 @@ def audit(
     _logger.info(
         "audit: %d of %d treated unequally, %d unknown, %d scores computed", count, total, unknown, evaluations
     )
+    disparity = scores.disparity(_widest_pair(network, spec, scanner, widest), count)
     return AuditResult(
         count=count,
         total=total,
@@ -127,36 +136,59 @@ def audit(
         evaluations=evaluations,
         seconds=time.perf_counter() - started,
         examined=examined.kept(),
-        scores=None if scores is None else scores.summary(),
+        rows=rows_kept.rows(),
+        disparity=disparity,
+        scores=scores.summary(disparity),
         unknown=unknown,
         plan=plan,
     )
 
 
-class _FirstInputs:
-    """Keeps the first inputs of a stream and what the scan found about them."""
+class _ScoreDifferences:
+    """Collects how far scores differ: for the disparity, and for a claim about scores in the claim's own unit."""
 
-    def __init__(self, spec: Spec) -> None:
-        self._left = max(1, min(_EXAMINED_ROWS, _EXAMINED_NUMBERS // spec.width))
-        self._inputs: list[FloatArray] = []
-        self._unequal: list[Bools] = []
-        self._others: list[FloatArray] = []
+    def __init__(self, net: Network, spec: Spec) -> None:
+        self._claim = spec.claim
+        on = disparity_score(spec)
+        self._same = spec.claim.on == on
+        self._collector = DisparityCollector(on, net.threshold)
+        self._claimed: list[Floats] = []
+
+    def add(self, found: ScanResult) -> None:
+        """Add what the scan found about the next inputs."""
+        self._collector.add(found.spread, found.gap if self._same else None)
+        if self._claim.is_score and not self._same:
+            self._claimed.append(found.gap)
+
+    def disparity(self, worst: AuditPair | None, count: int) -> ScoreDisparity:
+        """Return the disparity, with `count` unequal inputs at the threshold that decides."""
+        found = self._collector.disparity(worst)
+        if found.curve is None or self._claim.is_score:
+            return found
+        return replace(found, curve=found.curve.with_decided(count))
+
+    def summary(self, disparity: ScoreDisparity) -> ScoreSummary | None:
+        """Return the differences that the claim is about; None for a claim about classes."""
+        if not self._claim.is_score:
+            return None
+        return ScoreSummary(self._claim, disparity.differences if self._same else np.concatenate(self._claimed))
+
+
+class _ExaminedInputs:
+    """Keeps a random sample of the inputs of a stream and what the scan found about them."""
+
+    def __init__(self, spec: Spec, seed: int) -> None:
+        self._sample = RowSample(max(1, min(_EXAMINED_ROWS, _EXAMINED_NUMBERS // spec.width)), seed)
 
     def add(self, X: FloatArray, found: ScanResult) -> None:
-        """Add the next inputs X (k, width), as long as there is room."""
-        room = slice(min(len(X), self._left))
-        if room.stop == 0:
-            return
-        self._left -= room.stop
-        self._inputs.append(X[room].copy())
-        self._unequal.append(found.unequal[room].copy())
-        if isinstance(found, WorstNeighbours):
-            self._others.append(found.other[room].copy())
+        """Add the next inputs X (k, width)."""
+        columns = {"X": X, "unequal": found.unequal}
+        self._sample.add(columns | ({"other": found.other} if isinstance(found, WorstNeighbours) else {}))
 
     def kept(self) -> ExaminedInputs:
         """Return the inputs kept."""
-        others = np.concatenate(self._others) if self._others else None
-        return ExaminedInputs(np.concatenate(self._inputs), np.concatenate(self._unequal), others)
+        kept = self._sample.columns()
+        return ExaminedInputs(kept["X"], kept["unequal"], kept["row"], kept.get("other"))
 
 
 class _LargestGaps:
@@ -200,6 +232,16 @@ def _worst_pairs(
     # People who are similar may share the two whose scores differ most.
     once = {(pair.x.tobytes(), pair.other.tobytes()): pair for pair in reversed(pairs)}
     return tuple([pair for pair in pairs if once[pair.x.tobytes(), pair.other.tobytes()] is pair][:most])
+
+
+def _widest_pair(net: Network, spec: Spec, scanner: PlannedScan, widest: _LargestGaps) -> AuditPair | None:
+    """Return the two similar people whose scores differ most; None if no scores differ."""
+    rows, inputs = widest.kept()
+    on = disparity_score(spec)
+    found: WidestPairs = scanner.widest(np.stack(inputs), on)
+    differ = np.flatnonzero(found.difference > 0)
+    pairs = make_pairs(net, spec, [rows[i] for i in differ], found.first[differ], found.other[differ], on=on)
+    return pairs[0] if pairs else None
 
 
 def _check(

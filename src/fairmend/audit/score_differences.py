@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.audit.score_spread import SpreadTracker
 from fairmend.network import Network
 from fairmend.network.scores import compute_scores, scores_of
 from fairmend.spec import Claim
@@ -38,20 +39,28 @@ class WidestPairs:
 
 
 def find_widest_pairs(
-    net: Network, claim: Claim, X: FloatArray, stream: Iterator[tuple[Ints, FloatArray]]
+    net: Network,
+    on: str | None,
+    X: FloatArray,
+    stream: Iterator[tuple[Ints, FloatArray]],
+    tracker: SpreadTracker | None = None,
 ) -> WidestPairs:
     """Return the pair with the largest difference among each of X (inputs, width) and its streamed neighbours.
 
-    `stream` yields rows (k,) of X and a neighbour of each (k, width).
+    `on` names the score. `stream` yields rows (k,) of X and a neighbour of each (k, width). `tracker` takes in the
+    scores of all neighbours.
     """
-    own = compute_scores(net, X, claim.on)
+    own = compute_scores(net, X, on)
     low, high = _Lowest(own, X), _Lowest(-own, X)
     count = len(X)
     for rows, points in stream:
         if np.any(np.diff(rows) < 0):
             order = np.argsort(rows, kind="stable")
             rows, points = rows[order], points[order]
-        found = compute_scores(net, points, claim.on)
+        logits = net.logits(points)
+        if tracker is not None:
+            tracker.update(rows, logits)
+        found = scores_of(logits, on)
         low.update(rows, points, found)
         high.update(rows, points, -found)
         count += len(points)

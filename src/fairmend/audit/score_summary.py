@@ -1,4 +1,4 @@
-"""How the differences of scores are distributed over the audited inputs."""
+"""How the differences of scores are distributed over the audited inputs, for a claim about scores."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import numpy as np
 from fairmend.arrays import Floats
 from fairmend.spec import Claim
 
-__all__ = ["ScoreCollector", "ScoreSummary"]
-
-_MOST_ROWS = 1_000_000
+__all__ = ["ScoreSummary"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,13 +20,16 @@ class ScoreSummary:
     Attributes
     ----------
     claim : what the spec claims about scores
-    largest : the largest difference within any neighbourhood
-    differences : (inputs,), the largest difference in the neighbourhood of each of the first million inputs
+    differences : (inputs,), the largest difference in the neighbourhood of each input
     """
 
     claim: Claim
-    largest: float
     differences: Floats = field(repr=False)
+
+    @property
+    def largest(self) -> float:
+        """The largest difference within any neighbourhood."""
+        return float(self.differences.max())
 
     @property
     def median(self) -> float:
@@ -49,24 +50,3 @@ class ScoreSummary:
             "median": self.median,
             "p90": self.most,
         }
-
-
-class ScoreCollector:
-    """Collects the differences of a stream of inputs."""
-
-    def __init__(self, claim: Claim) -> None:
-        """Start without inputs."""
-        self._claim = claim
-        self._parts: list[Floats] = []
-        self._left, self._largest = _MOST_ROWS, 0.0
-
-    def add(self, differences: Floats) -> None:
-        """Add the largest difference in the neighbourhood of each of the next inputs (k,)."""
-        self._largest = max(self._largest, float(differences.max(initial=0.0)))
-        if self._left:
-            self._parts.append(differences[: self._left].copy())
-            self._left -= len(self._parts[-1])
-
-    def summary(self) -> ScoreSummary:
-        """Return the figures of all inputs so far."""
-        return ScoreSummary(self._claim, self._largest, np.concatenate(self._parts))

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.bounds.pieces import MAX_ENTRIES, widest_layer
 from fairmend.network import Activation, Network
+from fairmend.network.decision import closing_gaps
 
 __all__ = ["closing_error", "inference_error", "lead_error", "summation_error"]
 
@@ -126,9 +127,10 @@ def summation_error(network: Network, lower: FloatArray, upper: FloatArray) -> F
     return np.asarray(np.where(np.isfinite(error), error, np.inf).max(axis=1, initial=0.0))
 
 
-def closing_error(network: Network) -> float:
-    """Return how far a logit must be from 0, or from another, for a closing sigmoid or softmax to keep them apart."""
-    return 64 * _Precision.of(network.dtype).unit
+def closing_error(network: Network, classes: Ints) -> Floats:
+    """Return which margin of classes ``(pieces,)`` a closing sigmoid or softmax may lose: ``(pieces,)``."""
+    below, above = closing_gaps(network.threshold, network.dtype)
+    return np.where(classes == 1, above, below)
 
 
 def _error_of_rows(

@@ -24,7 +24,6 @@ from fairmend.cli.options import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
     from rich.console import Console
     from rich.table import Table
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from fairmend.audit.plan import AuditPlan
     from fairmend.audit.result import AuditResult
     from fairmend.audit.score_summary import ScoreSummary
-    from fairmend.evaluate.labelled import LabelledRows
+    from fairmend.evaluate.labelled import LabelledFigures, LabelledRows
     from fairmend.network import Network
     from fairmend.spec import Spec
     from fairmend.tables import TableStream
@@ -116,7 +115,7 @@ def run_audit(
     from fairmend.cli.console import console, progress_bars, show_json, show_warnings
     from fairmend.cli.inputs import load_model
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
-    from fairmend.evaluate.audit_document import LabelledFigures, audit_document, audit_warnings
+    from fairmend.evaluate.audit_document import audit_document, audit_warnings
     from fairmend.evaluate.labelled import LabelledRows
     from fairmend.evaluate.pairs_file import PairsFile
     from fairmend.evaluate.provenance import describe_origin
@@ -129,12 +128,11 @@ def run_audit(
         check_folder(report, list(REPORT_FILES), inputs, "--report, or pass --no-report")
     table = None if data is None else stream_table(data)
     labelled = LabelledRows(spec, net)
-    first: list[pd.DataFrame] = []
     with PairsFile(out, spec, net, inputs) as file, progress_bars(quiet=json_output) as progress:
         result = audit(
             net,
             spec,
-            None if table is None else _encode(spec, net, table, labelled, first),
+            None if table is None else _encode(spec, net, table, labelled),
             samples,
             seed,
             pairs=pairs,
@@ -145,8 +143,8 @@ def run_audit(
             on_plan=None if json_output else _announce,
             witnesses=None if out is None else file.write,
         )
-    figures = LabelledFigures(labelled.rows, labelled.utility, labelled.groups, labelled.regression)
-    warnings = audit_warnings(net, result, figures)
+    figures = labelled.figures(result.rows)
+    warnings = [*labelled.warnings(data), *audit_warnings(net, result, figures)]
     title = f"{model.name} on {data.name if data else 'random samples'}"
     if report is not None:
         sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
@@ -157,7 +155,7 @@ def run_audit(
             describe_origin(sources, command=typed, seed=seed),
             title=title,
             labelled=figures,
-            frame=first[0] if first else None,
+            frame=labelled.distinct_labels(),
             warnings=warnings,
         )
         with staged_folder(report) as stage:
@@ -165,11 +163,11 @@ def run_audit(
     page = None if report is None else report / "report.html"
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": None if data is None else data.name}
-        measured = {"seed": seed, **result.as_dict(), **_labelled_figures(labelled)}
+        measured = {"seed": seed, **result.as_dict(), **_labelled_figures(figures)}
         show_json({**names, **measured, "out": out, "report": page, "warnings": warnings})
     else:
         screen = console()
-        _show(screen, title, result, labelled)
+        _show(screen, title, result, figures)
         _show_pairs(screen, spec, net.outputs, result)
         show_warnings(screen, warnings)
         if out is not None:
@@ -192,10 +190,8 @@ def _announce(plan: AuditPlan) -> None:
     stderr_console().print(line)
 
 
-def _encode(
-    spec: Spec, net: Network, table: TableStream, labelled: LabelledRows, first: list[pd.DataFrame]
-) -> Iterator[FloatArray]:
-    """Yield the pieces of the file as inputs; collect the rows with a label and the first rows."""
+def _encode(spec: Spec, net: Network, table: TableStream, labelled: LabelledRows) -> Iterator[FloatArray]:
+    """Yield the pieces of the file as inputs, and collect the labels."""
     from fairmend.errors import FairmendError
 
     done = 0
@@ -204,14 +200,12 @@ def _encode(
             X = spec.as_inputs(frame, net.dtype, first_row=done)
         except FairmendError as error:
             raise FairmendError(f"{table.path}: {error}") from error
-        labelled.add(frame, X)
-        if not first:
-            first.append(frame)
+        labelled.add(frame)
         done += len(frame)
         yield X
 
 
-def _labelled_figures(labelled: LabelledRows) -> dict[str, object]:
+def _labelled_figures(labelled: LabelledFigures) -> dict[str, object]:
     from dataclasses import asdict
 
     utility = None if labelled.utility is None else asdict(labelled.utility)
@@ -225,7 +219,7 @@ def _labelled_figures(labelled: LabelledRows) -> dict[str, object]:
     }
 
 
-def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledRows) -> None:
+def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFigures) -> None:
     from rich.text import Text
 
     from fairmend.cli.console import figures_table
@@ -277,13 +271,12 @@ def _add_scores(table: Table, scores: ScoreSummary, least: str) -> None:
     table.add_section()
 
 
-def _add_utility(table: Table, labelled: LabelledRows) -> None:
+def _add_utility(table: Table, labelled: LabelledFigures) -> None:
     from fairmend.cli.console import group_figures, group_heading, regression_figures
     from fairmend.text import percent
 
     utility, regression = labelled.utility, labelled.regression
-    which = "the first " if labelled.cut_off else "the "
-    caption = f"* on {which}{labelled.rows:,} rows with a label"
+    caption = f"* on the {labelled.rows:,} rows with a label"
     if regression is not None:
         table.add_section()
         for name, figure in regression_figures(regression):

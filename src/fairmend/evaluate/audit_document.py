@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pandas as pd
 
@@ -21,32 +21,22 @@ from fairmend.evaluate.document import (
     ScoreRanges,
 )
 from fairmend.evaluate.group_rates import tabulate_groups
-from fairmend.evaluate.groups import GroupMetrics, protected_values
+from fairmend.evaluate.groups import values_of_rows
+from fairmend.evaluate.labelled import LabelledFigures
 from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
 from fairmend.evaluate.report_pairs import tabulate_pairs
 from fairmend.evaluate.score_figures import score_figures
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.evaluate.spec_summary import class_names, describe_similarity
-from fairmend.evaluate.utility import RegressionUtility, Utility
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.sanity import spec_warnings
 from fairmend.text import number, score, short
 
-__all__ = ["LabelledFigures", "audit_document", "audit_warnings"]
+__all__ = ["audit_document", "audit_warnings"]
 
 _MOST_RANGES = 240
 _MOST_WORST = 20
-
-
-@dataclass(frozen=True)
-class LabelledFigures:
-    """How good the network is on the rows with a label; empty without such rows."""
-
-    rows: int = 0
-    utility: Utility | None = None
-    groups: tuple[GroupMetrics, ...] = ()
-    regression: RegressionUtility | None = None
 
 
 def audit_warnings(net: Network, result: AuditResult, labelled: LabelledFigures) -> list[str]:
@@ -57,7 +47,7 @@ def audit_warnings(net: Network, result: AuditResult, labelled: LabelledFigures)
     if result.sampled or (result.scores is not None and result.scores.claim.on == "output"):
         return []
     auc = None if labelled.utility is None else labelled.utility.auc
-    return spec_warnings(net.predict(result.examined.X), auc)
+    return spec_warnings(net.decide(result.rows.logits), auc)
 
 
 def audit_document(
@@ -97,6 +87,7 @@ def audit_document(
     known = None if examined.other is None else examined.other[rows]
     names = class_names(spec, net, frame)
     nearest = find_nearest_counterfactuals(net, spec, examined.X, rows, known)
+    nearest = replace(nearest, rows=examined.rows[nearest.rows])
     return Document(
         FORMAT,
         VERSION,
@@ -108,11 +99,11 @@ def audit_document(
         describe_similarity(spec, exact=result.method == "enumerate"),
         tabulate_groups(
             spec,
-            protected_values(spec, examined.X),
+            values_of_rows(spec, result.rows),
             [labelled.groups] if labelled.groups else [],
-            [net.predict(examined.X)],
+            [net.decide(result.rows.logits)],
             classes=net.outputs,
-            unfair=examined.unequal,
+            unfair=result.rows.unequal,
         ),
         tabulate_pairs(nearest, spec, net, total=result.count, exact=result.exact),
         nearest.decisive_features(),
@@ -162,9 +153,9 @@ def _describe_pair(pair: AuditPair, names: list[str], *, scores_only: bool = Fal
 
 
 def _score_ranges(net: Network, spec: Spec, examined: ExaminedInputs) -> ScoreRanges:
-    """Return the score ranges of an even choice of the inputs, in order of their score."""
-    some = pick_evenly(len(examined.X), _MOST_RANGES)
-    chosen = some[order_by_score(net, examined.X[some])]
+    """Return the score ranges of some of the inputs, evenly spaced in order of their score."""
+    order = order_by_score(net, examined.X)
+    chosen = order[pick_evenly(len(order), _MOST_RANGES)]
     found = compute_score_ranges(net, spec, examined.X[chosen])
     listed = found.as_list(net, examined.unequal[chosen])
     return ScoreRanges(score_kind(net), len(examined.X), found.exact, listed, [])

@@ -1,83 +1,93 @@
-"""Collect the labelled rows of a streamed file, for the figures that need all of them at once."""
+"""The labels of a streamed file, and how good the network is on all rows that have one."""
 
 from __future__ import annotations
 
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairmend.arrays import Bools, FloatArray
-from fairmend.evaluate.groups import GroupMetrics, Values, group_metrics_of, protected_values
+from fairmend.arrays import Bools
+from fairmend.audit.audited_rows import AuditedRows
+from fairmend.evaluate.groups import GroupMetrics, group_metrics_of, values_of_rows
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility_of, utility_of
-from fairmend.network import Network, predicted_classes
+from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.spec.sanity import label_warnings
 
-__all__ = ["LabelledRows"]
+__all__ = ["LabelledFigures", "LabelledRows"]
 
-# A ranking needs every score at once. This many rows settle its second digit and take little memory.
-_MOST_ROWS = 100_000
+_MOST_VALUES = 1_000  # distinct labels that are kept
 
 
-class LabelledRows:
-    """Outputs, labels and protected values of the first 100,000 rows that have a label.
+@dataclass(frozen=True)
+class LabelledFigures:
+    """How good the network is on the rows with a label; empty without such rows.
 
     Attributes
     ----------
-    rows : how many rows were collected
-    cut_off : whether there were more
+    rows : how many rows have a label
+    utility : accuracy and similar figures; None without classes
+    groups : differences between groups, by protected feature; empty without classes
+    regression : the errors of a regression network with one output
     """
 
-    def __init__(self, spec: Spec, net: Network) -> None:
-        """Start without rows; without a label in the spec there never are any."""
-        self._spec, self._net = spec, net
-        self._logits: list[FloatArray] = []
-        self._labels: list[npt.NDArray[Any]] = []
-        self._values: list[dict[str, Values]] = []
-        self.rows = 0
-        self.cut_off = False
+    rows: int = 0
+    utility: Utility | None = None
+    groups: tuple[GroupMetrics, ...] = ()
+    regression: RegressionUtility | None = None
 
-    def add(self, frame: pd.DataFrame, X: FloatArray) -> None:
-        """Add the rows of `frame` that have a label; X (rows, width) are the same rows, encoded."""
+
+class LabelledRows:
+    """Collects the labels of a file that is read in pieces."""
+
+    def __init__(self, spec: Spec, net: Network) -> None:
+        """Start without rows; without a label in the spec no row has one."""
+        self._spec, self._net = spec, net
+        self._labels: list[npt.NDArray[Any]] = []
+        self._known: list[Bools] = []
+        self._distinct: dict[object, None] = {}  # a set that keeps the order
+
+    def add(self, frame: pd.DataFrame) -> None:
+        """Add the next rows of the file."""
         label = self._spec.label
         if label is None or label.column not in frame.columns:
             return
         y, known = self._read_labels(frame)
-        chosen = np.flatnonzero(known)
-        self.cut_off |= len(chosen) > _MOST_ROWS - self.rows
-        chosen = chosen[: _MOST_ROWS - self.rows]
-        if len(chosen) == 0:
-            return
-        self.rows += len(chosen)
-        self._logits.append(self._net.logits(X[chosen]))
-        self._labels.append(y[chosen])
-        self._values.append(protected_values(self._spec, X[chosen]))
+        self._labels.append(y)
+        self._known.append(known)
+        for value in frame[label.column].dropna().unique().tolist():
+            if len(self._distinct) < _MOST_VALUES:
+                self._distinct.setdefault(value)
 
-    @cached_property
-    def utility(self) -> Utility | None:
-        """Accuracy and similar figures on these rows; None without rows or classes. Read it after the last `add`."""
-        if self.rows == 0 or self._spec.regression:
+    def distinct_labels(self) -> pd.DataFrame | None:
+        """Return the different labels as rows of the label's column; None without labels."""
+        if self._spec.label is None or not self._distinct:
             return None
-        return utility_of(np.concatenate(self._logits), np.concatenate(self._labels))
+        return pd.DataFrame({self._spec.label.column: list(self._distinct)})
 
-    @cached_property
-    def regression(self) -> RegressionUtility | None:
-        """The errors of a regression network on these rows; None without rows. Read it after the last `add`."""
-        if self.rows == 0 or not self._spec.regression or self._net.outputs > 1:
-            return None
-        return regression_utility_of(np.concatenate(self._logits), np.concatenate(self._labels))
+    def warnings(self, source: object) -> list[str]:
+        """Return a warning if no row has the positive label; `source` names the file."""
+        if self._spec.regression or self._net.outputs > 2 or not any(known.any() for known in self._known):
+            return []
+        return label_warnings(self._spec, any(y.any() for y in self._labels), list(self._distinct), source)
 
-    @cached_property
-    def groups(self) -> tuple[GroupMetrics, ...]:
-        """Differences between groups, by protected feature; empty without rows or classes. Read it after `add`."""
-        if self.rows == 0 or self._spec.regression:
-            return ()
-        values = {name: np.concatenate([part[name] for part in self._values]) for name in self._values[0]}
-        logits = np.concatenate(self._logits)
-        y = np.concatenate(self._labels)
-        return group_metrics_of(self._spec, values, predicted_classes(logits), y, classes=self._net.outputs)
+    def figures(self, rows: AuditedRows) -> LabelledFigures:
+        """Return the figures of the rows with a label; `rows` are all rows of the file, as the audit knows them."""
+        if not self._labels:
+            return LabelledFigures()
+        known = np.concatenate(self._known)
+        count = int(known.sum())
+        if count == 0 or (self._spec.regression and self._net.outputs > 1):
+            return LabelledFigures(count)
+        y, logits = np.concatenate(self._labels)[known], rows.logits[known]
+        if self._spec.regression:
+            return LabelledFigures(count, regression=regression_utility_of(logits, y))
+        values = {name: column[known] for name, column in values_of_rows(self._spec, rows).items()}
+        groups = group_metrics_of(self._spec, values, self._net.decide(logits), y, classes=self._net.outputs)
+        return LabelledFigures(count, utility_of(logits, y, threshold=self._net.threshold), groups)
 
     def _read_labels(self, frame: pd.DataFrame) -> tuple[npt.NDArray[Any], Bools]:
         """Return the class of each row, or the number to predict, and whether it has one."""
@@ -86,9 +96,9 @@ class LabelledRows:
         if self._net.outputs > 2 and not self._spec.regression:
             numbers = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
             known = np.isin(numbers, np.arange(self._net.outputs))
-            return np.where(known, numbers, 0).astype(np.int64), known
+            return np.where(known, numbers, 0).astype(np.int16), known
         known = column.notna().to_numpy(bool)
-        y = np.zeros(len(frame), dtype=np.float64 if self._spec.regression else np.int64)
+        y = np.zeros(len(frame), dtype=np.float64 if self._spec.regression else np.int8)
         if known.any():
             y[known] = self._spec.labels(frame[known])
         return y, known

@@ -66,20 +66,20 @@ class NearestCounterfactuals:
 
 
 def find_nearest_counterfactuals(
-    net: Network, spec: Spec, X: FloatArray, rows: Ints, known: FloatArray | None = None
+    net: Network, spec: Spec, X: FloatArray, rows: Ints, known: FloatArray | None = None, *, seed: int = 0
 ) -> NearestCounterfactuals:
     """Find the nearest counterfactuals of rows (k,) of X (inputs, width), which are treated unequally.
 
     `known` (k, width) holds a neighbour with another prediction for each; it may be None if the neighbourhoods are
-    finite. If there is too much to enumerate, an even choice of the rows is taken, or the known neighbours are
-    reduced to what they need to differ in.
+    finite. If there is too much to enumerate, a random sample of the rows is taken, or the known neighbours are reduced
+    to what they need to differ in.
     """
     most, enumerate_all = _MOST_ROWS, False
     if spec.finite and len(rows):
         affordable = MOST_POINTS // int(np.max(spec.neighbourhood_sizes(X[rows], X.dtype)))
         enumerate_all = known is None or affordable >= min(len(rows), _FEWEST_ROWS)
         most = min(most, max(1, affordable)) if enumerate_all else most
-    chosen = pick_evenly(len(rows), most)
+    chosen = pick_at_random(len(rows), most, seed)
     if enumerate_all or known is None:
         return _enumerate(net, spec, X, rows[chosen], None if known is None else known[chosen])
     return _reduce(net, spec, X, rows[chosen], known[chosen])
@@ -90,6 +90,13 @@ def pick_evenly(count: int, most: int) -> Ints:
     if count <= most:
         return np.arange(count, dtype=np.int64)
     return np.unique(np.linspace(0, count - 1, most).round().astype(np.int64))
+
+
+def pick_at_random(count: int, most: int, seed: int) -> Ints:
+    """Return at most `most` of the numbers below `count`, drawn at random, in order."""
+    if count <= most:
+        return np.arange(count, dtype=np.int64)
+    return np.sort(np.random.default_rng(seed).choice(count, most, replace=False)).astype(np.int64)
 
 
 def _enumerate(net: Network, spec: Spec, X: FloatArray, rows: Ints, known: FloatArray | None) -> NearestCounterfactuals:

@@ -14,7 +14,8 @@ import numpy as np
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.audit.random_neighbours import stream_random_neighbours
 from fairmend.evaluate.document import ScoreRange
-from fairmend.network import Network
+from fairmend.network import DEFAULT_THRESHOLD, Network
+from fairmend.network.decision import enclose_log_odds
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 
@@ -55,6 +56,9 @@ class ScoreRangeArrays:
 
     def _keeps_one_prediction(self, net: Network) -> Bools:
         """Return where the bounds are on one side; a tie is class 1 with one logit, the lower class with several."""
+        if net.threshold != DEFAULT_THRESHOLD:
+            below, above = enclose_log_odds(net.threshold)
+            return (self.low >= above) | (self.high <= below)
         if net.outputs == 1:
             return (self.low >= 0) | (self.high < 0)
         return (self.low > 0) | (self.high <= 0 if net.outputs == 2 else False)

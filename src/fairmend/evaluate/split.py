@@ -15,7 +15,7 @@ from fairmend.errors import FairmendError
 from fairmend.evaluate.utility import utility
 from fairmend.network import Network
 from fairmend.spec import Spec
-from fairmend.spec.sanity import spec_warnings
+from fairmend.spec.sanity import label_warnings, spec_warnings
 
 __all__ = ["DataSplit", "read_classes", "read_labels", "split_data"]
 
@@ -158,17 +158,7 @@ def _class_warnings(
     spec: Spec, net: Network, frame: pd.DataFrame, X: FloatArray, y: npt.NDArray[Any], source: Path | str
 ) -> list[str]:
     found = spec_warnings(net.predict(X), utility(net, X, y).auc)
-    return [*_label_warnings(spec, net, frame, y, source), *found]
-
-
-def _label_warnings(
-    spec: Spec, net: Network, frame: pd.DataFrame, y: npt.NDArray[np.integer], source: Path | str
-) -> list[str]:
-    if net.outputs > 2 or spec.label is None or y.any():
-        return []
-    values = frame[spec.label.column].unique().tolist()
-    shown = ", ".join(f'"{value}"' for value in values[:4]) + (", …" if len(values) > 4 else "")
-    return [
-        f'the label "{spec.label.column}" is never "{spec.label.positive}" in {source} (it is {shown}); '
-        "check `positive` in the spec"
-    ]
+    if net.outputs > 2 or spec.label is None:
+        return found
+    labels = frame[spec.label.column].unique().tolist()
+    return [*label_warnings(spec, bool(y.any()), labels, source), *found]

@@ -21,7 +21,7 @@ from fairmend.metrics import (
     r2,
     root_mean_squared_error,
 )
-from fairmend.network import Network, predicted_classes
+from fairmend.network import DEFAULT_THRESHOLD, Network, predicted_classes
 
 __all__ = ["RegressionUtility", "Utility", "regression_utility", "regression_utility_of", "utility", "utility_of"]
 
@@ -76,13 +76,20 @@ def regression_utility_of(outputs: FloatArray, y: npt.ArrayLike) -> RegressionUt
 
 def utility(net: Network, X: npt.ArrayLike, y: npt.ArrayLike, original: Network | None = None) -> Utility:
     """Return the utility of `net` on X (rows, inputs) with true classes y (rows,), compared with `original` if any."""
-    return utility_of(net.logits(X), y, None if original is None else original.predict(X))
+    before = None if original is None else original.predict(X)
+    return utility_of(net.logits(X), y, before, threshold=net.threshold)
 
 
-def utility_of(logits: FloatArray, y: npt.ArrayLike, before: npt.ArrayLike | None = None) -> Utility:
+def utility_of(
+    logits: FloatArray,
+    y: npt.ArrayLike,
+    before: npt.ArrayLike | None = None,
+    *,
+    threshold: float = DEFAULT_THRESHOLD,
+) -> Utility:
     """Return the utility from logits (rows,) or (rows, N); `before` are predictions (rows,) to compare with."""
     one = logits.ndim == 1
-    predicted = predicted_classes(logits)
+    predicted = predicted_classes(logits, threshold)
     true, _ = pair_of_classes(y, predicted)
     scores = _class_scores(logits)
     return Utility(

@@ -8,6 +8,7 @@ Unless t is 1/2, the log-odds of a number are irrational, so no logit is exactly
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import FloatArray, Ints
+from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.errors import FairmendError
 
 __all__ = [
@@ -25,15 +26,17 @@ __all__ = [
     "closing_gaps",
     "enclose_log_odds",
     "log_odds",
+    "lower_margins",
     "predicted_classes",
+    "reaches",
     "require_threshold",
+    "upper_margins",
 ]
 
 DEFAULT_THRESHOLD = 0.5
 """The threshold at which a prediction is the more probable class."""
 
 _CLOSING_UNITS = 16  # a closing sigmoid or softmax is accurate to so many units of rounding
-_DIGITS = Context(prec=60)
 
 
 def as_threshold(value: object, where: str = "the threshold") -> float:
@@ -54,7 +57,7 @@ def require_threshold(threshold: float, outputs: int) -> None:
 
 def log_odds(threshold: float) -> float:
     """Return log(t / (1 - t)), the logit from which the prediction is positive, as the nearest float64."""
-    return 0.0 if threshold == DEFAULT_THRESHOLD else float(_exact_log_odds(Fraction(threshold)))
+    return 0.0 if threshold == DEFAULT_THRESHOLD else _nearest(Fraction(threshold))
 
 
 @lru_cache(maxsize=64)
@@ -70,21 +73,23 @@ def enclose_log_odds(threshold: float) -> tuple[float, float]:
 def closing_gaps(threshold: float, dtype: npt.DTypeLike) -> tuple[float, float]:
     """Return how far a logit must be below and above the log-odds for a computed probability to be on the same side.
 
-    A closing sigmoid or softmax is accurate to 16 units, and the threshold may be rounded to the network's dtype before
-    the comparison. docs/certificate.md has the argument. A gap is infinite if no probability is surely on that side.
+    A closing sigmoid or softmax is accurate to 16 units of 1, and the threshold may be rounded to the network's dtype
+    before the comparison; docs/certificate.md has the argument. A gap is infinite if no probability is surely on that
+    side.
     """
     unit = Fraction(float(np.finfo(dtype).eps)) / 2
     if threshold == DEFAULT_THRESHOLD:
         return 4 * _CLOSING_UNITS * float(unit), 4 * _CLOSING_UNITS * float(unit)
     exact, rounded = Fraction(threshold), Fraction(float(np.dtype(dtype).type(threshold)))
-    below, above = min(exact, rounded) - _CLOSING_UNITS * unit, max(exact, rounded) + _CLOSING_UNITS * unit
+    error = _CLOSING_UNITS * unit + Fraction(float(np.finfo(dtype).tiny))
+    below, above = min(exact, rounded) - error, max(exact, rounded) + error
     low, high = enclose_log_odds(threshold)
     down = math.nextafter(high - _enclose(below)[0], math.inf) if below > 0 else math.inf
     up = math.nextafter(_enclose(above)[1] - low, math.inf) if above < 1 else math.inf
     return down, up
 
 
-def predicted_classes(logits: FloatArray, threshold: float = DEFAULT_THRESHOLD) -> Ints:
+def predicted_classes(logits: FloatArray | npt.NDArray[np.object_], threshold: float = DEFAULT_THRESHOLD) -> Ints:
     """Return the predicted classes, int64 (rows,) for logits (rows,), and (...) for logits (..., outputs).
 
     This is the one decision rule. At the threshold 1/2: of one logit, class 1 if it is at least 0; of N logits, the
@@ -104,6 +109,30 @@ def predicted_classes(logits: FloatArray, threshold: float = DEFAULT_THRESHOLD) 
     return np.asarray(logits >= _least_positive(threshold, logits.dtype), dtype=np.int64)
 
 
+def lower_margins(leads: Floats, classes: Ints, threshold: float) -> Floats:
+    """Return lower bounds of margins: how far classes, 0 or 1, are from changing, from lower bounds of their leads.
+
+    The lead of class 1 is the logit, or the second of two minus the first; that of class 0 is its negative.
+    """
+    if threshold == DEFAULT_THRESHOLD:
+        return leads
+    low, high = enclose_log_odds(threshold)
+    return np.asarray(np.nextafter(leads - np.where(classes == 1, high, -low), -np.inf))
+
+
+def upper_margins(leads: Floats, classes: Ints, threshold: float) -> Floats:
+    """Return upper bounds of margins, from upper bounds of leads; see `lower_margins`."""
+    if threshold == DEFAULT_THRESHOLD:
+        return leads
+    low, high = enclose_log_odds(threshold)
+    return np.asarray(np.nextafter(leads - np.where(classes == 1, low, -high), np.inf))
+
+
+def reaches(lead: Fraction, threshold: float) -> bool:
+    """Return whether an exact lead of class 1 is at least the log-odds of a threshold other than 1/2."""
+    return _reaches(lead, Fraction(threshold))
+
+
 def _least_positive(threshold: float, dtype: npt.DTypeLike) -> np.floating[Any]:
     """Return the lowest number of a dtype that is at least the log-odds of a threshold."""
     least = enclose_log_odds(threshold)[1]
@@ -113,14 +142,34 @@ def _least_positive(threshold: float, dtype: npt.DTypeLike) -> np.floating[Any]:
 
 def _enclose(p: Fraction) -> tuple[float, float]:
     """Return the adjacent float64 numbers around the log-odds of p, which is not 1/2."""
-    exact = _exact_log_odds(p)
-    nearest = float(exact)
-    if Decimal(nearest) > exact:
+    nearest = _nearest(p)
+    if _reaches(Fraction(nearest), p):
         return math.nextafter(nearest, -math.inf), nearest
     return nearest, math.nextafter(nearest, math.inf)
 
 
-def _exact_log_odds(p: Fraction) -> Decimal:
-    """Return log(p / (1 - p)) to about 40 digits: `Decimal.ln` is correctly rounded."""
-    odds = p / (1 - p)
-    return _DIGITS.ln(_DIGITS.divide(Decimal(odds.numerator), Decimal(odds.denominator)))
+def _nearest(p: Fraction) -> float:
+    return float(next(_approximations(p))[0])
+
+
+def _reaches(lead: Fraction, p: Fraction) -> bool:
+    """Return whether a number is at least the log-odds of p, which is irrational: so some precision tells."""
+    for value, error in _approximations(p):
+        distance = lead - Fraction(value)
+        if abs(distance) > error:
+            return distance > 0
+    raise AssertionError("unreachable")
+
+
+def _approximations(p: Fraction) -> Iterator[tuple[Decimal, Fraction]]:
+    """Yield log(p / (1 - p)) with more and more digits, and a bound of its error.
+
+    Division and `Decimal.ln` are correctly rounded. So the odds are off by a relative 10^(1 - digits) at most, and
+    their logarithm, below 1000 in size, by as much and by its own rounding.
+    """
+    odds, digits = p / (1 - p), 60
+    while True:
+        context = Context(prec=digits)
+        quotient = context.divide(Decimal(odds.numerator), Decimal(odds.denominator))
+        yield context.ln(quotient), Fraction(1, 10 ** (digits - 5))
+        digits *= 2

@@ -181,6 +181,19 @@ class Network:
         """Return the predicted classes of logits (rows,) or (..., outputs), by the rule of `predicted_classes`."""
         return predicted_classes(logits, self.threshold)
 
+    def centre(self, logits: FloatArray) -> FloatArray:
+        """Return logits (rows,) or (..., outputs) with the offset taken from the last output.
+
+        At the threshold 1/2, the result gives the prediction: class 1 from 0 on, or the largest of two.
+        """
+        if self.threshold == DEFAULT_THRESHOLD:
+            return logits
+        centred: FloatArray = logits.astype(np.float64)
+        if logits.ndim == 1:
+            return centred - self.offset
+        centred[..., -1] -= self.offset
+        return centred
+
     def probabilities(self, X: npt.ArrayLike) -> FloatArray:
         """Return the sigmoid of the logit (rows,) or the softmax of the logits (rows, N), whatever `closing` is."""
         values = self.logits(X)

@@ -17,6 +17,7 @@ from fairmend.prove.engines.enumerate import certify_by_enumeration
 from fairmend.prove.engines.findings import Findings
 from fairmend.prove.result import CertifyResult
 from fairmend.prove.score_bounds import require_scores
+from fairmend.prove.threshold import network_of_spec
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.text import suggest
@@ -67,7 +68,7 @@ def certify(
     seed : random seed of the MILP solver; the other engines make no random choices
     progress : called with "certify", the number of inputs done and the number of inputs
     """
-    network = load_network(net)
+    network = network_of_spec(load_network(net), spec)
     if engine not in _ENGINES:
         raise FairmendError(f"unknown engine {engine!r}{suggest(str(engine), _ENGINES)}; use {', '.join(_ENGINES)}")
     if time_limit is not None and not time_limit > 0:

@@ -1,7 +1,8 @@
 """Margins of a class: as inference computes them at points, and as proven at points and over boxes.
 
 With several logits, the margin of a class is its logit minus the largest other logit. With a single logit f, it is f
-for class 1 and -f for class 0. A tie is class 1: the network predicts class 1 if f >= 0.
+for class 1 and -f for class 0. A tie is class 1: the network predicts class 1 if f >= 0. At a threshold other than 1/2,
+the log-odds of the threshold are taken from the margin of class 1 and added to that of class 0.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import numpy as np
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.bounds.inference import lead_error, summation_error
 from fairmend.bounds.rigorous import rigorous_bounds, rigorous_differences, rigorous_point_logits
-from fairmend.network import Network, predicted_classes
+from fairmend.network import Network
+from fairmend.network.decision import lower_margins, upper_margins
 from fairmend.prove.rational import exact_classes, is_piecewise_linear
 
 __all__ = [
@@ -39,7 +41,7 @@ def compute_margins(net: Network, points: FloatArray, classes: Ints) -> tuple[Bo
         margin = np.where(classes == 1, value, -value)
     else:
         margin = _lead(logits.astype(np.float64), logits.astype(np.float64), classes)
-    return predicted_classes(logits) != classes, margin
+    return net.decide(logits) != classes, lower_margins(margin, classes, net.threshold)
 
 
 def margin_error(
@@ -54,17 +56,18 @@ def margin_error(
 
 def rounding_slack(net: Network, lower: FloatArray, upper: FloatArray) -> Floats:
     """Return how close to 0 (n,) a margin may be for float64 bounds over each box (n, width) to tell its sign."""
-    return np.asarray(_ROUNDING_FACTOR * summation_error(net, lower, upper) + _UNDERFLOW)
+    offset = abs(net.offset) * float(np.finfo(np.float64).eps)
+    return np.asarray(_ROUNDING_FACTOR * (summation_error(net, lower, upper) + offset) + _UNDERFLOW)
 
 
 def margin_lower_bound(net: Network, lower: FloatArray, upper: FloatArray, classes: Ints) -> Floats:
     """Return a lower bound, in real arithmetic, of the margins of classes (n,) over boxes (n, width): (n,)."""
     if net.outputs == 1:
         low, high = rigorous_bounds(net, lower, upper)
-        return np.asarray(np.where(classes == 1, low[:, 0], -high[:, 0]))
+        return lower_margins(np.where(classes == 1, low[:, 0], -high[:, 0]), classes, net.threshold)
     differences = rigorous_differences(net, lower, upper)[np.arange(len(classes)), classes]
     differences[np.arange(len(classes)), classes] = np.inf
-    return np.asarray(differences.min(axis=1))
+    return lower_margins(np.asarray(differences.min(axis=1)), classes, net.threshold)
 
 
 def proves_class(net: Network, margin: Floats, classes: Ints) -> Bools:
@@ -76,9 +79,12 @@ def point_margins(net: Network, points: FloatArray, classes: Ints) -> tuple[Floa
     """Return lower and upper bounds (n,), in real arithmetic, of the margins of classes (n,) at points (n, width)."""
     lower, upper = rigorous_point_logits(net, points)
     if net.outputs == 1:
-        return np.where(classes == 1, lower[:, 0], -upper[:, 0]), np.where(classes == 1, upper[:, 0], -lower[:, 0])
-    least, most = _lead(lower, upper, classes), _lead(upper, lower, classes)
-    return np.nextafter(least, -np.inf), np.nextafter(most, np.inf)
+        least = np.where(classes == 1, lower[:, 0], -upper[:, 0])
+        most = np.where(classes == 1, upper[:, 0], -lower[:, 0])
+    else:
+        least = np.nextafter(_lead(lower, upper, classes), -np.inf)
+        most = np.nextafter(_lead(upper, lower, classes), np.inf)
+    return lower_margins(least, classes, net.threshold), upper_margins(most, classes, net.threshold)
 
 
 def proven_at_points(net: Network, points: FloatArray, classes: Ints) -> Bools:

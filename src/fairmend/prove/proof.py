@@ -13,6 +13,7 @@ from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.bounds.inference import closing_error, lead_error, summation_error
 from fairmend.bounds.rigorous import bounds_and_layers, differences_and_layers, rigorous_point_logits
 from fairmend.network import Network
+from fairmend.network.decision import lower_margins
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 
@@ -34,7 +35,7 @@ class Proof:
 
     A margin above 0 proves the class in real arithmetic, and a margin above ``error`` in the network's own precision
     as well, whether you decide on logits or on the probabilities of a closing sigmoid or softmax. A margin of 0 or less
-    proves nothing.
+    proves nothing. Margins and errors are about the threshold of the network.
     """
 
     classes: Ints
@@ -65,11 +66,11 @@ def prove_regions(network: Network, regions: Regions) -> Proof:
     """Prove each neighbourhood by rigorous linear bounds over all of its pieces."""
     if network.outputs == 1:
         lower, upper, layers = bounds_and_layers(network, regions.lower, regions.upper)
-        margins = _margins_of_one_output(lower, upper)
+        leads = _leads_of_one_output(lower, upper)
     else:
         differences, layers = differences_and_layers(network, regions.lower, regions.upper)
-        margins = _margins_of_outputs(differences)
-    margins = margins - checker_loss(network, regions.lower, regions.upper)
+        leads = _leads_of_outputs(differences)
+    margins = _margins(network, leads) - checker_loss(network, regions.lower, regions.upper)
     starts = np.searchsorted(regions.owner, np.arange(regions.count))
     margins = np.minimum.reduceat(margins, starts)
     classes, margin = margins.argmax(axis=1)[regions.owner], margins.max(axis=1)[regions.owner]
@@ -90,10 +91,10 @@ def prove_points(network: Network, spec: Spec, X: FloatArray) -> Proof:
     for rows, points in spec.points(X, dtype=network.dtype):
         lower, upper = rigorous_point_logits(network, points)
         if network.outputs == 1:
-            here = _margins_of_one_output(lower, upper)
+            leads = _leads_of_one_output(lower, upper)
         else:
-            here = _margins_of_outputs(lower[:, :, None] - upper[:, None, :])
-            here = np.nextafter(here, -np.inf)
+            leads = np.nextafter(_leads_of_outputs(lower[:, :, None] - upper[:, None, :]), -np.inf)
+        here = _margins(network, leads)
         np.minimum.at(margins, rows, here - checker_loss(network, points, points))
         best = here.argmax(axis=1)
         np.maximum.at(error, (rows, best), _error(network, points, points, best, None, here.max(axis=1)))
@@ -110,19 +111,24 @@ def _error(
 ) -> Floats:
     """Return the error of the margin of classes ``(pieces,)``; a tight bound, which takes longer, where it matters."""
     error = lead_error(network, lower, upper, classes, layers)
-    close = ~(margin > HEADROOM * (error + closing_error(network)))
+    close = ~(margin > HEADROOM * (error + closing_error(network, classes)))
     if close.any():
         near = None if layers is None else [(low[close], high[close]) for low, high in layers]
         error[close] = lead_error(network, lower[close], upper[close], classes[close], near, thorough=True)
     return error
 
 
-def _margins_of_one_output(lower: Floats, upper: Floats) -> Floats:
-    """Return the margins of the classes 0 and 1, ``(pieces, 2)``, from bounds of the logit."""
+def _margins(network: Network, leads: Floats) -> Floats:
+    """Return the margins of each class at the network's threshold, ``(pieces, classes)``, from their leads."""
+    return lower_margins(leads, np.arange(leads.shape[1]), network.threshold)
+
+
+def _leads_of_one_output(lower: Floats, upper: Floats) -> Floats:
+    """Return the leads of the classes 0 and 1, ``(pieces, 2)``, from bounds of the logit."""
     return np.concatenate([-upper, lower], axis=1)
 
 
-def _margins_of_outputs(differences: Floats) -> Floats:
+def _leads_of_outputs(differences: Floats) -> Floats:
     """Return the lead of each class over all others, ``(pieces, outputs)``, from ``(pieces, outputs, outputs)``."""
     others = ~np.eye(differences.shape[1], dtype=bool)
     return np.asarray(np.where(others, differences, np.inf).min(axis=2))
@@ -130,8 +136,10 @@ def _margins_of_outputs(differences: Floats) -> Floats:
 
 def checker_loss(network: Network, lower: FloatArray, upper: FloatArray) -> Floats:
     """Return what the checker's own roundings may take from a margin over each box: ``(pieces, 1)``."""
-    return np.asarray(_CHECKER_LOSS * summation_error(network, lower, upper)[:, None])
+    offset = abs(network.offset) * float(np.finfo(np.float64).eps)
+    return np.asarray(_CHECKER_LOSS * (summation_error(network, lower, upper) + offset)[:, None])
 
 
 def _proof(network: Network, margins: Floats, error: Floats) -> Proof:
-    return Proof(margins.argmax(axis=1), margins.max(axis=1), error + closing_error(network))
+    classes = margins.argmax(axis=1)
+    return Proof(classes, margins.max(axis=1), error + closing_error(network, classes))

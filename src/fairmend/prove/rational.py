@@ -6,12 +6,14 @@ power of two, and so are sums and products of floats, so nothing is rounded.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.network import Activation, Network, predicted_classes
+from fairmend.network import DEFAULT_THRESHOLD, Activation, Network, predicted_classes
+from fairmend.network.decision import reaches
 
 __all__ = ["exact_classes", "is_piecewise_linear"]
 
@@ -32,7 +34,10 @@ def exact_classes(net: Network, points: npt.NDArray[np.floating[Any]]) -> npt.ND
         h = _add((h[0] @ weight[0].T, h[1] + weight[1]), bias)
         if layer < len(net.activations):
             h = _activate(net.activations[layer], h)
-    return predicted_classes(h[0])
+    if net.threshold == DEFAULT_THRESHOLD:
+        return predicted_classes(h[0])
+    leads, scale = h[0][:, -1] - (h[0][:, 0] if net.outputs == 2 else 0), Fraction(2) ** h[1]
+    return np.array([reaches(int(lead) * scale, net.threshold) for lead in leads], dtype=np.int64)
 
 
 def _exact(values: npt.NDArray[np.floating[Any]]) -> _Exact:

@@ -119,7 +119,7 @@ def match_rate(network: Network, X: FloatArray, rate: float) -> Network:
     """
     if network.outputs > 2:
         return network
-    logits = network.logits(X).astype(np.float64)
+    logits = network.centre(network.logits(X)).astype(np.float64)
     leads = np.sort(logits if logits.ndim == 1 else logits[:, 1] - logits[:, 0])[::-1]
     positive = round(rate * len(leads))
     if not 0 < positive < len(leads):

@@ -16,7 +16,6 @@ from fairmend.audit.neighbours import can_enumerate, find_unequal, sample_unequa
 from fairmend.errors import FairmendError
 from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.network import Network
-from fairmend.network.network import predicted_classes
 from fairmend.repair.recipe import Recipe, RepairAttempt, blind_and_distil, run_recipe_on_parts
 from fairmend.repair.regression import agreement, fit_shares, r_squared
 from fairmend.repair.task import RepairTask
@@ -168,7 +167,8 @@ def _judge(
 
 def _class_figures(candidate: Candidate, task: RepairTask, outputs: FloatArray, final_outputs: FloatArray) -> Candidate:
     """Return a candidate with the figures of a classifier."""
-    all_rows, final, before = predicted_classes(outputs), predicted_classes(final_outputs), task.original_predictions
+    decide, before = task.network.decide, task.original_predictions
+    all_rows, final = decide(outputs), decide(final_outputs)
     labelled = all_rows[: len(task.y_cal)]
     return replace(
         candidate,
@@ -206,7 +206,7 @@ def balanced_shares(true: Ints, predicted: Ints) -> Floats:
 
 
 def smooth_shares(true: Ints, logits: FloatArray) -> Floats:
-    """Return `balanced_shares` in which a row near the decision threshold counts in part.
+    """Return `balanced_shares` in which a row near the decision threshold, 0 or a tie of logits, counts in part.
 
     Whether such a row is right is chance, so a comparison of two networks is less noisy without it. Near is relative to
     the usual size of a network's leads, so that a network does not gain by being sure of itself.

@@ -100,8 +100,10 @@ class Judgement:
     def _shares(self, judged: JudgedCandidate) -> Floats:
         labelled = self.policy.prefer == "accuracy"
         true = self.task.y_cal if labelled else self.task.original_predictions
-        shares = fit_shares if self.task.spec.regression else smooth_shares
-        return shares(true, judged.outputs[: len(true)])
+        outputs = judged.outputs[: len(true)]
+        if self.task.spec.regression:
+            return fit_shares(true, outputs)
+        return smooth_shares(true, self.task.network.centre(outputs))
 
 
 def choose(judged: Sequence[JudgedCandidate], judgement: Judgement) -> Choice:

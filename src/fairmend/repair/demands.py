@@ -74,18 +74,26 @@ class ClassDemands(Demands):
 
     def __init__(self, network: Network, task: RepairTask, count: int) -> None:
         super().__init__(task)
+        self.offset = network.offset
         # No smaller margin covers inference.
-        least = 2 * closing_error(network) if task.head_options.cover_inference else 0.0
+        closing = float(closing_error(network, np.arange(2)).min())
+        least = 2 * closing if task.head_options.cover_inference else 0.0
         self.amount = np.full(count, max(task.head_options.margin, least))
 
     def solve(
         self, weight: Floats, bias: Floats, features: FeatureSet, seconds: float | None, progress: Progress | None
     ) -> HeadSolution:
-        """Return the smallest change that gives every region one class, with its margin."""
+        """Return the smallest change that gives every region one class, with its margin.
+
+        Step 2 decides at 0, or by the largest output. So the offset of the threshold is taken from the last bias; the
+        change is that of the head itself.
+        """
         settings = self.task.head_options
+        centred = bias.copy()
+        centred[-1] -= self.offset
         return repair_head(
             weight,
-            bias,
+            centred,
             features,
             margin=self.amount,
             delta_limit=settings.delta_limit,
@@ -141,7 +149,8 @@ class ScoreDemands(Demands):
         outputs = self.calibration @ weight.T + bias
         regression = self.task.spec.regression
         cost = np.ones_like(outputs) if regression else 1 / np.maximum(1.0, np.abs(outputs))
-        return KeptRows(self.calibration, cost / len(cost), decisions=not regression)
+        offset = None if regression else self.task.network.offset
+        return KeptRows(self.calibration, cost / len(cost), offset)
 
     def grow(self, failed: np.ndarray, missing: Floats) -> bool:
         """Leave room for what was missing, but never more than half of the room there is."""

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmend.arrays import FloatArray, Floats, Ints
-from fairmend.network.network import predicted_classes
 from fairmend.repair.task import RepairTask
 
 __all__ = ["Fall", "FallEstimate", "class_probabilities"]
@@ -54,12 +53,12 @@ class FallEstimate:
     """Estimates the fall of the candidates of one task, a classification, from their cross-fitted outputs."""
 
     def __init__(self, task: RepairTask) -> None:
-        self.y, self.before = task.y_cal, task.original_predictions
+        self.y, self.before, self.network = task.y_cal, task.original_predictions, task.network
         self.logits = _class_logits(task.network.logits(np.concatenate([task.X_cal, task.X_unlabelled])))
 
     def __call__(self, outputs: FloatArray) -> Fall:
         """Return the fall, from a candidate's outputs for the calibration rows, then for the unlabelled rows."""
-        after, labelled = predicted_classes(outputs), len(self.y)
+        after, labelled = self.network.decide(outputs), len(self.y)
         changed = after != self.before
         if not changed.any():
             return Fall(0.0)

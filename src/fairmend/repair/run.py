@@ -16,6 +16,7 @@ from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress
 from fairmend.prove.certificate import Certificate, certificate_of_blindness, certificate_of_regions
+from fairmend.prove.threshold import network_of_spec
 from fairmend.repair.baselines.grft import Pairs
 from fairmend.repair.baselines.run import BASELINES, run_baseline
 from fairmend.repair.options import HeadOptions, check_applicable, check_values, has_tolerances
@@ -152,7 +153,8 @@ def repair(
     if method == "prof-concrete":
         head["features"] = "box"
     head_options = HeadOptions(**head)
-    task = prepare_task(load_network(net), spec, X_repair, X_cal, y_cal, head_options, seed, deadline, X_unlabelled)
+    network = network_of_spec(load_network(net), spec)
+    task = prepare_task(network, spec, X_repair, X_cal, y_cal, head_options, seed, deadline, X_unlabelled)
     selection = None
     policy = Policy.from_options(keep, guarantee, prefer) if method == "auto" else None
     if method == "auto":

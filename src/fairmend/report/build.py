@@ -100,8 +100,9 @@ def audit_report(
     title : the name of the network
     seed, command : the random seed and the command line, to be shown in the report
     """
-    from fairmend.evaluate.audit_document import LabelledFigures, audit_document, audit_warnings
+    from fairmend.evaluate.audit_document import audit_document, audit_warnings
     from fairmend.evaluate.groups import group_metrics
+    from fairmend.evaluate.labelled import LabelledFigures
     from fairmend.evaluate.split import read_classes
     from fairmend.evaluate.utility import regression_utility, utility
 

@@ -97,9 +97,9 @@ def _surely_different(net: Network, X: FloatArray, others: FloatArray) -> npt.ND
     """Return whether two rows get different predictions for every order of summation."""
     sides = []
     for side in (X, others):
-        logits = net.logits(side).astype(np.float64).reshape(len(side), -1)
+        logits = net.centre(net.logits(side)).astype(np.float64).reshape(len(side), -1)
         # Twice: both this evaluation and any later one may be off by that much.
-        error = 2 * inference_error(net, side, side)
+        error = 2 * inference_error(net, side, side) + 4 * float(np.finfo(np.float64).eps) * abs(net.offset)
         predictions = net.predict(side)
         if logits.shape[1] == 1:
             sure = np.abs(logits[:, 0]) > error[:, 0]

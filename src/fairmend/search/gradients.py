@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fairmend.arrays import FloatArray, Floats
-from fairmend.network import Activation, Network, predicted_classes
+from fairmend.network import Activation, Network
 from fairmend.search.oracle import Oracle
 from fairmend.search.value_space import Values
 
@@ -67,7 +67,7 @@ def _outputs(oracle: Oracle, V: Values) -> tuple[list[Floats], Floats, Floats]:
     layers = forward(oracle.net, oracle.space.encode(V))
     oracle.calls += len(V)
     logits = layers[-1]
-    predictions = predicted_classes(logits)
+    predictions = oracle.net.decide(logits)
     if oracle.net.outputs == 1:
         probabilities = logits.copy()
         Activation("sigmoid").apply(probabilities)

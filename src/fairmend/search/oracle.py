@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import FloatArray
-from fairmend.network import Network, predicted_classes
+from fairmend.network import Network
 from fairmend.search.linked_values import follow_links
 from fairmend.search.value_space import Choices, Values, ValueSpace
 from fairmend.spec import Spec
@@ -38,7 +38,8 @@ class Partners:
     partner : (rows,), the number of the neighbour with another prediction at which the row's class trails most; without
         one, of the neighbour whose score differs most
     unequal : bool (rows,), whether the partner gets another prediction
-    own, theirs : (rows,), by how much the row's class leads the best other class, at the row and at its partner
+    own, theirs : (rows,), by how much the row's class leads the best other class, at the row and at its partner; from
+        the network's threshold on
     """
 
     predictions: Choices
@@ -72,7 +73,7 @@ class Oracle:
 
     def predict(self, V: Values) -> Choices:
         """Return the class of each row (rows,)."""
-        return predicted_classes(self.logits(V))
+        return self.net.decide(self.logits(V))
 
     def logits(self, V: Values) -> FloatArray:
         """Return the logits (rows, outputs)."""
@@ -105,10 +106,10 @@ class Oracle:
             rows = slice(start, start + step)
             theirs = self._neighbour_logits(V[rows])
             own = theirs[np.arange(len(theirs)), self._own_numbers(V[rows])] if self._complete else self.logits(V[rows])
-            predictions[rows] = predicted_classes(own)
-            mine[rows] = lead(own[:, None, :], predictions[rows])[:, 0]
-            leads = lead(theirs, predictions[rows])
-            differ = predicted_classes(theirs) != predictions[rows, None]
+            predictions[rows] = self.net.decide(own)
+            mine[rows] = lead(self.net.centre(own)[:, None, :], predictions[rows])[:, 0]
+            leads = lead(self.net.centre(theirs), predictions[rows])
+            differ = self.net.decide(theirs) != predictions[rows, None]
             # Neighbours with another prediction come first; among them, the one where the row's class trails most.
             distance = np.abs(leads - mine[rows, None])
             chosen = np.where(differ.any(axis=1), leads.argmin(axis=1), distance.argmax(axis=1))

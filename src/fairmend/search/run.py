@@ -15,6 +15,7 @@ from fairmend.audit.neighbours import can_enumerate
 from fairmend.errors import FairmendError
 from fairmend.network import NetworkSource, load_network
 from fairmend.progress import Progress
+from fairmend.prove.threshold import network_of_spec
 from fairmend.search import adf, eidig, grft, neuronfair
 from fairmend.search.discovered import DiscoveredInstances
 from fairmend.search.local_phase import run_local_phase
@@ -60,7 +61,7 @@ def search(
     global_steps : the largest number of steps (for grft, generations) of the global phase from each seed.
     progress : called with the stage ("global", "local", "confirm"), the steps done and the total.
     """
-    network = load_network(net)
+    network = network_of_spec(load_network(net), spec)
     started = time.perf_counter()
     if method not in METHODS:
         raise FairmendError(f'unknown tester "{method}"{suggest(method, METHODS)}; use one of {", ".join(METHODS)}')

@@ -5,10 +5,20 @@ With a wrong spec, every other figure describes a different network: often one t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["spec_warnings"]
+from fairmend.text import shown
+
+if TYPE_CHECKING:
+    from fairmend.spec.spec import Spec
+
+__all__ = ["label_warnings", "spec_warnings"]
+
+_MOST_VALUES = 4  # labels that a warning names
 
 _FEWEST_ROWS = 20  # with fewer, a constant prediction or a low AUC can be chance
 _LOWEST_AUC = 0.4
@@ -31,3 +41,15 @@ def spec_warnings(predictions: npt.NDArray[np.integer], auc: float | None = None
     if len(predictions) >= _FEWEST_ROWS and auc is not None and auc < _LOWEST_AUC:
         found.append(_AGAINST_LABELS.format(auc=auc))
     return found
+
+
+def label_warnings(spec: Spec, positive_found: bool, values: Sequence[object], source: object) -> list[str]:
+    """Return a sentence if no label is the positive one; `values` are the different labels of the data `source`."""
+    if spec.label is None or positive_found:
+        return []
+    named = ", ".join(f'"{shown(value)}"' for value in values[:_MOST_VALUES])
+    more = ", …" if len(values) > _MOST_VALUES else ""
+    return [
+        f'the label "{shown(spec.label.column)}" is never "{shown(spec.label.positive)}" in {source} (it is '
+        f"{named}{more}); check `positive` in the spec"
+    ]

@@ -118,7 +118,7 @@ def test_probabilities_stay_within_delta(kind, outputs, decisions):
     for seed in range(2):
         weight, bias, features = case(seed, kind, outputs, spread=3.0)
         rng = np.random.default_rng(seed)
-        kept = KeptRows(rng.normal(size=(30, 3)), np.ones((30, outputs)), decisions=True) if decisions else None
+        kept = KeptRows(rng.normal(size=(30, 3)), np.ones((30, outputs)), offset=0.0) if decisions else None
         found = repair_scores(weight, bias, features, delta=0.1, on="probability", kept=kept)
         assert spreads(weight + found.weight, bias + found.bias, features, "probability").max() <= 0.1 + 1e-6
 
@@ -143,7 +143,7 @@ def test_predictions_at_the_rows_to_keep_survive_where_a_claim_shrinks_all_score
     assert 0.2 < before.mean() < 0.8
     for on in ("logit", "probability"):
         found = repair_scores(
-            weight, bias, features, delta=0.05, on=on, kept=KeptRows(rows, np.full((200, 1), 1 / 200), decisions=True)
+            weight, bias, features, delta=0.05, on=on, kept=KeptRows(rows, np.full((200, 1), 1 / 200), offset=0.0)
         )
         after = rows @ (weight + found.weight)[0] + bias + found.bias >= 0
         assert (before == after).mean() > 0.8

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import FloatArray, Floats, Ints
-from fairmend.network import Network
+from fairmend.bounds.inference import closing_error
+from fairmend.network import DEFAULT_THRESHOLD, Network
 from fairmend.progress import Progress
 from fairmend.prove.margin import margin_error, point_margins, proven_at_points
 from fairmend.prove.result import CertifyResult, Verdict, Witness
@@ -127,7 +128,10 @@ def _confirm(net: Network, X: FloatArray, other: FloatArray) -> list[Witness | N
     answers = np.stack([net.predict(pair) for pair in pairs])
     points, classes = pairs.reshape(-1, pairs.shape[2]), answers.ravel()
     proven = proven_at_points(net, points, classes).reshape(-1, 2).all(axis=1)
-    clear = point_margins(net, points, classes)[0] > margin_error(net, points, points, classes)
+    error = margin_error(net, points, points, classes)
+    if net.threshold != DEFAULT_THRESHOLD:  # logits are seldom compared with the log-odds, but probabilities are
+        error = error + closing_error(net, classes)
+    clear = point_margins(net, points, classes)[0] > error
     ties = np.logical_not(clear.reshape(-1, 2).all(axis=1)).tolist()
     found = proven & (answers[:, 0] != answers[:, 1])
     return [

@@ -18,6 +18,7 @@ from fairmend.arrays import Floats
 from fairmend.bounds.dual import DualBound, Interval, Intervals, dual_bound, tightened
 from fairmend.milp import Relaxation, Status
 from fairmend.network import Network
+from fairmend.network.decision import lower_margins
 from fairmend.prove.engines.boxes import MOST_TWINS, Boxes, Pieces
 from fairmend.prove.engines.enumerate import decide_points
 from fairmend.prove.engines.findings import TIME_LIMIT, WITHIN_ROUNDING, Findings, between_adjacent
@@ -100,9 +101,10 @@ class ProofTree:
 
     def _proves(self, bound: float, node: _Node) -> bool:
         """Return whether a bound proves the class; on a lattice also for inference, as enumeration would say."""
-        if not proves_class(self.net, np.array([bound]), self.classes)[0]:
+        margin = lower_margins(np.array([bound]), self.classes, self.net.threshold)
+        if not proves_class(self.net, margin, self.classes)[0]:
             return False
-        return not self.finite or bound > self._error(node)[0]
+        return not self.finite or margin[0] > self._error(node)[0]
 
     def _error(self, node: _Node) -> Floats:
         """Return how far a margin from inference can be from the real one in a node: (1,)."""
@@ -175,7 +177,7 @@ class ProofTree:
             return self._cut(node, *unit)
         if not self.finite:
             slack = rounding_slack(self.net, *(end[None] for end in node.encoded))[0]
-            if not found.bound < -slack:
+            if not lower_margins(np.array([found.bound]), self.classes, self.net.threshold)[0] < -slack:
                 self.findings.mark_unproven(self.rows, WITHIN_ROUNDING)
                 return []
         if not can.any():

@@ -19,7 +19,7 @@ from torch import Tensor
 from fairmend.arrays import Ints
 from fairmend.bounds import apply_activation
 from fairmend.errors import FairmendError
-from fairmend.network import Affine, Network, predicted_classes
+from fairmend.network import Affine, Network
 from fairmend.progress import Progress
 from fairmend.repair.baselines.finetune import torch_dtype
 from fairmend.repair.baselines.neighbours import find_different_pairs
@@ -128,7 +128,7 @@ class _CareModel:
 
     def wrong(self, scores: Tensor) -> Tensor:
         """Return the share of wrong predictions on the calibration rows, ``(variants,)``."""
-        predictions = torch.from_numpy(predicted_classes(scores[:, 2 * self.pairs :].numpy()))
+        predictions = torch.from_numpy(self.network.decide(scores[:, 2 * self.pairs :].numpy()))
         return (predictions != self.y).to(self.dtype).mean(-1)
 
     def find_responsible(self) -> Neurons:

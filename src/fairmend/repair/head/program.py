@@ -27,12 +27,13 @@ TIE = 1e-6
 class KeptRows:
     """Rows whose outputs are to change little: ``features (rows, dimension)``, ``weight (rows, outputs)`` their cost.
 
-    ``decisions`` tells whether the outputs decide on classes, so that predictions are to be kept as well.
+    If the outputs decide on classes, predictions are to be kept as well, and ``offset`` is the log-odds of the
+    threshold at which they do; it is None for a regression.
     """
 
     features: Floats
     weight: Floats
-    decisions: bool = False
+    offset: float | None = None
 
     def cost(self, change: HeadChange) -> float:
         """Return the weighted sum of the absolute changes of the outputs."""

@@ -274,7 +274,7 @@ class _Search(ABC):
         self.weight, self.bias, self.features, self.delta = weight, bias, features, delta
         self.limits, self.kept, self.progress = limits, kept, progress
         self.deadline = math.inf if limits.seconds is None else time.perf_counter() + limits.seconds
-        self.before = None if kept is None else kept.features @ weight.T + bias
+        self.before = None if kept is None else self._centred(weight, bias)
 
     @abstractmethod
     def run(self) -> Found | None:
@@ -282,15 +282,22 @@ class _Search(ABC):
 
     def _place_biases(self, change: HeadChange) -> HeadChange:
         """Return the change with biases that keep the share of each predicted class at the rows to keep."""
-        if self.kept is None or self.before is None or not self.kept.decisions:
+        if self.kept is None or self.before is None or self.kept.offset is None:
             return change
         wanted = change.bias + keep_rates(self.before, self._after(change))
         shift = np.clip(wanted, -self.limits.delta, self.limits.delta) - change.bias
         return HeadChange(change.weight, change.bias + self._allowed(change, shift) * shift)
 
     def _after(self, change: HeadChange) -> Floats:
+        return self._centred(self.weight + change.weight, self.bias + change.bias)
+
+    def _centred(self, weight: Floats, bias: Floats) -> Floats:
+        """Return the outputs of a head at the rows to keep, with the threshold of their decisions at 0."""
         assert self.kept is not None
-        return np.asarray(self.kept.features @ (self.weight + change.weight).T + self.bias + change.bias)
+        outputs = np.asarray(self.kept.features @ weight.T + bias)
+        if self.kept.offset:
+            outputs[:, -1] -= self.kept.offset
+        return outputs
 
     @abstractmethod
     def _allowed(self, change: HeadChange, shift: Floats) -> float:
@@ -373,7 +380,7 @@ class _ProbabilitySearch(_Search):
 
     def _agreement(self, change: HeadChange) -> float:
         """Return the share of predictions kept at the rows to keep, as a mean over the classes; 0 without such rows."""
-        if self.kept is None or self.before is None or not self.kept.decisions:
+        if self.kept is None or self.before is None or self.kept.offset is None:
             return 0.0
         before, after = (
             predicted_classes(outputs if len(self.bias) > 1 else outputs[:, 0])

@@ -1,0 +1,180 @@
+"""Score disparity: how far the scores of similar people differ, and who would be treated unequally at which threshold.
+
+An audit reports it whatever its claim is about. A decision hides how far the score behind it moves: at another
+threshold, the same model may treat many more people unequally. A person whose scores reach from low to high over the
+neighbourhood is treated unequally at a threshold t if low < t <= high. So the counts at all thresholds follow from how
+many have low < t, and how many have high < t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairmend.arrays import Floats, Ints
+from fairmend.audit.score_spread import ScoreSpread
+from fairmend.spec import Spec
+
+if TYPE_CHECKING:
+    from fairmend.audit.result import AuditPair
+
+__all__ = ["DisparityCollector", "ScoreDisparity", "ThresholdCurve", "disparity_score"]
+
+LIMITS = (0.01, 0.05, 0.10)
+"""Differences of a probability above which people are counted."""
+
+QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+
+_STEPS = 100  # thresholds lie 1/100 apart
+
+
+def disparity_score(spec: Spec) -> str:
+    """Return the score whose disparity an audit reports: "probability", or "output" of a regression network."""
+    return "output" if spec.regression else "probability"
+
+
+@dataclass(frozen=True, eq=False)
+class ThresholdCurve:
+    """How many inputs would be treated unequally at each threshold of the probability.
+
+    Attributes
+    ----------
+    thresholds : (k,), from 0.01 to 0.99 in steps of 0.01, and the threshold of the decision
+    counts : (k,), how many inputs have a lower score below the threshold, and a higher one at or above it
+    total : how many inputs there are
+    decision : the threshold that decides
+    """
+
+    thresholds: Floats
+    counts: Ints
+    total: int
+    decision: float
+
+    @property
+    def shares(self) -> Floats:
+        """The share of the inputs treated unequally at each threshold (k,)."""
+        return np.asarray(self.counts / self.total)
+
+    @property
+    def peak(self) -> tuple[float, float]:
+        """The threshold at which most inputs would be treated unequally, and their share."""
+        worst = int(self.counts.argmax())
+        return float(self.thresholds[worst]), float(self.shares[worst])
+
+    def share_at(self, threshold: float) -> float:
+        """Return the share at one of the thresholds, the nearest one."""
+        return float(self.shares[np.abs(self.thresholds - threshold).argmin()])
+
+    def with_decided(self, count: int) -> ThresholdCurve:
+        """Return the curve with this count at the threshold that decides: there, the audit settles close scores."""
+        counts = self.counts.copy()
+        counts[self.thresholds == self.decision] = count
+        return replace(self, counts=counts)
+
+    def as_list(self) -> list[dict[str, Any]]:
+        """Return the points of the curve as plain data."""
+        columns = zip(self.thresholds.tolist(), self.counts.tolist(), self.shares.tolist(), strict=True)
+        return [{"threshold": threshold, "count": count, "share": share} for threshold, count, share in columns]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreDisparity:
+    """How far the scores of similar people differ: the largest difference in the neighbourhood of each input.
+
+    Attributes
+    ----------
+    on : "probability", or "output" for a regression network; with several outputs, the one that differs most
+    exact : whether every neighbour was computed; otherwise each difference is a lower bound
+    differences : (inputs,)
+    worst : the two similar people whose scores differ most, the lower score first; None if no scores differ
+    curve : the share treated unequally at each threshold; None for a regression network or more than two classes
+    """
+
+    on: str
+    exact: bool
+    differences: Floats = field(repr=False)
+    worst: AuditPair | None = None
+    curve: ThresholdCurve | None = None
+
+    @property
+    def largest(self) -> float:
+        """The largest difference of any two similar people."""
+        found = float(self.differences.max())
+        return found if self.worst is None else self.worst.gap if self.exact else max(found, self.worst.gap)
+
+    @property
+    def quantiles(self) -> dict[str, float]:
+        """The differences that 50, 90, 95 and 99 % of the inputs do not exceed, by name."""
+        return dict(zip(QUANTILES, np.quantile(self.differences, list(QUANTILES.values())).tolist(), strict=True))
+
+    @property
+    def above(self) -> Mapping[float, int]:
+        """How many inputs have a difference above 0.01, 0.05 and 0.1; empty for a regression network."""
+        return {limit: int((self.differences > limit).sum()) for limit in LIMITS} if self.on == "probability" else {}
+
+    def describe(self) -> str:
+        """Return the disparity as a line of text."""
+        least = "" if self.exact else "at least "
+        median, largest = self.quantiles["median"], self.largest
+        if self.on == "probability":
+            shares = ", ".join(
+                f"{count / len(self.differences):.1%} by more than {100 * limit:.0f}"
+                for limit, count in self.above.items()
+            )
+            return (
+                f"the scores of similar people differ by {least}{100 * median:.2f} points of probability (median), up "
+                f"to {100 * largest:.2f}; {least}{shares} points"
+            )
+        return f"the outputs for similar people differ by {least}{median:.4g} (median), up to {largest:.4g}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the disparity as plain data."""
+        total = len(self.differences)
+        return {
+            "on": self.on,
+            "exact": self.exact,
+            **self.quantiles,
+            "largest": self.largest,
+            "above": [
+                {"points": round(100 * limit), "count": count, "share": count / total}
+                for limit, count in self.above.items()
+            ],
+            "worst": None if self.worst is None else self.worst.as_dict(),
+            "threshold": None if self.curve is None else self.curve.decision,
+            "curve": None if self.curve is None else self.curve.as_list(),
+        }
+
+
+class DisparityCollector:
+    """Collects the spread of a stream of inputs: one number for each, and counts at the thresholds."""
+
+    def __init__(self, on: str, decision: float) -> None:
+        """Start without inputs; `decision` is the threshold that decides."""
+        self._on, self._decision = on, decision
+        self._thresholds = np.unique([*(np.arange(1, _STEPS) / _STEPS), decision])
+        self._below = np.zeros((2, len(self._thresholds) + 1), dtype=np.int64)
+        self._parts: list[Floats] = []
+        self._exact = self._has_ranges = True
+
+    def add(self, spread: ScoreSpread, differences: Floats | None = None) -> None:
+        """Add the next inputs; `differences` (k,) replace those of the spread where they are known more precisely."""
+        self._parts.append((spread.difference if differences is None else differences).copy())
+        self._exact &= spread.exact
+        self._has_ranges &= spread.range is not None
+        if spread.range is not None:
+            for end, counts in zip(spread.range.T, self._below, strict=True):
+                # An end below a threshold is below all that follow, so it counts from the first one above it.
+                first = np.searchsorted(self._thresholds, end, side="right")
+                counts += np.bincount(first, minlength=len(counts))
+
+    def disparity(self, worst: AuditPair | None) -> ScoreDisparity:
+        """Return the figures of all inputs so far."""
+        differences = np.concatenate(self._parts)
+        curve = None
+        if self._has_ranges:
+            low, high = np.cumsum(self._below[:, :-1], axis=1)
+            curve = ThresholdCurve(self._thresholds, low - high, len(differences), self._decision)
+        return ScoreDisparity(self._on, self._exact, differences, worst, curve)
