@@ -35,9 +35,10 @@ FUNCTIONS = {
     "fairmend.search": "net spec X method= seed= * seeds= local_steps= global_steps= progress=",
     "fairmend.datasets.load": "name data_dir= download=",
     "fairmend.datasets.train_biased": "dataset seed= * hidden= epochs= progress=",
-    "fairmend.report.audit_report": "found network spec data= y= * title= seed= command=",
+    "fairmend.report.audit_report": "found network spec data= y= * title= seed= command= what_if= what_if_rows=",
     "fairmend.report.load_report": "path",
-    "fairmend.report.repair_report": "result spec original X_repair data y= * held_out= title= seed= command= check=",
+    "fairmend.report.repair_report": "result spec original X_repair data y= * held_out= title= seed= command= check= "
+    "what_if= what_if_rows=",
 }
 CONSTRUCTORS = {
     "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= "
@@ -64,7 +65,7 @@ ATTRIBUTES = {
     "links protected threshold at_threshold",
     "fairmend.Verdict": "FAIR UNFAIR UNKNOWN",
     "fairmend.datasets.Dataset": "X_train y_train X_test y_test columns bounds ranges spec",
-    "fairmend.report.Report": "document html save save_data",
+    "fairmend.report.Report": "document html save save_data without_what_if",
     "fairmend.sklearn.FairRepairClassifier": "fit predict predict_proba score get_params set_params",
 }
 OTHERS = {

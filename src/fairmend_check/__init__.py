@@ -21,6 +21,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - relaxation.py: linear bounds of activations
    - bounds.py: lower bounds of margins and of other forms of a model's outputs
    - inference_error.py: rounding errors of inference
+   - threshold.py: margins at a threshold of the probability
    - scores.py: raw outputs and probabilities, and how far apart two of them can be
    - regions.py: the steps above, for every region of a certificate
 4. The model

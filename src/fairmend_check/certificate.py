@@ -15,6 +15,7 @@ from fairmend_check.json_reader import numbers, only_keys, parse_json, read_byte
 from fairmend_check.model import ACTIVATIONS, Activation, Layer, Model
 from fairmend_check.spec import Feature, Spec, read_spec
 from fairmend_check.spec_toml import spec_digest
+from fairmend_check.threshold import HALF
 
 Array = NDArray[np.float64]
 
@@ -109,6 +110,8 @@ def read_certificate(path: Path) -> Certificate:
         raise CheckError(
             f"certificate.spec describes {found.spec.width} columns, but the model has {found.inputs} inputs"
         )
+    if found.spec.threshold != HALF and found.outputs > 2:
+        raise CheckError(f"certificate.spec has a threshold, but the model has {found.outputs} outputs, not 1 or 2")
     if not found.regions and not found.blind:
         raise CheckError("certificate: it has neither regions nor a global claim, so it claims nothing")
     return found

@@ -14,12 +14,14 @@ from fairmend_check.claim import describe_claim
 from fairmend_check.errors import CannotAnswerError, CheckError
 from fairmend_check.inference_error import Precision
 from fairmend_check.model import Model, weights_digest
+from fairmend_check.neighbourhood import encode
 from fairmend_check.read_model import read_model
 from fairmend_check.regions import check_coverage, prove, prove_scores
 from fairmend_check.result import CheckResult
 from fairmend_check.scores import Score
 from fairmend_check.spec import ScoreClaim, first_difference
 from fairmend_check.spec_toml import read_spec_file
+from fairmend_check.threshold import HALF
 
 __all__ = ["check", "check_files"]
 
@@ -179,17 +181,25 @@ def _check_scores(
 
 
 def _condition(claimed: Certificate, network: Model) -> str:
-    """Return what a program must do with the file: compute the model, and probabilities if the file does not."""
-    claim = claimed.spec.claim
-    if claim is None or claim.on != "probability" or network.closed or not claimed.regions:
-        return network.condition
+    """Return what a program must do with the file: compute the model, and what the file leaves out after it."""
+    claim, threshold = claimed.spec.claim, claimed.spec.threshold
     score = "sigmoid 1 / (1 + exp(-z)) of the output z" if network.outputs == 1 else "softmax of the outputs"
     accuracy = 16 * Precision.of(network.dtype).u
     exact = (
         "in exact arithmetic" if claimed.arithmetic == "real" else f"computed with an error of at most {accuracy:.2g}"
     )
-    first = f"{network.condition} The" if network.condition else "the"
-    return f"{first} file does not compute probabilities. The claim is about the {score}, {exact}."
+    found = network.condition
+    if claim is not None and claim.on == "probability" and not network.closed and claimed.regions:
+        first = f"{found} The" if found else "the"
+        found = f"{first} file does not compute probabilities. The claim is about the {score}, {exact}."
+    if claim is None and threshold != HALF and claimed.regions:
+        first = f"{found} The" if found else "the"
+        second = "" if network.outputs == 1 else ", the second one,"
+        found = (
+            f"{first} file does not decide at {threshold!r}. The claim is about a program that predicts class 1 if the "
+            f"probability{second} is at least {threshold!r}: the {score}, {exact}."
+        )
+    return found
 
 
 def _matching_model(claimed: Certificate, path: Path) -> Model:
@@ -218,7 +228,25 @@ def _spec_reasons(claimed: Certificate, path: Path) -> list[str]:
 def _global_reasons(claimed: Certificate, network: Model) -> list[str]:
     columns = [column for feature, start in claimed.blind for column in range(start, start + feature.width)]
     used = [column for column in columns if np.any(network.weights[0][:, column] != 0)]
-    return [f"certificate.global: the model depends on column {column}" for column in used]
+    return [f"certificate.global: the model depends on column {column}" for column in used] + _overflows(
+        claimed, network
+    )
+
+
+def _overflows(claimed: Certificate, network: Model) -> list[str]:
+    """Refuse columns that a norm before the first layer makes infinite: 0 times infinity is not 0."""
+    fold = network.folds[0] if network.folds else None
+    if fold is None:
+        return []
+    reasons = []
+    for feature, start in claimed.blind:
+        values = np.array([0.0, 1.0]) if feature.one_hot else np.array([feature.low, feature.high])
+        most = np.abs(values if feature.one_hot else encode(feature, values, np.dtype(network.dtype))).max()
+        part = slice(start, start + feature.width)
+        reach = np.abs(fold.before.factor[part]) * most + fold.before.size[part]
+        if not (2 * reach < Precision.of(network.dtype).largest).all():
+            reasons.append(f'certificate.global: scaling feature "{feature.name[:40]}" may overflow')
+    return reasons
 
 
 def _shorten(reasons: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ from fairmend_check.certificate import Certificate
 from fairmend_check.links import Effect, Runs
 from fairmend_check.scores import Score
 from fairmend_check.spec import Feature, Spec
+from fairmend_check.threshold import HALF
 
 _MAX_CATEGORIES = 12
 _SCORES = {
@@ -51,7 +52,8 @@ def _what(certificate: Certificate) -> str:
     ]
     also = f", even if you also change {_join(near)}" if near else ""
     if claim is None:
-        return f"the prediction of this model stays the same whatever its {protected}{also}"
+        at = "" if certificate.spec.threshold == HALF else f" at the threshold {_exact(certificate.spec.threshold)}"
+        return f"the prediction of this model{at} stays the same whatever its {protected}{also}"
     scores = _SCORES[Score.of(claim, certificate.outputs).name]
     differ = f"of any two people who are similar to it differ by at most {_exact(claim.delta)}"
     return f"the scores ({scores}) {differ}, whatever their {protected}{also}"

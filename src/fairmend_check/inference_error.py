@@ -12,11 +12,13 @@ import numpy as np
 
 from fairmend_check.bounds import leads
 from fairmend_check.model import Activation, Model
+from fairmend_check.norms import Fold
 from fairmend_check.relaxation import slope_range, value_range
 from fairmend_check.rounding import TINY, Array, ball, down, gamma, up
 
 Intervals = list[tuple[Array, Array]]
 
+_FOLDING = 8  # roundings of a folded layer beside its products and its norms
 _ROOM = 2**19  # numbers in the largest array
 
 
@@ -34,11 +36,6 @@ class Precision:
         kind = np.finfo(dtype)
         return Precision(float(kind.eps) / 2, float(kind.max), float(kind.tiny))
 
-    @property
-    def closing(self) -> float:
-        """How far a score must be from 0, or from another, for a closing sigmoid or softmax to keep them apart."""
-        return 64 * self.u
-
 
 @dataclass(frozen=True, eq=False)
 class Rounding:
@@ -55,19 +52,25 @@ class Rounding:
 
 
 def inference_error(
-    model: Model, classes: np.ndarray, lower: Array, upper: Array, layers: Intervals, margins: Array
+    model: Model,
+    classes: np.ndarray,
+    lower: Array,
+    upper: Array,
+    layers: Intervals,
+    margins: Array,
+    closing: Array,
 ) -> Array:
     """Return bounds of the error of margins of these classes over boxes (boxes,); inf where inference may overflow.
 
     ``layers`` are intervals of the outputs of the affine layers. The bounds are made tight only where ``margins``
-    (boxes,) are positive and not above a bound that takes a fraction of the time.
+    (boxes,) are positive and not above a bound that takes a fraction of the time. ``closing`` (boxes,) is added for a
+    closing sigmoid or softmax.
     """
-    closing = Precision.of(model.dtype).closing
     error = up(output_errors(model, lower, upper, layers, leads(model, classes)).max(axis=1) + closing)
     close = (margins > 0) & ~(margins > error)
     near = [(low[close], high[close]) for low, high in layers]
     tight = output_errors(model, lower[close], upper[close], near, leads(model, classes[close]), thorough=True)
-    error[close] = up(tight.max(axis=1) + closing)
+    error[close] = up(tight.max(axis=1) + closing[close])
     return error
 
 
@@ -102,7 +105,11 @@ def _forward(
     found = []
     for number, (weight, bias) in enumerate(zip(model.weights, model.biases, strict=True)):
         low, high = low - entering, high + entering  # of the inputs as computed
-        own, largest = _affine_rounding(weight, bias, low, high, kind)
+        fold = model.folds[number] if model.folds else None
+        if fold is None:
+            own, largest = _affine_rounding(weight, bias, low, high, kind)
+        else:
+            own, largest = _folded_rounding(fold, low, high, kind)
         fits &= (np.maximum(high, -low) < kind.largest).all(axis=1) & (largest < kind.largest).all(axis=1)
         found.append(Rounding(slopes, entering, error, own))
         if number < len(model.activations):
@@ -139,6 +146,27 @@ def _affine_rounding(weight: Array, bias: Array, low: Array, high: Array, kind: 
     flushed = kind.tiny * (size.sum(axis=1, keepdims=True) + 4 * (n + 1))
     half_unit = kind.u * _power_below((1 + 2 * g) * most)  # 1 + 2 g covers the errors in the partial sums themselves
     return ((terms - 1) * half_unit + kind.u * total + flushed) * outward, total * (1 + g) + flushed
+
+
+def _folded_rounding(fold: Fold, low: Array, high: Array, kind: Precision) -> tuple[Array, Array]:
+    """Do the same for a layer and the norms beside it, computed step by step or folded.
+
+    Each step is off by as many units as it has roundings, in all terms that it adds up, and the numbers of the folded
+    layer are rounded once more. A subnormal number that is taken as 0 is multiplied by no more than all of the others.
+    """
+    n = fold.weight.shape[1]
+    outward = 1 + 4 * gamma(n + 16)
+    size = np.maximum(np.abs(low), np.abs(high))
+    weight, bias = np.abs(fold.weight), np.abs(fold.bias)
+    inner, outer = np.abs(fold.before.factor), np.abs(fold.after.factor)
+    entering = size * inner + fold.before.size
+    total = entering @ weight.T + bias
+    leaving = total * outer + fold.after.size
+    count = (n + fold.before.roundings + fold.after.roundings + _FOLDING) * kind.u
+    beside = (1 + inner.max()) * (1 + outer.max()) * (1 + weight.sum(axis=1) + bias)
+    flushed = 16 * kind.tiny * beside * (1 + n + entering.sum(axis=1, keepdims=True))
+    largest = np.concatenate([entering, total, leaving], axis=1)
+    return (count / (1 - count) * leaving + flushed) * outward, 2 * largest
 
 
 def _power_below(values: Array) -> Array:

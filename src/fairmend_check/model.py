@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
+from fairmend_check.norms import Fold
 
 Array = NDArray[np.float64]
 
@@ -39,7 +40,8 @@ class Model:
 
     A closing sigmoid (of one output) or softmax does not change the prediction, so it is left out; ``closed`` says
     whether the file has one. ``condition`` says what a program must do with the file to compute this model, if the file
-    itself does not fix that.
+    itself does not fix that. ``folds`` has the parts of each layer that batch normalisation or scaling is folded into,
+    and None for the others; it is empty if there are none.
     """
 
     weights: tuple[Array, ...]
@@ -48,6 +50,7 @@ class Model:
     dtype: str
     condition: str = ""
     closed: bool = False
+    folds: tuple[Fold | None, ...] = ()
 
     @property
     def inputs(self) -> int:

@@ -19,8 +19,16 @@ from fairmend_check.protobuf import Message
 
 ValueType = tuple[int, list[int]] | Message  # elements and columns of a tensor with one row per person, or a message
 
-FIRST_NODES = ("Sub", "ArgMax", "ZipMap")
-ELEMENTS = {"float32": 1, "int32": 6, "int64": 7, "object": 8, "float64": 11}  # the types of tensors; object: texts
+FIRST_NODES = ("Sub",)  # from a constant, 1
+LATER_NODES = ("ArgMax", "ZipMap")
+ELEMENTS = {
+    "float32": 1,
+    "int32": 6,
+    "int64": 7,
+    "object": 8,
+    "bool": 9,
+    "float64": 11,
+}  # types of tensors; object: texts
 # What a node computes, by its operator and by what it reads. Each may occur once.
 _STEPS: dict[tuple[str, ...], str] = {
     ("Sub", "one", "p"): "1 - p",

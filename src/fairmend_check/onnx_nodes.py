@@ -11,40 +11,51 @@ from fairmend_check.errors import CheckError
 from fairmend_check.protobuf import Message
 
 ML = "ai.onnx.ml"  # the domain of operators for classical machine learning
-_ATTRIBUTE_TYPES = {1: ("f", float), 2: ("i", int), 4: ("t", dict), 7: ("ints", list), 8: ("strings", list)}
+# Of each type: the field with the value, and the Python type of a default.
+_ATTRIBUTE_TYPES = {
+    1: ("f", float), 2: ("i", int), 4: ("t", dict), 6: ("floats", tuple), 7: ("ints", list), 8: ("strings", list),
+}  # fmt: skip
 # Operators: how many inputs they may have, and their attributes with the values that count if a file does not set them.
 _OPERATORS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "Add": ((2,), {}),
     "ArgMax": ((1,), {"axis": 0, "keepdims": 1, "select_last_index": 0}),
     "ArrayFeatureExtractor": ((2,), {}),
+    "BatchNormalization": ((5,), {"epsilon": float(np.float32(1e-5)), "momentum": 0.0, "training_mode": 0}),
     "Cast": ((1,), {"to": 0}),
     "Concat": ((2,), {"axis": 0}),
-    "Constant": ((0,), {"value": {}}),
+    "Constant": ((0,), {"value": {}, "value_float": 0.0, "value_floats": (), "value_int": 0, "value_ints": []}),
+    "Div": ((2,), {}),
+    "Dropout": ((1, 2, 3), {"ratio": 0.5, "seed": 0}),
     "Flatten": ((1,), {"axis": 1}),
     "Gemm": ((2, 3), {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}),
     "Identity": ((1,), {}),
     "LeakyRelu": ((1,), {"alpha": float(np.float32(0.01))}),
     "MatMul": ((2,), {}),
+    "Mul": ((2,), {}),
     "PRelu": ((2,), {}),
     "Relu": ((1,), {}),
-    "Reshape": ((2,), {}),
+    "Reshape": ((2,), {"allowzero": 0}),
+    "Scaler": ((1,), {"offset": (), "scale": ()}),
     "Sigmoid": ((1,), {}),
     "Softmax": ((1,), {"axis": -1}),
+    "Squeeze": ((1, 2), {"axes": []}),
     "Sub": ((2,), {}),
     "Tanh": ((1,), {}),
+    "Transpose": ((1,), {"perm": []}),
     "ZipMap": ((1,), {"classlabels_int64s": [], "classlabels_strings": []}),
 }
-_DOMAINS = {"ArrayFeatureExtractor": ML, "ZipMap": ML}  # of all other operators: ""
+_DOMAINS = {"ArrayFeatureExtractor": ML, "Scaler": ML, "ZipMap": ML}  # of all other operators: ""
 
 
 @dataclass(frozen=True)
 class Node:
-    """One node, with the values of all its attributes."""
+    """One node, with the values of all its attributes; ``given`` are those that the file sets."""
 
     kind: str
     inputs: list[str]
     output: str
     attributes: dict[str, Any]
+    given: frozenset[str]
 
     def expect(self, name: str, *allowed: float) -> None:
         """Refuse an attribute that has none of the allowed values."""
@@ -67,5 +78,6 @@ def read_node(message: Message) -> Node:
         fields = set(attribute) - {"doc_string"}
         if type(attributes.get(name)) is not kind_of_value or fields != {"name", "type", field} or name in given:
             raise CheckError(f"node {kind} has the attribute {name[:40]!r}, which cannot be checked")
-        given[name] = attribute[field]
-    return Node(kind, inputs, outputs[0], {**attributes, **given})
+        value = attribute[field]
+        given[name] = tuple(value) if kind_of_value is tuple else value
+    return Node(kind, inputs, outputs[0], {**attributes, **given}, frozenset(given))

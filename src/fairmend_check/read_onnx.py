@@ -1,4 +1,4 @@
-"""Read .onnx files: one chain of Gemm (or MatMul and Add) and activations, and perhaps a decision after it.
+"""Read .onnx files: one chain of layers, activations and norms (`onnx_chain`), and perhaps a decision after it.
 
 Whoever writes a model could also write its certificate, so a file is read only if every program that follows the
 standard runs it as the same network: what programs could read differently, or what a caller could replace, is refused.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check import protobuf
+from fairmend_check.assemble import assemble
 from fairmend_check.errors import CheckError
-from fairmend_check.model import Activation, Model, make_model
-from fairmend_check.onnx_decision import ELEMENTS, FIRST_NODES, ValueType, read_decision
+from fairmend_check.model import Model
+from fairmend_check.onnx_chain import Chain
+from fairmend_check.onnx_decision import ELEMENTS, FIRST_NODES, LATER_NODES, ValueType, read_decision
 from fairmend_check.onnx_external_data import ExternalData
 from fairmend_check.onnx_nodes import ML, Node, read_node
 from fairmend_check.protobuf import Message
 
 Tensor = NDArray[Any]
 
-# Where the elements of a tensor are stored unless raw, and how; O are texts.
+# Where the elements of a tensor are stored unless raw, and how; O are texts, b1 truth values.
 _STORED = {
     1: ("float_data", "<f4"),
     6: ("int32_data", "<i4"),
     7: ("int64_data", "<i8"),
     8: ("string_data", "O"),
+    9: ("raw_data", "|b1"),
     11: ("double_data", "<f8"),
 }
 # The standard of today. Gemm and Add had other meanings before 7, weights were inputs before 4; later is unknown.
@@ -56,127 +58,40 @@ def read_onnx(content: bytes, folder: Path) -> Model:
     nodes = [read_node(message) for message in messages]
     _check_names([value.get("name", "") for value in inputs + constants] + [node.output for node in nodes])
     external = ExternalData(folder)
-    chain = _Chain(inputs[0])
+    chain = Chain(inputs[0].get("name", ""), *declared_type(inputs[0]))
     decision: list[Node] = []
     for tensor in constants:
         chain.tensors[tensor.get("name", "")] = _tensor(tensor, external)
     for node in nodes:
         if node.kind == "Constant":
-            chain.tensors[node.output] = _tensor(node.attributes["value"], external)
-        elif decision or node.kind in FIRST_NODES:
+            chain.tensors[node.output] = _constant(node, external)
+        elif decision or (node.kind in FIRST_NODES and node.inputs[0] in chain.tensors) or node.kind in LATER_NODES:
             decision.append(node)
         else:
             chain.append(node)
-    closed = chain.close()
-    network = make_model(chain.layers, chain.activations)
+    network = assemble(chain.steps)
     if ELEMENTS[network.dtype] != chain.element:
         raise CheckError(f"the weights are {network.dtype}, but the input is not")
-    types: dict[str, ValueType] = {name: (chain.element, [chain.width(name)]) for name in chain.places}
+    types: dict[str, ValueType] = dict(chain.types)
     names = [value.get("name", "") for value in outputs]
-    if closed and decision:
+    if network.closed and decision and not chain.collapsed:
         types |= read_decision(decision, names, chain.tensors, chain.value, network)
     elif decision or names != [chain.value]:
         raise CheckError("the output of the graph is not the output of its last node")
     for value in inputs + outputs + graph.get("value_info", []):
         _check_value(value, chain, types)
-    return replace(network, closed=closed)
+    return network
 
 
-class _Chain:
-    """The layers read so far. Each node must read the value of the node before it, and constants."""
-
-    def __init__(self, start: Message) -> None:
-        self.element, shape = _declared(start)
-        self.rows = shape[0] if shape else ""
-        self.layers: list[tuple[Tensor, Tensor | None]] = []
-        self.activations: list[Activation] = []
-        self.tensors: dict[str, Tensor] = {}
-        self.places: dict[str, int] = {}  # of each value on the way: how many layers come before it
-        self._lacks_bias = False  # a MatMul comes before, and no Add yet
-        self._advance(start.get("name", ""))
-
-    def append(self, node: Node) -> None:
-        """Add what a node computes from the value before it."""
-        data = [name for name in node.inputs if name and name not in self.tensors]
-        if data != [self.value] or (node.inputs[0] != self.value and node.kind != "Add"):
-            raise CheckError(f"node {node.kind} must read the value of the node before it, and constants")
-        fresh = len(self.layers) > len(self.activations)  # no activation since the last affine layer
-        if node.kind in ("Gemm", "MatMul"):
-            if fresh:
-                self.activations.append(Activation("identity"))
-            self.layers.append(self._affine(node))
-            self._lacks_bias = node.kind == "MatMul"
-        elif node.kind == "Add" and self._lacks_bias and fresh:
-            weight, _ = self.layers[-1]
-            (name,) = (name for name in node.inputs if name != self.value)
-            self.layers[-1] = (weight, self._bias(name, len(weight)))
-            self._lacks_bias = False
-        elif node.kind in ("Cast", "Flatten", "Identity", "Reshape"):
-            self._expect_no_change(node)
-        elif node.kind != "Add" and fresh:
-            self.activations.append(self._activation(node))
-        else:
-            raise CheckError(f"node {node.kind} cannot be checked at this place")
-        self._advance(node.output)
-
-    def close(self) -> bool:
-        """Take away a closing sigmoid of one output or softmax of several; return whether there is one."""
-        closed = len(self.activations) == len(self.layers) > 0
-        if closed:
-            closing = self.activations.pop().name
-            if closing != ("sigmoid" if self.width(self.value) == 1 else "softmax"):
-                raise CheckError(f"the model ends with {closing}, which cannot be checked there")
-        return closed
-
-    def width(self, value: str) -> int:
-        """Return the number of columns of a value on the way."""
-        place = self.places[value]
-        return int(self.layers[place - 1][0].shape[0] if place else self.layers[0][0].shape[1])
-
-    def _advance(self, name: str) -> None:
-        self.value = name
-        self.places[name] = len(self.layers)
-
-    def _affine(self, node: Node) -> tuple[Tensor, Tensor | None]:
-        weight = self.tensors[node.inputs[1]]
-        if weight.ndim != 2:
-            raise CheckError(f"node {node.kind} has a matrix of {weight.ndim} dimensions")
-        if node.kind == "MatMul":
-            return weight.T, None
-        for name, *allowed in (("alpha", 1), ("beta", 1), ("transA", 0), ("transB", 0, 1)):
-            node.expect(name, *allowed)  # runtimes take every transB but 0 for 1
-        weight = weight if node.attributes["transB"] else weight.T
-        with_bias = len(node.inputs) == 3 and node.inputs[2] != ""
-        return weight, self._bias(node.inputs[2], len(weight)) if with_bias else None
-
-    def _bias(self, name: str, width: int) -> Tensor:
-        bias = self.tensors[name]
-        if bias.shape not in ((width,), (1, width)):
-            raise CheckError(f"a bias of shape {bias.shape} is added to {width} values")
-        return bias.reshape(width)
-
-    def _activation(self, node: Node) -> Activation:
-        if node.kind == "LeakyRelu":
-            return Activation("leaky_relu", node.attributes["alpha"])
-        if node.kind == "PRelu":  # how a LeakyReLU in double precision is written: one number for all neurons
-            slope = self.tensors[node.inputs[1]]
-            if slope.shape not in ((), (1,), (1, 1)) or slope.dtype != self.layers[-1][0].dtype:
-                raise CheckError(f"node PRelu has slopes of shape {slope.shape} in {slope.dtype}, not one for all")
-            return Activation("leaky_relu", float(slope.reshape(())))
-        if node.kind == "Softmax":
-            node.expect("axis", -1, 1)
-        return Activation(node.kind.lower())
-
-    def _expect_no_change(self, node: Node) -> None:
-        """Refuse a node that does more than pass on a value of shape (rows, columns)."""
-        if node.kind == "Cast":
-            node.expect("to", self.element)
-        elif node.kind == "Flatten":
-            node.expect("axis", 1)
-        elif node.kind == "Reshape":
-            shape = self.tensors[node.inputs[1]]
-            if shape.dtype != np.int64 or not self.layers or shape.tolist() != [-1, self.width(self.value)]:
-                raise CheckError("node Reshape changes the shape of a value, which cannot be checked")
+def _constant(node: Node, external: ExternalData) -> Tensor:
+    """Return the value of a Constant node, which has one of five attributes."""
+    if len(node.given) != 1:
+        raise CheckError("node Constant must have one value")
+    (name,) = node.given
+    value = node.attributes[name]
+    if name == "value":
+        return _tensor(value, external)
+    return np.array(value, np.float32 if "float" in name else np.int64)
 
 
 def _check_names(names: list[str]) -> None:
@@ -201,7 +116,7 @@ def _check_versions(model: Message, nodes: list[Message]) -> None:
             raise CheckError(f"version {version} of ONNX's {what} is not one of {known[0]} to {known[-1]}")
 
 
-def _declared(info: Message) -> tuple[int, list[int | str]]:
+def declared_type(info: Message) -> tuple[int, list[int | str]]:
     """Return the declared type and dimensions of a value: each a number, a name, or "" for neither."""
     if len(info.get("type", {})) > 1:
         raise CheckError("a value has more than one type")
@@ -212,9 +127,9 @@ def _declared(info: Message) -> tuple[int, list[int | str]]:
     return kind.get("elem_type", 0), [next(iter(dimension.values()), "") for dimension in dimensions]
 
 
-def _check_value(info: Message, chain: _Chain, types: dict[str, ValueType]) -> None:
+def _check_value(info: Message, chain: Chain, types: dict[str, ValueType]) -> None:
     """Refuse a declaration that does not agree with what the graph computes: runtimes plan their memory by it."""
-    name, (element, shape) = info.get("name", ""), _declared(info)
+    name, (element, shape) = info.get("name", ""), declared_type(info)
     computed = types.get(name)
     if name in chain.tensors:
         tensor = chain.tensors[name]
@@ -251,4 +166,6 @@ def _tensor(message: Message, external: ExternalData) -> Tensor:
         raise CheckError(f"{where} does not fit its shape")
     if is_text:
         return np.array(data, object).reshape(shape)
+    if stored == "|b1" and not set(bytes(data)) <= {0, 1}:
+        raise CheckError(f"{where} has a truth value that is neither 0 nor 1")
     return np.frombuffer(data, stored).reshape(shape).astype(np.dtype(stored).newbyteorder("="))

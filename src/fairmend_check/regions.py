@@ -17,6 +17,7 @@ from fairmend_check.neighbourhood import batches, count_points, neighbourhood
 from fairmend_check.rounding import Array, down
 from fairmend_check.scores import Score
 from fairmend_check.spec import Spec
+from fairmend_check.threshold import Threshold
 
 MAX_WORK = 10**12  # multiplications for the points of all regions together: about ten minutes
 _PER_UNIT = 200  # what an input or output of a layer costs beside them
@@ -74,24 +75,28 @@ def check_coverage(model: Model, spec: Spec, regions: list[Region]) -> list[str]
 
 def prove(model: Model, spec: Spec, regions: list[Region]) -> ProvenMargins:
     """Return the margins of all regions, which must be covered."""
+    threshold = Threshold.of(spec.threshold, model.dtype)
     margin = np.full(len(regions), np.inf)
     excess = np.full(len(regions), np.inf)  # of the margin over the error of inference
     if any(region.pieces for region in regions):
         owner, lower, upper, slopes = _stacked_pieces(model, regions)
         classes = np.array([regions[number].label for number in owner])
         bounds, layers = form_bounds(model, leads(model, classes), lower, upper, slopes)
-        bound = bounds.min(axis=1)
+        bound = threshold.margins(bounds.min(axis=1), classes)
         np.minimum.at(margin, owner, bound)
-        np.minimum.at(excess, owner, _excess(bound, inference_error(model, classes, lower, upper, layers, bound)))
+        error = inference_error(model, classes, lower, upper, layers, bound, threshold.closing(classes))
+        np.minimum.at(excess, owner, _excess(bound, error))
     for number, region in enumerate(regions):
         for batch, layers in _over_points(model, spec, region):
             low, high = layers[-1]
+            classes = np.full(len(batch), region.label)
             if model.outputs == 1:
-                bound = low[:, 0] if region.label == 1 else -high[:, 0]
+                lead = low[:, 0] if region.label == 1 else -high[:, 0]
             else:
                 others = leads(model, np.array([region.label]))[0].argmin(axis=1)
-                bound = down(low[:, region.label] - high[:, others].max(axis=1))
-            error = inference_error(model, np.full(len(batch), region.label), batch, batch, layers, bound)
+                lead = down(low[:, region.label] - high[:, others].max(axis=1))
+            bound = threshold.margins(lead, classes)
+            error = inference_error(model, classes, batch, batch, layers, bound, threshold.closing(classes))
             margin[number] = min(margin[number], float(bound.min()))
             excess[number] = min(excess[number], float(_excess(bound, error).min()))
     return ProvenMargins(margin, excess > 0)

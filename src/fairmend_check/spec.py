@@ -10,6 +10,7 @@ from typing import Any
 from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
 from fairmend_check.links import Link, read_links
+from fairmend_check.threshold import HALF
 
 _EXACT = 2**53
 _KEYS = ("name", "kind", "range", "categories", "encoding", "scale", "protected", "tolerance", "dropped", "missing")
@@ -78,11 +79,13 @@ class Feature:
 class Label:
     """The column with the outcome; ``positive`` is None for a number to predict.
 
+    ``threshold`` is the probability of the positive class from which it is predicted.
     ``score`` names a column with the scores of the model. No claim depends on it, so it is not compared.
     """
 
     column: str
-    positive: str | None
+    positive: str | None = None
+    threshold: float = HALF
     score: str | None = field(default=None, compare=False)
 
 
@@ -105,6 +108,11 @@ class Spec:
     label: Label | None
     claim: ScoreClaim | None = None
     links: tuple[Link, ...] = ()
+
+    @property
+    def threshold(self) -> float:
+        """The probability of class 1 from which it is predicted."""
+        return HALF if self.label is None else self.label.threshold
 
     @property
     def width(self) -> int:
@@ -156,6 +164,8 @@ def first_difference(ours: Spec, theirs: Spec) -> str | None:
             before, after = getattr(one, key.name), getattr(other, key.name)
             if before != after:
                 return f'feature "{one.name}": {key.name} is {_shown(after)} instead of {_shown(before)}'
+    if ours.threshold != theirs.threshold:
+        return f"the threshold is {theirs.threshold!r} instead of {ours.threshold!r}"
     if ours.label != theirs.label:
         return f"the label is {_named(theirs.label)} instead of {_named(ours.label)}"
     if ours.claim != theirs.claim:
@@ -247,13 +257,20 @@ def _feature(entry: Any, where: str, version: int) -> Feature:
 
 def _label(content: dict[str, Any], where: str, version: int) -> Label:
     entry, where = json_reader.take(content, "label", dict, where), f"{where}.label"
-    json_reader.only_keys(entry, ("column", "positive", "score") if version >= 4 else ("column", "positive"), where)
+    added = ("threshold", "score") if version >= 4 else ()
+    json_reader.only_keys(entry, ("column", "positive", *added), where)
     number = version >= 3 and "positive" not in entry
-    return Label(
+    label = Label(
         json_reader.take(entry, "column", str, where),
         None if number else json_reader.text(entry.get("positive"), where),
+        json_reader.take(entry, "threshold", float, where) if "threshold" in entry else HALF,
         json_reader.take(entry, "score", str, where) if "score" in entry else None,
     )
+    if not 0 < label.threshold < 1:
+        raise CheckError(f"{where}.threshold is {label.threshold!r}; it must be above 0 and below 1")
+    if number and label.threshold != HALF:
+        raise CheckError(f"{where} has a threshold, but no positive value")
+    return label
 
 
 def _claim(entry: Any, where: str) -> ScoreClaim | None:

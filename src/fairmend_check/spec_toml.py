@@ -50,8 +50,8 @@ def spec_digest(spec: Spec) -> str:
     """Return the sha256 of the spec as fairmend writes it to a TOML file."""
     tables = []
     if spec.label:
-        keys = {key.name: getattr(spec.label, key.name) for key in fields(spec.label)}
-        tables.append(_table("[label]", {key: value for key, value in keys.items() if value is not None}))
+        keys = [(key.name, getattr(spec.label, key.name), key.default) for key in fields(spec.label)]
+        tables.append(_table("[label]", {name: value for name, value, default in keys if value != default}))
     if spec.claim:
         tables.append(_table("[claim]", {"kind": "score", "delta": spec.claim.delta, "on": spec.claim.on}))
     tables += [_table("[[feature]]", _entries(feature)) for feature in spec.features]

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from fairmend.cli.inputs import load_model, load_people
+from fairmend.cli.inputs import load_model, load_people, without_scores
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
-from support.cli_case import Case, small_network, small_people, small_spec
+from fairmend.spec import Label, Spec
+from support.cli_case import Case, run, small_network, small_people, small_spec
 
 
 @pytest.fixture
@@ -40,3 +41,41 @@ def test_a_row_that_does_not_fit_is_named_with_its_file(case):
     case.write(small_people().assign(age=300))
     with pytest.raises(FairmendError, match=r"people\.csv: .*age.*row 0"):
         load_people(case.data, small_spec(), small_network())
+
+
+COMMANDS = {
+    "audit": ("--no-report",),
+    "certify": ("--rows", 20),
+    "search": ("--seeds", 5, "--local-steps", 2),
+    "export-vnnlib": ("--out", "vnnlib", "--rows", 20),
+    "repair": ("--out", "repaired", "--method", "blind", "--repair-rows", 10, "--calibration-rows", 50, "--steps", 2),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_spec_that_does_not_reproduce_the_scores_in_the_data_is_refused(case, command, monkeypatch):
+    monkeypatch.chdir(case.folder)
+    right = small_spec()
+    case.write(small_people().assign(p=small_network().probabilities(right.encode(small_people()))))
+    arguments = (command, case.model, "--spec", case.spec, "--data", case.data, *COMMANDS[command])
+    age, gender, income, loans = right.features
+    Spec([age, gender, loans, income], Label("good", "yes", score="p")).save(case.spec)
+    before = case.listing()
+    refused = run(*arguments)
+    assert refused.exit_code == 2
+    assert len(refused.stderr.splitlines()) == 1
+    assert 'people.csv, column "p": not verified: ' in refused.stderr
+    assert case.listing() == before
+    Spec(right.features, Label("good", "yes", score="p")).save(case.spec)
+    assert run(*arguments).exit_code in (0, 1)
+    if command == "repair":  # the scores are not those of the repaired network
+        again = ("audit", "repaired/model.onnx", "--spec", "repaired/spec.toml", "--data", case.data, "--no-report")
+        assert run(*again).exit_code in (0, 1)
+        assert run(*again[:3], case.spec, *again[4:]).exit_code == 2
+        assert run(*again[:3], case.spec, *again[4:], "--ignore-scores").exit_code in (0, 1)
+
+
+def test_a_spec_without_scores_keeps_everything_else():
+    spec = Spec(small_spec().features, Label("good", "yes", score="p"))
+    assert without_scores(spec) == small_spec()
+    assert without_scores(small_spec()) is not None

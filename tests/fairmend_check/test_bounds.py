@@ -61,5 +61,5 @@ def test_overflow_gives_no_bound():
     assert margin_bounds(model, np.array([1]), lower, upper, slopes)[0] == -np.inf
     with np.errstate(all="ignore"):
         layers = interval_layers(model, lower, upper)
-        assert inference_error(model, np.array([1]), lower, upper, layers, np.ones(1))[0] == np.inf
+        assert inference_error(model, np.array([1]), lower, upper, layers, np.ones(1), np.zeros(1))[0] == np.inf
         assert not any(np.isnan(end).any() for pair in interval_layers(model, lower, upper) for end in pair)

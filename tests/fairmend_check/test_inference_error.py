@@ -18,6 +18,7 @@ from fairmend_check.bounds import interval_layers
 from fairmend_check.inference_error import _forward, inference_error, output_errors
 from fairmend_check.model import Activation, make_model
 from fairmend_check.relaxation import slope_range
+from fairmend_check.threshold import HALF, Threshold
 from support.checker_models import PIECEWISE, exact_outputs, random_model
 from support.strategies import ACTIVATIONS, networks, random_network
 
@@ -61,7 +62,9 @@ def checker_error(model, classes, lower, upper, *, thorough=True):
     lower, upper = lower.astype(np.float64), upper.astype(np.float64)
     with np.errstate(all="ignore"):
         layers = interval_layers(model, lower, upper)
-    return inference_error(model, classes, lower, upper, layers, np.full(len(lower), 1e-300 if thorough else -1))
+    margins = np.full(len(lower), 1e-300 if thorough else -1)
+    closing = Threshold.of(HALF, model.dtype).closing(classes)
+    return inference_error(model, classes, lower, upper, layers, margins, closing)
 
 
 def errors(network, lower, upper, classes=None, *, thorough=True):

@@ -1,20 +1,12 @@
 """The page in a real browser: it draws, sorts, filters and prints, and nothing leaves it."""
 
-import os
-import shutil
-
 import pytest
 
+from support.browser import NO_CHROMIUM, Opened, launch
 from support.report_cases import SCRIPT, audit_of, hostile, repair_of
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = pytest.mark.skipif(NO_CHROMIUM is not None, reason=str(NO_CHROMIUM))
 
-CHROMIUM = os.environ.get("FAIRMEND_CHROMIUM") or next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
-
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
 REPORTS = {
     "repair": lambda: repair_of("auto"),
     "prof": lambda: repair_of("prof"),
@@ -26,10 +18,8 @@ REPORTS = {
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, "--disable-component-update"])
+    with launch() as chromium:
         yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -38,26 +28,6 @@ def files(tmp_path_factory):
     for name, report in REPORTS.items():
         report().save(folder / f"{name}.html")
     return folder
-
-
-class Opened:
-    """A page, and everything it said and asked for."""
-
-    def __init__(self, browser, file, **options):
-        self.context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}} | options)
-        self.page = self.context.new_page()
-        self.said, self.requests, self.dialogs = [], [], []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()))
-        self.page.goto(file.as_uri())
-
-    def __enter__(self):
-        return self.page
-
-    def __exit__(self, *_):
-        self.context.close()
 
 
 @pytest.fixture

@@ -302,7 +302,7 @@ def _worst(net: Network, spec: Spec, X: FloatArray, stream: _Stream, *, exact: b
 
 
 def _spread(spec: Spec, extremes: Extremes) -> ScoreSpread:
-    lowest, highest = extremes.lowest[:, None], extremes.highest[:, None]
+    lowest, highest = extremes.lowest[None], extremes.highest[None]
     return spread_of_extremes(lowest, highest, regression=spec.regression, exact=True)
 
 

@@ -13,6 +13,7 @@ from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.audit.audited_rows import AuditedRows
 from fairmend.audit.neighbours import class_lead
 from fairmend.audit.plan import AuditPlan
+from fairmend.audit.score_differences import widest_output
 from fairmend.audit.score_disparity import ScoreDisparity
 from fairmend.audit.score_summary import ScoreSummary
 from fairmend.network import Network
@@ -230,7 +231,7 @@ def _pair_scores(net: Network, on: str | None, X: FloatArray, other: FloatArray,
     """Return both scores (pairs, 2) that `AuditPair` shows, and the output (pairs,) with the largest difference."""
     if on is not None:
         pair = np.stack([compute_scores(net, side, on) for side in (X, other)], axis=1)
-        output = np.abs(pair[:, 1] - pair[:, 0]).argmax(axis=1)
+        output = widest_output(np.abs(pair[:, 1] - pair[:, 0]), on)
         return pair[np.arange(len(pair)), :, output], output
     logits, theirs = net.logits(X), net.logits(other)
     if logits.ndim == 1:

@@ -21,7 +21,6 @@ from fairmend.audit.plan import EXACT_SECONDS, AuditPlan, choose_plan
 from fairmend.audit.planned_scan import PlannedScan
 from fairmend.audit.result import AuditPair, AuditResult, ExaminedInputs, make_pairs, wilson_interval
 from fairmend.audit.row_sample import RowSample
-from fairmend.audit.score_differences import WidestPairs
 from fairmend.audit.score_disparity import DisparityCollector, ScoreDisparity, disparity_score
 from fairmend.audit.score_summary import ScoreSummary
 from fairmend.errors import FairmendError
@@ -102,7 +101,7 @@ def audit(
     limit = 2 * EXACT_SECONDS if time_limit is None and method == "auto" else time_limit
     scanner = PlannedScan(network, spec, plan, per_row, seed, limit, progress)
     # Twice as many as asked for: their order is only known up to rounding so far.
-    largest, widest = _LargestGaps(2 * pairs), _LargestGaps(2)
+    largest, widest = _LargestGaps(2 * pairs), _WidestSpread()
     rows_kept, examined = RowCollector(spec), _ExaminedInputs(spec, seed)
     scores = _ScoreDifferences(network, spec)
     count = total = evaluations = unknown = 0
@@ -111,7 +110,7 @@ def audit(
         unequal = np.flatnonzero(found.unequal)
         shown = np.flatnonzero(found.gap > 0) if spec.claim.is_score else unequal
         largest.add(total + shown, block[shown], found.gap[shown])
-        widest.add(total + np.arange(len(block)), block, found.spread.difference)
+        widest.add(total, block, found.spread.difference)
         scores.add(found)
         rows_kept.add(block, found)
         examined.add(block, found)
@@ -191,6 +190,19 @@ class _ExaminedInputs:
         return ExaminedInputs(kept["X"], kept["unequal"], kept["row"], kept.get("other"))
 
 
+class _WidestSpread:
+    """The input with the largest difference of scores in its neighbourhood."""
+
+    def __init__(self) -> None:
+        self.row, self.difference, self.X = 0, -np.inf, np.zeros((0, 0), np.float32)
+
+    def add(self, first_row: int, X: FloatArray, difference: Floats) -> None:
+        """Add the next inputs X (k, width), from row `first_row` on, with their differences (k,)."""
+        widest = int(difference.argmax())
+        if difference[widest] > self.difference:
+            self.row, self.difference, self.X = first_row + widest, difference[widest], X[widest : widest + 1].copy()
+
+
 class _LargestGaps:
     """The inputs with the largest gaps so far, equal inputs once."""
 
@@ -234,14 +246,11 @@ def _worst_pairs(
     return tuple([pair for pair in pairs if once[pair.x.tobytes(), pair.other.tobytes()] is pair][:most])
 
 
-def _widest_pair(net: Network, spec: Spec, scanner: PlannedScan, widest: _LargestGaps) -> AuditPair | None:
+def _widest_pair(net: Network, spec: Spec, scanner: PlannedScan, widest: _WidestSpread) -> AuditPair | None:
     """Return the two similar people whose scores differ most; None if no scores differ."""
-    rows, inputs = widest.kept()
     on = disparity_score(spec)
-    found: WidestPairs = scanner.widest(np.stack(inputs), on)
-    differ = np.flatnonzero(found.difference > 0)
-    pairs = make_pairs(net, spec, [rows[i] for i in differ], found.first[differ], found.other[differ], on=on)
-    return pairs[0] if pairs else None
+    found = scanner.widest(widest.X, on)
+    return make_pairs(net, spec, [widest.row], found.first, found.other, on=on)[0] if found.difference[0] > 0 else None
 
 
 def _check(

@@ -16,7 +16,7 @@ from fairmend.network import Network
 from fairmend.network.scores import compute_scores, scores_of
 from fairmend.spec import Claim
 
-__all__ = ["WidestPairs", "enclose_differences", "find_widest_pairs"]
+__all__ = ["WidestPairs", "enclose_differences", "find_widest_pairs", "widest_output"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +65,18 @@ def find_widest_pairs(
         high.update(rows, points, -found)
         count += len(points)
     wide = -high.value - low.value
-    each, widest = np.arange(len(X)), np.asarray(wide.argmax(axis=1), dtype=np.int64)
+    each, widest = np.arange(len(X)), widest_output(wide, on)
     return WidestPairs(wide[each, widest], low.at[each, widest], high.at[each, widest], widest, count)
+
+
+def widest_output(differences: Floats, on: str | None) -> Ints:
+    """Return the output (rows,) with the largest of the differences (rows, outputs) of a score.
+
+    Two probabilities differ by the same amount, up to rounding: of those it is that of class 1.
+    """
+    if on == "probability" and differences.shape[1] == 2:
+        return np.ones(len(differences), dtype=np.int64)
+    return np.asarray(differences.argmax(axis=1), dtype=np.int64)
 
 
 class _Lowest:

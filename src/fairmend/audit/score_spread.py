@@ -39,12 +39,12 @@ class ScoreSpread:
 
 
 def spread_of_extremes(lowest: FloatArray, highest: FloatArray, *, regression: bool, exact: bool) -> ScoreSpread:
-    """Return the spread from the lowest and the highest values (inputs, k) that `SpreadTracker` compares."""
-    if not regression and lowest.shape[1] == 1:
+    """Return the spread from the lowest and the highest values (k, inputs) that `SpreadTracker` compares."""
+    if not regression and len(lowest) == 1:
         with np.errstate(invalid="ignore"):  # inputs that were left out are NaN
-            ends = np.concatenate([scores_of(side, "probability") for side in (lowest, highest)], axis=1)
+            ends = np.concatenate([scores_of(side[0], "probability") for side in (lowest, highest)], axis=1)
         return ScoreSpread(ends[:, 1] - ends[:, 0], ends, exact)
-    return ScoreSpread((highest.astype(np.float64) - lowest).max(axis=1), None, exact)
+    return ScoreSpread((highest.astype(np.float64) - lowest).max(axis=0), None, exact)
 
 
 class SpreadTracker:
@@ -56,7 +56,7 @@ class SpreadTracker:
     def __init__(self, logits: FloatArray, *, regression: bool) -> None:
         """Start with the inputs themselves, by their logits (inputs,) or (inputs, outputs)."""
         self._regression = regression
-        self._lowest = self._values(logits)
+        self._lowest = self._values(logits).copy()
         self._highest = self._lowest.copy()
 
     def update(self, rows: Ints, logits: FloatArray) -> None:
@@ -64,21 +64,26 @@ class SpreadTracker:
         values = self._values(logits)
         if np.any(rows[1:] < rows[:-1]):
             order = np.argsort(rows, kind="stable")
-            rows, values = rows[order], values[order]
+            rows, values = rows[order], values[:, order]
         starts = np.flatnonzero(np.diff(rows, prepend=-1))
         owner = rows[starts]
-        self._lowest[owner] = np.minimum(self._lowest[owner], np.minimum.reduceat(values, starts, axis=0))
-        self._highest[owner] = np.maximum(self._highest[owner], np.maximum.reduceat(values, starts, axis=0))
+        self._lowest[:, owner] = np.minimum(self._lowest[:, owner], np.minimum.reduceat(values, starts, axis=1))
+        self._highest[:, owner] = np.maximum(self._highest[:, owner], np.maximum.reduceat(values, starts, axis=1))
 
     def spread(self, *, exact: bool) -> ScoreSpread:
         """Return the spread so far; `exact` says whether every neighbour was taken in."""
         return spread_of_extremes(self._lowest, self._highest, regression=self._regression, exact=exact)
 
     def _values(self, logits: FloatArray) -> FloatArray:
+        """Return what is compared (k, rows): rows last, and in the network's own precision, which is faster."""
         if logits.ndim == 1:
-            return logits[:, None].copy()
+            return logits[None]
         if self._regression:
-            return logits
+            return logits.T
         if logits.shape[1] == 2:
-            return logits[:, 1:] - logits[:, :1]
-        return scores_of(logits, "probability")
+            return (logits[:, 1] - logits[:, 0])[None]
+        shares = np.array(logits.T, order="C")
+        shares -= shares.max(axis=0)
+        np.exp(shares, out=shares)
+        shares /= shares.sum(axis=0)
+        return shares

@@ -25,6 +25,7 @@ from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.bounds.pieces import MAX_ENTRIES, widest_layer
 from fairmend.network import Activation, Network
 from fairmend.network.decision import closing_gaps
+from fairmend.network.folding import Fold
 
 __all__ = ["closing_error", "inference_error", "lead_error", "summation_error"]
 
@@ -33,6 +34,7 @@ Intervals = tuple[Floats, Floats]
 # The bound itself is computed in float64, with relative errors far below this.
 _SLACK = 1e-8
 _NARROW = 2.0**-44  # what intervals and slopes are widened by, relative to the terms that they are made of
+_FOLDING = 8  # roundings of a layer beside its products, and of what is folded into it
 _ARRAYS = 16  # of one layer's size at a time
 
 
@@ -179,7 +181,10 @@ def _forward(
     stages = []
     for layer, affine in enumerate(network.affines):
         weight, bias = affine.weight.astype(np.float64), affine.bias.astype(np.float64)
-        summed, overflow = _summation(weight, bias, least, most, kind)
+        if affine.fold is None:
+            summed, overflow = _summation(weight, bias, least, most, kind)
+        else:
+            summed, overflow = _folded_summation(affine.fold, least, most, kind)
         summed = roundings * summed
         stages.append(_Stage(slopes, activated, error, summed, overflow))
         if layer == len(network.activations):
@@ -225,6 +230,30 @@ def _summation(
     summed = (kind.unit * ((terms - 1) * binade + both) + flushed) * (1 + _SLACK)
     fits = (both * (1 + 2 * gamma) + flushed) * (1 + _SLACK) < kind.largest
     return summed, ~(fits.all(axis=1) & (size < kind.largest).all(axis=1))
+
+
+def _folded_summation(
+    fold: Fold, least: Floats, most: Floats, kind: _Precision
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Do the same for a layer that a program computes with the norms beside it, or with the norms folded into it.
+
+    Every step is off by so many units of the sizes of all its terms, and the folded numbers are rounded once more.
+    ``flushed`` bounds the product of whatever a subnormal number, taken as 0, is multiplied by.
+    """
+    inner, outer = fold.lines()
+    weight = np.abs(fold.weight.astype(np.float64))
+    bias = np.zeros(len(weight)) if fold.bias is None else np.abs(fold.bias.astype(np.float64))
+    factors = np.abs(inner.factor), np.abs(outer.factor)
+    size = _size(least, most)
+    entered = size * factors[0] + inner.size
+    total = entered @ weight.T + bias
+    left = total * factors[1] + outer.size
+    count = weight.shape[1] + inner.roundings + outer.roundings + _FOLDING
+    gamma = count * kind.unit / (1 - count * kind.unit)
+    beside = (1 + factors[0].max()) * (1 + factors[1].max()) * (1 + weight.sum(axis=1) + bias)
+    flushed = 16 * kind.tiny * beside * (1 + weight.shape[1] + entered.sum(axis=1, keepdims=True))
+    fits = [(2 * values < kind.largest).all(axis=1) for values in (size, entered, total, left)]
+    return (gamma * left + flushed) * (1 + _SLACK), ~np.all(fits, axis=0)
 
 
 def _backward(network: Network, stages: list[_Stage], rows: Floats) -> Floats:

@@ -15,12 +15,14 @@ from fairmend.cli.options import (
     POSITIVE,
     activation_option,
     common_options,
+    ignore_scores_option,
     insert_formats,
     json_option,
     model_argument,
     refuse_together,
     seed_option,
     spec_option,
+    what_if_options,
 )
 
 if TYPE_CHECKING:
@@ -74,12 +76,24 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
     help="Folder for the HTML report; other files in it are kept.",
 )
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
+@what_if_options
 @activation_option
+@ignore_scores_option
 @json_option
 @common_options
 @click.pass_context
 @insert_formats
-def command(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, no_report: bool, **options: Any) -> None:
+def command(
+    ctx: click.Context,
+    /,
+    model: Path,
+    spec_file: Path,
+    report: Path,
+    no_report: bool,
+    no_what_if: bool,
+    what_if_rows: int,
+    **options: Any,
+) -> None:
     """Count the people who are treated unequally.
 
     MODEL is a file: {formats}. A person is treated unequally if changing only protected features (and others within
@@ -88,8 +102,11 @@ def command(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, n
     """
     refuse_together(ctx, "samples", "data")
     refuse_together(ctx, "report", "no_report")
-    folder = None if no_report else report
-    ctx.exit(run_audit(model, spec_file, report=folder, typed=typed_command(ctx), **options))
+    refuse_together(ctx, "no_what_if", "no_report")
+    refuse_together(ctx, "what_if_rows", "no_report")
+    refuse_together(ctx, "what_if_rows", "no_what_if")
+    folder, rows = None if no_report else report, None if no_what_if else what_if_rows
+    ctx.exit(run_audit(model, spec_file, report=folder, what_if_rows=rows, typed=typed_command(ctx), **options))
 
 
 def run_audit(
@@ -104,8 +121,10 @@ def run_audit(
     pairs: int = 10,
     out: Path | None = None,
     report: Path | None = None,
+    what_if_rows: int | None = None,
     typed: str | None = None,
     activation: str = "relu",
+    ignore_scores: bool = False,
     json_output: bool = False,
 ) -> int:
     """Audit the people in the file, or samples, show the result and return the exit code."""
@@ -119,10 +138,11 @@ def run_audit(
     from fairmend.evaluate.labelled import LabelledRows
     from fairmend.evaluate.pairs_file import PairsFile
     from fairmend.evaluate.provenance import describe_origin
+    from fairmend.evaluate.what_if import add_what_if
     from fairmend.folders import check_folder, staged_folder
     from fairmend.tables import stream_table
 
-    spec, net = load_model(model, spec_file, activation)
+    spec, net = load_model(model, spec_file, activation, ignore_scores)
     inputs = [path for path in (model, spec_file, data) if path is not None]
     if report is not None:
         check_folder(report, list(REPORT_FILES), inputs, "--report, or pass --no-report")
@@ -158,6 +178,8 @@ def run_audit(
             frame=labelled.distinct_labels(),
             warnings=warnings,
         )
+        if what_if_rows is not None:
+            document = add_what_if(document, spec, result.examined.X, net, rows=what_if_rows, seed=seed)
         with staged_folder(report) as stage:
             write_report(stage, document)
     page = None if report is None else report / "report.html"
@@ -193,6 +215,7 @@ def _announce(plan: AuditPlan) -> None:
 def _encode(spec: Spec, net: Network, table: TableStream, labelled: LabelledRows) -> Iterator[FloatArray]:
     """Yield the pieces of the file as inputs, and collect the labels."""
     from fairmend.errors import FairmendError
+    from fairmend.evaluate.score_match import require_scores
 
     done = 0
     for frame in table:
@@ -200,6 +223,7 @@ def _encode(spec: Spec, net: Network, table: TableStream, labelled: LabelledRows
             X = spec.as_inputs(frame, net.dtype, first_row=done)
         except FairmendError as error:
             raise FairmendError(f"{table.path}: {error}") from error
+        require_scores(spec, net, frame, X, table.path, first_row=done)
         labelled.add(frame)
         done += len(frame)
         yield X

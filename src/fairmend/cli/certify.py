@@ -14,6 +14,7 @@ from fairmend.cli.options import (
     POSITIVE,
     activation_option,
     common_options,
+    ignore_scores_option,
     insert_formats,
     json_option,
     model_argument,
@@ -57,6 +58,7 @@ _UNDECIDED = "undecided: neither proven nor refuted"
 @click.option("--rows", type=click.IntRange(min=1), help="Certify only this many rows, drawn at random.")
 @click.option("--time-limit", type=POSITIVE, help="Seconds for all inputs; undecided inputs are reported as UNKNOWN.")
 @activation_option
+@ignore_scores_option
 @seed_option
 @click.option("--certificate", type=FILE, help="Write a certificate for the FAIR inputs to this file.")
 @json_option
@@ -83,6 +85,7 @@ def run_certify(
     time_limit: float | None = None,
     seed: int = 0,
     activation: str = "relu",
+    ignore_scores: bool = False,
     certificate: Path | None = None,
     json_output: bool = False,
 ) -> int:
@@ -96,7 +99,7 @@ def run_certify(
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
-    spec, net = load_model(model, spec_file, activation)
+    spec, net = load_model(model, spec_file, activation, ignore_scores)
     chosen, X = load_people(data, spec, net, rows, seed)
     with progress_bars(quiet=json_output) as progress:
         result = certify(

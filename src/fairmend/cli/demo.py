@@ -74,6 +74,7 @@ def run_demo(
     from fairmend.evaluate.compare import measure, repair_and_compare
     from fairmend.evaluate.demo_pairs import tabulate_unequal_rows
     from fairmend.evaluate.split import split_data
+    from fairmend.evaluate.what_if import WHAT_IF_ROWS
     from fairmend.folders import check_folder, staged_folder
     from fairmend.json_files import write_json
     from fairmend.tables import write_csv
@@ -113,7 +114,12 @@ def run_demo(
         write_csv(stage / "repair_inputs.csv", people.repair_frame)
         write_json(stage / "result.json", document)
         sources = {role: stage / name for role, name in _SOURCES.items()}
-        write_report(stage, describe_repair(net, comparison, out, stage, "repaired-model.onnx", sources, typed, seed))
+        write_report(
+            stage,
+            describe_repair(
+                net, comparison, out, stage, "repaired-model.onnx", sources, typed, seed, what_if_rows=WHAT_IF_ROWS
+            ),
+        )
     if json_output:
         show_json({**document, "certificate_check": checked.as_dict(), "files": {name: out / name for name in FILES}})
         return

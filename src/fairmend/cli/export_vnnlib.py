@@ -14,6 +14,7 @@ from fairmend.cli.options import (
     FILE,
     activation_option,
     common_options,
+    ignore_scores_option,
     insert_formats,
     json_option,
     model_argument,
@@ -46,6 +47,7 @@ __all__ = ["command"]
 )
 @seed_option
 @activation_option
+@ignore_scores_option
 @json_option
 @common_options
 @insert_formats
@@ -70,6 +72,7 @@ def run_export(
     most_boxes: int = 1000,
     seed: int = 0,
     activation: str = "relu",
+    ignore_scores: bool = False,
     json_output: bool = False,
 ) -> None:
     """Write the properties and print what sat and unsat mean."""
@@ -79,7 +82,7 @@ def run_export(
     from fairmend.vnnlib import INSTANCES, MANIFEST, MODEL, export_vnnlib
 
     check_folder(out, [MODEL, INSTANCES, MANIFEST], [model, data, spec_file])
-    spec, net = load_model(model, spec_file, activation)
+    spec, net = load_model(model, spec_file, activation, ignore_scores)
     chosen, X = load_people(data, spec, net, rows, seed)
     with staged_folder(out) as stage:
         export = export_vnnlib(net, spec, X, stage, rows=chosen.tolist(), timeout=timeout, most_boxes=most_boxes)

@@ -18,12 +18,14 @@ __all__ = [
     "activation_option",
     "add_options",
     "common_options",
+    "ignore_scores_option",
     "insert_formats",
     "json_option",
     "model_argument",
     "refuse_together",
     "seed_option",
     "spec_option",
+    "what_if_options",
 ]
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -42,6 +44,12 @@ activation_option = click.option(
     show_default=True,
     help="Activation of a model file that holds only weights (.pth, .safetensors): relu, leaky_relu, "
     "leaky_relu(0.2) for a slope other than 0.01, tanh or sigmoid.",
+)
+
+ignore_scores_option = click.option(
+    "--ignore-scores",
+    is_flag=True,
+    help="Do not compare the network with the scores in the data that [label] names: another model gave them.",
 )
 
 
@@ -94,6 +102,23 @@ def _start_logging(ctx: click.Context, parameter: click.Parameter, value: Any) -
         raise click.BadParameter(str(error), ctx, parameter) from error
     ctx.find_root().call_on_close(stop)
 
+
+what_if_options = add_options(
+    click.option(
+        "--no-what-if",
+        is_flag=True,
+        help="Leave out the part of the report that computes the scores of any person: it carries the networks, "
+        "if they have at most 100,000 weights, and some rows of the data.",
+    ),
+    click.option(
+        "--what-if-rows",
+        type=click.IntRange(min=0),
+        default=20,
+        show_default=True,
+        help="Number of random rows of the data that this part of the report holds; 0 for none.",
+    ),
+)
+"""Add the options of the part "What if?" of the report; the second has no effect beside the first."""
 
 common_options = add_options(
     click.option(

@@ -14,12 +14,14 @@ from fairmend.cli.options import (
     POSITIVE,
     activation_option,
     common_options,
+    ignore_scores_option,
     insert_formats,
     json_option,
     model_argument,
     refuse_together,
     seed_option,
     spec_option,
+    what_if_options,
 )
 from fairmend.errors import FairmendError
 
@@ -113,7 +115,9 @@ GOOD, BAD = 0, 1
     type=click.FloatRange(0, 1),
     help="Relative gap at which the solver may stop. By default 0.",
 )
+@what_if_options
 @activation_option
+@ignore_scores_option
 @json_option
 @common_options
 @click.pass_context
@@ -129,7 +133,10 @@ def command(
     repair_rows: int,
     calibration_rows: int,
     seed: int,
+    no_what_if: bool,
+    what_if_rows: int,
     activation: str,
+    ignore_scores: bool,
     json_output: bool,
     **options: Any,
 ) -> None:
@@ -146,6 +153,7 @@ def command(
     spec.toml, repair_inputs.csv, result.json (all figures), report.html and report.json.
     """
     refuse_together(ctx, "repair_rows", "repair_data")
+    refuse_together(ctx, "what_if_rows", "no_what_if")
     code = run_repair(
         model,
         data,
@@ -156,8 +164,10 @@ def command(
         calibration_rows=calibration_rows,
         seed=seed,
         activation=activation,
+        ignore_scores=ignore_scores,
         json_output=json_output,
         typed=typed_command(ctx),
+        what_if_rows=None if no_what_if else what_if_rows,
         options={name: value for name, value in options.items() if name == "method" or _is_given(ctx, name)},
     )
     ctx.exit(code)
@@ -179,15 +189,18 @@ def run_repair(
     calibration_rows: int = 500,
     seed: int = 0,
     activation: str = "relu",
+    ignore_scores: bool = False,
     json_output: bool = False,
     typed: str | None = None,
+    what_if_rows: int | None = None,
     options: Mapping[str, Any],
 ) -> int:
     """Repair the network in `model`, write the folder `out`, show the result and return the exit code."""
     from fairmend.cli.console import console, progress_bars, show_check, show_comparison, show_files, show_json
-    from fairmend.cli.inputs import load_model
+    from fairmend.cli.inputs import load_model, without_scores
     from fairmend.cli.report_files import REPORT_FILES, show_report
     from fairmend.evaluate.compare import measure, repair_and_compare
+    from fairmend.evaluate.score_match import require_scores
     from fairmend.evaluate.split import split_data
     from fairmend.folders import check_folder
     from fairmend.tables import read_table
@@ -205,11 +218,12 @@ def run_repair(
     check_folder(out, list(files), inputs)
     replaces = (out / "result.json").exists()
     replaced_model = _model_of_earlier_repair(out, inputs)
-    spec, net = load_model(model, spec_file, activation)
+    spec, net = load_model(model, spec_file, activation, ignore_scores)
+    frame = read_table(data)
     people = split_data(
-        spec,
+        without_scores(spec),  # they are those of the original network, and this spec goes with the repaired one
         net,
-        read_table(data),
+        frame,
         source=data,
         repair_frame=None if repair_data is None else read_table(repair_data),
         repair_source=repair_data or "",
@@ -217,13 +231,14 @@ def run_repair(
         calibration_rows=calibration_rows,
         seed=seed,
     )
+    require_scores(spec, net, frame, people.X, data)
     with progress_bars(quiet=json_output) as progress:
         before = measure(net, people, stage="audit original", seed=seed, progress=progress)
         comparison = repair_and_compare(net, people, before, seed=seed, progress=progress, options=options)
     document = {**comparison.as_dict(), "seed": seed, "model": model.name, "data": data.name}
     sources = {"model": model, "data": data, "spec": spec_file}
     sources |= {} if repair_data is None else {"repair data": repair_data}
-    checked = _write(out, net, comparison, document, sources, typed, seed, without=replaced_model)
+    checked = _write(out, net, comparison, document, sources, typed, seed, what_if_rows, without=replaced_model)
     certificate = comparison.result.certificate
     covers = comparison.guarantee.partial_coverage()
     if checked is None:
@@ -306,6 +321,7 @@ def _write(
     sources: Mapping[str, Path],
     typed: str | None,
     seed: int,
+    what_if_rows: int | None,
     *,
     without: Sequence[str],
 ) -> CheckResult | None:
@@ -330,5 +346,7 @@ def _write(
         comparison.split.spec.save(stage / "spec.toml")
         write_csv(stage / "repair_inputs.csv", comparison.split.repair_frame)
         write_json(stage / "result.json", document)
-        write_report(stage, describe_repair(original, comparison, out, stage, model.name, sources, typed, seed))
+        write_report(
+            stage, describe_repair(original, comparison, out, stage, model.name, sources, typed, seed, what_if_rows)
+        )
     return checked

@@ -66,10 +66,15 @@ def describe_repair(
     sources: Mapping[str, Path],
     command: str | None,
     seed: int,
+    what_if_rows: int | None,
 ) -> Document:
-    """Describe a repair whose files are in `stage` and will move to `folder`; `repaired` is the name of its model."""
+    """Describe a repair whose files are in `stage` and will move to `folder`; `repaired` is the name of its model.
+
+    The page computes the scores of any person, and holds so many random rows, unless `what_if_rows` is None.
+    """
     from fairmend.evaluate.provenance import describe_origin
     from fairmend.evaluate.repair_document import repair_document
+    from fairmend.evaluate.what_if import add_what_if
 
     files, check = {**sources, "repaired model": stage / repaired}, None
     certificate = stage / "certificate.json"
@@ -79,7 +84,11 @@ def describe_repair(
         real = ["--real"] if claimed is not None and claimed.real_only else []
         check = shlex.join(["fairmend", "check", str(folder / certificate.name), str(folder / repaired), *real])
     where = describe_origin(files, command=command, seed=seed)
-    return repair_document(original, comparison, where, title=sources["model"].name, check=check)
+    document = repair_document(original, comparison, where, title=sources["model"].name, check=check)
+    if what_if_rows is None:
+        return document
+    people, network = comparison.split, comparison.result.network
+    return add_what_if(document, people.spec, people.X, original, network, rows=what_if_rows, seed=seed)
 
 
 def show_report(screen: Console, page: Path) -> None:

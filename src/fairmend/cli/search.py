@@ -13,6 +13,7 @@ from fairmend.cli.options import (
     FILE,
     activation_option,
     common_options,
+    ignore_scores_option,
     insert_formats,
     json_option,
     model_argument,
@@ -62,6 +63,7 @@ _SHOWN = 5
     "--out", type=FILE, help="CSV file for everyone found to be treated unequally, each with a counterfactual."
 )
 @activation_option
+@ignore_scores_option
 @json_option
 @common_options
 @click.pass_context
@@ -86,6 +88,7 @@ def run_search(
     seed: int = 0,
     out: Path | None = None,
     activation: str = "relu",
+    ignore_scores: bool = False,
     json_output: bool = False,
 ) -> int:
     """Search from the people in the file, show the result and return the exit code."""
@@ -97,7 +100,7 @@ def run_search(
     from fairmend.evaluate.pairs_file import PairsFile
     from fairmend.search.run import search
 
-    spec, net = load_model(model, spec_file, activation)
+    spec, net = load_model(model, spec_file, activation, ignore_scores)
     _, X = load_people(data, spec, net)
     with PairsFile(out, spec, net, [model, spec_file, data]) as file:
         with progress_bars(quiet=json_output) as progress:

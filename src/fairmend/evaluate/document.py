@@ -331,8 +331,116 @@ class Audit:
 
 
 @dataclass(frozen=True)
+class CarriedLayer:
+    """An affine layer and the activation after it ("identity" after the last), so that the page can run the network.
+
+    `weight` and `bias` are base64 of little-endian numbers in the network's precision, `weight` row by row: one row
+    for each of the `outputs`. `slope` is that of leaky_relu.
+    """
+
+    outputs: int
+    weight: str
+    bias: str
+    activation: str
+    slope: float
+
+
+@dataclass(frozen=True)
+class CarriedNetwork:
+    """A network in the report; `precision` is "float32" or "float64"."""
+
+    precision: str
+    inputs: int
+    layers: list[CarriedLayer]
+
+
+@dataclass(frozen=True)
+class WhatIfFeature:
+    """A feature as the spec describes it; a categorical one has codes from 0 for its `categories`.
+
+    The network reads (value - `offset`) / `factor`, or one column for each category except `dropped`. Similar people
+    have any value if `protected`, else one up to `reach` away. `missing` is what replaces a missing value. `marks` is
+    the number of the feature whose missing values this one marks by 1.
+    """
+
+    name: str
+    kind: str
+    low: float
+    high: float
+    categories: list[str]
+    one_hot: bool
+    dropped: int | None
+    offset: float
+    factor: float
+    protected: bool
+    reach: float
+    missing: float | None
+    marks: int | None = None
+
+
+@dataclass(frozen=True)
+class LinkCondition:
+    """The values of a feature, given by its number, to which a link applies: all from a lowest to a highest one."""
+
+    feature: int
+    runs: list[list[float]]
+
+
+@dataclass(frozen=True)
+class LinkChange:
+    """What a link does to a feature: `how` is "categories", "range" or "offset".
+
+    `replaces` has the codes that replace an own code; `ends` are the ends of the range, or what is added at least and
+    at most.
+    """
+
+    feature: int
+    how: str
+    ends: list[float]
+    replaces: dict[str, list[int]]
+
+
+@dataclass(frozen=True)
+class WhatIfLink:
+    """Features that change together with protected ones; see `fairmend.Link`."""
+
+    when: list[LinkCondition]
+    then: list[LinkChange]
+
+
+@dataclass(frozen=True)
+class WhatIfPerson:
+    """A person to start from: the values, or codes of categories, by feature; `unequal` if from the table of pairs."""
+
+    name: str
+    values: list[float]
+    unequal: bool
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """All that the page needs to compute scores by itself; `after` is None in an audit.
+
+    `scores` names them: one probability with one or two outputs, one for each class with more, or the outputs of a
+    regression network. `threshold` is the probability from which the prediction is positive; None with several scores.
+    """
+
+    features: list[WhatIfFeature]
+    links: list[WhatIfLink]
+    before: CarriedNetwork
+    after: CarriedNetwork | None
+    scores: list[str]
+    regression: bool
+    threshold: float | None
+    people: list[WhatIfPerson]
+
+
+@dataclass(frozen=True)
 class Document:
-    """The whole report. Exactly one of `repair` and `audit` is given, as `kind` says."""
+    """The whole report. Exactly one of `repair` and `audit` is given, as `kind` says.
+
+    `what_if_left_out` says why `what_if` is None, if the reason is the network or the spec.
+    """
 
     format: str
     version: int
@@ -349,3 +457,5 @@ class Document:
     warnings: list[str] = field(default_factory=list)
     repair: Repair | None = None
     audit: Audit | None = None
+    what_if: WhatIf | None = None
+    what_if_left_out: str = ""

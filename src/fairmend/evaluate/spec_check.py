@@ -8,7 +8,11 @@ from statistics import median
 import numpy as np
 import pandas as pd
 
+from fairmend.arrays import Floats
 from fairmend.errors import FairmendError
+from fairmend.evaluate.given_outputs import read_score_column
+from fairmend.evaluate.matrix_match import MatrixMatch, match_matrix
+from fairmend.evaluate.score_match import ScoreMatch, match_scores
 from fairmend.evaluate.split import read_classes
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility, utility
 from fairmend.network import Network
@@ -40,6 +44,9 @@ class SpecCheck:
     utility         accuracy of the network on the data, if both fit and the data has labels
     regression      its errors, if the label is a number to predict
     warnings        signs that the spec is wrong although everything fits
+    scores          how the network compares with the scores that the model gave, if they are given
+    matrix          how the encoding compares with the matrix that the model was fed with, if it is given
+    hint            which change of the spec would reproduce the scores, if one does
     """
 
     spec: Spec
@@ -51,15 +58,35 @@ class SpecCheck:
     utility: Utility | None = None
     regression: RegressionUtility | None = None
     warnings: tuple[str, ...] = ()
+    scores: ScoreMatch | None = None
+    matrix: MatrixMatch | None = None
+    hint: str = ""
 
     @property
     def fits(self) -> bool:
-        """Whether the data and the network fit the spec."""
-        return not self.problems and not self.width_mismatch
+        """Whether the data and the network fit the spec, and reproduce what the model gave."""
+        matches = [match.verified for match in (self.scores, self.matrix) if match is not None]
+        return not self.problems and not self.width_mismatch and all(matches)
+
+    @property
+    def verified(self) -> bool:
+        """Whether the encoding was compared with what the model gave, and reproduces it."""
+        return self.fits and (self.scores is not None or self.matrix is not None)
 
 
-def check_spec(spec: Spec, frame: pd.DataFrame | None = None, net: Network | None = None) -> SpecCheck:
-    """Check data and a network against a spec."""
+def check_spec(
+    spec: Spec,
+    frame: pd.DataFrame | None = None,
+    net: Network | None = None,
+    *,
+    scores: Floats | None = None,
+    matrix: Floats | None = None,
+) -> SpecCheck:
+    """Check data and a network against a spec.
+
+    ``scores`` (rows, 1 or classes) are those that the model gave for the data; without them, the column that [label]
+    names is used, if there is one. ``matrix`` (rows, columns) is the data as the model read it.
+    """
     problems = () if frame is None else tuple(_find_problems(spec, frame))
     mismatch = "" if net is None or net.inputs == spec.width else _explain_mismatch(spec, net.inputs)
     known, errors, warnings = None, None, []
@@ -71,6 +98,16 @@ def check_spec(spec: Spec, frame: pd.DataFrame | None = None, net: Network | Non
         if spec.label is not None:
             known = utility(net, X, read_classes(spec, net, frame, "the data"))
         warnings = spec_warnings(net.predict(X), None if known is None else known.auc)
+    readable = frame is not None and not any(
+        problem.feature in {feature.name for feature in spec.features} for problem in problems
+    )
+    if scores is None and frame is not None:
+        scores = read_score_column(spec.label, frame)
+    matched = compared = None
+    if frame is not None and readable and net is not None and not mismatch and scores is not None:
+        matched = match_scores(net, spec.encode(frame, np.float64), scores, regression=spec.regression)
+    if frame is not None and readable and matrix is not None:
+        compared = match_matrix(spec.encode(frame, np.float64), matrix, spec.column_names)
     return SpecCheck(
         spec,
         0 if frame is None else len(frame),
@@ -81,6 +118,8 @@ def check_spec(spec: Spec, frame: pd.DataFrame | None = None, net: Network | Non
         known,
         errors,
         tuple(warnings),
+        matched,
+        compared,
     )
 
 

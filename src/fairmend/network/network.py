@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from fairmend.arrays import FloatArray, Ints
 from fairmend.errors import FairmendError
 from fairmend.network.activations import Activation
 from fairmend.network.decision import DEFAULT_THRESHOLD, as_threshold, log_odds, predicted_classes, require_threshold
+from fairmend.network.folding import Fold
 
 if TYPE_CHECKING:
     from sklearn.neural_network import MLPClassifier, MLPRegressor
@@ -34,7 +35,7 @@ CLOSINGS = ("none", "sigmoid", "softmax")
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 _logger = logging.getLogger(__name__)
-_FIELDS = ("affines", "activations", "closing", "names", "threshold")
+_FIELDS = ("affines", "activations", "closing", "names", "threshold", "form")
 # Multiplications in one layer for one block of rows. Blocks this small stay in the processor's cache, and below
 # the size at which BLAS starts threads, which cost more than they gain on networks this narrow.
 _BLOCK = 500_000
@@ -42,23 +43,32 @@ _BLOCK = 500_000
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """x ↦ weight·x + bias: weight (out, in), bias (out,), both read-only copies of one dtype."""
+    """x ↦ weight·x + bias: weight (out, in), bias (out,), both read-only copies of one dtype.
+
+    `fold` is how the layer is stored where batch normalisation or scaling is folded into it (`Affine.from_fold`).
+    """
 
     weight: FloatArray
     bias: FloatArray
+    fold: Fold | None = field(default=None, repr=False)
+
+    @staticmethod
+    def from_fold(fold: Fold) -> Affine:
+        """Return the layer with its norms folded into it."""
+        return Affine(*fold.folded(), fold)
 
     def __post_init__(self) -> None:
         """Copy the arrays, so that no view of them can change the layer, and check their shapes and dtypes."""
-        for field in ("weight", "bias"):
-            array = np.array(getattr(self, field), order="C")
+        for part in ("weight", "bias"):
+            array = np.array(getattr(self, part), order="C")
             if array.dtype.newbyteorder("=") not in DTYPES:
                 raise FairmendError(
-                    f"the {field} is {array.dtype.name}; fairmend computes in float32 or float64: "
+                    f"the {part} is {array.dtype.name}; fairmend computes in float32 or float64: "
                     "convert the model first (float32 holds every float16 and bfloat16 number exactly)"
                 )
             array = array.astype(array.dtype.newbyteorder("="), copy=False)
             array.setflags(write=False)
-            object.__setattr__(self, field, array)
+            object.__setattr__(self, part, array)
         if self.weight.ndim != 2 or 0 in self.weight.shape:
             raise FairmendError(f"the weight has shape {self.weight.shape}; it must be (out, in), with neither 0")
         if self.bias.shape != self.weight.shape[:1]:
@@ -82,8 +92,25 @@ class Affine:
 
     def astype(self, dtype: npt.DTypeLike) -> Affine:
         """Return the layer in another dtype; numbers that overflow become infinite, which Network refuses."""
+        if self.weight.dtype == dtype:
+            return self
         with np.errstate(over="ignore"):
             return Affine(self.weight.astype(dtype), self.bias.astype(dtype))
+
+    def stored_as(self, other: Affine) -> Affine:
+        """Return the closest layer that can be stored as `other` is: in its dtype, and with the norms beside it."""
+        if other.fold is None or self.fold is not None:
+            return self.astype(other.weight.dtype)
+        return Affine.from_fold(other.fold.refit(self.weight, self.bias))
+
+
+class Form(Protocol):
+    """How the file or module looked that a network was read from, to write the network back in the same form."""
+
+    suffixes: tuple[str, ...]
+
+    def to_bytes(self, network: Network, suffix: str) -> bytes:
+        """Return the file with the weights of `network`, which has the architecture of the one that was read."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -91,8 +118,8 @@ class Network:
     """A chain affine, activation, affine, …, affine that gives logits, and a closing sigmoid or softmax after them.
 
     Two networks are equal if all their bits are. `names` are the key prefixes of the affine layers in the file or
-    module that the network came from, so that a saved network loads back there. `threshold` is the probability of
-    class 1 from which it is predicted; files do not store it.
+    module that the network came from, and `form` is all else in it, so that a saved network loads back there.
+    `threshold` is the probability of class 1 from which it is predicted; files do not store it.
     """
 
     affines: tuple[Affine, ...]
@@ -100,6 +127,7 @@ class Network:
     closing: str
     names: tuple[str, ...]
     threshold: float
+    form: Form | None = field(compare=False)
 
     def __init__(
         self,
@@ -108,6 +136,7 @@ class Network:
         closing: str = "none",
         names: Sequence[str] | None = None,
         threshold: float = DEFAULT_THRESHOLD,
+        form: Form | None = None,
     ) -> None:
         """Check that the layers form one chain of finite numbers of one dtype."""
         names = tuple(names) if names is not None else tuple(f"layers.{i}" for i in range(len(affines)))
@@ -117,8 +146,9 @@ class Network:
         dtype = affines[0].weight.dtype
         # What is computed with, and so what a proof must be about, is the slope in the network's dtype.
         activations = tuple(Activation(a.name, float(dtype.type(a.slope))) for a in activations)
-        for field, value in zip(_FIELDS, (tuple(affines), activations, closing, names, threshold), strict=True):
-            object.__setattr__(self, field, value)
+        values = (tuple(affines), activations, closing, names, threshold, form)
+        for part, value in zip(_FIELDS, values, strict=True):
+            object.__setattr__(self, part, value)
 
     def __repr__(self) -> str:
         """Show the chain, for example Network(13 → 16 relu → 8 relu → 1 logit, float32)."""
@@ -206,12 +236,17 @@ class Network:
         return values
 
     def with_affines(self, affines: Sequence[Affine]) -> Network:
-        """Return this network with new weights, cast to its dtype."""
-        cast = [a.astype(self.dtype) for a in affines]
-        return Network(cast, self.activations, self.closing, self.names, self.threshold)
+        """Return this network with new weights, as its form can store them: cast to its dtype, its norms unchanged.
+
+        A layer beside batch normalisation is unfolded and folded again, which may change the last bits.
+        """
+        stored = [new.stored_as(old) for new, old in zip(affines, self.affines, strict=True)]
+        return Network(stored, self.activations, self.closing, self.names, self.threshold, self.form)
 
     def astype(self, dtype: npt.DTypeLike) -> Network:
         """Return the network in float32 or float64."""
+        if self.dtype == dtype:
+            return self
         cast = [a.astype(dtype) for a in self.affines]
         return Network(cast, self.activations, self.closing, self.names, self.threshold)
 
@@ -220,12 +255,13 @@ class Network:
 
         The logits and probabilities stay the same, and so does the file that `save` writes.
         """
-        return Network(self.affines, self.activations, self.closing, self.names, threshold)
+        return Network(self.affines, self.activations, self.closing, self.names, threshold, self.form)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write one file in the format of its suffix: .onnx, .h5, .keras, .nnet (ReLU only), .pth or .safetensors.
 
-        An existing file is replaced completely, or not at all.
+        In the format that the network was read from, only the weights change: names, shapes, further outputs, batch
+        normalisation and metadata stay as they were. An existing file is replaced completely, or not at all.
         """
         from fairmend.network.formats import write_network
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fairmend.network import DEFAULT_THRESHOLD
 from fairmend.spec import Spec
 from fairmend.spec.claim import Claim
 from fairmend.spec.features import Feature
@@ -48,6 +49,7 @@ class Guarantee:
     values : the values of each varying feature that the proof covers, by name; empty where they are not known
     linked : the features that change together with protected ones
     claim : what is claimed of similar people: one class, or scores that differ by at most delta
+    threshold : the probability from which a prediction is positive
     """
 
     ignored: tuple[str, ...]
@@ -59,6 +61,7 @@ class Guarantee:
     values: Mapping[str, str] = field(default_factory=dict)
     linked: tuple[str, ...] = ()
     claim: Claim = field(default_factory=Claim)
+    threshold: float = DEFAULT_THRESHOLD
 
     @classmethod
     def for_spec(cls, spec: Spec, *, ignored: Sequence[str], proven: int, inputs: int, arithmetic: str) -> Guarantee:
@@ -73,6 +76,7 @@ class Guarantee:
             {f.name: _describe_values(f) for f in spec.features if f.varies},
             tuple(f.name for f in spec.linked),
             spec.claim,
+            spec.threshold,
         )
 
     @property
@@ -253,13 +257,19 @@ class Guarantee:
     @property
     def _kept(self) -> str:
         """What a person keeps: the prediction, or a score up to delta."""
-        return f"{self._score} within a range of {_exact(self.claim.limit)}" if self.claim.is_score else "prediction"
+        if self.claim.is_score:
+            return f"{self._score} within a range of {_exact(self.claim.limit)}"
+        return f"prediction{self._at_threshold}"
 
     def _stays(self) -> str:
         if self.claim.is_score:
             people = f"the scores ({self._score}) of any two people who are similar to it"
             return f"{people} differ by at most {_exact(self.claim.limit)}, whatever their"
-        return "the prediction of this model stays the same whatever its"
+        return f"the prediction of this model{self._at_threshold} stays the same whatever its"
+
+    @property
+    def _at_threshold(self) -> str:
+        return "" if self.threshold == DEFAULT_THRESHOLD else f" at the threshold {_exact(self.threshold)}"
 
     def _each_input(self) -> str:
         return "the repair input" if self.inputs == 1 else f"each of the {self.inputs:,} repair inputs"

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from fairmend.audit.result import AuditResult
 from fairmend.errors import FairmendError
 from fairmend.evaluate.provenance import describe_origin
+from fairmend.evaluate.what_if import WHAT_IF_ROWS, add_what_if
 from fairmend.network import Network
 from fairmend.report.report import Report
 from fairmend.spec import Spec
@@ -35,6 +36,8 @@ def repair_report(
     seed: int | None = None,
     command: str | None = None,
     check: str | None = None,
+    what_if: bool = True,
+    what_if_rows: int = WHAT_IF_ROWS,
 ) -> Report:
     """Report on a repair: what is proven, for whom, and what it cost.
 
@@ -47,6 +50,8 @@ def repair_report(
     title : the name of the network
     seed, command : the random seed and the command line, to be shown in the report
     check : the command that checks the saved certificate, if there is one
+    what_if : whether the page carries both networks, if they are small, and computes the scores of any person
+    what_if_rows : how many random rows of the data it then holds, to start from
     """
     from fairmend.evaluate.compare import RepairComparison, measure
     from fairmend.evaluate.repair_document import repair_document
@@ -76,7 +81,10 @@ def repair_report(
     changed = None if spec.regression else changed_rate(original.predict(X), result.network.predict(X))
     comparison = RepairComparison(people, result, before, after, changed, result.warnings)
     where = describe_origin(command=command, seed=seed, arrays={"data": X, "repair inputs": X_inputs})
-    return Report(repair_document(original, comparison, where, title=title, check=check))
+    document = repair_document(original, comparison, where, title=title, check=check)
+    if what_if:
+        document = add_what_if(document, spec, X, original, result.network, rows=what_if_rows, seed=seed or 0)
+    return Report(document)
 
 
 def audit_report(
@@ -89,6 +97,8 @@ def audit_report(
     title: str = "the network",
     seed: int | None = None,
     command: str | None = None,
+    what_if: bool = True,
+    what_if_rows: int = WHAT_IF_ROWS,
 ) -> Report:
     """Report on an audit: how many people are treated unequally, who they are, and what changes their prediction.
 
@@ -99,6 +109,8 @@ def audit_report(
         report has no figures of accuracy; leave it out for an audit of samples
     title : the name of the network
     seed, command : the random seed and the command line, to be shown in the report
+    what_if : whether the page carries the network, if it is small, and computes the scores of any person
+    what_if_rows : how many random rows of the data it then holds, to start from
     """
     from fairmend.evaluate.audit_document import audit_document, audit_warnings
     from fairmend.evaluate.groups import group_metrics
@@ -123,15 +135,16 @@ def audit_report(
             labelled = LabelledFigures(len(X), regression=regression_utility(network, X, y))
         elif y is not None:
             labelled = LabelledFigures(len(X), utility(network, X, y), group_metrics(network, spec, X, y))
-    return Report(
-        audit_document(
-            network,
-            spec,
-            found,
-            describe_origin(command=command, seed=seed, arrays=arrays),
-            title=title,
-            labelled=labelled,
-            frame=frame,
-            warnings=audit_warnings(network, found, labelled),
-        )
+    document = audit_document(
+        network,
+        spec,
+        found,
+        describe_origin(command=command, seed=seed, arrays=arrays),
+        title=title,
+        labelled=labelled,
+        frame=frame,
+        warnings=audit_warnings(network, found, labelled),
     )
+    if what_if:
+        document = add_what_if(document, spec, found.examined.X, network, rows=what_if_rows, seed=seed or 0)
+    return Report(document)

@@ -13,6 +13,7 @@ from fairmend.evaluate.document import AUDIT, FORMAT, REPAIR, VERSION, Document,
 from fairmend.report.codec import from_plain
 from fairmend.report.frontier import GUARANTEES
 from fairmend.report.report import DATA_NAME, Report
+from fairmend.report.what_if import what_if_problems
 
 __all__ = ["load_report"]
 
@@ -83,6 +84,8 @@ def _inconsistencies(document: Document) -> Iterator[str]:
         yield f"repair.policy.prefer: {policy.prefer!r:.40} is not one of {', '.join(_PREFERENCES)}"
     if document.audit is not None and document.audit.interval is not None and len(document.audit.interval) != 2:
         yield "audit.interval: must hold a lower and an upper end"
+    if document.what_if is not None:
+        yield from what_if_problems(document.what_if, repaired)
 
 
 def _score_figures(document: Document) -> Iterator[tuple[str, ScoreFigures]]:

@@ -16,6 +16,7 @@ from fairmend.evaluate.document import Document, Pair, PairTable
 from fairmend.evaluate.summary import gap_widened, summarize
 from fairmend.report import charts, frontier
 from fairmend.report.score_chart import difference_chart
+from fairmend.report.what_if import what_if_data
 
 __all__ = ["render"]
 
@@ -47,9 +48,12 @@ def _pairs_that_fit(pairs: PairTable) -> list[Pair]:
 
 
 def _render(document: Document) -> str:
-    style, script = Markup(_asset("style.css")), Markup(_asset("script.js"))
+    what_if = document.what_if is not None
+    style = _join("style.css", *(["what_if.css"] if what_if else []))
+    script = _join("script.js", *(["what_if_model.js", "what_if.js"] if what_if else []))
     return _template().render(
         doc=document,
+        what_if_data=what_if_data(document),
         summary=summarize(document),
         style=style,
         script=script,
@@ -69,6 +73,10 @@ def _policy(style: str, script: str) -> str:
 def _hash_source(content: str) -> str:
     digest = hashlib.sha256(content.encode("utf-8")).digest()
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
+
+
+def _join(*names: str) -> Markup:
+    return Markup("\n".join(_asset(name) for name in names))
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from os import PathLike
 
@@ -38,6 +38,10 @@ class Report:
         from fairmend.report.page import render
 
         return render(self.document)
+
+    def without_what_if(self) -> Report:
+        """Return the report without the networks and the rows of the data with which the page computes scores."""
+        return Report(replace(self.document, what_if=None, what_if_left_out=""))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the page. An existing file is replaced as a whole or not at all."""

@@ -309,19 +309,30 @@ class Spec:
         cls,
         transformer: Any,
         protected: str | Iterable[str],
-        label: Label | Mapping[str, Any] | None = None,
+        label: str | Label | Mapping[str, Any] | None = None,
         data: pd.DataFrame | None = None,
         claim: Claim | Mapping[str, Any] | None = None,
+        *,
+        positive: object = None,
     ) -> Spec:
         """Return the spec of a fitted ColumnTransformer or Pipeline: `encode` does what its `transform` does.
 
-        ``data`` holds raw rows, from which the ranges of numbers are taken. Without them, only a MinMaxScaler gives
-        ranges.
+        ``label`` is the column with the outcome; ``positive``, its positive value, is guessed from data as `from_data`
+        does. ``data`` holds raw rows, from which the ranges of numbers are taken. Without them, only a MinMaxScaler
+        gives ranges.
         """
         from fairmend.spec.draft.from_sklearn import draft_from_sklearn
+        from fairmend.spec.draft.labels import guess_claim, label_from_options
 
         names = [protected] if isinstance(protected, str) else protected
-        return draft_from_sklearn(transformer, names, _as_label(label), data, _as_claim(claim)).spec
+        if not isinstance(label, str):
+            if positive is not None:
+                raise FairmendError("pass positive beside the name of the label's column, or in the label, not both")
+            return draft_from_sklearn(transformer, names, _as_label(label), data, _as_claim(claim)).spec
+        wanted = _as_claim(claim)
+        found = label_from_options(label, positive, data, wanted.on)
+        chosen, _ = guess_claim(found, data, wanted.delta, wanted.on)
+        return draft_from_sklearn(transformer, names, found, data, chosen).spec
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the spec as TOML; an existing file is replaced completely or not at all."""

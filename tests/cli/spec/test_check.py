@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import tomlkit
 
+from fairmend.spec import Spec
 from support.cli_case import Case, run
 from support.strategies import random_network
 
@@ -115,3 +116,53 @@ def test_check_says_what_links_do(tmp_path):
     document = json.loads(run("spec", "check", case.spec, "--json").output)
     assert document["links"] == ["With age 18 to 20 and gender f: credits 1 to 2 less."]
     assert document["features"][-1]["similar_people"] == "the same value, or what a link says"
+
+
+def with_scores(case, spec=None, **changes):
+    """Write the scores that the model gave for people with these changes, and the matrix that it read."""
+    from fairmend.network import load_network
+
+    net, people = load_network(case.model), pd.read_csv(case.data)
+    X = (spec or Spec.load(case.spec)).encode(people.assign(**changes))
+    scores, matrix = case.folder / "scores.csv", case.folder / "X.npy"
+    pd.DataFrame({"p": net.probabilities(X)}).to_csv(scores, index=False)
+    np.save(matrix, X)
+    return scores, matrix
+
+
+def test_scores_and_the_encoded_matrix_verify_a_spec(tmp_path):
+    case = Case(tmp_path)
+    scores, matrix = with_scores(case)
+    files = ("--data", case.data, "--model", case.model)
+    assert "The encoding is unverified." in run("spec", "check", case.spec, *files).output.splitlines()[-1]
+    result = run("spec", "check", case.spec, *files, "--scores", scores, "--encoded", matrix)
+    assert result.exit_code == 0, result.output
+    assert "verified: 200 rows, largest difference" in result.output
+    assert "verified: 200 rows of 5 columns" in result.output
+    document = json.loads(run("spec", "check", case.spec, *files, "--scores", scores, "--json").output)
+    assert document["verified"] is True
+    assert document["scores"]["form"] == "probability"
+    assert run("spec", "check", case.spec, "--data", case.data, "--scores", scores).exit_code == 2
+
+
+def test_two_exchanged_columns_are_caught_although_the_accuracy_is_plausible(tmp_path):
+    """The spec reads income and credits in the wrong order; width, ranges and warnings show nothing."""
+    case = Case(tmp_path)
+    right = Spec.load(case.spec)
+    scores, matrix = with_scores(case)
+    age, gender, income, loans = right.features
+    Spec([age, gender, loans, income], right.label).save(case.spec)
+    files = ("--data", case.data, "--model", case.model)
+    unnoticed = run("spec", "check", case.spec, *files)
+    assert unnoticed.exit_code == 0
+    assert "All 200 rows of people.csv fit the spec." in unnoticed.output
+    caught = run("spec", "check", case.spec, *files, "--scores", scores)
+    assert caught.exit_code == 2
+    assert "not verified: " in caught.output
+    assert "rows differ from the model's own scores" in caught.output
+    caught = run("spec", "check", case.spec, "--data", case.data, "--encoded", matrix)
+    assert caught.exit_code == 2
+    assert "2 of 5 columns differ" in caught.output
+    assert "column 3 (credits)" in caught.output
+    document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--encoded", matrix, "--json").output)
+    assert [found["name"] for found in document["encoded"]["differing_columns"]] == ["credits", "income"]

@@ -5,7 +5,8 @@ import pytest
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation
-from fairmend.network.formats.chain import BatchNorm, Collapse, Linear, Nonlinear, Scale, Softmax, build_network
+from fairmend.network.formats.chain import Collapse, Linear, Nonlinear, Norm, Softmax, build_network
+from fairmend.network.formats.chain import scaling
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3))
@@ -23,8 +24,8 @@ def relu():
 
 
 def test_norms_and_scales_are_folded_on_either_side():
-    norm = BatchNorm("norm", MEAN, VARIANCE, GAIN, SHIFT, 1e-3)
-    scale = Scale("scale", np.asarray(2.0), np.array([1.0, -1.0]))
+    norm = Norm("norm", MEAN, VARIANCE, GAIN, SHIFT, 1e-3)
+    scale = scaling("scale", 2.0, np.array([1.0, -1.0]))
     network = build_network([norm, linear(), scale, relu(), scale, linear(V, None)], "m")
     assert network.depth == 2
     normed = (X - MEAN) / np.sqrt(VARIANCE + 1e-3) * GAIN + SHIFT
@@ -54,7 +55,7 @@ def test_the_closing_is_kept_aside():
         ([relu()], "m: holds no affine layer"),
         ([relu(), linear()], "relu comes before the first affine layer"),
         ([linear(), relu(), relu(), linear(V, None)], "relu directly follows another activation"),
-        ([linear(), Scale("s", np.ones(3), np.zeros(3))], "s is 3 wide, and the affine layer beside it 2"),
+        ([linear(), scaling("s", np.ones(3), np.zeros(3))], "s is 3 wide, and the affine layer beside it 2"),
         ([linear(), Softmax("s"), linear(V, None)], "s is supported only after the last affine layer"),
         ([linear(), Softmax("s"), Softmax("t")], "t follows the closing softmax"),
         ([linear(), Collapse("squeeze", single=True)], "would mix the 2 outputs"),

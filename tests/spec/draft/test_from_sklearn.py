@@ -18,7 +18,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from fairmend.spec import Spec
+from fairmend.spec import Label, Spec
 from support.pipeline_cases import dense, people, same
 from support.spec_cases import refused
 
@@ -154,3 +154,15 @@ def test_clipping_is_refused_where_the_data_goes_beyond():
     scaler = MinMaxScaler(clip=True).fit(inputs.iloc[:10])
     with refused("clip=True", "clips"):
         Spec.from_sklearn(scaler, "age", data=inputs)
+
+
+def test_the_label_may_be_the_name_of_its_column():
+    data = people().assign(Attrition=np.where(np.arange(len(people())) % 3, "Nein", "Ja"))
+    transformer = ColumnTransformer([("n", StandardScaler(), ["age"])]).fit(data)
+    assert Spec.from_sklearn(transformer, "age", label="Attrition", data=data).label == Label("Attrition", "Ja")
+    found = Spec.from_sklearn(transformer, "age", "Attrition", data, positive="Nein")
+    assert found.label == Label("Attrition", "Nein")
+    number = Spec.from_sklearn(transformer, "age", "income", data.assign(income=np.arange(len(data)) / 7))
+    assert number.regression
+    with refused("pass positive beside"):
+        Spec.from_sklearn(transformer, "age", Label("Attrition", "Ja"), data, positive="Nein")

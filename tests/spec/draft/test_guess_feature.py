@@ -30,6 +30,31 @@ def test_a_feature_is_guessed_with_the_reason(values, feature, note):
     assert any(note in line for line in drafted.notes)
 
 
+def test_money_is_not_an_integer():
+    """Whole numbers that span more than 1,000 are amounts; ages, years, counts and credit scores span less."""
+    for low, high, kind in (
+        (0, 1000, "integer"),
+        (1900, 2026, "integer"),
+        (300, 850, "integer"),
+        (0, 1001, "continuous"),
+    ):
+        assert guess([low, high, low]).feature.kind == kind
+    drafted = guess([0, 9_436_000, None, 12])
+    assert (drafted.feature.kind, drafted.feature.missing) == ("continuous", 12)
+    assert any("such as amounts of money" in line for line in drafted.notes)
+    assert guess_feature("x", pd.Series([0, 5000]), False, "none", "integer").feature.kind == "integer"
+
+
+def test_the_kind_may_be_given():
+    codes = guess_feature("x", pd.Series([10, 9, 2, 9]), False, "none", "categorical").feature
+    assert codes.categories == ("2", "9", "10")
+    with refused("contains 0.5", "--integer"):
+        guess_feature("x", pd.Series([0.5, 1]), False, "none", "integer")
+    with refused("holds text", "--integer"):
+        guess_feature("x", pd.Series(["a", "b"]), False, "none", "integer")
+    assert guess_feature("x", pd.Series([1, 2]), False, {"mean": 3, "std": 4}).feature.scale == {"mean": 3, "std": 4}
+
+
 def test_scales_come_from_the_data():
     assert guess([1, 2, 3], scale="min-max").feature.scale == {"min": 1, "max": 3}
     assert guess([1, 3], scale="standard").feature.scale == {"mean": 2, "std": 1}

@@ -15,10 +15,18 @@ def frame(*values):
 @pytest.mark.parametrize(
     ("values", "positive", "reason"),
     [
-        (("no", "yes"), "yes", "guessed from its name"),
-        ((0, 1), "1", "guessed from its name"),
-        (("<=50K", ">50K"), ">50K", "guessed from its name"),
-        (("a", "b"), "b", "the second of two"),
+        (("no", "yes"), "yes", "guessed from the words"),
+        ((0, 1), "1", "guessed from the words"),
+        (("<=50K", ">50K"), ">50K", "guessed from the words"),
+        (("ja", "nein"), "ja", "guessed from the words"),
+        (("Oui", "Non"), "Oui", "guessed from the words"),
+        (("sí", "no"), "sí", "guessed from the words"),
+        (("да", "нет"), "да", "guessed from the words"),
+        (("good", "bad"), "good", "guessed from the words"),
+        ((True, False), "True", "guessed from the words"),
+        ((-1, 1), "1", "guessed from the words"),
+        (("N", "Y"), "Y", "guessed from the words"),
+        (("no", "subscribed"), "subscribed", "guessed from the words"),
         ((0, 1, 2), "1", "class numbers"),
     ],
 )
@@ -29,8 +37,8 @@ def test_the_positive_value_is_guessed_with_a_reason(values, positive, reason):
 
 
 def test_values_are_counted():
-    _, notes = guess_label(frame("a", "b", "b", None), "y")
-    assert notes[0] == '2 values: "a" (1 row), "b" (2 rows); 1 row without a value'
+    _, notes = guess_label(frame("no", "yes", "yes", None), "y")
+    assert notes[0] == '2 values: "no" (1 row), "yes" (2 rows); 1 row without a value'
 
 
 @pytest.mark.parametrize(
@@ -39,6 +47,10 @@ def test_values_are_counted():
         ((None, None), None, ['"y" has no values']),
         (("a", "a"), None, ['"y" is "a" in every row']),
         (("a", "b", "c"), None, ["3 values", "--positive"]),
+        (("a", "b"), None, ['"a" (1 row), "b" (1 row)', "nothing says which is positive", "--positive"]),
+        ((1, 2), None, ["nothing says which is positive"]),
+        (("good", "yes"), None, ["nothing says which is positive"]),
+        (("f", "m"), None, ["nothing says which is positive"]),
         (("no", "yes"), "yse", ['is never "yse"', 'did you mean "yes"', "Its values are"]),
     ],
 )

@@ -10,6 +10,7 @@ import click
 from fairmend._version import __version__
 from fairmend.cli.group import Command
 from fairmend.cli.options import FILE, activation_option, common_options, json_option
+from fairmend.cli.spec.given import encoded_option, require_with, scores_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,12 +22,15 @@ __all__ = ["command"]
 FITS, DOES_NOT_FIT = 0, 2
 
 _ROWS_NAMED = 5
+_COLUMNS_NAMED = 10
 
 
 @click.command("check", cls=Command)
 @click.argument("spec_file", metavar="SPEC", type=FILE)
 @click.option("--data", type=FILE, help="People, .csv or .parquet, to check against the spec.")
 @click.option("--model", type=FILE, help="Model file, to check against the spec.")
+@scores_option
+@encoded_option
 @activation_option
 @json_option
 @common_options
@@ -37,23 +41,35 @@ def command(
     spec_file: Path,
     data: Path | None,
     model: Path | None,
+    scores: Path | None,
+    encoded: Path | None,
     activation: str,
     json_output: bool,
 ) -> None:
     """Explain a spec and check that data and model fit it.
 
-    SPEC is a .toml file. Exits with 0 if the data and the model fit, 2 if they do not.
+    SPEC is a .toml file. The scores that the model gave, or the matrix that it was fed with, verify the encoding.
+    Exits with 0 if everything fits, 2 if something does not.
     """
     from fairmend.cli.console import console, show_json
+    from fairmend.cli.spec.given import load_scores
+    from fairmend.evaluate.given_outputs import read_matrix
     from fairmend.evaluate.spec_check import check_spec
     from fairmend.network import load_network
     from fairmend.spec import Spec
     from fairmend.tables import read_table
 
+    require_with("--scores", scores, data=data, model=model)
+    require_with("--encoded", encoded, data=data)
+    spec = Spec.load(spec_file)
+    frame = None if data is None else read_table(data)
+    net = None if model is None else load_network(model, activation)
     check = check_spec(
-        Spec.load(spec_file),
-        None if data is None else read_table(data),
-        None if model is None else load_network(model, activation),
+        spec,
+        frame,
+        net,
+        scores=None if frame is None or net is None else load_scores(scores, spec.label, frame, net, data),
+        matrix=None if frame is None or encoded is None else read_matrix(encoded, len(frame)),
     )
     if json_output:
         show_json(_document(check, spec_file, data))
@@ -63,6 +79,7 @@ def command(
 
 
 def _document(check: SpecCheck, spec_file: Path, data: Path | None) -> dict[str, Any]:
+    from fairmend.cli.spec.given import matrix_document, scores_document
     from fairmend.spec.describe import (
         describe_claim,
         describe_encoding,
@@ -105,6 +122,11 @@ def _document(check: SpecCheck, spec_file: Path, data: Path | None) -> dict[str,
         document["data"] = {"file": data.name, "rows": check.rows, "fits": not problems, "problems": problems}
     if check.inputs is not None:
         document["model"] = {"inputs": check.inputs, "fits": check.inputs == spec.width}
+    document["verified"] = check.verified
+    if check.scores is not None:
+        document["scores"] = scores_document(check.scores)
+    if check.matrix is not None:
+        document["encoded"] = matrix_document(check.matrix)
     return document
 
 
@@ -131,6 +153,27 @@ def _show(screen: Console, check: SpecCheck, spec_file: Path, data: Path | None,
         shown = ", ".join(f"{name if name == 'R²' else name.lower()} {figure}" for name, figure in errors)
         screen.print(Text(f"With this spec the model has {shown}. Does this match what you know about the model?"))
     show_warnings(screen, check.warnings)
+    _show_verification(screen, check)
+
+
+def _show_verification(screen: Console, check: SpecCheck) -> None:
+    """Show as the last line whether the encoding is verified, and what differs."""
+    from rich.text import Text
+
+    from fairmend.cli.spec.given import HOW_TO_VERIFY
+
+    if check.matrix is not None:
+        style = "green" if check.matrix.verified else "bold red"
+        screen.print(Text(f"Encoding {check.matrix}.", style=style), soft_wrap=True)
+        for difference in check.matrix.differing[:_COLUMNS_NAMED]:
+            screen.print(Text(f"  - {difference}"), soft_wrap=True)
+    if check.scores is not None:
+        style = "green" if check.scores.verified else "bold red"
+        screen.print(Text(f"Encoding {check.scores}.", style=style), soft_wrap=True)
+    if check.hint:
+        screen.print(Text(check.hint), soft_wrap=True)
+    if check.matrix is None and check.scores is None:
+        screen.print(Text(f"The encoding is unverified. {HOW_TO_VERIFY}", style="yellow"), soft_wrap=True)
 
 
 def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.chain import Linear, Nonlinear, Scale, Step, build_network
+from fairmend.network.formats.chain import Linear, Nonlinear, Step, build_network, scaling
 
 __all__ = ["read", "to_bytes"]
 
@@ -153,8 +153,8 @@ def _normalised(steps: list[Step], box: list[Float64], scale: list[Float64], sou
     if plain or _repeats_box(lower, upper, mean, reach):
         return steps
     output_plain = mean[-1] == 0 and reach[-1] == 1
-    first = Scale("the input's normalisation", 1 / reach[:-1], -mean[:-1] / reach[:-1])
-    last = [] if output_plain else [Scale("the output's normalisation", np.asarray(reach[-1]), np.asarray(mean[-1]))]
+    first = scaling("the input's normalisation", 1 / reach[:-1], 0.0, mean[:-1])
+    last = [] if output_plain else [scaling("the output's normalisation", reach[-1], mean[-1])]
     return [first, *steps, *last]
 
 

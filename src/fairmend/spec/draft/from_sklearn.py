@@ -11,6 +11,7 @@ import numpy as np
 from fairmend.errors import FairmendError
 from fairmend.spec.claim import Claim
 from fairmend.spec.draft.draft import Draft, DraftFeature, require_columns
+from fairmend.spec.draft.guess_feature import guess_kind
 from fairmend.spec.draft.pipeline import apply_transformer, raw_column_names, strip_model
 from fairmend.spec.draft.steps import TransformedColumn
 from fairmend.spec.features import Feature, Label
@@ -146,7 +147,8 @@ def _extent(
                 notes += ("no value is missing in the data, so a missing value is an error",)
         if missing is not None:
             ends = min(ends[0], missing), max(ends[1], missing)
-    return "integer" if whole else "continuous", ends, missing, notes
+    kind, reason = guess_kind(*ends, whole)
+    return kind, ends, missing, (*notes, *([reason] if whole and kind == "continuous" else []))
 
 
 def _scale(column: TransformedColumn) -> dict[str, float] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,19 +19,40 @@ from fairmend.text import as_text
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["guess_feature", "reason_for_id"]
+__all__ = ["guess_feature", "guess_kind", "reason_for_id"]
 
 _FEW_VALUES = 10  # whole numbers with at most this many values may be codes of categories
 _MANY_CATEGORIES = 50  # more need a review
 _ENOUGH_ROWS = 20  # with fewer, different values in all rows say little
 _MOST_CATEGORIES = 6  # shown in a note
 _EXACT = 2.0**53
+# Ages, years, counts, percentages and credit scores span less; amounts of money span more. As continuous numbers, the
+# latter allow more people as similar, not fewer, and a tolerance of 10,000 is one interval instead of 20,001 values.
+_WIDEST_INTEGER = 1_000
 _VALUES = (str, bool, int, float, np.generic, datetime.date, decimal.Decimal)
 _ID_NAME = re.compile(r"(?:^|[_\-. ])(?:id|index|uuid|guid|nr|no|number|key)$|^unnamed: ?\d*$", re.IGNORECASE)
 
 
-def guess_feature(name: str, column: pd.Series[Any], protected: bool, scale: str) -> DraftFeature:
-    """Return the feature in a column that has at least one value, with the reasons for every guess."""
+def guess_kind(low: float, high: float, whole: bool) -> tuple[str, str]:
+    """Return the kind of numbers from ``low`` to ``high``, and the reason; ``whole`` says whether all are whole."""
+    extent = f"from {low:.10g} to {high:.10g}"
+    if not whole or max(-low, high) > _EXACT:
+        return "continuous", f"continuous: some values are fractions, {extent}"
+    if high - low > _WIDEST_INTEGER:
+        return "continuous", (
+            f"continuous: whole numbers {extent}, such as amounts of money; run spec init with --integer if only whole "
+            "numbers are possible"
+        )
+    return "integer", f"integer: all values are whole numbers, {extent}"
+
+
+def guess_feature(
+    name: str, column: pd.Series[Any], protected: bool, scale: str | Mapping[str, float], kind: str | None = None
+) -> DraftFeature:
+    """Return the feature in a column that has at least one value, with the reasons for every guess.
+
+    ``scale`` is "none", "standard", "min-max" or the scale itself; ``kind`` is the kind of the feature, if it is known.
+    """
     import pandas as pd
 
     rows, gaps = len(column), int(column.isna().sum())
@@ -45,8 +67,11 @@ def guess_feature(name: str, column: pd.Series[Any], protected: bool, scale: str
                 "or write the spec's range or categories by hand."
             )
         review.append("it is constant in the data. Check that the model reads it, and add its other possible values.")
-    if pd.api.types.is_numeric_dtype(present.dtype) and not pd.api.types.is_bool_dtype(present.dtype):
-        feature = _guess_number(name, present, gaps, protected, scale, notes, review)
+    numeric = pd.api.types.is_numeric_dtype(present.dtype) and not pd.api.types.is_bool_dtype(present.dtype)
+    if kind == "integer" and not numeric:
+        raise FairmendError(f'column "{name}" holds text, so it cannot be an integer. Remove it from --integer.')
+    if numeric and kind != "categorical":
+        feature = _guess_number(name, present, gaps, protected, scale, kind, notes, review)
     else:
         feature = _guess_categories(name, present, gaps, protected, notes, review)
     return DraftFeature(feature, tuple(notes), tuple(review))
@@ -88,7 +113,8 @@ def _guess_number(
     present: pd.Series[Any],
     gaps: int,
     protected: bool,
-    scaling: str,
+    scaling: str | Mapping[str, float],
+    kind: str | None,
     notes: list[str],
     review: list[str],
 ) -> Feature:
@@ -97,18 +123,20 @@ def _guess_number(
         row = int(present.index[~np.isfinite(values)][0])
         raise FairmendError(f'column "{name}", row {row}: not a finite number. Correct it.')
     low, high = float(values.min()), float(values.max())
-    whole = bool((values == np.rint(values)).all()) and max(-low, high) <= _EXACT
+    whole = bool((values == np.rint(values)).all())
     distinct = len(np.unique(values))
-    if whole:
-        notes.append(f"integer: all values are whole numbers, from {low:.10g} to {high:.10g}")
-        if 2 < distinct <= _FEW_VALUES:
-            notes.append('if they are codes of categories: kind = "categorical", categories = [...] instead of range')
-    else:
-        notes.append(f"continuous: some values are fractions, from {low:.10g} to {high:.10g}")
-        if distinct == 2:
-            review.append("it has only two values. Check whether they are categories.")
+    if kind == "integer" and not whole:
+        fraction = values[values != np.rint(values)][0]
+        raise FairmendError(f'column "{name}" contains {fraction:.10g}, so it cannot be an integer (--integer).')
+    guessed, reason = guess_kind(low, high, whole)
+    notes.append(f"integer, as requested, from {low:.10g} to {high:.10g}" if kind == "integer" else reason)
+    kind = kind or guessed
+    if kind == "integer" and 2 < distinct <= _FEW_VALUES:
+        notes.append('if they are codes of categories: kind = "categorical", categories = [...] instead of range')
+    if not whole and distinct == 2:
+        review.append("it has only two values. Check whether they are categories.")
     notes.append("range: the lowest and highest value in the data; widen it to all possible values")
-    scale = None
+    scale = dict(scaling) if isinstance(scaling, Mapping) else None
     if scaling == "standard":
         spread = float(values.std())
         scale = {"mean": float(values.mean()), "std": spread if spread > 0 else 1.0}
@@ -117,14 +145,14 @@ def _guess_number(
     missing = None
     if gaps:
         middle = float(np.median(values))
-        missing = float(np.rint(middle)) if whole else middle
+        missing = float(np.rint(middle)) if kind == "integer" else middle
         review.append(
             f"missing is {missing:.10g}, the median. Set it to the value that the model's pipeline fills in, or remove "
             "the rows with missing values."
         )
     return Feature(
         name,
-        "integer" if whole else "continuous",
+        kind,
         range=(low, high),
         scale=scale,
         protected=protected,
@@ -135,6 +163,8 @@ def _guess_number(
 def _guess_categories(
     name: str, present: pd.Series[Any], gaps: int, protected: bool, notes: list[str], review: list[str]
 ) -> Feature:
+    import pandas as pd
+
     counts = present.map(as_text).value_counts()
     if "" in counts.index or "nan" in counts.index:
         row = int(np.flatnonzero(present.map(as_text).isin(["", "nan"]))[0])
@@ -142,7 +172,8 @@ def _guess_categories(
             f'column "{name}", row {present.index[row]}: "{present.iloc[row]}" cannot be a category. '
             "Leave the field empty."
         )
-    categories = sorted(counts.index)
+    numeric = pd.api.types.is_numeric_dtype(present.dtype) and not pd.api.types.is_bool_dtype(present.dtype)
+    categories = sorted(counts.index, key=float) if numeric else sorted(counts.index)
     _require_no_spoilt_numbers(name, counts)
     examples = ", ".join(f"{category} ({counts[category]})" for category in categories[:_MOST_CATEGORIES])
     notes.append(f"categorical: {examples}{', …' if len(categories) > _MOST_CATEGORIES else ''}")

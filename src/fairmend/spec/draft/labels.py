@@ -15,21 +15,18 @@ if TYPE_CHECKING:
 
 __all__ = ["guess_claim", "guess_label", "label_from_options"]
 
-_POSITIVE = (
-    "1",
-    "yes",
-    "true",
-    "y",
-    "t",
-    "good",
-    "approved",
-    "accepted",
-    "granted",
-    "hired",
-    "positive",
-    "pass",
-    ">50k",
+# Compared without regard to case. The guide docs/guides/pipelines.md lists them: change both.
+_YES = (
+    "1 yes y true t good ok pass passed positive approved accepted granted hired paid >50k "
+    "ja j oui o si sí s sim tak ano evet kyllä igen da да ναι نعم हाँ はい 是 예 "
+    "wahr vrai verdadero vero gut bon bueno buono bewilligt genehmigt accepté aprobado approvato"
 )
+_NO = (
+    "0 -1 no n false f bad fail failed negative rejected denied refused declined <=50k "
+    "nein non nee nej nei não nao nie ne hayır hayir ei nem nu нет όχι لا नहीं いいえ 否 아니요 "
+    "falsch faux falso schlecht mauvais malo cattivo abgelehnt refusé rechazado rifiutato"
+)
+_POSITIVE, _NEGATIVE = frozenset(_YES.split()), frozenset(_NO.split())
 _MOST_VALUES = 8  # shown in a note or an error message
 _MOST_CLASSES = 20  # more distinct numbers than this are no classes
 _SHARE = 0.01  # of the range of a number to predict: a first delta, for the user to decide
@@ -69,15 +66,35 @@ def guess_label(
             f'the label "{column}" has {len(found)} values: {shown}. Name the positive one with --positive, or '
             "pass --on output if it is a number to predict."
         )
-    likely = [name for name in found if name.casefold() in _POSITIVE]
     if len(found) > 2:
         chosen, why = "1", "the values are the class numbers of a model with several classes"
-    elif len(likely) == 1:
-        chosen, why = likely[0], "guessed from its name"
     else:
-        chosen, why = found[-1], "guessed: the second of two in sorted order, which is class 1 in scikit-learn"
+        chosen, why = _positive_of(found), "guessed from the words"
+        if chosen is None:
+            raise FairmendError(
+                f'the label "{column}" is {shown}, and nothing says which is positive. Name the one that the model '
+                "calls class 1 with --positive."
+            )
     notes.append(f"positive: {why}. Check that the model calls it class 1.")
     return Label(column, chosen), tuple(notes)
+
+
+def _positive_of(pair: list[str]) -> str | None:
+    """Return the positive one of two values: the word for yes, or the one beside the word for no.
+
+    One letter or digit says something only beside its opposite: y and n, 0 and 1, but not s and m, or 1 and 2.
+    """
+    for value, other in (pair, pair[::-1]):
+        yes, no = value.casefold() in _POSITIVE, other.casefold() in _NEGATIVE
+        if (yes and no) or (yes and not _is_short(value) and other.casefold() not in _POSITIVE):
+            return value
+        if no and not _is_short(other) and value.casefold() not in _NEGATIVE:
+            return value
+    return None
+
+
+def _is_short(value: str) -> bool:
+    return len(value) == 1 and value.isascii()
 
 
 def _is_number_to_predict(values: pd.Series[Any], distinct: int) -> bool:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation
-from fairmend.network.formats.chain import BatchNorm, Linear, Nonlinear, Scale, Softmax, Step, unsupported
+from fairmend.network.formats.chain import Linear, Nonlinear, Norm, Softmax, Step, scaling, unsupported
 from fairmend.network.formats.keras.config import Layer
 from fairmend.network.formats.keras.write import FLOAT32_ONLY
 
@@ -142,9 +142,7 @@ def _batch_norm(layer: Layer, weights: Weights, source: str) -> list[Step]:
     parts = [layer.get(part, True) for part in ("scale", "center")]
     found = list(_expect(layer, weights, 2 + sum(map(bool, parts)), source))
     gain, shift = (found.pop(0) if part else None for part in parts)
-    return [
-        BatchNorm(layer.where, found[0], found[1], gain, shift, _number(layer, "epsilon", 1e-3, source), layer.name)
-    ]
+    return [Norm(layer.where, found[0], found[1], gain, shift, _number(layer, "epsilon", 1e-3, source), layer.name)]
 
 
 def _normalization(layer: Layer, weights: Weights, source: str) -> list[Step]:
@@ -156,13 +154,13 @@ def _normalization(layer: Layer, weights: Weights, source: str) -> list[Step]:
     mean, variance = (_numbers(layer, part, source) for part in given)
     deviation = np.maximum(np.sqrt(np.maximum(variance, 0)), _TINY)
     if layer.get("invert"):
-        return [Scale(layer.where, deviation, mean)]
-    return [Scale(layer.where, 1 / deviation, -mean / deviation)]
+        return [scaling(layer.where, deviation, mean)]
+    return [scaling(layer.where, 1 / deviation, 0.0, mean)]
 
 
 def _rescaling(layer: Layer, weights: Weights, source: str) -> list[Step]:
     gain, shift = (_numbers(layer, layer.get(key, default), source) for key, default in (("scale", 1), ("offset", 0)))
-    return [Scale(layer.where, gain, shift)]
+    return [scaling(layer.where, gain, shift)]
 
 
 def _number(layer: Layer, key: str, default: float, source: str) -> float:

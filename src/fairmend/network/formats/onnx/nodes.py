@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation
-from fairmend.network.formats.chain import BatchNorm, Collapse, Linear, Nonlinear, Scale, Softmax, Step, unsupported
+from fairmend.network.formats.chain import Collapse, Linear, Nonlinear, Norm, Softmax, Step, scaling, unsupported
 from fairmend.network.formats.onnx.graph import Graph, Node, attributes, describe_node
 
 _ACTIVATIONS = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid"}
@@ -62,7 +62,7 @@ def _linear(node: Node, position: int, weight: npt.NDArray[Any], bias: npt.NDArr
 
 def _row(node: Node, bias: npt.NDArray[Any], width: int, graph: Graph) -> npt.NDArray[Any]:
     """Return a bias, which may be (width,), (1, width) or one number in ONNX, as (width,)."""
-    if bias.size not in (1, width) or (bias.ndim and bias.shape[-1] != bias.size):
+    if bias.size not in (1, width) or bias.ndim > 2 or (bias.ndim and bias.shape[-1] != bias.size):
         raise unsupported(
             graph.source, describe_node(node), f"adds a constant of shape {bias.shape} to {width} outputs"
         )
@@ -76,10 +76,12 @@ def _gemm(node: Node, graph: Graph, steps: list[Step]) -> None:
     weight, bias = _required(node, 1, graph), _constant(node, 2, graph)
     weight = weight if given.get("transB", 0) else weight.T
     alpha, beta = given.get("alpha", 1.0), given.get("beta", 1.0)
-    with np.errstate(over="ignore"):  # Network refuses what became infinite, by name
-        weight = weight if alpha == 1.0 else weight * weight.dtype.type(alpha)
-        bias = bias if bias is None or beta == 1.0 else bias * bias.dtype.type(beta)
-    steps.append(_linear(node, 1, weight, bias, graph))
+    if alpha == beta == 1.0:
+        steps.append(_linear(node, 1, weight, bias, graph))
+        return
+    steps.append(_linear(node, 1, weight, None, graph))  # a runtime rounds the product with alpha on its own
+    shift = 0.0 if bias is None else _row(node, bias, len(weight), graph).astype(np.float64) * beta
+    steps.append(scaling(describe_node(node), alpha, shift))
 
 
 def _matmul(node: Node, graph: Graph, steps: list[Step]) -> None:
@@ -91,34 +93,35 @@ def _add(node: Node, graph: Graph, steps: list[Step]) -> None:
     position = _constant_side(node, graph)
     last = steps[-1] if steps else None
     if not isinstance(last, Linear) or last.bias is not None:
-        steps.append(Scale(describe_node(node), np.asarray(1.0), _per_column(node, position, graph)))
+        steps.append(scaling(describe_node(node), 1.0, _per_column(node, position, graph)))
         return
     bias = _row(node, _required(node, position, graph), last.weight.shape[0], graph)
     steps[-1] = Linear(last.where, last.weight, bias, last.name or _prefix(node.input[position]))
 
 
 def _sub(node: Node, graph: Graph, steps: list[Step]) -> None:
-    steps.append(Scale(describe_node(node), np.asarray(1.0), -_per_column(node, 1, graph)))
+    steps.append(scaling(describe_node(node), 1.0, -_per_column(node, 1, graph)))
 
 
 def _mul(node: Node, graph: Graph, steps: list[Step]) -> None:
-    steps.append(Scale(describe_node(node), _per_column(node, _constant_side(node, graph), graph), np.asarray(0.0)))
+    steps.append(scaling(describe_node(node), _per_column(node, _constant_side(node, graph), graph), 0.0))
 
 
 def _div(node: Node, graph: Graph, steps: list[Step]) -> None:
     divisor = _per_column(node, 1, graph)
     if not divisor.all():
         raise unsupported(graph.source, describe_node(node), "divides by 0")
-    steps.append(Scale(describe_node(node), 1 / divisor, np.asarray(0.0)))
+    steps.append(scaling(describe_node(node), 1 / divisor, 0.0))
 
 
 def _scaler(node: Node, graph: Graph, steps: list[Step]) -> None:
-    """Read (x − offset)·scale, which skl2onnx makes of scikit-learn's scalers."""
+    """Read (x − offset)·scale, which skl2onnx makes of scikit-learn's scalers; the result is always float32."""
     given = attributes(node)
-    offset, gain = (np.array(given.get(key, default), np.float64) for key, default in (("offset", 0), ("scale", 1)))
+    if graph.dtype != np.float32 or not {"offset", "scale"} <= given.keys():
+        raise unsupported(graph.source, describe_node(node), "gives float32, or lacks its numbers")
+    offset, gain = (np.array(given[key], np.float64) for key in ("offset", "scale"))
     offset, gain = (part.reshape(()) if part.size == 1 else part for part in (offset, gain))
-    with np.errstate(over="ignore"):
-        steps.append(Scale(describe_node(node), gain, np.asarray(-offset * gain)))
+    steps.append(scaling(describe_node(node), gain, 0.0, offset))
 
 
 def _constant_side(node: Node, graph: Graph) -> int:
@@ -128,7 +131,7 @@ def _constant_side(node: Node, graph: Graph) -> int:
 def _per_column(node: Node, position: int, graph: Graph) -> npt.NDArray[np.float64]:
     """Return a constant that ONNX broadcasts over rows: one number, or (width,)."""
     value = _required(node, position, graph)
-    if value.dtype.kind != "f" or (value.size != 1 and value.shape[-1] != value.size):
+    if value.dtype != graph.dtype or value.ndim > 2 or (value.size != 1 and value.shape[-1] != value.size):
         raise unsupported(graph.source, describe_node(node), f"combines rows with a constant of shape {value.shape}")
     return value.astype(np.float64).reshape(() if value.size == 1 else -1)
 
@@ -171,7 +174,7 @@ def _batch_norm(node: Node, graph: Graph, steps: list[Step]) -> None:
     if given.get("training_mode", 0) or len(node.output) > 1:
         raise unsupported(graph.source, describe_node(node), "is in training mode")
     gain, shift, mean, variance = (_required(node, position, graph) for position in (1, 2, 3, 4))
-    steps.append(BatchNorm(describe_node(node), mean, variance, gain, shift, float(given.get("epsilon", 1e-5))))
+    steps.append(Norm(describe_node(node), mean, variance, gain, shift, float(given.get("epsilon", 1e-5))))
 
 
 def _dropout(node: Node, graph: Graph, steps: list[Step]) -> None:
@@ -209,7 +212,8 @@ def _reshape(node: Node, graph: Graph, steps: list[Step]) -> None:
         steps.append(Collapse(describe_node(node), single=True))
         return
     linears = [step for step in steps if isinstance(step, Linear)]
-    if len(shape) != 2 or shape[0] not in (-1, 0) or shape == [-1, -1] or shape[1] == 0:
+    zero_is_zero = attributes(node).get("allowzero", 0) and 0 in shape
+    if len(shape) != 2 or shape[0] not in (-1, 0) or shape == [-1, -1] or shape[1] == 0 or zero_is_zero:
         raise unsupported(graph.source, describe_node(node), f"to {shape} is not supported")
     if shape[1] == -1:
         return

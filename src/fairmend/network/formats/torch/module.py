@@ -16,10 +16,10 @@ from torch import fx, nn
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.chain import (
-    BatchNorm,
     Collapse,
     Linear,
     Nonlinear,
+    Norm,
     Softmax,
     Step,
     build_network,
@@ -147,7 +147,7 @@ def _module_steps(name: str, layer: nn.Module, source: str) -> list[Step]:
         mean, variance = (to_numpy(part, f"{source}: {where}") for part in parts)
         affine = (layer.weight, layer.bias) if layer.affine else (None, None)
         gain, shift = (None if part is None else to_numpy(part, f"{source}: {where}") for part in affine)
-        return [BatchNorm(where, mean, variance, gain, shift, layer.eps, name)]
+        return [Norm(where, mean, variance, gain, shift, layer.eps, name)]
     if isinstance(layer, nn.Flatten):
         return _reshaping("flatten", where, layer.start_dim, source)
     argument = getattr(layer, "dim", None) if kind == "softmax" else getattr(layer, "negative_slope", None)

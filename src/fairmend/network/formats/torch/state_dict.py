@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
-from fairmend.network.formats.chain import BatchNorm, Linear, Nonlinear, Step, build_network, unsupported
+from fairmend.network.formats.chain import Linear, Nonlinear, Norm, Step, build_network, unsupported
 
 __all__ = ["NOTE", "from_tensors", "tensor_key", "to_note", "to_tensors"]
 
@@ -116,7 +116,7 @@ def _adjacent(first: str | None, second: str | None) -> bool:
     return stem == other and number.isdecimal() and successor.isdecimal() and int(successor) == int(number) + 1
 
 
-_Layer = Linear | BatchNorm
+_Layer = Linear | Norm
 
 
 def _layers(tensors: Tensors, source: str) -> list[_Layer]:
@@ -132,7 +132,7 @@ def _layer(name: str, parts: dict[str, npt.NDArray[Any]], source: str) -> _Layer
     if "running_mean" in parts and "running_var" in parts and set(parts) <= _NORM_PARTS:
         norm = f"{where} (BatchNorm1d)"
         mean, variance = parts["running_mean"], parts["running_var"]
-        return BatchNorm(norm, mean, variance, parts.get("weight"), parts.get("bias"), _EPSILON, name)
+        return Norm(norm, mean, variance, parts.get("weight"), parts.get("bias"), _EPSILON, name)
     if "weight" in parts and parts["weight"].ndim == 2 and set(parts) <= {"weight", "bias"}:
         return Linear(where, parts["weight"], parts.get("bias"), name)
     shapes = ", ".join(f"{tensor_key(name, part)} {tensor.shape}" for part, tensor in parts.items())

@@ -1,0 +1,201 @@
+"""What if?: the networks, the features and some people, so that the report's page can compute scores by itself."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fairmend.arrays import FloatArray, Ints
+from fairmend.evaluate.document import (
+    CarriedLayer,
+    CarriedNetwork,
+    Document,
+    LinkChange,
+    LinkCondition,
+    WhatIf,
+    WhatIfFeature,
+    WhatIfLink,
+    WhatIfPerson,
+)
+from fairmend.evaluate.row_numbers import RowNumbers
+from fairmend.network import Network
+from fairmend.spec import Spec
+from fairmend.spec.features import Feature
+from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
+from fairmend.spec.reachable import encode_column
+from fairmend.spec.validation import scale_parameters
+from fairmend.text import short
+
+__all__ = ["MOST_FEATURES", "MOST_WEIGHTS", "WHAT_IF_ROWS", "add_what_if"]
+
+MOST_WEIGHTS = 100_000
+"""The page carries no larger network: two of this size take about 1 MB, and one score a fraction of a millisecond."""
+
+MOST_FEATURES = 200
+"""With more features, the page would have more controls than a person can use."""
+
+WHAT_IF_ROWS = 20
+"""Rows of the data that the page has, besides people of the table of pairs."""
+
+_MOST_UNEQUAL = 20
+
+
+def add_what_if(
+    document: Document,
+    spec: Spec,
+    X: FloatArray,
+    before: Network,
+    after: Network | None = None,
+    *,
+    people: Ints | None = None,
+    numbers: RowNumbers | None = None,
+    rows: int = WHAT_IF_ROWS,
+    seed: int = 0,
+) -> Document:
+    """Return the document with all that its page needs to compute scores, or with the reason why it has not.
+
+    X (inputs, width) holds inputs, among them those of the pairs; `people` (inputs,) are their places among all people,
+    and `numbers` has the row of each, by default counted from 0. People to start from are those of the first pairs, and
+    `rows` random inputs.
+    """
+    size = max(_count_weights(network) for network in (before, after) if network is not None)
+    if size > MOST_WEIGHTS:
+        reason = f"the network has {size:,} weights, and a page carries at most {MOST_WEIGHTS:,}"
+        return replace(document, what_if_left_out=reason)
+    if len(spec.features) > MOST_FEATURES:
+        reason = f"there are {len(spec.features):,} features, and a page has controls for at most {MOST_FEATURES}"
+        return replace(document, what_if_left_out=reason)
+    described = WhatIf(
+        features=[_feature(feature, spec.features) for feature in spec.features],
+        links=[_link(link, spec.features) for link in spec.links],
+        before=_carry(before),
+        after=None if after is None else _carry(after),
+        scores=_score_names(spec, before, document.answers),
+        regression=spec.regression,
+        threshold=spec.threshold if before.outputs <= 2 and not spec.regression else None,
+        people=_people(document, spec, X, np.arange(len(X)) if people is None else people, numbers, rows, seed),
+    )
+    return replace(document, what_if=described)
+
+
+def _count_weights(network: Network) -> int:
+    return sum(affine.weight.size + affine.bias.size for affine in network.affines)
+
+
+def _carry(network: Network) -> CarriedNetwork:
+    last = len(network.affines) - 1
+    layers = [
+        CarriedLayer(
+            outputs=len(affine.bias),
+            weight=_base64(affine.weight),
+            bias=_base64(affine.bias),
+            activation="identity" if i == last else network.activations[i].name,
+            slope=0.0 if i == last else network.activations[i].slope,
+        )
+        for i, affine in enumerate(network.affines)
+    ]
+    return CarriedNetwork(network.dtype.name, network.inputs, layers)
+
+
+def _base64(numbers: FloatArray) -> str:
+    return base64.b64encode(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes()).decode("ascii")
+
+
+def _feature(feature: Feature, features: Sequence[Feature]) -> WhatIfFeature:
+    categories = feature.categories or ()
+    offset, factor = scale_parameters(feature.scale)
+    low, high = feature.bounds
+    missing = feature.missing
+    return WhatIfFeature(
+        name=short(feature.name),
+        kind=feature.kind,
+        low=float(low),
+        high=float(high),
+        categories=[short(name) for name in categories],
+        one_hot=feature.one_hot,
+        dropped=None if feature.dropped is None else categories.index(feature.dropped),
+        offset=float(offset),
+        factor=float(factor),
+        protected=feature.protected,
+        reach=0.0 if feature.protected else float(feature.reach),
+        missing=None if missing is None else float(categories.index(str(missing)) if categories else missing),
+        marks=next((number for number, other in enumerate(features) if other.name == feature.indicates), None),
+    )
+
+
+def _link(link: Link, features: Sequence[Feature]) -> WhatIfLink:
+    when, then = [], []
+    for number, feature in enumerate(features):
+        if feature.name in link.when:
+            runs = [[float(low), float(high)] for low, high in matching_runs(link, feature)]
+            when.append(LinkCondition(number, runs))
+        if feature.name in link.then:
+            then.append(_change(number, feature, link.then[feature.name]))
+    return WhatIfLink(when, then)
+
+
+def _change(number: int, feature: Feature, change: Mapping[str, Any]) -> LinkChange:
+    if not feature.categories:
+        how = "range" if "range" in change else "offset"
+        return LinkChange(number, how, [float(end) for end in ends_of(change[how])], {})
+    replaces = {
+        str(feature.categories.index(own)): [
+            code for low, high in find_runs(feature, new) for code in range(int(low), int(high) + 1)
+        ]
+        for own, new in change.items()
+    }
+    return LinkChange(number, "categories", [], replaces)
+
+
+def _score_names(spec: Spec, network: Network, answers: Sequence[str]) -> list[str]:
+    if spec.regression:
+        name = short(spec.label.column) if spec.label is not None else "output"
+        return [name] if network.outputs == 1 else [f"{name}, output {i}" for i in range(network.outputs)]
+    if network.outputs <= 2:
+        return [f"Probability of “{answers[1]}”"]
+    return [answers[i] if i < len(answers) else f"class {i}" for i in range(network.outputs)]
+
+
+def _people(
+    document: Document, spec: Spec, X: FloatArray, people: Ints, numbers: RowNumbers | None, rows: int, seed: int
+) -> list[WhatIfPerson]:
+    """Return the people of the first pairs, then random ones in order."""
+    named = RowNumbers() if numbers is None else numbers
+    shown = named.numbers(people).tolist()
+    place = {number: i for i, number in enumerate(shown)}
+    unequal = [place[pair.row] for pair in document.pairs.rows[:_MOST_UNEQUAL]]
+    others = np.setdiff1d(np.arange(len(X)), unequal)
+    drawn = np.sort(np.random.default_rng(seed).choice(others, min(rows, len(others)), replace=False)).tolist()
+    chosen = [*unequal, *drawn]
+    kind = "Sample" if document.audit is not None and document.audit.sampled else "Row"
+    ids = named.ids(people[chosen])
+    return [
+        WhatIfPerson(f"{kind} {shown[i]}" + (f", {short(name, 40)}" if name else ""), _values(spec, X[i]), i in unequal)
+        for i, name in zip(chosen, ids, strict=True)
+    ]
+
+
+def _values(spec: Spec, x: FloatArray) -> list[float]:
+    return [_value(feature, x[spec.columns(feature.name)]) for feature in spec.features]
+
+
+def _value(feature: Feature, columns: FloatArray) -> float:
+    """Return the value, or code, of one person's encoded columns (columns of the feature,)."""
+    if feature.one_hot:
+        return float(feature.category_of(columns[None])[0])
+    value = float(feature.nearest(columns)[0])
+    if feature.kind != "continuous":
+        return value
+    # The user wrote 34.7, and float32 holds 34.70000076: the shortest number that means the same is what was written.
+    shortened = (float(f"{value:.{digits}g}") for digits in range(1, 17))
+    low, high = feature.bounds
+    same = (short for short in shortened if low <= short <= high and _encodes_to(feature, short, columns))
+    return next(same, value)
+
+
+def _encodes_to(feature: Feature, value: float, columns: FloatArray) -> bool:
+    return bool(encode_column(feature, np.array([value]), columns.dtype)[0] == columns[0])

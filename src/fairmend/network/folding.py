@@ -1,0 +1,171 @@
+"""Batch normalisation and scaling beside an affine layer: folded into it for proofs, and unfolded again for files.
+
+A framework computes a norm as a step of its own, with its own roundings. The folded layer is what fairmend computes and
+bounds. Its `Fold` keeps the layer and the norms as they are stored, for two purposes: the error of inference is that of
+the steps which the framework computes (`bounds.inference`), and a repaired layer is written back into the same steps.
+
+The folded numbers are defined operation by operation (docs/certificate.md, "Folded layers"), because the checker folds
+independently and must get the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.arrays import FloatArray, Floats
+from fairmend.errors import FairmendError
+
+__all__ = ["ROUNDINGS", "Fold", "Line", "Norm", "line_of"]
+
+ROUNDINGS = 24
+"""How many roundings a norm may have: its factor 1/√(variance + epsilon)·gain in any order, and the sum with it."""
+
+_LEAST_VARIANCE = 1e-30  # below, float32 programs may take it for 0
+_MOST = 2.0**60  # of factors and shifts: products of them stay far from overflow in float64
+
+
+@dataclass(frozen=True, eq=False)
+class Norm:
+    """(x − mean) / √(variance + epsilon) · gain + shift, for each unit, or for all with one number.
+
+    A scale (x − mean)·gain + shift has no variance. `gain` and `shift` are None for 1 and 0. A BatchNorm layer has a
+    name, its key prefix in a state dict.
+    """
+
+    where: str
+    mean: npt.NDArray[Any]
+    variance: npt.NDArray[Any] | None
+    gain: npt.NDArray[Any] | None
+    shift: npt.NDArray[Any] | None
+    epsilon: float = 0.0
+    name: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """x ↦ factor·x + shift for each unit, float64 (width,); `size` bounds the terms that make up the shift.
+
+    A framework computes it with `roundings` roundings, so that it is off by that many units of |factor·x| + size.
+    """
+
+    factor: Floats
+    shift: Floats
+    size: Floats
+    roundings: int
+
+
+def line_of(norms: Sequence[Norm], width: int, source: str) -> Line:
+    """Return what norms compute one after the other, in float64."""
+    line = Line(np.ones(width), np.zeros(width), np.zeros(width), 0)
+    for norm in norms:
+        factor, shift, size = _parts(norm, width, source)
+        line = Line(
+            factor * line.factor,
+            factor * line.shift + shift,
+            np.abs(factor) * line.size + size,
+            line.roundings + ROUNDINGS,
+        )
+        if not (np.maximum(np.abs(line.factor), line.size) <= _MOST).all():
+            raise FairmendError(f"{source}: {norm.where} multiplies or shifts by more than {_MOST:.0e}")
+    return line
+
+
+def _parts(norm: Norm, width: int, source: str) -> tuple[Floats, Floats, Floats]:
+    """Return factor, shift and size of one norm: each (width,), float64."""
+    mean = _wide(norm.mean, norm, width, source)
+    factor = np.ones(width)
+    if norm.variance is not None:
+        spread = _wide(norm.variance, norm, width, source) + norm.epsilon
+        if not (spread >= _LEAST_VARIANCE).all():
+            raise FairmendError(f"{source}: {norm.where} has a variance that is not positive")
+        factor = 1 / np.sqrt(spread)
+    if norm.gain is not None:
+        factor = factor * _wide(norm.gain, norm, width, source)
+    own = np.zeros(width) if norm.shift is None else _wide(norm.shift, norm, width, source)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return factor, own - mean * factor, np.abs(own) + np.abs(mean * factor)
+
+
+def _wide(part: npt.NDArray[Any], norm: Norm, width: int, source: str) -> Floats:
+    """Return a part in float64 with the shape (width,); a single number is repeated."""
+    values = np.asarray(part, np.float64)
+    if values.ndim == 0:
+        values = np.full(width, values)
+    if values.shape != (width,):
+        raise FairmendError(f"{source}: {norm.where} is {values.size} wide, and the affine layer beside it {width}")
+    return values
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """An affine layer as it is stored, weight (out, in) and bias (out,), between the norms before and after it.
+
+    `bias` is None where the layer has none.
+    """
+
+    weight: FloatArray
+    bias: FloatArray | None
+    before: tuple[Norm, ...]
+    after: tuple[Norm, ...]
+    source: str
+
+    def lines(self) -> tuple[Line, Line]:
+        """Return what the norms before and after the layer compute."""
+        out, width = self.weight.shape
+        return line_of(self.before, width, self.source), line_of(self.after, out, self.source)
+
+    def folded(self) -> tuple[FloatArray, FloatArray]:
+        """Return weight and bias of the one affine layer that computes all of it, rounded to the layer's dtype."""
+        inner, outer = self.lines()
+        dtype, raw = self.weight.dtype, self.weight.astype(np.float64)
+        bias = np.zeros(len(raw)) if self.bias is None else self.bias.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # Network refuses what is not finite, by name
+            weight = (raw * inner.factor * outer.factor[:, None]).astype(dtype)
+            shifted = _add_products(raw, inner.shift, bias) if self.before else bias
+            shift = (outer.factor * shifted + outer.shift).astype(dtype)
+        vanished = (weight == 0) & (raw != 0) & (inner.factor != 0) & (outer.factor != 0)[:, None]
+        if vanished.any():
+            norm = (*self.before, *self.after)[0]
+            raise FairmendError(
+                f"{self.source}: {norm.where} makes weights of the layer beside it smaller than {dtype}"
+            )
+        return weight, shift
+
+    def refit(self, weight: FloatArray, bias: FloatArray) -> Fold:
+        """Return the stored layer that comes closest to this folded one, with the same norms.
+
+        A layer without a bias takes it from the last norm after it, if that has a shift to change.
+        """
+        inner, outer = self.lines()
+        factor = inner.factor * outer.factor[:, None]
+        raw = np.divide(weight.astype(np.float64), factor, out=np.zeros(weight.shape), where=factor != 0)
+        raw = _cast(raw, self.weight.dtype)
+        wide = raw.astype(np.float64)
+        own = _add_products(wide, inner.shift, np.zeros(len(raw)))
+        missing = bias - outer.shift
+        last = self.after[-1] if self.after else None
+        if self.bias is None and last is not None and last.shift is not None and last.variance is not None:
+            shift = _cast(last.shift + (missing - outer.factor * own), last.shift.dtype)
+            return replace(self, weight=raw, after=(*self.after[:-1], replace(last, shift=shift)))
+        own_bias = np.divide(missing, outer.factor, out=np.zeros(len(raw)), where=outer.factor != 0) - own
+        stored = _cast(own_bias, self.weight.dtype)
+        return replace(self, weight=raw, bias=stored if self.bias is not None or stored.any() else None)
+
+
+def _add_products(weight: Floats, values: Floats, bias: Floats) -> Floats:
+    """Return weight @ values + bias (rows,), each row summed exactly and rounded once, whatever the machine."""
+    products = weight * values
+    if not (np.isfinite(products).all() and np.isfinite(bias).all()):  # which Network refuses
+        return np.full(len(bias), np.nan)
+    return np.array([math.fsum([*row, start]) for row, start in zip(products, bias, strict=True)])
+
+
+def _cast(values: Floats, dtype: np.dtype[Any]) -> FloatArray:
+    with np.errstate(over="ignore"):  # Network refuses what became infinite
+        return values.astype(dtype)

@@ -1,0 +1,110 @@
+"""Batch normalisation and scaling beside an affine layer: docs/certificate.md, "Folded layers".
+
+A program computes these steps one after the other, each with its own roundings. Bounds are those of the one affine
+layer that all of them fold into, in numbers that are defined operation by operation. What the program computes is off
+from that layer by the roundings of its steps (`inference_error`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmend_check.errors import CheckError
+
+Array = NDArray[np.float64]
+
+ROUNDINGS = 24  # of one norm: of its factor, computed in any order, of the product with it, and of the sum
+_LEAST_VARIANCE = 1e-30
+_MOST = 2.0**60  # of factors and shifts
+
+
+@dataclass(frozen=True, eq=False)
+class Norm:
+    """x -> factor x + shift for each unit, (width,) or () for all; ``size`` bounds the terms of the shift."""
+
+    factor: Array
+    shift: Array
+    size: Array
+    roundings: int = ROUNDINGS
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """An affine layer as it is stored, weight (out, in) and bias (out,), and what is before and after it."""
+
+    weight: Array
+    bias: Array
+    before: Norm
+    after: Norm
+
+
+def batch_norm(mean: Any, variance: Any, gain: Any, shift: Any, epsilon: float) -> Norm:
+    """Return (x - mean) / sqrt(variance + epsilon) gain + shift; without gain and shift, 1 and 0."""
+    spread = np.asarray(variance, np.float64) + epsilon
+    if not (spread >= _LEAST_VARIANCE).all():
+        raise CheckError("batch normalisation has a variance that is not positive")
+    return scaling(mean, 1 / np.sqrt(spread) if gain is None else 1 / np.sqrt(spread) * _floats(gain), shift)
+
+
+def scaling(mean: Any, gain: Any, shift: Any) -> Norm:
+    """Return (x - mean) gain + shift; without shift, 0."""
+    factor, own = _floats(gain), np.zeros(()) if shift is None else _floats(shift)
+    with np.errstate(all="ignore"):
+        offset = _floats(mean) * factor
+        return Norm(factor, own - offset, np.abs(own) + np.abs(offset))
+
+
+def _floats(values: Any) -> Array:
+    return np.asarray(values, np.float64)
+
+
+def fold_layer(
+    weight: NDArray[np.floating],
+    bias: NDArray[np.floating] | None,
+    before: Sequence[Norm],
+    after: Sequence[Norm],
+) -> tuple[tuple[NDArray[np.floating], NDArray[np.floating] | None], Fold | None]:
+    """Return weight and bias of the one layer that computes all of it, in the type of its weights, and its parts."""
+    if not before and not after:
+        return (weight, bias), None
+    if weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
+        raise CheckError(f"a layer has weights of shape {weight.shape} and a bias that does not fit")
+    inner, outer = _joined(before, weight.shape[1]), _joined(after, len(weight))
+    raw, own = _floats(weight), np.zeros(len(weight)) if bias is None else _floats(bias)
+    if not (np.isfinite(raw).all() and np.isfinite(own).all()):
+        raise CheckError("a layer contains a weight that is not finite")
+    with np.errstate(all="ignore"):
+        folded = (raw * inner.factor * outer.factor[:, None]).astype(weight.dtype)
+        shifted = own if not before else np.array([_sum(row, b) for row, b in zip(raw * inner.shift, own, strict=True)])
+        moved = (outer.factor * shifted + outer.shift).astype(weight.dtype)
+    if ((folded == 0) & (raw != 0) & (inner.factor != 0) & (outer.factor != 0)[:, None]).any():
+        raise CheckError(f"batch normalisation or scaling makes weights too small for {weight.dtype.name}")
+    return (folded, moved), Fold(raw, own, inner, outer)
+
+
+def _sum(terms: Array, start: float) -> float:
+    """Return the sum, rounded once."""
+    return math.fsum([*terms, start])
+
+
+def _joined(norms: Sequence[Norm], width: int) -> Norm:
+    """Return what these norms compute one after the other, for each unit."""
+    found = Norm(np.ones(width), np.zeros(width), np.zeros(width), 0)
+    for norm in norms:
+        if norm.shift.shape not in ((), (width,)) or norm.factor.shape not in ((), (width,)):
+            raise CheckError(f"batch normalisation or scaling of {norm.shift.size} numbers is beside {width} units")
+        found = Norm(
+            norm.factor * found.factor,
+            norm.factor * found.shift + norm.shift,
+            np.abs(norm.factor) * found.size + norm.size,
+            found.roundings + norm.roundings,
+        )
+        if not (np.maximum(np.abs(found.factor), found.size) <= _MOST).all():
+            raise CheckError("batch normalisation or scaling has a number that is too large or not finite")
+    return found

@@ -1,0 +1,96 @@
+"""A spec and a network are compared with the scores that the model gave: only the right one reproduces them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairmend.evaluate.score_match import match_scores, require_informative, require_scores
+from fairmend.network.scores import scores_of
+from fairmend.spec import Label, Spec
+from support.cli_case import small_network, small_people, small_spec
+from support.spec_cases import refused
+
+PEOPLE = small_people()
+X = small_spec().encode(PEOPLE)
+
+
+def column(values):
+    return np.asarray(values, np.float64).reshape(len(X), -1)
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+@pytest.mark.parametrize("on", ["probability", "logit"])
+def test_scores_are_recognized_in_each_form(outputs, on):
+    net = small_network(outputs)
+    given = scores_of(net.logits(X), on)
+    match = match_scores(net, X, given)
+    assert match.verified
+    assert match.form == {"probability": "probabilities", "logit": "logits"}[on] if outputs > 1 else on
+    assert match.rows == len(X)
+    assert match.largest < 1e-6
+    assert "verified: 200 rows, largest difference" in str(match)
+    if outputs == 2:
+        assert match_scores(net, X, given[:, 1:] - (on == "logit") * given[:, :1]).form == on
+    if outputs == 1 and on == "probability":
+        assert match_scores(net, X, np.hstack([1 - given, given])).form == "probabilities"
+
+
+def test_one_wrong_score_is_found_and_missing_ones_are_skipped():
+    net = small_network()
+    given = column(net.probabilities(X))
+    given[:10] = np.nan
+    assert match_scores(net, X, given).rows == len(X) - 10
+    given[42] += 0.001
+    match = match_scores(net, X, given)
+    assert not match.verified
+    assert match.differing.tolist() == [42]
+    assert "1 of 190 rows differ from the model's own scores, most in row 42" in str(match)
+
+
+@pytest.mark.parametrize("digits", [2, 3, 6])
+def test_rounded_scores_verify_to_their_last_digit(digits):
+    net = small_network()
+    given = np.round(column(net.probabilities(X)), digits)
+    match = match_scores(net, X, given)
+    assert match.verified
+    assert match.tolerance < 10.0**-digits + 2e-5
+    assert not match_scores(net, X[:, ::-1], given).verified
+
+
+def test_the_other_class_is_named():
+    net = small_network()
+    match = match_scores(net, X, 1 - column(net.probabilities(X)))
+    assert not match.verified
+    assert "the probabilities of the other class" in str(match)
+
+
+def test_scores_that_verify_nothing_are_refused():
+    with refused("3 scores, too few"):
+        require_informative(column(np.where(np.arange(len(X)) < 3, 0.5, np.nan)), "s.csv")
+    with refused("all scores are equal"):
+        require_informative(column(np.full(len(X), 0.25)), "s.csv")
+    with refused("classes, or rounded too much"):
+        require_informative(column(small_network().predict(X)), "s.csv")
+
+
+def test_a_command_compares_the_column_that_the_label_names():
+    net, label = small_network(), Label("good", "yes", score="p")
+    spec = Spec(small_spec().features, label)
+    right = PEOPLE.assign(p=net.probabilities(X))
+    require_scores(spec, net, right, X, "people.csv")
+    require_scores(spec, net, PEOPLE, X, "people.csv")  # the data has no such column
+    require_scores(spec, net, right.assign(p=np.nan), X, "people.csv")
+    with refused('people.csv, column "p": not verified', "most in row 105", "--ignore-scores"):
+        require_scores(spec, net, right.assign(p=right.p.mask(right.index == 5, 0.9)), X, "people.csv", first_row=100)
+    with refused("classes, or rounded"):
+        require_scores(spec, net, right.assign(p=net.predict(X)), X, "people.csv")
+    with refused("column p holds text"):
+        require_scores(spec, net, right.assign(p="high"), X, "people.csv")
+
+
+def test_a_sample_of_a_large_table_is_compared():
+    net = small_network()
+    spec = Spec(small_spec().features, Label("good", "yes", score="p"))
+    many, table = np.tile(X, (20, 1)), pd.concat([PEOPLE] * 20, ignore_index=True)
+    with refused("of 1,000 rows differ"):
+        require_scores(spec, net, table.assign(p=1 - 0.9 * net.probabilities(many)), many, "people.csv")

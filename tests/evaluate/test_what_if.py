@@ -1,0 +1,128 @@
+"""What the report carries so that its page can compute scores: networks, features, links and some people."""
+
+import base64
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairmend
+from fairmend.evaluate.row_numbers import RowNumbers
+from fairmend.evaluate.what_if import MOST_FEATURES, MOST_WEIGHTS, add_what_if
+from fairmend.report import audit_report
+from fairmend.spec import Feature, Label, Spec
+from support.report_cases import audit_of, repair_of, repaired
+from support.what_if_cases import asked_audit, every_kind, network_for, people_of_every_kind
+
+NO_PAIRS = replace(audit_of().document.pairs, rows=[])
+BARE = replace(audit_of().document, what_if=None, pairs=NO_PAIRS)
+
+
+def numbers(text, precision):
+    return np.frombuffer(base64.b64decode(text), np.dtype(precision).newbyteorder("<"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_network_is_carried_bit_for_bit(dtype):
+    report, net, _ = asked_audit(activation="tanh", dtype=dtype)
+    carried = report.document.what_if.before
+    assert (carried.precision, carried.inputs) == (dtype, net.inputs)
+    for layer, affine in zip(carried.layers, net.affines, strict=True):
+        assert np.array_equal(numbers(layer.weight, dtype).reshape(affine.weight.shape), affine.weight)
+        assert np.array_equal(numbers(layer.bias, dtype), affine.bias)
+        assert layer.outputs == len(affine.bias)
+    assert [layer.activation for layer in carried.layers] == ["tanh", "tanh", "identity"]
+
+
+def test_a_repair_carries_both_networks_and_an_audit_one():
+    result, *_ = repaired()
+    what_if = repair_of().document.what_if
+    last = result.network.head.weight
+    assert np.array_equal(numbers(what_if.after.layers[-1].weight, "float32"), last.ravel())
+    assert what_if.before != what_if.after
+    assert audit_of().document.what_if.after is None
+
+
+def test_slopes_and_scores_are_named():
+    leaky = asked_audit(outputs=2, activation="leaky_relu")[0].document.what_if
+    assert [layer.slope for layer in leaky.before.layers] == [float(np.float32(0.01)), float(np.float32(0.01)), 0.0]
+    assert (leaky.scores, leaky.threshold) == (["Probability of “yes”"], 0.3)
+    several = asked_audit(outputs=3, activation="tanh")[0].document.what_if
+    assert (several.scores, several.threshold) == (["class 0", "class 1", "class 2"], None)
+    number = asked_audit(activation="sigmoid", regression=True)[0].document.what_if
+    assert (number.scores, number.threshold, number.regression) == (["price"], None, True)
+
+
+def test_a_network_of_more_than_a_hundred_thousand_weights_is_not_carried_and_the_report_says_so():
+    spec, frame = every_kind(), people_of_every_kind(5)
+    X = spec.encode(frame)
+    hidden = (MOST_WEIGHTS - 1) // (spec.width + 2)
+    largest = network_for(spec, hidden=[hidden])
+    assert add_what_if(BARE, spec, X, largest).what_if is not None
+    left_out = add_what_if(BARE, spec, X, network_for(spec, hidden=[hidden + 1]))
+    assert left_out.what_if is None
+    assert "weights, and a page carries at most 100,000" in left_out.what_if_left_out
+    assert add_what_if(BARE, spec, X, network_for(spec), network_for(spec, hidden=[hidden + 1])).what_if is None
+
+
+def test_too_many_features_are_left_out():
+    features = [Feature("sex", "categorical", categories=("f", "m"), protected=True)]
+    features += [Feature(f"f{i}", "integer", range=(0, 1)) for i in range(MOST_FEATURES)]
+    spec = Spec(features, Label("good", "yes"))
+    left_out = add_what_if(BARE, spec, spec.sample_inputs(3, np.random.default_rng(0)), network_for(spec))
+    assert left_out.what_if_left_out == "there are 201 features, and a page has controls for at most 200"
+
+
+def test_people_are_those_of_the_pairs_and_a_seeded_sample():
+    document = audit_of().document
+    unequal = [person for person in document.what_if.people if person.unequal]
+    others = [person for person in document.what_if.people if not person.unequal]
+    assert [person.name for person in unequal] == [f"Row {pair.row}" for pair in document.pairs.rows[:20]]
+    assert len(others) == 20
+    spec, X = every_kind(), every_kind().encode(people_of_every_kind(200))
+    first, again, other, none = (
+        add_what_if(BARE, spec, X, network_for(spec), seed=seed, rows=rows).what_if.people
+        for seed, rows in ((0, 20), (0, 20), (1, 20), (0, 0))
+    )
+    assert first == again
+    assert [person.name for person in first] != [person.name for person in other]
+    assert none == []
+
+
+def test_people_are_called_by_their_row_in_the_file_and_their_id():
+    spec, frame = every_kind(), people_of_every_kind(6).assign(customer=[f"C{i}" for i in range(6)])
+    numbers = RowNumbers(2, "customer")
+    numbers.add(frame, np.array([True, False, True, True, True, True]))
+    pair = replace(audit_of().document.pairs.rows[0], row=4)
+    document = replace(BARE, pairs=replace(NO_PAIRS, rows=[pair]))
+    X = spec.encode(frame)[[2, 5]]
+    people = add_what_if(document, spec, X, network_for(spec), people=np.array([1, 4]), numbers=numbers).what_if.people
+    assert [(person.name, person.unequal) for person in people] == [("Row 4, C2", True), ("Row 7, C5", False)]
+    assert people[0].values[5] == frame["income"][2]
+
+
+def test_values_are_as_the_user_wrote_them():
+    spec, frame = every_kind(), people_of_every_kind(40)
+    what_if = add_what_if(BARE, spec, spec.encode(frame), network_for(spec), rows=40).what_if
+    listed = {int(person.name.removeprefix("Row ")): person.values for person in what_if.people}
+    assert [listed[row][5] for row in range(40)] == frame["income"].tolist()
+    assert [listed[row][0] for row in range(40)] == frame["age"].tolist()
+    again = pd.DataFrame([listed[row] for row in range(40)], columns=[f.name for f in spec.features])
+    for f in spec.features:
+        if f.categories:
+            again[f.name] = [f.categories[int(code)] for code in again[f.name]]
+    assert np.array_equal(spec.encode(again), spec.encode(frame))
+
+
+def test_samples_are_called_samples():
+    names = {person.name.split()[0] for person in audit_of(sampled=True).document.what_if.people}
+    assert names == {"Sample"}
+
+
+def test_it_can_be_switched_off():
+    found = fairmend.audit(*asked_audit()[1:], people_of_every_kind(40))
+    report = audit_report(found, *asked_audit()[1:], people_of_every_kind(40), what_if=False)
+    assert report.document.what_if is None
+    assert 'id="what-if"' not in report.html
+    assert audit_of().without_what_if().document.what_if is None

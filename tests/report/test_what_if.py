@@ -1,0 +1,96 @@
+"""What if?, between report.json and the page: nothing that the page's script cannot compute with is read."""
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+
+from fairmend.errors import FairmendError
+from fairmend.report import load_report
+from fairmend.report.what_if import what_if_data, what_if_problems
+from support.html_page import Page
+from support.report_cases import audit_of, hostile, repair_of
+from support.what_if_cases import asked_audit
+
+
+def test_the_script_reads_ascii_with_the_names_of_the_classes():
+    text = what_if_data(repair_of().document)
+    assert text.isascii()
+    assert json.loads(text) == {**asdict(repair_of().document.what_if), "answers": ["no", "yes"]}
+    assert what_if_data(repair_of().without_what_if().document) == ""
+
+
+@pytest.mark.parametrize("report", [repair_of, audit_of, lambda: asked_audit()[0], lambda: hostile()[0]])
+def test_report_json_gives_the_same_page_again(tmp_path, report):
+    made = report()
+    made.save_data(tmp_path / "report.json")
+    assert load_report(tmp_path).html == made.html
+
+
+def test_without_networks_the_page_has_neither_their_script_nor_their_style():
+    bare = audit_of().without_what_if()
+    assert "whatIfModel" not in bare.html
+    assert ".ask" not in Page(bare.html).raw["style"]
+    assert len(bare.html) < len(audit_of().html)
+
+
+def test_the_reason_why_it_is_missing_is_on_the_page():
+    left_out = replace(audit_of().document, what_if=None, what_if_left_out="the network is <b>large</b>")
+    page = Page(type(audit_of())(left_out).html)
+    assert "This page does not compute the scores of other people: the network is <b>large</b>." in page.text
+
+
+CHANGES = {
+    "features": lambda w: replace(w, features=[replace(w.features[0], low=99.0), *w.features[1:]]),
+    "kind": lambda w: replace(w, features=[replace(w.features[0], kind="text"), *w.features[1:]]),
+    "factor": lambda w: replace(w, features=[replace(w.features[0], factor=0.0), *w.features[1:]]),
+    "missing": lambda w: replace(w, features=[replace(w.features[0], missing=17.5), *w.features[1:]]),
+    "dropped": lambda w: replace(w, features=[replace(w.features[0], dropped=0), *w.features[1:]]),
+    "categories": lambda w: replace(
+        w, features=[w.features[0], replace(w.features[1], categories=["f"]), *w.features[2:]]
+    ),
+    "width": lambda w: replace(w, features=w.features[:-1], links=[], people=[]),
+    "no network": lambda w: replace(w, before=replace(w.before, layers=[])),
+    "precision": lambda w: replace(w, before=replace(w.before, precision="float16")),
+    "weights": lambda w: replace(w, before=_with_head(w, weight="AAAA")),
+    "base64": lambda w: replace(w, before=_with_head(w, bias="!!!!")),
+    "not finite": lambda w: replace(w, before=_with_head(w, bias="AADAfw==")),
+    "activation": lambda w: replace(w, before=_with_head(w, activation="swish")),
+    "scores": lambda w: replace(w, scores=["a", "b", "c"], threshold=None),
+    "threshold": lambda w: replace(w, threshold=None),
+    "threshold 1": lambda w: replace(w, threshold=1.0),
+    "after": lambda w: replace(w, after=w.before),
+    "person": lambda w: replace(w, people=[replace(w.people[0], values=w.people[0].values[:-1])]),
+    "value": lambda w: replace(w, people=[replace(w.people[0], values=[17.0, *w.people[0].values[1:]])]),
+    "link when": lambda w: replace(w, links=[replace(w.links[0], when=[replace(w.links[0].when[0], feature=99)])]),
+    "link run": lambda w: replace(w, links=[replace(w.links[0], when=[replace(w.links[0].when[0], runs=[[1.0]])])]),
+    "link then": lambda w: replace(w, links=[_with_change(w.links[0], feature=99)]),
+    "link how": lambda w: replace(w, links=[_with_change(w.links[2], how="twice")]),
+    "link ends": lambda w: replace(w, links=[_with_change(w.links[2], ends=[1.0])]),
+    "link codes": lambda w: replace(w, links=[_with_change(w.links[0], replaces={"0": [7]})]),
+    "link kind": lambda w: replace(w, links=[_with_change(w.links[0], how="offset", ends=[1.0, 2.0])]),
+}
+
+
+def _with_head(what_if, **changed):
+    *layers, last = what_if.before.layers
+    return replace(what_if.before, layers=[*layers, replace(last, **changed)])
+
+
+def _with_change(link, **changed):
+    return replace(link, then=[replace(link.then[0], **changed)])
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_the_script_cannot_compute_with_is_refused(name):
+    what_if = asked_audit()[0].document.what_if
+    assert list(what_if_problems(what_if, repaired=False)) == []
+    assert list(what_if_problems(CHANGES[name](what_if), repaired=False)) != []
+
+
+def test_a_file_with_such_a_fault_is_refused_and_the_field_named(tmp_path):
+    report = asked_audit()[0]
+    broken = CHANGES["weights"](report.document.what_if)
+    type(report)(replace(report.document, what_if=broken)).save_data(tmp_path / "report.json")
+    with pytest.raises(FairmendError, match=r"what_if\.before: not a network that reads 13 columns"):
+        load_report(tmp_path)

@@ -1,0 +1,361 @@
+"""What if?, in a real browser: the page computes what spec.encode, spec.points and ONNX Runtime do."""
+
+import re
+from dataclasses import asdict
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import fairmend
+from fairmend.network import Affine, Network
+from fairmend.network.scores import compute_scores
+from fairmend.report import audit_report
+from fairmend.spec import Spec
+from support.browser import NO_CHROMIUM, Opened, launch
+from support.cli_case import small_people
+from support.link_cases import HOURS, family_spec
+from support.report_cases import repair_of, repaired
+from support.what_if_cases import asked_audit, every_kind, network_for, people_of_every_kind
+
+pytestmark = pytest.mark.skipif(NO_CHROMIUM is not None, reason=str(NO_CHROMIUM))
+
+CASES = {
+    "one logit": {},
+    "two logits": {"outputs": 2, "activation": "leaky_relu"},
+    "three classes": {"outputs": 3, "activation": "tanh"},
+    "regression": {"activation": "sigmoid", "regression": True},
+    "float64": {"activation": "tanh", "dtype": "float64"},
+}
+DONE = "[data-cell=people]:text-matches('computed\\\\.|drawn')"
+# Sets every control as a user would, and reads what is shown.
+TYPE = """people => {
+  const controls = [...document.querySelectorAll("#what-if [data-feature]")];
+  controls.sort((a, b) => a.dataset.feature - b.dataset.feature);
+  return people.map((person) => {
+    person.forEach((value, i) => { controls[i].value = value; });
+    controls[0].dispatchEvent(new Event("input", { bubbles: true }));
+    return [...document.querySelectorAll("#what-if [data-cell^=score], #what-if [data-cell^=decision]")]
+      .map((cell) => cell.textContent);
+  });
+}"""
+# Runs a function of the page's own model, with the network before the repair.
+WITH_MODEL = """([people, what]) => {
+  const model = whatIfModel.readModel(document.getElementById("what-if").dataset.model);
+  const encode = (person) => [...whatIfModel.encode(model, person)];
+  const scores = (person) => whatIfModel.computeScores(model, model.networks[0], whatIfModel.encode(model, person));
+  const actions = {
+    encode: encode,
+    similar: (person) => Array.from(whatIfModel.listSimilar(model, person), encode),
+    drawn: (person) => Array.from(whatIfModel.drawSimilar(model, person, 300), encode),
+    scores: scores,
+    shown: (person) => scores(person).map((score) => whatIfModel.describe(model, score)),
+  };
+  return people.map(actions[what]);
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with launch() as chromium:
+        yield chromium
+
+
+@pytest.fixture(scope="module")
+def open_report(browser, tmp_path_factory):
+    folder, opened = tmp_path_factory.mktemp("pages"), {}
+
+    def open_(report, name, **options):
+        """Open a report once for each name; with options, anew."""
+        if name not in opened or options:
+            file = folder / f"{name}.html"
+            report.save(file)
+            opened[name] = Opened(browser, file, **options)
+        return opened[name].page
+
+    yield open_
+    for one in opened.values():
+        assert one.said == []
+        one.context.close()
+
+
+def run_onnx(net, X, folder):
+    """Return the outputs (rows, outputs) of ONNX Runtime, float64."""
+    net.save(folder / "net.onnx")
+    session = onnxruntime.InferenceSession(folder / "net.onnx", providers=["CPUExecutionProvider"])
+    return session.run(None, {session.get_inputs()[0].name: X})[0].astype(np.float64).reshape(len(X), -1)
+
+
+def typed(spec, frame):
+    """Return what a user types or chooses for each feature with a control: an empty text for a missing value."""
+    features = [f for f in spec.features if f.indicates is None]
+    values = frame[[f.name for f in features]].astype(object).to_numpy().tolist()
+    return [
+        ["" if value != value else str(f.categories.index(value) if f.categories else value) for f, value in row]
+        for row in (list(zip(features, row, strict=True)) for row in values)
+    ]
+
+
+def as_numbers(spec, frame):
+    """Return values, or codes of categories, with missing ones replaced."""
+    filled = {f.name: frame[f.name].fillna(f.missing) for f in spec.features if f.missing is not None}
+    rows = typed(spec, frame.assign(**filled))
+    marks = [frame[f.indicates].isna().to_numpy() for f in spec.features if f.indicates is not None]
+    return [[*map(float, row), *(float(mark[i]) for mark in marks)] for i, row in enumerate(rows)]
+
+
+def as_shown(value, text):
+    """Return a number rounded to the digits that the text shows, as the page writes it."""
+    digits = len(text.partition(".")[2].rstrip("\N{NO-BREAK SPACE}%"))
+    if "%" not in text:
+        plain = f"{value:.{digits}f}"
+        return plain.replace("-", "\N{MINUS SIGN}") if abs(value) < 10_000 else f"{value:,.{digits}f}"
+    rounded = f"{100 * value:.{digits}f}"
+    if text[0] in "<>":
+        digits = len(text[2:].partition(".")[2].rstrip("\N{NO-BREAK SPACE}%"))
+        beyond = float(f"{100 * value:.{digits}f}") == (0 if text[0] == "<" else 100)
+        return text if beyond else rounded
+    return f"{rounded}\N{NO-BREAK SPACE}%"
+
+
+def test_what_is_shown_of_a_thousand_people_is_what_onnx_runtime_computes(open_report, tmp_path):
+    """Every digit shown, before and after a repair, and every prediction that the page calls certain."""
+    result, spec, original, _, _ = repaired()
+    frame = small_people(1_000)
+    shown = open_report(repair_of(), "repair").evaluate(TYPE, typed(spec, frame))
+    assert {len(row) for row in shown} == {4}
+    for number, net in enumerate((original, result.network)):
+        logits = run_onnx(net, spec.encode(frame), tmp_path)[:, 0]
+        scores = 1 / (1 + np.exp(-logits))
+        texts = [row[number] for row in shown]
+        assert texts == [as_shown(score, text) for score, text in zip(scores, texts, strict=True)]
+        assert sum(text.count(".") for text in texts) == 1_000
+        assert len(set(texts)) > 100
+        sure = [
+            (row[2 + number], logit >= 0)
+            for row, logit in zip(shown, logits, strict=True)
+            if " (" not in row[2 + number]
+        ]
+        assert len(sure) > 990
+        assert all(text == ("yes" if positive else "no") for text, positive in sure)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_all_networks_give_the_digits_of_onnx_runtime(open_report, tmp_path, case):
+    report, net, spec = asked_audit(**CASES[case])
+    frame = people_of_every_kind(1_000, seed=6, missing=0.2)
+    page = open_report(report, case)
+    shown = page.evaluate(WITH_MODEL, [as_numbers(spec, frame), "shown"])
+    computed = run_onnx(net, spec.encode(frame, net.dtype), tmp_path)
+    scores = computed[:, 1:] if net.outputs == 2 and not spec.regression else computed
+    assert shown == [
+        [as_shown(score, text) for score, text in zip(*row, strict=True)] for row in zip(scores, shown, strict=True)
+    ]
+    decimals = [len(text.partition(".")[2].rstrip("\N{NO-BREAK SPACE}%")) for row in shown for text in row]
+    assert np.mean(np.array(decimals) >= (3 if spec.regression else 1)) > 0.99
+
+
+@pytest.mark.parametrize("case", ["one logit", "float64"])
+def test_a_person_is_encoded_as_the_spec_does(open_report, case):
+    report, net, spec = asked_audit(**CASES[case])
+    frame = people_of_every_kind(300, seed=7, missing=0.2)
+    encoded = open_report(report, case).evaluate(WITH_MODEL, [as_numbers(spec, frame), "encode"])
+    assert np.array_equal(np.array(encoded), spec.encode(frame, net.dtype).astype(np.float64))
+
+
+def test_typing_a_missing_value_is_encoded_as_the_spec_does(open_report):
+    report, net, spec = asked_audit()
+    frame = people_of_every_kind(30, seed=8, missing=1.0)
+    shown = open_report(report, "one logit").evaluate(TYPE, typed(spec, frame))
+    scores = compute_scores(net, spec.encode(frame), "probability")[:, 0]
+    assert [row[0] for row in shown] == [as_shown(s, row[0]) for s, row in zip(scores, shown, strict=True)]
+
+
+def rows_of(points):
+    return sorted(map(tuple, np.asarray(points, np.float64).tolist()))
+
+
+def test_similar_people_are_those_of_the_spec_with_tolerances_and_links(open_report):
+    report, _, spec = asked_audit()
+    frame = people_of_every_kind(5, seed=9)
+    frame.loc[:2, ["age", "gender"]] = [[60, "m"], [19, "f"], [60, "f"]]
+    listed = open_report(report, "one logit").evaluate(WITH_MODEL, [as_numbers(spec, frame), "similar"])
+    owners, points = (np.concatenate(parts) for parts in zip(*spec.points(spec.encode(frame)), strict=True))
+    for row, found in enumerate(listed):
+        assert rows_of(found) == rows_of(points[owners == row])
+
+
+def test_similar_people_of_a_family_are_those_of_the_spec(open_report):
+    spec = family_spec(HOURS)
+    X = spec.sample_inputs(8, np.random.default_rng(2))
+    net = network_for(spec)
+    page = open_report(audit_report(fairmend.audit(net, spec, X, pairs=0), net, spec, X), "family")
+    people = [
+        [
+            float(f.categories.index(value) if f.categories else value)
+            for f, value in zip(spec.features, row, strict=True)
+        ]
+        for row in spec.decode(X).to_numpy().tolist()
+    ]
+    listed = page.evaluate(WITH_MODEL, [people, "similar"])
+    owners, points = (np.concatenate(parts) for parts in zip(*spec.points(X), strict=True))
+    for row, found in enumerate(listed):
+        assert rows_of(found) == rows_of(points[owners == row])
+
+
+def infinite_spec() -> Spec:
+    return every_kind(tolerance=4.5)
+
+
+def test_people_who_are_drawn_are_similar_and_the_page_says_so(open_report):
+    spec, frame = infinite_spec(), people_of_every_kind(6, seed=3)
+    net = network_for(spec)
+    page = open_report(audit_report(fairmend.audit(net, spec, frame, pairs=0), net, spec, frame), "drawn")
+    X = spec.encode(frame)
+    for row, found in enumerate(page.evaluate(WITH_MODEL, [as_numbers(spec, frame), "drawn"])):
+        others = np.array(found, np.float32)
+        assert spec.are_similar(np.repeat(X[row : row + 1], len(others), axis=0), others).all()
+        assert len(np.unique(others, axis=0)) > 100
+    page.locator(DONE).wait_for()
+    assert "10,000 were drawn at random" in page.locator("[data-cell=people]").inner_text()
+    assert page.locator("[data-cell=range-before-0]").inner_text().endswith(("or further", "that were drawn"))
+
+
+def add_in_order(values, weight, bias, order, reverse):
+    """Return an affine layer in float32, each sum taken term by term in one order, the bias first or last."""
+    out = np.zeros((len(values), len(bias)), np.float32) if reverse else np.tile(bias, (len(values), 1))
+    for column in order:
+        out = (out + values[:, [column]] * weight[:, column]).astype(np.float32)
+    return out + bias if reverse else out
+
+
+def test_every_order_of_adding_stays_within_the_bounds_of_a_score(open_report):
+    """Cancelling weights make rounding as large as it gets; the scores of other programs stay inside, and not far."""
+    spec, rng = every_kind(regression=True), np.random.default_rng(4)
+    wild = [
+        Affine((affine.weight * 30).astype(np.float32), (affine.bias * 9).astype(np.float32))
+        for affine in network_for(spec, hidden=(20, 20)).affines
+    ]
+    net = Network(wild, network_for(spec, hidden=(20, 20)).activations)
+    frame = people_of_every_kind(200, seed=11)
+    page = open_report(audit_report(fairmend.audit(net, spec, frame[:20], pairs=0), net, spec, frame[:20]), "wild")
+    scores = page.evaluate(WITH_MODEL, [as_numbers(spec, frame), "scores"])
+    low, high = (np.array([row[0][end] for row in scores]) for end in ("low", "high"))
+    furthest = np.zeros(len(frame))
+    for attempt in range(40):
+        values = spec.encode(frame)
+        for i, affine in enumerate(net.affines):
+            order = rng.permutation(values.shape[1])
+            values = add_in_order(values, affine.weight, affine.bias, order, attempt % 2)
+            values = np.maximum(values, 0) if i < 2 else values
+        assert ((low <= values[:, 0]) & (values[:, 0] <= high)).all()
+        furthest = np.maximum(furthest, np.abs(values[:, 0] - (low + high) / 2) / (high - low) * 2)
+    assert 0.005 < np.median(furthest) < 1
+
+
+def test_range_others_and_the_value_that_moves_most_are_those_of_all_similar_people(open_report):
+    report, net, spec = asked_audit()
+    page = open_report(report, "one logit")
+    frame = people_of_every_kind(1, seed=12)
+    page.evaluate(TYPE, typed(spec, frame))
+    page.locator(DONE).wait_for()
+    X = spec.encode(frame)
+    (_, points), *none = spec.points(X)
+    scores, own = (compute_scores(net, part, "probability")[:, 0] for part in (points, X))
+    shown = page.locator("[data-cell=range-before-0]").inner_text()
+    assert shown.split(" to ") == [
+        as_shown(end, text) for end, text in zip((scores.min(), scores.max()), shown.split(" to "), strict=True)
+    ]
+    others = int(((scores >= 0.3) != (own[0] >= 0.3)).sum())
+    assert page.locator("[data-cell=others-before]").inner_text() == f"{others:,} of {len(points):,}"
+    assert none == []
+    best = max(
+        (abs(score - own[0]) for f in spec.protected for score in scores[_only(f.name, spec, X, points)]),
+    )
+    moved = page.locator("[data-cell=moves-before]").inner_text()
+    assert any(
+        abs(own[0] + sign * best - float(moved.rsplit(":", 1)[1].strip("\N{NO-BREAK SPACE}% ")) / 100) < 1e-3
+        for sign in (1, -1)
+    )
+    assert " instead of " in moved
+
+
+def _only(name, spec, X, points):
+    """Return the points in which no other protected feature differs, nor one with a tolerance."""
+    same = np.ones(len(points), bool)
+    for f in spec.features:
+        if f.name != name and (f.protected or f.tolerance):
+            where = spec.columns(f.name)
+            same &= (points[:, where] == X[0, where]).all(axis=1)
+    return same
+
+
+def test_it_is_used_by_keyboard_and_read_aloud(open_report):
+    page = open_report(repair_of(), "keyboard", viewport={"width": 1200, "height": 900})
+    start = page.get_by_label("Start from")
+    start.focus()
+    seen = []
+    for _ in range(6):
+        page.keyboard.press("Tab")
+        seen.append(
+            page.evaluate(
+                "document.activeElement.getAttribute('aria-label') ?? document.activeElement.labels[0].textContent"
+            )
+        )
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    assert seen[:6] == ["age, slider", "age", "gender", "income, slider", "income", "credits, slider"]
+    age = page.get_by_label("age", exact=True)
+    before = int(age.input_value())
+    page.get_by_label("age, slider").focus()
+    page.keyboard.press("ArrowLeft")
+    assert int(age.input_value()) == before - 1
+    assert start.input_value() == ""
+    page.locator("[role=status]:text-matches('All ')").wait_for(state="attached")
+    spoken = page.locator("#what-if [role=status]").text_content()
+    assert re.search(r"Before\. Probability of “yes”: [\d.]+.%\. .*After\. Probability of “yes”: ", spoken)
+    assert "All " in spoken
+    controls = "[...document.querySelectorAll('#what-if input, #what-if select')]"
+    assert page.evaluate(f"{controls}.filter((one) => !one.labels.length && !one.ariaLabel).length") == 0
+
+
+def test_a_wrong_value_is_named_and_nothing_is_shown_for_it(open_report):
+    page = open_report(repair_of(), "wrong", viewport={"width": 1200, "height": 900})
+    age = page.get_by_label("age", exact=True)
+    for text in ("17", "76", "30.5", ""):
+        age.fill(text)
+        assert page.get_by_role("alert").inner_text() == "age: type a whole number from 18 to 75."
+        assert age.get_attribute("aria-invalid") == "true"
+        assert page.locator("[data-cell=score-before-0]").inner_text() == "–"
+        assert page.locator("[data-cell=range-after-0]").inner_text() == "–"
+    age.fill("30")
+    assert page.get_by_role("alert").inner_text() == ""
+    assert "%" in page.locator("[data-cell=score-before-0]").inner_text()
+
+
+def test_a_person_of_the_list_has_the_values_of_that_row(open_report):
+    report, _, spec = asked_audit()
+    page = open_report(report, "chosen", viewport={"width": 1200, "height": 900})
+    people = report.document.what_if.people
+    frame = people_of_every_kind(40)
+    for number in (0, len(people) - 1):
+        page.get_by_label("Start from").select_option(str(number))
+        row = int(people[number].name.removeprefix("Row "))
+        expected = typed(spec, frame.iloc[[row]])[0]
+        for i, text in enumerate(expected):
+            assert np.float32(page.locator(f"[data-feature='{i}']").input_value()) == np.float32(text)
+    assert page.get_by_label("income", exact=True).input_value() == expected[5]
+
+
+def test_on_paper_and_without_scripts_there_are_no_controls(open_report):
+    page = open_report(repair_of(), "paper", viewport={"width": 700, "height": 900})
+    page.emulate_media(media="print")
+    assert not page.locator("#what-if form").is_visible()
+    assert page.locator("#what-if .on-paper").is_visible()
+    page = open_report(repair_of(), "no script", java_script_enabled=False)
+    assert not page.locator("#what-if form").is_visible()
+    assert "needs JavaScript" in page.locator("#what-if noscript").inner_text()
+
+
+def test_the_data_in_the_page_is_the_document(open_report):
+    model = open_report(repair_of(), "repair").evaluate("JSON.parse(document.getElementById('what-if').dataset.model)")
+    assert model == {**asdict(repair_of().document.what_if), "answers": ["no", "yes"]}
