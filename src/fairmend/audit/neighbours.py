@@ -147,12 +147,14 @@ class ExhaustiveScan:
             return self.worst(X)
         if self._spec.claim.is_score:
             return self._scan_scores(X, self._scores)
-        extremes, error = self._scores.extremes(X), np.full(len(X), self._scores.error(X) + self._rounding)
+        extremes = self._scores.extremes(X)
+        more = extremes.regrouping + self._rounding
+        error = self._scores.error(X) + more
         lowest, highest = self._net.centre(extremes.lowest), self._net.centre(extremes.highest)
         undecided = np.flatnonzero(~_is_decided(lowest, highest, error))
         rest = undecided[~extremes.left_out[undecided]]
         if len(rest):
-            error[rest] = self._scores.errors(X[rest]) + self._rounding
+            error[rest] = self._scores.errors(X[rest]) + more[rest]
             undecided = np.flatnonzero(~_is_decided(lowest, highest, error))
         unequal = (lowest < 0) & (highest > 0)
         logits = self._net.logits(X)
@@ -170,11 +172,12 @@ class ExhaustiveScan:
     def _scan_scores(self, X: FloatArray, fast: FastScores) -> ScanResult:
         """Return in which neighbourhoods scores differ by more than delta; the network decides the close ones."""
         claim = self._spec.claim
-        extremes, error = fast.extremes(X), np.full(len(X), fast.error(X))
+        extremes = fast.extremes(X)
+        error = fast.error(X) + extremes.regrouping
         least, most, decided = enclose_differences(claim, extremes.lowest, extremes.highest, error)
         rest = np.flatnonzero(~decided & ~extremes.left_out)
         if len(rest):
-            error[rest] = fast.errors(X[rest])
+            error[rest] = fast.errors(X[rest]) + extremes.regrouping[rest]
             least, most, decided = enclose_differences(claim, extremes.lowest, extremes.highest, error)
         gap, points = (least + most) / 2, len(X) + extremes.points
         spread = _spread(self._spec, extremes)
