@@ -133,6 +133,7 @@ def run_audit(
     from fairmend.audit.run import audit
     from fairmend.cli.console import console, progress_bars, show_json, show_warnings
     from fairmend.cli.inputs import load_model
+    from fairmend.cli.read_ahead import read_ahead
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
     from fairmend.evaluate.audit_document import audit_document, audit_warnings
     from fairmend.evaluate.labelled import LabelledRows
@@ -146,13 +147,13 @@ def run_audit(
     inputs = [path for path in (model, spec_file, data) if path is not None]
     if report is not None:
         check_folder(report, list(REPORT_FILES), inputs, "--report, or pass --no-report")
-    table = None if data is None else stream_table(data)
+    table = None if data is None else stream_table(data).only(*spec.data_columns)
     labelled = LabelledRows(spec, net)
     with PairsFile(out, spec, net, inputs) as file, progress_bars(quiet=json_output) as progress:
         result = audit(
             net,
             spec,
-            None if table is None else _encode(spec, net, table, labelled),
+            None if table is None else read_ahead(_encode(spec, net, table, labelled)),
             samples,
             seed,
             pairs=pairs,
