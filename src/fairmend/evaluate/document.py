@@ -370,6 +370,8 @@ class Audit:
     auc: float | None
     worst: list[str]
     scores: ScoreFigures | None = None
+    method: str = "enumerate"
+    unknown: int = 0
     disparity: DisparityFigures | None = None
 
 
