@@ -67,7 +67,10 @@ def test_repair_says_before_and_after_and_what_is_proven(case):
         assert words in shown
     assert "0 of 20" in shown
     words = " ".join(shown.split())
-    assert "on the 120 rows of the data that the repair did not use; they may have been used for training" in words
+    assert (
+        "on a random sample of 120 rows of the data that the repair did not use; they may have been used for training"
+        in words
+    )
     assert "Proven: each of the 20 repair inputs keeps its prediction whatever its age or gender" in words
     for name in FILES:
         assert name in shown

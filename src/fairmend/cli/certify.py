@@ -21,6 +21,7 @@ from fairmend.cli.options import (
     out_of_range_option,
     seed_option,
     spec_option,
+    threshold_option,
 )
 from fairmend.errors import FairmendError
 
@@ -60,6 +61,7 @@ _UNDECIDED = "undecided: neither proven nor refuted"
 @click.option("--rows", type=click.IntRange(min=1), help="Certify only this many rows, drawn at random.")
 @click.option("--time-limit", type=POSITIVE, help="Seconds for all inputs; undecided inputs are reported as UNKNOWN.")
 @out_of_range_option
+@threshold_option
 @activation_option
 @ignore_scores_option
 @seed_option
@@ -87,6 +89,7 @@ def run_certify(
     rows: int | None = None,
     time_limit: float | None = None,
     seed: int = 0,
+    threshold: float | None = None,
     activation: str = "relu",
     ignore_scores: bool = False,
     certificate: Path | None = None,
@@ -96,14 +99,14 @@ def run_certify(
     """Certify rows of the data, show the verdicts and return the exit code."""
     from rich.text import Text
 
-    from fairmend.cli.console import console, progress_bars, show_json, show_out_of_range, show_warnings
+    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
     from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file
     from fairmend.prove.certify import certify
     from fairmend.spec.sanity import spec_warnings
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
-    spec, net = load_model(model, spec_file, activation, ignore_scores)
+    spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     people = load_people(data, spec, net, rows, seed, out_of_range)
     spec, X = people.spec, people.X
     spec_out = None if certificate is None else widened_spec_file(certificate, [model, data, spec_file])
@@ -122,11 +125,12 @@ def run_certify(
     wider = save_widened_spec(spec, people.out_of_range, spec_out)
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed, "rows": people.rows}
+        names |= {"ids": people.ids, "threshold": spec.threshold}
         done = {"out_of_range": people.out_of_range.as_dict(), "widened_spec": wider}
-        show_json({**names, "ids": people.ids, **result.as_dict(spec), **written, **done, "warnings": warnings})
+        show_json({**names, **result.as_dict(spec), **written, **done, "warnings": warnings})
     else:
         screen = console()
-        _show(screen, result, people, f"{model.name} on {data.name}")
+        _show(screen, result, people, f"{model.name} on {data.name}{at_threshold(spec)}")
         show_out_of_range(screen, people.out_of_range, wider)
         show_warnings(screen, warnings)
         if certificate is not None:

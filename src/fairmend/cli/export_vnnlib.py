@@ -21,6 +21,7 @@ from fairmend.cli.options import (
     out_of_range_option,
     seed_option,
     spec_option,
+    threshold_option,
 )
 
 __all__ = ["command"]
@@ -48,6 +49,7 @@ __all__ = ["command"]
 )
 @seed_option
 @out_of_range_option
+@threshold_option
 @activation_option
 @ignore_scores_option
 @json_option
@@ -74,6 +76,7 @@ def run_export(
     most_boxes: int = 1000,
     seed: int = 0,
     out_of_range: str = "refuse",
+    threshold: float | None = None,
     activation: str = "relu",
     ignore_scores: bool = False,
     json_output: bool = False,
@@ -85,7 +88,7 @@ def run_export(
     from fairmend.vnnlib import INSTANCES, MANIFEST, MODEL, export_vnnlib
 
     check_folder(out, [MODEL, INSTANCES, MANIFEST, "spec.toml"], [model, data, spec_file])
-    spec, net = load_model(model, spec_file, activation, ignore_scores)
+    spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     people = load_people(data, spec, net, rows, seed, out_of_range)
     spec, numbers = people.spec, people.rows.tolist()
     with staged_folder(out) as stage:
@@ -93,7 +96,14 @@ def run_export(
         wider = save_widened_spec(spec, people.out_of_range, stage / "spec.toml")
     problems = export.problems
     if json_output:
-        names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed, "out": out}
+        names = {
+            "fairmend": __version__,
+            "model": model.name,
+            "data": data.name,
+            "seed": seed,
+            "threshold": spec.threshold,
+            "out": out,
+        }
         done = {"out_of_range": people.out_of_range.as_dict(), "widened_spec": wider and out / wider.name}
         show_json({**names, **done, "problems": [problem.as_dict() for problem in problems]})
         return

@@ -22,6 +22,7 @@ from fairmend.cli.options import (
     refuse_together,
     seed_option,
     spec_option,
+    threshold_option,
     what_if_options,
 )
 from fairmend.errors import FairmendError
@@ -55,8 +56,8 @@ GOOD, BAD = 0, 1
 @click.option(
     "--keep",
     type=click.FloatRange(0, 1),
-    help="For auto: the most that balanced accuracy (with --prefer decisions: the agreement with the original "
-    "network's decisions) may fall. By default 0.02, or more with a warning if no candidate stays within it.",
+    help="For auto: the most that accuracy and balanced accuracy (with --prefer decisions: the agreement with the "
+    "original network's decisions) may fall. By default 0.02, or more with a warning if no candidate stays within it.",
 )
 @click.option(
     "--guarantee",
@@ -123,6 +124,7 @@ GOOD, BAD = 0, 1
     help="Relative gap at which the solver may stop. By default 0.",
 )
 @out_of_range_option
+@threshold_option
 @what_if_options
 @activation_option
 @ignore_scores_option
@@ -143,6 +145,7 @@ def command(
     calibration_rows: int,
     seed: int,
     out_of_range: str,
+    threshold: float | None,
     no_what_if: bool,
     what_if_rows: int,
     activation: str,
@@ -175,6 +178,7 @@ def command(
         calibration_rows=calibration_rows,
         seed=seed,
         out_of_range=out_of_range,
+        threshold=threshold,
         activation=activation,
         ignore_scores=ignore_scores,
         json_output=json_output,
@@ -202,6 +206,7 @@ def run_repair(
     calibration_rows: int = 500,
     seed: int = 0,
     out_of_range: str = "refuse",
+    threshold: float | None = None,
     activation: str = "relu",
     ignore_scores: bool = False,
     json_output: bool = False,
@@ -211,6 +216,7 @@ def run_repair(
 ) -> int:
     """Repair the network in `model`, write the folder `out`, show the result and return the exit code."""
     from fairmend.cli.console import (
+        at_threshold,
         console,
         progress_bars,
         show_check,
@@ -240,13 +246,13 @@ def run_repair(
     check_folder(out, list(files), inputs)
     replaces = (out / "result.json").exists()
     replaced_model = _model_of_earlier_repair(out, inputs)
-    spec, net = load_model(model, spec_file, activation, ignore_scores)
+    spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     frame, policy = read_table(data), choose_policy(out_of_range, claim_needs_range(spec, options))
     require_given_scores(spec, net, frame, data, policy)
     people = split_data(
         without_scores(spec),  # they are those of the original network, and this spec goes with the repaired one
         net,
-        frame,
+        read_table(data),
         source=data,
         repair_frame=None if repair_data is None else read_table(repair_data),
         repair_source=repair_data or "",
@@ -260,8 +266,14 @@ def run_repair(
     with progress_bars(quiet=json_output) as progress:
         before = measure(net, people, stage="audit original", seed=seed, progress=progress)
         comparison = repair_and_compare(net, people, before, seed=seed, progress=progress, options=options)
-    names = {"model": model.name, "data": data.name, "test_data": None if test_data is None else test_data.name}
-    document = {**comparison.as_dict(), "seed": seed, **names}
+    document = {
+        **comparison.as_dict(),
+        "seed": seed,
+        "threshold": spec.threshold,
+        "model": model.name,
+        "data": data.name,
+        "test_data": None if test_data is None else test_data.name,
+    }
     sources = {"model": model, "data": data, "spec": spec_file}
     sources |= {} if repair_data is None else {"repair data": repair_data}
     sources |= {} if test_data is None else {"test data": test_data}
@@ -281,7 +293,9 @@ def run_repair(
     screen = console()
     if collapsed:
         _show_collapse(screen, comparison)
-    show_comparison(screen, comparison, f"{model.name}, repaired with method {comparison.result.method}")
+    show_comparison(
+        screen, comparison, f"{model.name}, repaired with method {comparison.result.method}{at_threshold(spec)}"
+    )
     show_out_of_range(screen, people.out_of_range, out / "spec.toml" if people.out_of_range.ranges else None)
     show_files(screen, out, files)
     if replaces:

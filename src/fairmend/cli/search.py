@@ -20,6 +20,7 @@ from fairmend.cli.options import (
     out_of_range_option,
     seed_option,
     spec_option,
+    threshold_option,
 )
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ _SHOWN = 5
     "--out", type=FILE, help="CSV file for everyone found to be treated unequally, each with a counterfactual."
 )
 @out_of_range_option
+@threshold_option
 @activation_option
 @ignore_scores_option
 @json_option
@@ -90,6 +92,7 @@ def run_search(
     seed: int = 0,
     out: Path | None = None,
     out_of_range: str = "refuse",
+    threshold: float | None = None,
     activation: str = "relu",
     ignore_scores: bool = False,
     json_output: bool = False,
@@ -98,12 +101,12 @@ def run_search(
     import numpy as np
     from rich.text import Text
 
-    from fairmend.cli.console import console, progress_bars, show_json, show_out_of_range
+    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range
     from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file
     from fairmend.evaluate.pairs_file import PairsFile
     from fairmend.search.run import search
 
-    spec, net = load_model(model, spec_file, activation, ignore_scores)
+    spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     people = load_people(data, spec, net, out_of_range=out_of_range)
     spec, X = people.spec, people.X
     spec_out = None if out is None else widened_spec_file(out, [model, spec_file, data])
@@ -115,13 +118,19 @@ def run_search(
     wider = save_widened_spec(spec, people.out_of_range, spec_out)
     pairs = _some_pairs(net, spec, result)
     if json_output:
-        names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed}
+        names = {
+            "fairmend": __version__,
+            "model": model.name,
+            "data": data.name,
+            "seed": seed,
+            "threshold": spec.threshold,
+        }
         listed = [pair.as_dict() for pair in pairs]
         done = {"out_of_range": people.out_of_range.as_dict(), "widened_spec": wider}
         show_json({**names, "local_steps": local_steps, **result.as_dict(), "pairs": listed, "out": out, **done})
     else:
         screen = console()
-        _show(screen, f"{model.name}, searched from {data.name}", result, spec, net.outputs, pairs)
+        _show(screen, f"{model.name}, searched from {data.name}{at_threshold(spec)}", result, spec, net.outputs, pairs)
         show_out_of_range(screen, people.out_of_range, wider)
         if out is not None:
             screen.print()

@@ -68,6 +68,7 @@ def repair_document(
         repair=_repair(original, comparison, check),
         first_row=people.rows.first,
         notes=[short(people.out_of_range.describe(), 2_000)] if people.out_of_range.rows else [],
+        threshold=spec.threshold,
     )
     if spec.claim.is_score:
         return replace(document, repair=_with_scores(document.repair, original, comparison))

@@ -168,8 +168,12 @@ def describe_scored(rows: int, *, test: bool, held_out: bool) -> str:
     """Return which rows the figures of accuracy come from, after "on" or "measured on"."""
     if test:
         return f"the {rows:,} rows of the test data"
-    which = "that the repair did not use" if held_out else "including those used for repair and calibration"
-    return f"the {rows:,} rows of the data {which}; they may have been used for training the network"
+    which = (
+        f"a random sample of {rows:,} rows of the data that the repair did not use"
+        if held_out
+        else f"the {rows:,} rows of the data, including those used for repair and calibration"
+    )
+    return f"{which}; they may have been used for training the network"
 
 
 def read_labels(

@@ -2,8 +2,9 @@
 
 A network is right about its training rows more often than about others. A repair that is calibrated on them keeps an
 accuracy that nobody else sees, and figures measured on them are too good. Rows alone do not show it: a network that
-learned its training rows by heart is as sure of them as it is right. So it is compared with what it does elsewhere: on
-test rows, or, without any, with what a network of the same shape learns from one half of the rows about the other.
+learned its training rows by heart is as sure of them as it is right. So it is compared with what it does elsewhere, on
+test rows. Without any, it is compared with what a network of the same shape learns from one half of the rows about the
+other: if it knows more, it learned from these rows or from many more, and only the user knows which.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["memory_warnings", "training_warnings"]
 # One-sided normal quantile of 1 in 1,000: a repair of rows that are not training rows is rarely warned about.
 _SURE = 3.0902
 _LEAST_GAP = 0.05
-"""A smaller gap is not warned about without test rows: the network may have learned it from more rows than these."""
+"""A smaller gap is not warned about without test rows: a few rows more explain it."""
 
 _FEWEST_ROWS = 300  # one half of fewer teaches too little to compare with
 _MOST_ROWS = 20_000
@@ -95,7 +96,8 @@ def memory_warnings(net: Network, X: FloatArray, y: _Labels, seed: int = 0) -> l
     return [
         f"the network is right about {percent(float(right.mean()))} of {count(rows)} rows of the data, while a network "
         f"of the same shape that is trained on one half of them is right about {percent(float(learned.mean()))} of the "
-        f"other half: they may be rows that it was trained on. {_ADVICE}; --test-data shows whether it does"
+        "other half. So it was trained on these rows, or on many more. If on these, its figures here are too good, and "
+        "accuracy may fall for everyone else: pass --test-data with rows that it was not trained on"
     ]
 
 

@@ -15,6 +15,7 @@ from fairmend.evaluate.provenance import describe_origin
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.what_if import WHAT_IF_ROWS, add_what_if
 from fairmend.network import Network
+from fairmend.prove.threshold import network_of_spec
 from fairmend.report.report import Report
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
@@ -64,6 +65,7 @@ def repair_report(
     from fairmend.evaluate.split import DataSplit, TestRows
     from fairmend.metrics import changed_rate
 
+    original = network_of_spec(original, spec)
     X, X_inputs = spec.as_inputs(data, original.dtype), spec.as_inputs(X_repair, original.dtype)
     if len(X_inputs) != result.regions:
         raise FairmendError(
@@ -128,6 +130,7 @@ def audit_report(
 
     if found.sampled and data is not None:
         raise FairmendError("the audit was of samples, which its result holds, not of data. Leave out data and y")
+    network = network_of_spec(network, spec)
     frame = data if is_frame(data) else None
     labelled, arrays = LabelledFigures(), {}
     if data is not None:

@@ -20,9 +20,11 @@ from fairmend.repair.options import methods_with
 from fairmend.repair.run import repair
 from fairmend.sklearn._errors import InputError, as_input_errors
 from fairmend.sklearn._estimators import (
+    can_train_on_some_rows,
     choose_estimator,
     find_mlp,
     fit_pipeline,
+    is_frozen,
     is_pipeline,
     preprocessing_of,
     replace_mlp,
@@ -35,6 +37,7 @@ from fairmend.sklearn._specs import (
     spec_of_pipeline,
     transform,
 )
+from fairmend.sklearn._thresholds import agree_on_threshold, with_threshold
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
 from fairmend.text import printable
@@ -62,18 +65,22 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     ----------
     estimator : an MLPClassifier, or a Pipeline that ends in one; by default a new MLPClassifier. `Spec.from_sklearn`
         must be able to read the steps before the network. To repair a fitted network without training it, wrap it in a
-        `sklearn.frozen.FrozenEstimator`.
+        `sklearn.frozen.FrozenEstimator`. A `FixedThresholdClassifier` or `TunedThresholdClassifierCV` around it sets
+        the threshold.
     spec : a `fairmend.Spec` that says who is similar. By default it is read from the pipeline, or guessed from X with
         numbers standardized and categories one-hot. If you pass a spec, X is a DataFrame that the spec encodes, or an
         array that is already encoded.
     protected : the protected columns, by name or position; required without a spec.
+    threshold : the probability of the second class from which it is predicted; by default that of the estimator or of
+        the spec, or 0.5. Two of them that differ are an error.
     method : the repair method, as in `fairmend.repair`.
     keep, guarantee, prefer : for the method "auto", what it may give up and what it must not; see
         `fairmend.repair.policy.Policy`. `fit` raises ValueError if no candidate meets what you give here.
     repair_rows, calibration_rows : the number of rows of X to repair, and of other rows to keep the accuracy. The
         methods "auto" and "blind" use the remaining rows without their labels, to keep the predictions of the network.
         If `fit` trains the network, it does so without the calibration rows, which are then at most a fifth of X: a
-        network is better on its training rows than elsewhere. Of fewer than 250 rows, none is held out.
+        network is better on its training rows than elsewhere. Of fewer than 250 rows, and if a pipeline is inside of
+        a classifier with a threshold, none is held out.
     repair_options : a dict of further options of `fairmend.repair`.
     random_state : random seed of the training and of the repair.
 
@@ -86,7 +93,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         `report_.save("report.html")` writes it
     spec_ : the spec that says who is similar
     estimator_ : the estimator with the repaired weights, for use without fairmend; without a pipeline, an MLPClassifier
-        that reads what `spec_.encode` returns
+        that reads what `spec_.encode` returns, in a FixedThresholdClassifier if there is a threshold other than 0.5
     repair_inputs_, calibration_inputs_, calibration_classes_ : the encoded data of the repair
     calibration_held_out_ : whether the network was trained without the calibration rows; False for a frozen network,
         whose training rows are not known
@@ -102,6 +109,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         *,
         spec: Spec | None = None,
         protected: ProtectedColumns | None = None,
+        threshold: float | None = None,
         method: str = "auto",
         keep: float | None = None,
         guarantee: str | None = None,
@@ -114,6 +122,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.estimator = estimator
         self.spec = spec
         self.protected = protected
+        self.threshold = threshold
         self.method = method
         self.keep = keep
         self.guarantee = guarantee
@@ -138,8 +147,10 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             estimator = choose_estimator(self.estimator, self.classes_, seed, self.random_state is not None)
             calibration = self._choose_held_out(y, seed)
             self._fit_estimator(estimator, X, y, np.setdiff1d(np.arange(len(y)), calibration))
+            self._fit_threshold(estimator)
             self._fit_repair(find_mlp(estimator), X, y, seed, calibration)
-            self.estimator_ = replace_mlp(estimator, to_estimator(self.network_, find_mlp(estimator)))
+            repaired = replace_mlp(estimator, to_estimator(self.network_, find_mlp(estimator)))
+            self.estimator_ = with_threshold(repaired, self.spec_.threshold, self.classes_)
         for warning in self.result_.warnings:
             warnings.warn(printable(warning), RepairWarning, stacklevel=2)
         return self
@@ -207,7 +218,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         The first row of each class is left for the training.
         """
         rows = min(self.calibration_rows, len(y) // 5)
-        self.calibration_held_out_ = not isinstance(self.estimator, FrozenEstimator) and rows >= _ENOUGH_ROWS
+        self.calibration_held_out_ = can_train_on_some_rows(self.estimator) and rows >= _ENOUGH_ROWS
         if not self.calibration_held_out_:
             return np.zeros(0, dtype=np.int64)
         order = np.random.default_rng(seed).permutation(len(y)).astype(np.int64)
@@ -232,9 +243,13 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if self.spec is not None:
             self.spec_ = self.spec
         elif self.protected is not None:
-            self.spec_ = guess_spec(as_frame(X), self.protected, frozen)
+            self.spec_ = guess_spec(as_frame(X), self.protected, is_frozen(self.estimator))
         if not frozen:
             estimator.fit(self._encode(X, np.float64)[training], y[training])
+
+    def _fit_threshold(self, estimator: Any) -> None:
+        """Set the threshold of `spec_` to that of the parameter, the spec or the fitted estimator."""
+        self.spec_ = agree_on_threshold(self.threshold, self.spec_, estimator, self.classes_)
 
     def _encode(self, X: Any, dtype: npt.DTypeLike) -> FloatArray:
         """Return X as the network reads it, including values beyond the ranges of the spec."""

@@ -161,6 +161,7 @@ def test_two_exchanged_columns_are_caught_although_the_accuracy_is_plausible(tmp
     assert caught.exit_code == 2
     assert "not verified: " in caught.output
     assert "rows differ from the model's own scores" in caught.output
+    assert 'It would be verified with "credits" and "income" exchanged.' in caught.output
     caught = run("spec", "check", case.spec, "--data", case.data, "--encoded", matrix)
     assert caught.exit_code == 2
     assert "2 of 5 columns differ" in caught.output

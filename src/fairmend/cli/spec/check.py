@@ -10,7 +10,14 @@ import click
 
 from fairmend._version import __version__
 from fairmend.cli.group import Command
-from fairmend.cli.options import FILE, activation_option, common_options, json_option, out_of_range_option
+from fairmend.cli.options import (
+    FILE,
+    activation_option,
+    common_options,
+    json_option,
+    out_of_range_option,
+    threshold_option,
+)
 from fairmend.cli.spec.given import encoded_option, require_with, scores_option
 from fairmend.errors import FairmendError
 
@@ -32,6 +39,7 @@ _COLUMNS_NAMED = 10
 @click.option("--data", type=FILE, help="People, .csv or .parquet, to check against the spec.")
 @click.option("--model", type=FILE, help="Model file, to check against the spec.")
 @out_of_range_option
+@threshold_option
 @scores_option
 @encoded_option
 @activation_option
@@ -45,6 +53,7 @@ def command(
     data: Path | None,
     model: Path | None,
     out_of_range: str,
+    threshold: float | None,
     scores: Path | None,
     encoded: Path | None,
     activation: str,
@@ -58,18 +67,23 @@ def command(
     import numpy as np
 
     from fairmend.cli.console import console, show_json, show_out_of_range
+    from fairmend.cli.inputs import load_spec
     from fairmend.cli.spec.given import load_scores
     from fairmend.evaluate.given_outputs import read_matrix
     from fairmend.evaluate.people import naming_file
     from fairmend.evaluate.spec_check import check_spec
     from fairmend.network import load_network
-    from fairmend.spec import Spec
+    from fairmend.prove.threshold import network_of_spec
     from fairmend.spec.out_of_range import OutOfRange
     from fairmend.tables import FIRST_ROW, read_table
 
     require_with("--scores", scores, data=data, model=model)
     require_with("--encoded", encoded, data=data)
-    spec, frame, done = Spec.load(spec_file), None if data is None else read_table(data), OutOfRange(out_of_range)
+    spec, frame, done = (
+        load_spec(spec_file, threshold),
+        None if data is None else read_table(data),
+        OutOfRange(out_of_range),
+    )
     rows = np.arange(0 if frame is None else len(frame)) + FIRST_ROW
     if frame is not None and data is not None and out_of_range != "refuse":
         if scores is not None or encoded is not None:
@@ -77,7 +91,7 @@ def command(
         with naming_file(data):
             inside = spec.bring_into_range(frame, out_of_range, first_row=FIRST_ROW)
         spec, frame, rows, done = inside.spec, inside.frame, rows[inside.kept], inside.done
-    net = None if model is None else load_network(model, activation)
+    net = None if model is None else network_of_spec(load_network(model, activation), spec)
     check = check_spec(
         spec,
         frame,
@@ -125,6 +139,7 @@ def _document(check: SpecCheck, spec_file: Path, data: Path | None) -> dict[str,
         "features": features,
         "similar": describe_similarity(spec),
         "claim": describe_claim(spec.claim),
+        "threshold": spec.threshold,
         "neighbourhood": {"finite": spec.finite, "words": describe_neighbourhood(spec)},
     }
     if spec.links:
@@ -197,6 +212,7 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
     from rich.text import Text
 
     from fairmend.cli.console import figures_table
+    from fairmend.network import DEFAULT_THRESHOLD
     from fairmend.spec.describe import (
         describe_claim,
         describe_encoding,
@@ -235,6 +251,8 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
         screen.print(Text(f'The number to predict is in column "{spec.label.column}".'))
     elif spec.label is not None:
         screen.print(Text(f'The positive outcome is "{spec.label.positive}" in column "{spec.label.column}".'))
+        if spec.threshold != DEFAULT_THRESHOLD:
+            screen.print(Text(f"It is predicted from a probability of {spec.threshold!r} on."))
     else:
         screen.print(Text("The spec has no label: audit and certify work without one, repair does not."))
 
