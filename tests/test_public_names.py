@@ -46,10 +46,10 @@ CONSTRUCTORS = {
     "fairmend.Claim": "kind= delta= on=",
     "fairmend.Label": "column positive= threshold= score=",
     "fairmend.Link": "when then",
-    "fairmend.Network": "affines activations closing= names= threshold=",
+    "fairmend.Network": "affines activations closing= names= threshold= form=",
     "fairmend.Spec": "features label= claim= links= id_column=",
-    "fairmend.sklearn.FairRepairClassifier": "estimator= * spec= protected= method= keep= guarantee= prefer= "
-    "repair_rows= calibration_rows= repair_options= random_state=",
+    "fairmend.sklearn.FairRepairClassifier": "estimator= * spec= protected= threshold= method= keep= guarantee= "
+    "prefer= repair_rows= calibration_rows= repair_options= random_state=",
 }
 # Classes that users read and do not construct, with the attributes that are documented.
 ATTRIBUTES = {

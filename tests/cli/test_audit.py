@@ -68,7 +68,7 @@ def test_unequal_people_are_exit_1_with_count_share_and_described_pairs(case):
         assert words in result.stdout
     for words in ("Accuracy", "Balanced accuracy", "AUC", "Group gaps, age in 4 bins", "Group gaps, gender"):
         assert words in result.stdout
-    assert result.stdout.count("row ") == 3
+    assert result.stdout.count("row ") == 4  # three pairs, and the largest score disparity
     assert "interval" not in result.stdout
 
 
@@ -302,7 +302,7 @@ def test_scores_are_audited_with_their_largest_difference(tmp_path, monkeypatch)
     assert result.exit_code == 1
     text = " ".join(result.stdout.split())
     assert "Allowed difference of the output 30" in text
-    assert "Largest difference within a neighbourhood 40" in text
+    assert "Score disparity: largest 40" in text
     assert "differs by 40" in text
     assert "Mean absolute error" in text
     assert "class" not in text

@@ -168,6 +168,8 @@ class AuditResult:
         least = "" if self.exact else "at least "
         what = "samples of the input space" if self.sampled else "inputs"
         lines = [f"{least}{self.count:,} of {self.total:,} {what} ({percent(self.idi_rate, 2)}) are treated unequally"]
+        if not self.exact and not self.count:
+            lines = [f"none of {self.total:,} {what} was found to be treated unequally"]
         if self.unknown and self.method == "branch":
             lines[0] += f", and at most {self.count + self.unknown:,}"
         if self.interval:

@@ -22,6 +22,7 @@ from fairmend.cli.options import (
     refuse_together,
     seed_option,
     spec_option,
+    threshold_option,
     what_if_options,
 )
 
@@ -76,6 +77,7 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
     help="Folder for the HTML report; other files in it are kept.",
 )
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
+@threshold_option
 @what_if_options
 @activation_option
 @ignore_scores_option
@@ -123,6 +125,7 @@ def run_audit(
     report: Path | None = None,
     what_if_rows: int | None = None,
     typed: str | None = None,
+    threshold: float | None = None,
     activation: str = "relu",
     ignore_scores: bool = False,
     json_output: bool = False,
@@ -131,7 +134,8 @@ def run_audit(
     from rich.text import Text
 
     from fairmend.audit.run import audit
-    from fairmend.cli.console import console, progress_bars, show_json, show_warnings
+    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_warnings
+    from fairmend.cli.disparity import show_disparity
     from fairmend.cli.inputs import load_model
     from fairmend.cli.read_ahead import read_ahead
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
@@ -143,7 +147,7 @@ def run_audit(
     from fairmend.folders import check_folder, staged_folder
     from fairmend.tables import stream_table
 
-    spec, net = load_model(model, spec_file, activation, ignore_scores)
+    spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     inputs = [path for path in (model, spec_file, data) if path is not None]
     if report is not None:
         check_folder(report, list(REPORT_FILES), inputs, "--report, or pass --no-report")
@@ -166,7 +170,7 @@ def run_audit(
         )
     figures = labelled.figures(result.rows)
     warnings = [*labelled.warnings(data), *audit_warnings(net, result, figures)]
-    title = f"{model.name} on {data.name if data else 'random samples'}"
+    title = f"{model.name} on {data.name if data else 'random samples'}{at_threshold(spec)}"
     if report is not None:
         sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
         document = audit_document(
@@ -180,18 +184,20 @@ def run_audit(
             warnings=warnings,
         )
         if what_if_rows is not None:
-            document = add_what_if(document, spec, result.examined.X, net, rows=what_if_rows, seed=seed)
+            examined = result.examined
+            document = add_what_if(document, spec, examined.X, net, people=examined.rows, rows=what_if_rows, seed=seed)
         with staged_folder(report) as stage:
             write_report(stage, document)
     page = None if report is None else report / "report.html"
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": None if data is None else data.name}
-        measured = {"seed": seed, **result.as_dict(), **_labelled_figures(figures)}
+        measured = {"seed": seed, "threshold": spec.threshold, **result.as_dict(), **_labelled_figures(figures)}
         show_json({**names, **measured, "out": out, "report": page, "warnings": warnings})
     else:
         screen = console()
         _show(screen, title, result, figures)
         _show_pairs(screen, spec, net.outputs, result)
+        show_disparity(screen, spec, net.outputs, result)
         show_warnings(screen, warnings)
         if out is not None:
             screen.print()
@@ -248,6 +254,7 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFi
     from rich.text import Text
 
     from fairmend.cli.console import figures_table
+    from fairmend.cli.disparity import add_disparity
     from fairmend.text import percent
 
     table = figures_table(title, "", " ", right=(" ",))
@@ -255,15 +262,24 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFi
     style = "bold red" if result.count else "bold green"
     table.add_row("Random samples of the input space" if result.sampled else "People in the file", f"{result.total:,}")
     figure = "IDI-S" if result.sampled else "IDI-D"
-    table.add_row(f"Treated unequally ({figure})", Text(f"{least}{result.count:,}", style=style))
-    table.add_row("Share treated unequally", Text(f"{least}{percent(result.idi_rate, 2)}", style=style))
+    none_found = not result.exact and not result.count
+    people = "none found" if none_found else f"{least}{result.count:,}"
+    table.add_row(f"Treated unequally ({figure})", Text(people, style=style))
+    if not none_found:
+        table.add_row("Share treated unequally", Text(f"{least}{percent(result.idi_rate, 2)}", style=style))
     if result.unknown and result.method == "branch":
         table.add_row("Undecided", f"{result.unknown:,}")
     if result.interval:
         low, high = result.interval
         table.add_row("95 % confidence interval", f"{percent(low, 2)} to {percent(high, 2)}")
     if result.scores is not None:
-        _add_scores(table, result.scores, "" if result.method == "enumerate" else "at least ")
+        _add_scores(
+            table,
+            result.scores,
+            "" if result.method == "enumerate" else "at least ",
+            same=result.scores.claim.on == result.disparity.on,
+        )
+    add_disparity(table, result.disparity)
     table.add_row("Scores computed", f"{result.evaluations:,}")
     table.add_row("Seconds", f"{result.seconds:.2f}")
     _add_utility(table, labelled)
@@ -287,13 +303,14 @@ def _explain_lower_bound(result: AuditResult) -> str:
     return line
 
 
-def _add_scores(table: Table, scores: ScoreSummary, least: str) -> None:
+def _add_scores(table: Table, scores: ScoreSummary, least: str, *, same: bool) -> None:
+    """Add what the claim allows, and the differences unless the disparity shows the same ones."""
     claim = scores.claim
     table.add_section()
     table.add_row(f"Allowed difference of the {claim.on}", f"{claim.delta:.4g}")
-    table.add_row("Largest difference within a neighbourhood", f"{least}{scores.largest:.4g}")
-    table.add_row("Median difference / 90th percentile", f"{scores.median:.4g} / {scores.most:.4g}")
-    table.add_section()
+    if not same:
+        table.add_row("Largest difference within a neighbourhood", f"{least}{scores.largest:.4g}")
+        table.add_row("Median difference / 90th percentile", f"{scores.median:.4g} / {scores.most:.4g}")
 
 
 def _add_utility(table: Table, labelled: LabelledFigures) -> None:
