@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 
 from fairmend.errors import FairmendError
@@ -11,8 +12,8 @@ from fairmend.errors import FairmendError
 __all__ = ["write_atomically", "write_text"]
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write to a temporary file in the same folder, then rename it to `path`."""
+def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
+    """Write to a temporary file in the same folder, then rename it to `path`; content may come in parts."""
     target = Path(os.path.realpath(path))  # a symbolic link stays a link
     if target.is_dir():
         raise FairmendError(f"{path}: this is a folder; give the name of a file")
@@ -20,7 +21,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     try:
         try:
             with open(temporary, "xb") as file:
-                file.write(content)
+                file.writelines([content] if isinstance(content, bytes) else content)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, target)

@@ -13,6 +13,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
 2. The certificate
    - json_reader.py: JSON from an untrusted file
    - certificate.py: the certificate as typed data
+   - region_lists.py, region_blocks.py: its regions as arrays, from a list of objects or from compressed blocks
    - spec.py, links.py, spec_toml.py: the spec, its links, and its TOML file
 3. The mathematics
    - neighbourhood.py: which inputs count as similar to an input

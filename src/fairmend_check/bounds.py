@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmend_check.model import Model
-from fairmend_check.relaxation import intercepts, value_range
+from fairmend_check.relaxation import choose_slopes, intercepts, value_range
 from fairmend_check.rounding import GENEROUS, TINY, Array, U, affine, ball, down, gamma
 
 Slopes = list[tuple[Array, Array]]  # for each activation layer the lower and the upper slopes (boxes, width)
@@ -48,6 +48,15 @@ def interval_layers(model: Model, lower: Array, upper: Array) -> list[tuple[Arra
     return found
 
 
+def interval_margins(model: Model, classes: np.ndarray, low: Array, high: Array) -> Array:
+    """Return lower bounds of the margins of classes (boxes,), from intervals of the outputs (boxes, outputs)."""
+    if model.outputs == 1:
+        return np.where(classes == 1, low[:, 0], -high[:, 0])
+    rows, others = np.arange(len(classes)), high.copy()
+    others[rows, classes] = -np.inf
+    return down(low[rows, classes] - others.max(axis=1))
+
+
 def leads(model: Model, classes: np.ndarray) -> Array:
     """Return the combinations of outputs that are the margins of the classes (boxes, margins, outputs)."""
     if model.outputs == 1:
@@ -67,20 +76,21 @@ def margin_bounds(model: Model, classes: np.ndarray, lower: Array, upper: Array,
 
 
 def form_bounds(
-    model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes
+    model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes | None
 ) -> tuple[Array, list[tuple[Array, Array]]]:
     """Return lower bounds of linear forms of the outputs (boxes, forms, outputs) over boxes (boxes, forms).
 
-    And intervals of the outputs of every affine layer before an activation.
+    And intervals of the outputs of every affine layer before an activation. Without slopes, `choose_slopes` does.
     """
     widest = max(max(weight.shape) for weight in model.weights)
     step = max(1, _ROOM // (widest * max(2 * widest, forms.shape[1])))
     found = np.empty(forms.shape[:2])
-    layers = [(np.empty(below.shape), np.empty(above.shape)) for below, above in slopes]
+    shapes = [(len(lower), len(weight)) for weight in model.weights[:-1]]
+    layers = [(np.empty(shape), np.empty(shape)) for shape in shapes]
     with np.errstate(all="ignore"):
         for start in range(0, len(lower), step):
             part = slice(start, start + step)
-            lines = [(below[part], above[part]) for below, above in slopes]
+            lines = None if slopes is None else [(below[part], above[part]) for below, above in slopes]
             found[part], intervals = _bounds(model, forms[part], lower[part], upper[part], lines)
             for (low, high), (low_here, high_here) in zip(layers, intervals, strict=True):
                 low[part], high[part] = low_here, high_here
@@ -88,23 +98,23 @@ def form_bounds(
 
 
 def _bounds(
-    model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes
+    model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes | None
 ) -> tuple[Array, list[tuple[Array, Array]]]:
     known = Layers([(lower, upper)], [])
     intervals = []
-    for number, (below, above) in enumerate(slopes):
+    for number, activation in enumerate(model.activations):
         weight, bias = model.weights[number], model.biases[number]
         rows, consts = np.concatenate([weight, -weight]), np.concatenate([bias, -bias])
         shape = (len(lower), *rows.shape)
         bounds = _lower_bounds(model, known, np.broadcast_to(rows, shape), np.broadcast_to(consts, shape[:2]))
         low, high = bounds[:, : len(weight)], -bounds[:, len(weight) :]
         intervals.append((low, high))
-        activation = model.activations[number]
+        below, above = choose_slopes(activation, low, high) if slopes is None else slopes[number]
         lines = intercepts(activation, (below, above), low, high)
         known.lines.append(Lines(below, above, *lines, _magnitude(low, high)))
         known.entering.append(value_range(activation, low, high))
     nothing = np.zeros(forms.shape[:2])
-    through = _through_affine(model, known, len(slopes), forms, nothing, nothing)
+    through = _through_affine(model, known, len(model.activations), forms, nothing, nothing)
     return _lower_bounds(model, known, *through), intervals
 
 

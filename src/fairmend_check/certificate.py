@@ -3,57 +3,33 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fairmend_check.errors import CheckError
-from fairmend_check.json_reader import numbers, only_keys, parse_json, read_bytes, take
+from fairmend_check.errors import CheckError, NotConfirmedError
+from fairmend_check.json_reader import only_keys, parse_json, read_bytes, read_lines, starts_with, take
 from fairmend_check.model import ACTIVATIONS, Activation, Layer, Model
+from fairmend_check.region_blocks import MAX_REGIONS, read_blocks
+from fairmend_check.region_lists import Regions, read_listed
 from fairmend_check.spec import Feature, Spec, read_spec
 from fairmend_check.spec_toml import spec_digest
 from fairmend_check.threshold import HALF
 
-Array = NDArray[np.float64]
-
+_BLOCKS = b'{"format": "fairmend-certificate-blocks", '  # how a certificate in blocks begins
 _KEYS = ("format", "version", "fairmend", "method", "claim", "arithmetic", "model", "spec", "global", "regions")
 _MODEL_KEYS = ("weights_sha256", "file_sha256", "inputs", "outputs", "dtype")
 _LAYER_KEYS = ("name", "activation", "slope")
-_REGION_KEYS = ("input", "proof", "pieces")
-
-
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """A box, and for each activation layer the slopes of the lower and the upper lines."""
-
-    lower: Array
-    upper: Array
-    slopes: list[tuple[Array, Array]]
-
-
-@dataclass(frozen=True, eq=False)
-class Region:
-    """The claim about the neighbourhood of one input; ``pieces`` is None if the proof is by points.
-
-    A claim about scores has bounds ``low`` and ``high`` of them (outputs,) instead of a class ``label`` with a margin.
-    """
-
-    x: Array
-    label: int
-    margin: float
-    pieces: list[Piece] | None
-    low: Array
-    high: Array
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """The content of a certificate, with the features that it says the model does not depend on, and their columns.
 
-    Its regions are still plain data: reading them needs the widths of the model.
+    Its regions are not read yet, because that needs the widths of the model: `read_regions` does. They are plain data
+    in ``listed``, or the lines of the file in ``blocks``.
     """
 
     arithmetic: str
@@ -66,17 +42,38 @@ class Certificate:
     spec: Spec
     spec_sha256: str
     blind: tuple[tuple[Feature, int], ...]
-    regions: list[Any]
+    count: int
+    listed: list[Any]
+    blocks: Iterator[bytes] | None
+
+    def read_regions(self, model: Model) -> Iterator[Regions]:
+        """Return the regions, some at a time; refuse what does not fit the model, and a file that is not complete."""
+        scores = self.spec.claim is not None
+        if self.blocks is not None:
+            return read_blocks(self.blocks, self.count, model, scores)
+        return iter([read_listed(self.listed, model, scores)] if self.listed else [])
 
 
 def read_certificate(path: Path) -> Certificate:
     """Return the certificate in a file; its regions are not read yet."""
-    data = parse_json(read_bytes(path, "certificate"), "certificate")
+    blocks: Iterator[bytes] | None = None
+    if starts_with(path, "certificate", _BLOCKS):
+        blocks = read_lines(path, "certificate")
+        content = next(blocks)
+        blocks = chain([content], blocks)
+    else:
+        content = read_bytes(path, "certificate")
+    data = parse_json(content, "certificate")
     where = "certificate"
     only_keys(data, _KEYS, where)
     form, version = take(data, "format", str, where), take(data, "version", int, where)
-    if form != "fairmend-certificate" or version not in (1, 2, 3, 4):
+    known = (4,) if blocks else (1, 2, 3, 4)
+    if form != f"fairmend-certificate{'-blocks' if blocks else ''}" or version not in known:
         raise CheckError("certificate: not a fairmend certificate of version 1 to 4")
+    listed = [] if blocks else take(data, "regions", list, where)
+    count = take(data, "regions", int, where) if blocks else len(listed)
+    if blocks and not 1 <= count <= MAX_REGIONS:
+        raise CheckError(f"certificate.regions is {count}; it must be 1 to {MAX_REGIONS:,}")
     for key in ("fairmend", "method", "claim"):
         take(data, key, str, where)
     arithmetic = take(data, "arithmetic", str, where)
@@ -102,72 +99,23 @@ def read_certificate(path: Path) -> Certificate:
         spec=people,
         spec_sha256=_sha256(spec, "sha256", "certificate.spec"),
         blind=_blind(data, people, version),
-        regions=take(data, "regions", list, where),
+        count=count,
+        listed=listed,
+        blocks=blocks,
     )
     if spec_digest(found.spec) != found.spec_sha256:
-        raise CheckError("certificate.spec: content and sha256 do not belong together; one of them was changed")
+        raise NotConfirmedError("certificate.spec: content and sha256 do not belong together; one of them was changed")
     if found.spec.width != found.inputs:
-        raise CheckError(
+        raise NotConfirmedError(
             f"certificate.spec describes {found.spec.width} columns, but the model has {found.inputs} inputs"
         )
     if found.spec.threshold != HALF and found.outputs > 2:
-        raise CheckError(f"certificate.spec has a threshold, but the model has {found.outputs} outputs, not 1 or 2")
-    if not found.regions and not found.blind:
-        raise CheckError("certificate: it has neither regions nor a global claim, so it claims nothing")
-    return found
-
-
-def read_region(entry: Any, number: int, model: Model, scores: bool = False) -> Region:
-    """Return region ``number`` of a claim about classes, or scores; refuse lists that do not fit the model."""
-    where = f"regions[{number}]"
-    proof = take(entry, "proof", str, where)
-    only_keys(entry, (*_REGION_KEYS, *(("low", "high") if scores else ("class", "margin"))), where)
-    x = numbers(entry.get("input"), model.inputs, f"{where}.input")
-    label, margin, low, high = 0, 0.0, np.empty(0), np.empty(0)
-    if scores:
-        low, high = (numbers(entry.get(key), model.outputs, f"{where}.{key}") for key in ("low", "high"))
-    else:
-        label, margin = take(entry, "class", int, where), take(entry, "margin", float, where)
-        if not 0 <= label < max(2, model.outputs):
-            raise CheckError(f"{where}.class is {label}; the model has no such class")
-        if not margin > 0:
-            raise CheckError(f"{where}.margin is {margin!r}; it must be positive")
-    return Region(x, label, margin, _pieces(entry, proof, where, model), low, high)
-
-
-def _pieces(entry: dict[str, Any], proof: str, where: str, model: Model) -> list[Piece] | None:
-    if proof == "points":
-        if "pieces" in entry:
-            raise CheckError(f"{where} is proven by points, so it has no pieces")
-        return None
-    if proof != "linear":
-        raise CheckError(f"{where}.proof is {proof[:40]!r}; it must be linear or points")
-    entries = take(entry, "pieces", list, where)
-    if not entries:
-        raise CheckError(f"{where} has no pieces")
-    return [_piece(piece, f"{where}.pieces[{i}]", model) for i, piece in enumerate(entries)]
-
-
-def _piece(entry: Any, where: str, model: Model) -> Piece:
-    given = take(entry, "slopes", list, where)
-    only_keys(entry, ("lower", "upper", "slopes"), where)
-    lower = numbers(entry.get("lower"), model.inputs, f"{where}.lower")
-    upper = numbers(entry.get("upper"), model.inputs, f"{where}.upper")
-    if not (lower <= upper).all():
-        raise CheckError(f"{where} is empty: lower is above upper in column {int(np.argmax(lower > upper))}")
-    if len(given) != len(model.activations):
-        raise CheckError(
-            f"{where}.slopes has {len(given)} layers, but the model has {len(model.activations)} activations"
+        raise NotConfirmedError(
+            f"certificate.spec has a threshold, but the model has {found.outputs} outputs, not 1 or 2"
         )
-    slopes = []
-    for layer, pair in enumerate(given):
-        place, width = f"{where}.slopes[{layer}]", len(model.weights[layer])
-        if type(pair) is not dict:
-            raise CheckError(f"{place} must be an object")
-        only_keys(pair, ("lower", "upper"), place)
-        below = numbers(pair.get("lower"), width, f"{place}.lower")
-        slopes.append((below, numbers(pair.get("upper"), width, f"{place}.upper")))
-    return Piece(lower, upper, slopes)
+    if not found.count and not found.blind:
+        raise NotConfirmedError("certificate: it has neither regions nor a global claim, so it claims nothing")
+    return found
 
 
 def _layers(model: dict[str, Any], version: int) -> tuple[Layer, ...] | None:
@@ -216,7 +164,7 @@ def _blind(data: dict[str, Any], spec: Spec, version: int) -> tuple[tuple[Featur
     whole = [column for feature, start in blind for column in range(start, start + feature.width)]
     if sorted(columns) != whole:
         others = "the protected features" if version < 3 else "the protected features and of others that vary"
-        raise CheckError(
+        raise NotConfirmedError(
             f"certificate.global.columns is {sorted(columns)[:20]}; it must hold all columns of {others}, each once: "
             f"here {whole[:20]}"
         )

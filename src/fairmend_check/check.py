@@ -9,14 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from fairmend_check.certificate import Certificate, Region, read_certificate, read_region
+from fairmend_check.certificate import Certificate, read_certificate
 from fairmend_check.claim import describe_claim
-from fairmend_check.errors import CannotAnswerError, CheckError
+from fairmend_check.errors import CannotAnswerError, CheckError, NotConfirmedError
 from fairmend_check.inference_error import Precision
 from fairmend_check.model import Model, weights_digest
 from fairmend_check.neighbourhood import encode
 from fairmend_check.read_model import read_model
-from fairmend_check.regions import check_coverage, prove, prove_scores
+from fairmend_check.region_lists import Regions
+from fairmend_check.regions import Cover, prove, prove_scores
 from fairmend_check.result import CheckResult
 from fairmend_check.scores import Score
 from fairmend_check.spec import ScoreClaim, first_difference
@@ -41,7 +42,8 @@ def check(
 ) -> CheckResult:
     """Check a certificate against a model file, and against a spec file if you pass one.
 
-    Returns a result whatever the files hold: a claim that cannot be confirmed is not valid, and the reasons say why.
+    Returns a result whatever the files hold. It is VALID, INVALID if the claim does not hold for the model, or
+    UNREADABLE if one of the files cannot be read or checked: `CheckResult.verdict` says which, and the reasons say why.
 
     Parameters
     ----------
@@ -53,7 +55,7 @@ def check(
     try:
         return check_files(certificate, model, spec, real=real)
     except CannotAnswerError as error:
-        return CheckResult(False, (str(error),), "", 0, None, None, 0.0)
+        return CheckResult(False, (str(error),), "", 0, None, None, 0.0, readable=False)
 
 
 def check_files(
@@ -70,14 +72,16 @@ def check_files(
         _check(found, Path(certificate), Path(model), None if spec is None else Path(spec), real)
     except CannotAnswerError:
         raise
-    except CheckError as error:
+    except NotConfirmedError as error:
         found.reasons.append(str(error))
+    except CheckError as error:
+        found.unreadable(str(error))
     except MemoryError:
-        found.reasons.append("the certificate or the model needs more memory than this machine has")
+        found.unreadable("the certificate or the model needs more memory than this machine has")
     except Exception as error:  # a checker that fails has confirmed nothing
-        found.reasons.append(f"the check failed ({type(error).__name__}: {str(error)[:200]})")
+        found.unreadable(f"the check failed ({type(error).__name__}: {str(error)[:200]})")
     return CheckResult(
-        valid=not found.reasons,
+        valid=found.readable and not found.reasons,
         reasons=tuple(_shorten(found.reasons)),
         claim=found.claim,
         regions=found.regions,
@@ -86,6 +90,7 @@ def check_files(
         seconds=time.perf_counter() - started,
         condition=found.condition,
         largest_difference=found.largest_difference,
+        readable=found.readable,
     )
 
 
@@ -100,18 +105,25 @@ class _Findings:
     covers_inference: bool | None = None
     least_margin: float | None = None
     largest_difference: float | None = None
+    largest: tuple[float, float] | None = None  # differences of scores so far, in inference and as claimed
+    readable: bool = True
+
+    def unreadable(self, reason: str) -> None:
+        """Note that there is no verdict, and why: this reason comes first."""
+        self.reasons.insert(0, reason)
+        self.readable = False
 
 
 def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, real: bool) -> None:
     claimed = read_certificate(certificate)
-    found.regions = len(claimed.regions)
+    found.regions = claimed.count
     found.claim = describe_claim(claimed)
     if spec is not None:
         found.reasons += _spec_reasons(claimed, spec)
     network = _matching_model(claimed, model)
     found.condition = _condition(claimed, network)
     if claimed.arithmetic not in ("real", network.dtype):
-        raise CheckError(
+        raise NotConfirmedError(
             f"certificate.arithmetic is {claimed.arithmetic}, but the model computes in {network.dtype}: the claim "
             "does not cover its inference"
         )
@@ -119,65 +131,79 @@ def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, 
         found.reasons.append(REAL_ONLY)
     found.reasons += _global_reasons(claimed, network)
     found.covers_inference = True  # what does not depend on a column does not in floating point either
-    if claimed.regions:
-        scores = claimed.spec.claim is not None
-        regions = [read_region(entry, number, network, scores) for number, entry in enumerate(claimed.regions)]
-        claimed.regions.clear()  # the parsed JSON is many times larger than the arrays
-        _check_regions(found, claimed, network, regions)
+    if claimed.count:
+        _check_regions(found, claimed, network)
 
 
-def _check_regions(found: _Findings, claimed: Certificate, network: Model, regions: list[Region]) -> None:
+def _check_regions(found: _Findings, claimed: Certificate, network: Model) -> None:
+    """Check some regions after the others, and stop after some that do not hold."""
     found.covers_inference = None
-    uncovered = check_coverage(network, claimed.spec, regions)
-    if uncovered:
-        found.reasons += uncovered
-    elif claimed.spec.claim is not None:
-        _check_scores(found, claimed, claimed.spec.claim, network, regions)
-    else:
-        _check_margins(found, claimed, network, regions)
+    cover = Cover(network, claimed.spec)
+    before, covers = len(found.reasons), True
+    for regions in claimed.read_regions(network):
+        claim = claimed.spec.claim
+        block = (
+            _margins(found, claimed, cover, regions)
+            if claim is None
+            else _scores(found, claimed, claim, cover, regions)
+        )
+        if cover.reasons:
+            found.reasons = [*found.reasons[:before], *cover.reasons]
+            return
+        covers = covers and block
+        if len(found.reasons) > before:
+            break
+    found.covers_inference = covers
+    if found.largest is not None:
+        largest = found.largest[0 if covers else 1]
+        found.largest_difference = largest if np.isfinite(largest) else None
 
 
-def _check_margins(found: _Findings, claimed: Certificate, network: Model, regions: list[Region]) -> None:
-    proven = prove(network, claimed.spec, regions)
-    least = float(proven.margin.min())
+def _margins(found: _Findings, claimed: Certificate, cover: Cover, regions: Regions) -> bool:
+    """Note which margins cannot be confirmed, and return whether all exceed the errors of inference."""
+    proven = prove(cover, regions, np.inf if found.least_margin is None else found.least_margin)
+    least = min(float(proven.margin.min()), np.inf if found.least_margin is None else found.least_margin)
     found.least_margin = least if np.isfinite(least) else None
-    found.covers_inference = bool(proven.covers.all())
-    for number, (region, margin) in enumerate(zip(regions, proven.margin, strict=True)):
-        if not margin >= region.margin:
-            confirmed = f"only {margin:.9g} can be confirmed" if np.isfinite(margin) else "no bound can be confirmed"
-            found.reasons.append(
-                f"regions[{number}]: the claimed margin of class {region.label} is {region.margin:.9g}, but {confirmed}"
-            )
+    for row in np.flatnonzero(~(proven.margin > 0 if regions.margins is None else proven.margin >= regions.margins)):
+        margin, label = proven.margin[row], regions.classes[row]
+        claimed_margin = "" if regions.margins is None else f"is {regions.margins[row]:.9g}, "
+        confirmed = f"only {margin:.9g} can be confirmed" if np.isfinite(margin) else "no bound can be confirmed"
+        found.reasons.append(
+            f"regions[{regions.first + row}]: the claimed margin of class {label} {claimed_margin or 'is positive, '}"
+            f"but {confirmed}"
+        )
     if claimed.arithmetic != "real":
         found.reasons += [
-            f"regions[{number}]: the margin does not exceed the rounding errors of {network.dtype} inference"
-            for number in np.flatnonzero(~proven.covers)
+            f"regions[{regions.first + row}]: the margin does not exceed the rounding errors of {cover.model.dtype} "
+            "inference"
+            for row in np.flatnonzero(~proven.covers)
         ]
+    return bool(proven.covers.all())
 
 
-def _check_scores(
-    found: _Findings, claimed: Certificate, claim: ScoreClaim, network: Model, regions: list[Region]
-) -> None:
-    score = Score.of(claim, network.outputs)
-    proven = prove_scores(network, claimed.spec, regions, score)
-    low, high = np.stack([region.low for region in regions]), np.stack([region.high for region in regions])
-    for number, output in np.argwhere(~((proven.low >= low) & (proven.high <= high))):
-        at = number, output
+def _scores(found: _Findings, claimed: Certificate, claim: ScoreClaim, cover: Cover, regions: Regions) -> bool:
+    """Note which scores can differ by more than is claimed, and return whether none can in inference."""
+    score = Score.of(claim, cover.model.outputs)
+    proven = prove_scores(cover, regions, score)
+    low, high = (proven.low, proven.high) if regions.bounds is None else regions.bounds
+    for row, output in np.argwhere(~((proven.low >= low) & (proven.high <= high))):
+        at = row, output
         found.reasons.append(
-            f"regions[{number}]: score {output} is claimed to be {low[at]:.17g} to {high[at]:.17g}, but only "
-            f"{proven.low[at]:.17g} to {proven.high[at]:.17g} can be confirmed"
+            f"regions[{regions.first + row}]: score {output} is claimed to be {low[at]:.17g} to {high[at]:.17g}, but "
+            f"only {proven.low[at]:.17g} to {proven.high[at]:.17g} can be confirmed"
         )
-    inference = score.difference(low, high, proven.error, Precision.of(network.dtype))
-    found.covers_inference = bool((inference <= claim.delta).all())
+    inference = score.difference(low, high, proven.error, Precision.of(cover.model.dtype))
     real = claimed.arithmetic == "real"
     differences = score.difference(low, high, proven.error, None) if real else inference
-    most = float(inference.max() if found.covers_inference else differences.max())
-    found.largest_difference = most if np.isfinite(most) else None
-    rounded = "" if real else f" with the rounding errors of {network.dtype} inference"
+    before = found.largest or (-np.inf, -np.inf)
+    found.largest = max(before[0], float(inference.max())), max(before[1], float(differences.max()))
+    rounded = "" if real else f" with the rounding errors of {cover.model.dtype} inference"
     found.reasons += [
-        f"regions[{number}]: the scores can differ by {differences[number]:.9g}{rounded}, more than {claim.delta!r}"
-        for number in np.flatnonzero(~(differences <= claim.delta))
+        f"regions[{regions.first + row}]: the scores can differ by {differences[row]:.9g}{rounded}, more than "
+        f"{claim.delta!r}"
+        for row in np.flatnonzero(~(differences <= claim.delta))
     ]
+    return bool((inference <= claim.delta).all())
 
 
 def _condition(claimed: Certificate, network: Model) -> str:
@@ -189,10 +215,10 @@ def _condition(claimed: Certificate, network: Model) -> str:
         "in exact arithmetic" if claimed.arithmetic == "real" else f"computed with an error of at most {accuracy:.2g}"
     )
     found = network.condition
-    if claim is not None and claim.on == "probability" and not network.closed and claimed.regions:
+    if claim is not None and claim.on == "probability" and not network.closed and claimed.count:
         first = f"{found} The" if found else "the"
         found = f"{first} file does not compute probabilities. The claim is about the {score}, {exact}."
-    if claim is None and threshold != HALF and claimed.regions:
+    if claim is None and threshold != HALF and claimed.count:
         first = f"{found} The" if found else "the"
         second = "" if network.outputs == 1 else ", the second one,"
         found = (
@@ -206,16 +232,16 @@ def _matching_model(claimed: Certificate, path: Path) -> Model:
     """Return the model in the file, if the certificate is about it."""
     network, file_sha256 = read_model(path, claimed.layers)
     if weights_digest(network) != claimed.weights_sha256:
-        raise CheckError(f"model {path.name}: the certificate is about other weights (weights_sha256 differs)")
+        raise NotConfirmedError(f"model {path.name}: the certificate is about other weights (weights_sha256 differs)")
     if claimed.file_sha256 not in (None, file_sha256):
-        raise CheckError(f"model {path.name}: the certificate is about another file (file_sha256 differs)")
+        raise NotConfirmedError(f"model {path.name}: the certificate is about another file (file_sha256 differs)")
     for what, here, there in (
         ("inputs", network.inputs, claimed.inputs),
         ("outputs", network.outputs, claimed.outputs),
         ("dtype", network.dtype, claimed.dtype),
     ):
         if here != there:
-            raise CheckError(f"certificate.model.{what} is {there}, but the model has {here}")
+            raise NotConfirmedError(f"certificate.model.{what} is {there}, but the model has {here}")
     return network
 
 

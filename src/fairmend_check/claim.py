@@ -25,12 +25,12 @@ def describe_claim(certificate: Certificate) -> str:
     if certificate.blind:
         ignored = _join([_quoted(feature.name) for feature, _ in certificate.blind], "or")
         sentences.append(f"For every input, the output of this model does not depend on {ignored}.")
-    if certificate.regions:
+    if certificate.count:
         where = f"real arithmetic and in {certificate.arithmetic} inference"
         if certificate.arithmetic == "real":
             where = "exact real arithmetic only, not in inference"
         sentences += [
-            f"For {_who(len(certificate.regions))} listed in this certificate, {_what(certificate)}.",
+            f"For {_who(certificate.count)} listed in this certificate, {_what(certificate)}.",
             *_links(certificate.spec),
             f"This holds in {where}, for these values: {_values(certificate.spec)}.",
         ]

@@ -1,10 +1,14 @@
-"""The two ways in which a check ends without a verdict of VALID."""
+"""The ways in which a check ends other than with VALID."""
 
 from __future__ import annotations
 
 
 class CheckError(Exception):
-    """Something in a file is wrong or cannot be confirmed. The text becomes a reason of the result: INVALID."""
+    """A file cannot be read, or cannot be checked within the limits. The result is UNREADABLE, and this is why."""
+
+
+class NotConfirmedError(CheckError):
+    """The files can be read, but the claim does not hold for them. The result is INVALID, and this is why."""
 
 
 class CannotAnswerError(Exception):

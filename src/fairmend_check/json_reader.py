@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from fairmend_check.errors import CheckError
 
 MAX_BYTES = 512 * 2**20
+MAX_LINE = 32 * 2**20  # bytes of a file that is read line by line
 MAX_DEPTH = 50
 MAX_VALUES = 20_000_000
 MAX_CONTAINERS = 2_000_000
@@ -34,22 +37,43 @@ _TYPE_NAMES = {
 
 def read_bytes(path: Path, what: str, limit: int = MAX_BYTES) -> bytes:
     """Return the content of a plain file of reasonable size."""
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise CheckError(f"{what} {path.name}: not a file")
-        if status.st_size > limit:
-            raise CheckError(
-                f"{what} {path.name}: {status.st_size:,} bytes; files of more than {limit:,} bytes are not read"
-            )
-        with path.open("rb") as file:
-            content = file.read(limit + 1)
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise CheckError(f"{what} {path}: cannot be read ({reason})") from error
+    with _opened(path, what) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:
+            raise CheckError(f"{what} {path.name}: {size:,} bytes; files of more than {limit:,} bytes are not read")
+        content = file.read(limit + 1)
     if len(content) > limit:
         raise CheckError(f"{what} {path.name}: the file grew beyond {limit:,} bytes during reading")
     return content
+
+
+def starts_with(path: Path, what: str, start: bytes) -> bool:
+    """Return whether a plain file begins with these bytes."""
+    with _opened(path, what) as file:
+        return file.read(len(start)) == start
+
+
+def read_lines(path: Path, what: str) -> Iterator[bytes]:
+    """Return the lines of a plain file one by one, each with the line feed that it must end with."""
+    with _opened(path, what) as file:
+        number = 1
+        while line := file.readline(MAX_LINE + 1):
+            if not line.endswith(b"\n"):
+                raise CheckError(f"{what}, line {number}: cut off, or longer than {MAX_LINE:,} bytes")
+            yield line
+            number += 1
+
+
+@contextmanager
+def _opened(path: Path, what: str) -> Iterator[BinaryIO]:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise CheckError(f"{what} {path.name}: not a file")
+        with path.open("rb") as file:
+            yield file
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise CheckError(f"{what} {path}: cannot be read ({reason})") from error
 
 
 def parse_json(content: bytes, what: str) -> Any:

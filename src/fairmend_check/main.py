@@ -23,7 +23,8 @@ from fairmend_check.printable import printable
 from fairmend_check.read_model import FORMATS
 from fairmend_check.result import CheckResult
 
-VALID, INVALID, NO_ANSWER, INTERRUPTED = 0, 1, 2, 130
+NO_ANSWER, INTERRUPTED = 2, 130
+EXIT_CODES = {"valid": 0, "invalid": 1, "unreadable": NO_ANSWER}
 
 _RED, _GREEN, _PLAIN = "\x1b[31m\x1b[1m", "\x1b[32m\x1b[1m", "\x1b[0m"
 
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; there is no verdict\n")
         return INTERRUPTED
-    return VALID if result.valid else INVALID
+    return EXIT_CODES[result.verdict]
 
 
 def check_and_print(
@@ -66,8 +67,10 @@ def check_and_print(
 
 
 def _lines(result: CheckResult, certificate: Path, model: Path) -> list[str]:
+    reasons = [line for why in result.reasons for line in _wrapped(f"  - {why}", "    ")]
+    if result.verdict == "unreadable":
+        return [f"UNREADABLE: {certificate} cannot be checked for {model}, so there is no verdict.", *reasons]
     if not result.valid:
-        reasons = [line for why in result.reasons for line in _wrapped(f"  - {why}", "    ")]
         return [f"INVALID: {certificate} does not hold for {model}.", *reasons]
     lines = [f"VALID: {certificate} holds for {model}.", *_wrapped(f"Proven: {result.claim}")]
     if result.condition:
@@ -124,7 +127,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="fairmend-check",
         description="Check a fairmend certificate against a model file, without trusting either.",
-        epilog="Exit codes: 0 the certificate is VALID, 1 it is INVALID, 2 there is no result (a file is missing).",
+        epilog="Exit codes: 0 the certificate is VALID, 1 it is INVALID, 2 there is no verdict (a file is missing or "
+        "UNREADABLE).",
     )
     parser.add_argument("certificate", type=Path, metavar="CERTIFICATE", help="the certificate, .json")
     parser.add_argument("model", type=Path, metavar="MODEL", help=f"the model that it is about: {FORMATS}")

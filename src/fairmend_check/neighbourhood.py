@@ -2,14 +2,14 @@
 
 Links make it a union of products: one for each combination of protected values to which the same links apply. Values
 are numbers of the model's type. An `Axis` numbers those of one varying feature, in order, so that boxes become boxes of
-whole numbers and coverage can be decided exactly.
+whole numbers and coverage can be decided exactly. `batches` lists the boxes, or the points, of many neighbourhoods.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, product
@@ -17,7 +17,7 @@ from itertools import pairwise, product
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend_check.errors import CheckError
+from fairmend_check.errors import NotConfirmedError
 from fairmend_check.links import Link, Runs
 from fairmend_check.spec import Feature, Spec
 
@@ -90,8 +90,19 @@ class Product:
     """All inputs that have the values of x in some columns, and any combination of the values of the axes."""
 
     x: Array
-    fixed: NDArray[np.bool_]
     axes: tuple[Axis, ...]
+
+    @cached_property
+    def fixed(self) -> NDArray[np.bool_]:
+        """The columns that have the values of x (width,)."""
+        fixed = np.ones(len(self.x), dtype=np.bool_)
+        for axis in self.axes:
+            fixed[axis.column : axis.column + axis.feature.width] = False
+        return fixed
+
+    def count_boxes(self, points: bool = False) -> int:
+        """Return how many boxes it consists of: one for each combination of one-hot categories, or each point."""
+        return math.prod(axis.count for axis in self.axes if points or axis.feature.one_hot)
 
 
 @dataclass(frozen=True)
@@ -109,15 +120,33 @@ class Cell:
 
 def neighbourhood(spec: Spec, x: Array, dtype: str) -> list[Product]:
     """Return the neighbourhood of x (width,), which must be the encoding of a possible input, as a union."""
+    (found,) = neighbourhoods(spec, x[None], dtype)
+    if isinstance(found, NotConfirmedError):
+        raise found
+    return found
+
+
+def neighbourhoods(spec: Spec, X: Array, dtype: str) -> Iterator[list[Product] | NotConfirmedError]:
+    """Return the neighbourhood of each row of X (inputs, width), or why the row is not the encoding of an input."""
     kind = np.dtype(dtype)
     with np.errstate(over="ignore", under="ignore"):
-        off = np.flatnonzero(x != x.astype(kind).astype(np.float64))
-    if off.size:
-        raise CheckError(
-            f"input[{off[0]}] = {float(x[off[0]])!r} is not a {dtype} number, so it cannot be an input of the model"
-        )
-    places = {feature.name: (feature, start) for feature, start in spec.columns()}
-    own = {name: _own_value(feature, start, x) for name, (feature, start) in places.items()}
+        wrong = (X.astype(kind).astype(np.float64) != X).any(axis=1)
+    own = {}
+    for feature, start in spec.columns():
+        own[feature.name], strange = _own_values(feature, X[:, start : start + feature.width])
+        wrong |= strange
+    for row, x in enumerate(X):
+        if wrong[row]:
+            yield _refusal(spec, x, kind)
+            continue
+        try:
+            yield _neighbourhood(spec, x, {name: float(values[row]) for name, values in own.items()}, kind)
+        except NotConfirmedError as error:
+            yield error
+
+
+def _neighbourhood(spec: Spec, x: Array, own: Mapping[str, float], kind: np.dtype[np.floating]) -> list[Product]:
+    places = spec.places
     parts = _parts(spec, x, own, kind)
     found: list[Product] = []
     for chosen in product(*parts.values()):
@@ -126,7 +155,7 @@ def neighbourhood(spec: Spec, x: Array, dtype: str) -> list[Product]:
             [_axis(*places[name], low, high, None, kind) for low, high in values]
             for name, values in _linked_values(spec.links, cells, places, own).items()
         ]
-        found += [_product(x, [*(axis for _, axis in chosen), *others]) for others in product(*linked)]
+        found += [Product(x, (*(axis for _, axis in chosen), *others)) for others in product(*linked)]
     return found
 
 
@@ -139,8 +168,9 @@ def _parts(
         for name, condition in link.when:
             runs.setdefault(name, []).append(condition)
     found = {}
-    for feature, start in spec.columns():
+    for feature in spec.varying:
         if feature.varies:
+            start = spec.places[feature.name][1]
             value, number = own[feature.name], float(x[start])
             lowest, highest = max(feature.low, value - feature.reach), min(feature.high, value + feature.reach)
             cells = [Cell(lowest, highest, True)]
@@ -153,13 +183,6 @@ def _parts(
                 axes[0] = replace(axes[0], low=number, high=number)
             found[feature.name] = [*zip(cells, axes, strict=True)]
     return found
-
-
-def _product(x: Array, axes: Sequence[Axis]) -> Product:
-    fixed = np.ones(len(x), dtype=np.bool_)
-    for axis in axes:
-        fixed[axis.column : axis.column + axis.feature.width] = False
-    return Product(x, fixed, tuple(axes))
 
 
 def _cells(feature: Feature, own: float, runs: Sequence[Runs]) -> list[Cell]:
@@ -204,32 +227,55 @@ def encode(feature: Feature, values: Array, kind: np.dtype[np.floating]) -> Arra
     with np.errstate(all="ignore"):
         encoded: Array = ((values - offset) / factor).astype(kind).astype(np.float64)
     if not np.isfinite(encoded).all():
-        raise CheckError(f'feature "{feature.name}": the encoded values do not fit {kind.name}')
+        raise NotConfirmedError(f'feature "{feature.name}": the encoded values do not fit {kind.name}')
     return encoded
 
 
-def _own_value(feature: Feature, start: int, x: Array) -> float:
-    """Return the value of x; refuse columns that are not the encoding of a value."""
+def _own_values(feature: Feature, columns: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Return the value of each input (inputs,), and where the columns (inputs, width) do not encode one."""
+    if feature.one_hot:
+        ones = np.count_nonzero(columns, axis=1)
+        values = columns.argmax(axis=1)
+        wrong = (np.isin(columns, (0.0, 1.0), invert=True)).any(axis=1) | (ones > 1)
+        if feature.dropped is None:
+            return values.astype(np.float64), wrong | (ones == 0)
+        dropped = feature.categories.index(feature.dropped)
+        return np.where(ones == 0, dropped, values + (values >= dropped)).astype(np.float64), wrong
+    value = _decoded(feature, columns[:, 0])
+    offset, factor = feature.affine
+    nearest = np.clip(value, feature.low, feature.high)
+    nearest = np.round(nearest) if feature.whole else nearest
+    # x may have been scaled elsewhere, in float32: the neighbourhood then holds x beside the values of its spec.
+    slack = _RELATIVE * (np.abs(nearest) + abs(offset)) + _SMALLEST * factor
+    with np.errstate(invalid="ignore"):
+        return nearest, ~(np.abs(value - nearest) <= slack)
+
+
+def _decoded(feature: Feature, column: Array) -> Array:
+    offset, factor = feature.affine
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(column * factor + offset)
+
+
+def _refusal(spec: Spec, x: Array, kind: np.dtype[np.floating]) -> NotConfirmedError:
+    """Return why x (width,) is not the encoding of a possible input."""
+    with np.errstate(over="ignore", under="ignore"):
+        off = np.flatnonzero(x != x.astype(kind).astype(np.float64))
+    if off.size:
+        return NotConfirmedError(
+            f"input[{off[0]}] = {float(x[off[0]])!r} is not a {kind.name} number, so it cannot be an input of the model"
+        )
+    feature, columns = next(
+        (feature, x[start : start + feature.width])
+        for feature, start in spec.columns()
+        if _own_values(feature, x[None, start : start + feature.width])[1].any()
+    )
     where = f'feature "{feature.name}" of the input'
     if feature.one_hot:
-        group = x[start : start + feature.width]
-        ones = np.flatnonzero(group)
-        if not np.isin(group, (0.0, 1.0)).all() or len(ones) > 1 or (len(ones) == 0 and feature.dropped is None):
-            raise CheckError(f"{where} is not one-hot: {group.tolist()[:10]}")
-        if feature.dropped is None:
-            return float(ones[0])
-        dropped = feature.categories.index(feature.dropped)
-        return float(ones[0] + (ones[0] >= dropped)) if len(ones) else float(dropped)
-    offset, factor = feature.affine
-    value = float(x[start]) * factor + offset
-    nearest = min(max(value, feature.low), feature.high)
-    nearest = float(round(nearest)) if feature.whole else nearest
-    # x may have been scaled elsewhere, in float32: the neighbourhood then holds x beside the values of its spec.
-    slack = _RELATIVE * (abs(nearest) + abs(offset)) + _SMALLEST * factor
-    if not abs(value - nearest) <= slack:
-        what = "is not a whole number" if feature.low <= value <= feature.high else "is outside its range"
-        raise CheckError(f"{where} is {value:.10g}, which {what}; an input must belong to its own neighbourhood")
-    return nearest
+        return NotConfirmedError(f"{where} is not one-hot: {columns.tolist()[:10]}")
+    value = float(_decoded(feature, columns)[0])
+    what = "is not a whole number" if feature.low <= value <= feature.high else "is outside its range"
+    return NotConfirmedError(f"{where} is {value:.10g}, which {what}; an input must belong to its own neighbourhood")
 
 
 def _axis(
@@ -241,47 +287,66 @@ def _axis(
     return Axis(feature, start, lowest, highest, x, low, high, kind)
 
 
-def count_points(around: Sequence[Product]) -> int:
-    """Return the number of points of a neighbourhood, which must be finite."""
+def count_boxes(around: Sequence[Product], points: bool) -> int:
+    """Return the number of boxes of a neighbourhood, or of its points, if it is finite."""
     for axis in (axis for each in around for axis in each.axes):
-        if not axis.feature.whole:
-            raise CheckError(
+        if points and not axis.feature.whole:
+            raise NotConfirmedError(
                 f'feature "{axis.feature.name}" is continuous, so the neighbourhood cannot be checked point by point'
             )
-    return sum(_count(each) for each in around)
+    return sum(each.count_boxes(points) for each in around)
 
 
-def _count(each: Product) -> int:
-    return math.prod(axis.count for axis in each.axes)
+def batches(
+    around: Iterable[tuple[int, Sequence[Product]]], size: int, *, points: bool
+) -> Iterator[tuple[Whole, Array, Array]]:
+    """Return the boxes, or the points, of numbered neighbourhoods, in batches of fewer than twice this size.
 
-
-def batches(around: Sequence[Product], size: int) -> Iterator[Array]:
-    """Return the points of a finite neighbourhood, in batches (points, width) of fewer than twice this size."""
-    waiting, held = [], 0
-    for each in around:
-        count = _count(each)
-        for start in range(0, count, size):
-            waiting.append(_points(each, start, min(start + size, count)))
-            held += len(waiting[-1])
-            if held >= size:
-                yield np.concatenate(waiting)
-                waiting, held = [], 0
+    A batch has the number of each box (boxes,), and its lower and upper ends (boxes, width); those of points are equal.
+    """
+    waiting: list[tuple[Whole, Array, Array]] = []
+    held = 0
+    for number, products in around:
+        for each in products:
+            count = each.count_boxes(points)
+            for start in range(0, count, size):
+                lower, upper = _boxes(each, start, min(start + size, count), points)
+                waiting.append((np.full(len(lower), number), lower, upper))
+                held += len(lower)
+                if held >= size:
+                    yield _concatenated(waiting)
+                    waiting, held = [], 0
     if waiting:
-        yield np.concatenate(waiting)
+        yield _concatenated(waiting)
 
 
-def _points(each: Product, start: int, stop: int) -> Array:
-    """Return points number start to stop of a finite product (points, width)."""
-    out = np.tile(each.x, (stop - start, 1))
+def _concatenated(parts: Sequence[tuple[Whole, Array, Array]]) -> tuple[Whole, Array, Array]:
+    owner, lower, upper = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return owner, lower, upper
+
+
+def _boxes(each: Product, start: int, stop: int, points: bool) -> tuple[Array, Array]:
+    """Return boxes number start to stop of a product, or points: lower and upper ends (boxes, width).
+
+    There is a box for each combination of one-hot categories, in which all other axes run from end to end.
+    """
+    lower = np.tile(each.x, (stop - start, 1))
     index = np.arange(start, stop, dtype=np.int64)
-    for axis in reversed(each.axes):
+    listed = [axis for axis in each.axes if points or axis.feature.one_hot]
+    for axis in reversed(listed):
         index, number = np.divmod(index, axis.count)
         if axis.feature.one_hot:
             columns = slice(axis.column, axis.column + axis.feature.width)
-            out[:, columns] = _one_hot(axis.feature, number + int(axis.lowest))
+            lower[:, columns] = _one_hot(axis.feature, number + int(axis.lowest))
         else:
-            out[:, axis.column] = axis.encoded(number)
-    return out
+            lower[:, axis.column] = axis.encoded(number)
+    if points:
+        return lower, lower
+    upper = lower.copy()
+    for axis in each.axes:
+        if not axis.feature.one_hot:
+            lower[:, axis.column], upper[:, axis.column] = axis.low, axis.high
+    return lower, upper
 
 
 def _one_hot(feature: Feature, categories: Whole) -> Array:

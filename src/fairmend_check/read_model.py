@@ -47,7 +47,7 @@ def read_model(path: Path, layers: Sequence[Layer] | None = None) -> tuple[Model
         else:
             raise CheckError(f"this format cannot be checked. Save the model as {FORMATS}")
     except CheckError as error:
-        raise CheckError(f"model {path.name}: {error}") from error
+        raise type(error)(f"model {path.name}: {error}") from error
     except (
         ValueError,
         IndexError,

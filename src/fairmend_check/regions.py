@@ -1,28 +1,43 @@
-"""The regions of a certificate: whether their pieces cover them, and which margins or scores can be confirmed."""
+"""Regions of a certificate: whether boxes cover them, and which margins or scores can be confirmed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-from fairmend_check.bounds import Slopes, form_bounds, interval_layers, leads
-from fairmend_check.certificate import Region
+from fairmend_check.bounds import Slopes, form_bounds, interval_layers, interval_margins, leads
 from fairmend_check.coverage import Effort, find_uncovered
-from fairmend_check.errors import CheckError
+from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.inference_error import inference_error, output_errors
 from fairmend_check.model import Model
-from fairmend_check.neighbourhood import batches, count_points, neighbourhood
-from fairmend_check.rounding import Array, down
+from fairmend_check.neighbourhood import Product, batches, count_boxes, neighbourhoods
+from fairmend_check.region_lists import Regions
+from fairmend_check.rounding import Array
 from fairmend_check.scores import Score
 from fairmend_check.spec import Spec
 from fairmend_check.threshold import Threshold
 
-MAX_WORK = 10**12  # multiplications for the points of all regions together: about ten minutes
+MAX_WORK = 10**12  # multiplications for the points of all regions together, or for their boxes: about ten minutes
 _PER_UNIT = 200  # what an input or output of a layer costs beside them
+_BOXES_EACH = 100  # what boxes may cost is no less than this number of them for each region
 MAX_PARTS = 10**7  # of all neighbourhoods together, for each link: a few minutes
-_BATCH = 2**20  # numbers in a batch of points, at the widest layer or for all pairs of outputs
+_BATCH = 2**20  # numbers in a batch of boxes, at the widest layer or for all pairs of outputs
+
+Intervals = list[tuple[Array, Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """Boxes lower..upper (boxes, width) of regions ``owner`` (boxes,); they are ``points``, or may have ``slopes``."""
+
+    owner: np.ndarray
+    lower: Array
+    upper: Array
+    points: bool = False
+    slopes: Slopes | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,119 +57,190 @@ class ProvenScores:
     error: Array
 
 
-def check_coverage(model: Model, spec: Spec, regions: list[Region]) -> list[str]:
-    """Return a reason for each input that is not possible, and for pieces that do not cover its neighbourhood."""
-    reasons, total, parts, effort = [], 0, 0, Effort()
-    # Each output, or lead over another, has an error of its own.
-    most = MAX_WORK // (model.outputs * sum(weight.size + _PER_UNIT * sum(weight.shape) for weight in model.weights))
-    for number, region in enumerate(regions):
-        try:
-            around = neighbourhood(spec, region.x, model.dtype)
-            if region.pieces is None:
-                total += count_points(around)
-        except CheckError as error:
-            reasons.append(f"regions[{number}]: {error}")
-            continue
-        parts += len(around) * (1 + len(spec.links))
-        if parts > MAX_PARTS:
-            return [
-                *reasons,
-                f"regions: links divide the neighbourhoods into more parts than the limit ({MAX_PARTS:,})",
-            ]
-        if region.pieces is None:
-            continue
-        lower = np.stack([piece.lower for piece in region.pieces])
-        upper = np.stack([piece.upper for piece in region.pieces])
-        hole = find_uncovered(around, lower, upper, model.dtype, effort)
-        if hole is not None:
-            reasons.append(f"regions[{number}]: the pieces do not cover the neighbourhood: {hole}")
-    if total > most:
-        reasons.append(f"regions: there are more points to check than the limit for this model ({most:,})")
-    return reasons
+@dataclass
+class Cover:
+    """Finds boxes that cover regions, within limits for all regions of a certificate together.
 
+    ``reasons`` say which inputs are not possible, and which pieces of the certificate do not cover their neighbourhood.
+    """
 
-def prove(model: Model, spec: Spec, regions: list[Region]) -> ProvenMargins:
-    """Return the margins of all regions, which must be covered."""
-    threshold = Threshold.of(spec.threshold, model.dtype)
-    margin = np.full(len(regions), np.inf)
-    excess = np.full(len(regions), np.inf)  # of the margin over the error of inference
-    if any(region.pieces for region in regions):
-        owner, lower, upper, slopes = _stacked_pieces(model, regions)
-        classes = np.array([regions[number].label for number in owner])
-        bounds, layers = form_bounds(model, leads(model, classes), lower, upper, slopes)
-        bound = threshold.margins(bounds.min(axis=1), classes)
-        np.minimum.at(margin, owner, bound)
-        error = inference_error(model, classes, lower, upper, layers, bound, threshold.closing(classes))
-        np.minimum.at(excess, owner, _excess(bound, error))
-    for number, region in enumerate(regions):
-        for batch, layers in _over_points(model, spec, region):
-            low, high = layers[-1]
-            classes = np.full(len(batch), region.label)
-            if model.outputs == 1:
-                lead = low[:, 0] if region.label == 1 else -high[:, 0]
-            else:
-                others = leads(model, np.array([region.label]))[0].argmin(axis=1)
-                lead = down(low[:, region.label] - high[:, others].max(axis=1))
-            bound = threshold.margins(lead, classes)
-            error = inference_error(model, classes, batch, batch, layers, bound, threshold.closing(classes))
-            margin[number] = min(margin[number], float(bound.min()))
-            excess[number] = min(excess[number], float(_excess(bound, error).min()))
-    return ProvenMargins(margin, excess > 0)
+    model: Model
+    spec: Spec
+    reasons: list[str] = field(default_factory=list)
+    effort: Effort = field(default_factory=Effort)
+    regions: int = 0
+    parts: int = 0
+    boxes: int = 0
+    points: int = 0
 
+    @cached_property
+    def most_points(self) -> int:
+        """How many points can be checked."""
+        return MAX_WORK // _point_work(self.model)
 
-def prove_scores(model: Model, spec: Spec, regions: list[Region], score: Score) -> ProvenScores:
-    """Return bounds of the scores of all regions, which must be covered."""
-    shape = len(regions), model.outputs
-    low, high, error = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape)
-    if any(region.pieces for region in regions):
-        owner, lower, upper, slopes = _stacked_pieces(model, regions)
-        forms = np.broadcast_to(score.forms, (len(lower), *score.forms.shape))
-        bounds, layers = form_bounds(model, forms, lower, upper, slopes)
-        least, most = score.from_forms(bounds)
-        np.minimum.at(low, owner, least)
-        np.maximum.at(high, owner, most)
-        np.maximum.at(error, owner, _output_errors(model, lower, upper, layers, thorough=True))
-    for number, region in enumerate(regions):
-        for batch, layers in _over_points(model, spec, region):
-            least, most = score.from_outputs(*layers[-1])
-            low[number] = np.minimum(low[number], least.min(axis=0))
-            high[number] = np.maximum(high[number], most.max(axis=0))
-            error[number] = np.maximum(error[number], _output_errors(model, batch, batch, layers).max(axis=0))
-    return ProvenScores(low, high, error)
+    @cached_property
+    def most_boxes(self) -> int:
+        """How many boxes of its own choice can be checked, however few regions there are."""
+        return MAX_WORK // _box_work(self.model)
 
+    def batches(self, regions: Regions) -> Iterator[Boxes]:
+        """Return the boxes of regions, in batches; none of a region with a reason against it."""
+        self.regions += len(regions.x)
+        linear, by_points = np.flatnonzero(~regions.points), np.flatnonzero(regions.points)
+        if regions.pieces is None:
+            yield from self._own(regions, linear, points=False)
+        elif len(linear):
+            self._check_pieces(regions, linear)
+            if not self.reasons:
+                pieces = regions.pieces
+                yield Boxes(pieces.owner, pieces.lower, pieces.upper, slopes=pieces.slopes)
+        yield from self._own(regions, by_points, points=True)
 
-def _output_errors(
-    model: Model, lower: Array, upper: Array, layers: list[tuple[Array, Array]], *, thorough: bool = False
-) -> Array:
-    """Return bounds of the error of each output in inference (boxes, outputs)."""
-    each = np.broadcast_to(np.eye(model.outputs), (len(lower), model.outputs, model.outputs))
-    return output_errors(model, lower, upper, layers, each, thorough=thorough)
-
-
-def _stacked_pieces(model: Model, regions: list[Region]) -> tuple[np.ndarray, Array, Array, Slopes]:
-    """Return the pieces of all regions as arrays, each with the number of its region."""
-    boxes = [(number, piece) for number, region in enumerate(regions) for piece in region.pieces or ()]
-    owner = np.array([number for number, _ in boxes])
-    lower = np.stack([piece.lower for _, piece in boxes])
-    upper = np.stack([piece.upper for _, piece in boxes])
-    slopes = [
-        tuple(np.stack([piece.slopes[layer][side] for _, piece in boxes]) for side in (0, 1))
-        for layer in range(len(model.activations))
-    ]
-    return owner, lower, upper, [(below, above) for below, above in slopes]
-
-
-def _over_points(model: Model, spec: Spec, region: Region) -> Iterator[tuple[Array, list[tuple[Array, Array]]]]:
-    """Return the points of a region and intervals of every layer there, unless it is proven by pieces."""
-    if region.pieces is None:
+    def _own(self, regions: Regions, rows: np.ndarray, points: bool) -> Iterator[Boxes]:
         # Leads and differences of outputs are as many as their pairs.
-        step = max(1, _BATCH // max(model.outputs**2, *(max(weight.shape) for weight in model.weights)))
-        for batch in batches(neighbourhood(spec, region.x, model.dtype), step):
-            with np.errstate(all="ignore"):
-                layers = interval_layers(model, batch, batch)
-            yield batch, layers
+        widest = max(self.model.outputs**2, *(max(weight.shape) for weight in self.model.weights))
+        around = self._neighbourhoods(regions, rows, points)
+        for owner, lower, upper in batches(around, max(1, _BATCH // widest), points=points):
+            yield Boxes(owner, lower, upper, points)
+
+    def _neighbourhoods(
+        self, regions: Regions, rows: np.ndarray, points: bool | None
+    ) -> Iterator[tuple[int, Sequence[Product]]]:
+        """Return the neighbourhoods of these regions, with their numbers; ``points`` is None if there are pieces."""
+        found = neighbourhoods(self.spec, regions.x[rows], self.model.dtype)
+        for row, around in zip(rows.tolist(), found, strict=True):
+            try:
+                if isinstance(around, NotConfirmedError):
+                    raise around
+                self._charge(around, points)
+            except NotConfirmedError as error:
+                self.reasons.append(f"regions[{regions.first + row}]: {error}")
+                continue
+            yield row, around
+
+    def _check_pieces(self, regions: Regions, rows: np.ndarray) -> None:
+        """Note which pieces do not cover their neighbourhood."""
+        pieces = regions.pieces
+        assert pieces is not None
+        for row, around in self._neighbourhoods(regions, rows, None):
+            mine = slice(*np.searchsorted(pieces.owner, (row, row + 1)))
+            hole = find_uncovered(around, pieces.lower[mine], pieces.upper[mine], self.model.dtype, self.effort)
+            if hole is not None:
+                self.reasons.append(
+                    f"regions[{regions.first + row}]: the pieces do not cover the neighbourhood: {hole}"
+                )
+
+    def _charge(self, around: Sequence[Product], points: bool | None) -> None:
+        """Count the parts of a neighbourhood, and its boxes or points; refuse those that would take too long."""
+        self.parts += len(around) * (1 + len(self.spec.links))
+        if self.parts > MAX_PARTS:
+            raise CheckError(f"regions: links divide the neighbourhoods into more parts than the limit ({MAX_PARTS:,})")
+        if points is None:
+            return
+        count = count_boxes(around, points)
+        self.points, self.boxes = self.points + count * points, self.boxes + count * (not points)
+        if self.points > self.most_points:
+            raise CheckError(
+                f"regions: there are more points to check than the limit for this model ({self.most_points:,})"
+            )
+        most = max(self.most_boxes, _BOXES_EACH * self.regions)
+        if self.boxes > most:
+            raise CheckError(f"regions: there are more boxes to check than the limit for this model ({most:,})")
 
 
-def _excess(bound: Array, error: Array) -> Array:
+def prove(cover: Cover, regions: Regions, least: float = np.inf) -> ProvenMargins:
+    """Return the margins of regions about classes; ``least`` is the smallest one of those before.
+
+    A margin that is neither below ``least`` nor in doubt is a quick bound, and may be larger.
+    """
+    margin = np.full(len(regions.x), np.inf)
+    excess = np.full(len(regions.x), np.inf)  # of the margin over the error of inference
+    threshold = Threshold.of(cover.spec.threshold, cover.model.dtype)
+    for boxes in cover.batches(regions):
+        classes, below = regions.classes[boxes.owner], min(least, float(margin.min()))
+        bound, over = _margins(cover.model, threshold, classes, boxes, below)
+        np.minimum.at(margin, boxes.owner, bound)
+        np.minimum.at(excess, boxes.owner, over)
+    margin[np.isposinf(margin)] = -np.inf  # nothing is confirmed of a region without boxes
+    return ProvenMargins(margin, (excess > 0) & (margin > 0))
+
+
+def prove_scores(cover: Cover, regions: Regions, score: Score) -> ProvenScores:
+    """Return bounds of the scores of regions."""
+    model = cover.model
+    shape = len(regions.x), model.outputs
+    low, high, error = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape)
+    for boxes in cover.batches(regions):
+        if boxes.points:
+            layers = _intervals(model, boxes)
+            least, most = score.from_outputs(*layers[-1])
+        else:
+            forms = np.broadcast_to(score.forms, (len(boxes.lower), *score.forms.shape))
+            bounds, layers = form_bounds(model, forms, boxes.lower, boxes.upper, boxes.slopes)
+            least, most = score.from_forms(bounds)
+        each = np.broadcast_to(np.eye(model.outputs), (len(boxes.lower), model.outputs, model.outputs))
+        errors = output_errors(model, boxes.lower, boxes.upper, layers, each, thorough=not boxes.points)
+        np.minimum.at(low, boxes.owner, least)
+        np.maximum.at(high, boxes.owner, most)
+        np.maximum.at(error, boxes.owner, errors)
+    nothing = low > high  # is confirmed of a region without boxes
+    return ProvenScores(np.where(nothing, -np.inf, low), np.where(nothing, np.inf, high), error)
+
+
+def _margins(
+    model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, least: float
+) -> tuple[Array, Array]:
+    """Return lower bounds of the margins over boxes, and by how much they exceed the error of inference; (boxes,).
+
+    Intervals alone decide most boxes. The others, and those that are below ``least``, get linear bounds.
+    """
+    if boxes.slopes is not None:
+        return _linear_margins(model, threshold, classes, boxes)
+    layers = _intervals(model, boxes)
+    bound = threshold.margins(interval_margins(model, classes, *layers[-1]), classes)
+    over = _excess(model, threshold, classes, boxes, layers, bound)
+    weak = np.flatnonzero(~(over > 0) | (bound < least))
+    if not boxes.points and len(weak):
+        some = Boxes(boxes.owner[weak], boxes.lower[weak], boxes.upper[weak])
+        tight, tight_over = _linear_margins(model, threshold, classes[weak], some)
+        bound[weak], over[weak] = np.maximum(bound[weak], tight), np.maximum(over[weak], tight_over)
+    return bound, over
+
+
+def _linear_margins(model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes) -> tuple[Array, Array]:
+    bounds, layers = form_bounds(model, leads(model, classes), boxes.lower, boxes.upper, boxes.slopes)
+    bound = threshold.margins(bounds.min(axis=1), classes)
+    return bound, _excess(model, threshold, classes, boxes, layers, bound)
+
+
+def _intervals(model: Model, boxes: Boxes) -> Intervals:
+    with np.errstate(all="ignore"):
+        return interval_layers(model, boxes.lower, boxes.upper)
+
+
+def _excess(
+    model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, layers: Intervals, bound: Array
+) -> Array:
+    """Return by how much margins exceed the error of inference (boxes,); -inf where they do not."""
+    closing = threshold.closing(classes)
+    error = inference_error(model, classes, boxes.lower, boxes.upper, layers, bound, closing)
+    return _above(bound, error)
+
+
+def _above(bound: Array, error: Array) -> Array:
     with np.errstate(invalid="ignore"):
         return np.where(bound > error, bound - error, -np.inf)
+
+
+def _point_work(model: Model) -> int:
+    """Return the multiplications for a point; each output, or lead over another, has an error of its own."""
+    return model.outputs * sum(weight.size + _PER_UNIT * sum(weight.shape) for weight in model.weights)
+
+
+def _box_work(model: Model) -> int:
+    """Return the multiplications for a box: the units of each layer are substituted back through all layers before."""
+    work, before = _point_work(model), 0
+    for weight in model.weights:
+        work += 2 * len(weight) * before
+        before += weight.size
+    return work

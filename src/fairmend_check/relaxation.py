@@ -1,7 +1,8 @@
 """Activations on an interval: their values, and the lines of given slopes that enclose them.
 
 For a slope s, the highest line below f on [l, u] has the intercept min f(z) - s z, the lowest above it the maximum.
-Any slope gives a sound line. The intercepts are computed here and never taken from the certificate.
+Any slope gives a sound line. The intercepts are computed here and never taken from the certificate, and so are the
+slopes that it does not list.
 """
 
 from __future__ import annotations
@@ -45,6 +46,33 @@ def intercepts(activation: Activation, slopes: tuple[Array, Array], lower: Array
         most = np.maximum(most, _product(leading - above, z)[1])
     kink = (lower < 0) & (upper > 0)
     return np.where(kink, np.minimum(least, 0.0), least), np.where(kink, np.maximum(most, 0.0), most)
+
+
+def choose_slopes(activation: Activation, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Return slopes of a line below and of a line above that are tight on lower..upper.
+
+    ReLU has the chord above, and below it the slope on the longer side of 0 (Zhang et al., CROWN, 2018). Tanh and
+    sigmoid have chord and tangent if they bend to one side, else the flattest slope (Singh et al., DeepPoly, 2019).
+    """
+    if activation.name in ("tanh", "sigmoid"):
+        ends = _curve(activation, lower), _curve(activation, upper)
+        width = upper - lower
+        tangent = _derivative(activation, 0.5 * lower + 0.5 * upper)
+        chord = np.where(width < 1e-4, tangent, (ends[1] - ends[0]) / np.where(width < 1e-4, 1.0, width))
+        flattest = np.minimum(_derivative(activation, lower), _derivative(activation, upper))
+        concave, convex = lower >= 0, upper <= 0
+        below = np.where(concave, chord, np.where(convex, tangent, flattest))
+        above = np.where(convex, chord, np.where(concave, tangent, flattest))
+        return _finite(below), _finite(above)
+    negative, positive = _pieces(activation)
+    left, right = np.maximum(-lower, 0.0), np.maximum(upper, 0.0)
+    share = right / np.where(left + right > 0, left + right, 1.0)
+    return np.where(right > left, positive, negative), _finite(negative + (positive - negative) * share)
+
+
+def _finite(slopes: Array) -> Array:
+    """Return the slopes, and 0 where intervals without ends have none: any slope is sound, but NaN is no slope."""
+    return np.where(np.isfinite(slopes), slopes, 0.0)
 
 
 def _pieces(activation: Activation) -> tuple[float, float]:

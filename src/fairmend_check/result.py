@@ -12,10 +12,13 @@ from fairmend_check.printable import printable
 class CheckResult:
     """Whether a certificate holds for a model file, and what it claims.
 
+    The check ends in one of three ways, and ``verdict`` names it: "valid", "invalid" (the files were read, and a claim
+    was not confirmed) or "unreadable" (a file could not be read or checked, so it is open whether the claim holds).
+
     Attributes
     ----------
     valid : whether every claim of the certificate was confirmed
-    reasons : why the certificate is not valid; empty if it is
+    reasons : why the certificate is not valid, or cannot be read; empty if it is valid
     claim : what the data of the certificate claims, in the checker's own words; empty if the data cannot be read
     regions : number of neighbourhoods that the certificate makes a claim about
     covers_inference : whether every margin exceeds the rounding errors of inference in the model's precision, or every
@@ -27,6 +30,7 @@ class CheckResult:
         neither the order of its layers nor their activations); empty if the file fixes it
     largest_difference : for a claim about scores, a bound of the difference between two scores of any neighbourhood,
         in inference if ``covers_inference``, else in exact arithmetic; None for a claim about classes
+    readable : whether all files could be read and checked; if not, there is no verdict on the claim
     """
 
     valid: bool
@@ -38,11 +42,22 @@ class CheckResult:
     seconds: float
     condition: str = ""
     largest_difference: float | None = None
+    readable: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse a result that contradicts itself: nothing unreadable, and nothing with a reason, is valid."""
+        if self.valid != (self.readable and not self.reasons):
+            raise ValueError("a result is valid only if all files were read, and then if there is no reason against it")
+
+    @property
+    def verdict(self) -> str:
+        """How the check ended: "valid", "invalid" or "unreadable"."""
+        return "valid" if self.valid else "invalid" if self.readable else "unreadable"
 
     def __repr__(self) -> str:
         """Return the verdict with the claim, or with the reasons."""
         if not self.valid:
-            return f"CheckResult(INVALID: {printable('; '.join(self.reasons))})"
+            return f"CheckResult({self.verdict.upper()}: {printable('; '.join(self.reasons))})"
         margin = "" if self.least_margin is None else f", least margin {self.least_margin:.3g}"
         if self.largest_difference is not None:
             margin = f", largest difference {self.largest_difference:.3g}"
@@ -52,4 +67,6 @@ class CheckResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
-        return {**asdict(self), "reasons": list(self.reasons)}
+        content = {"verdict": self.verdict, **asdict(self), "reasons": list(self.reasons)}
+        del content["readable"]  # the verdict says it
+        return content

@@ -125,6 +125,11 @@ class Spec:
         linked = {name for link in self.links for name, _ in link.then}
         return tuple(feature for feature in self.features if feature.varies or feature.name in linked)
 
+    @cached_property
+    def places(self) -> dict[str, tuple[Feature, int]]:
+        """Each feature with its first column, by name."""
+        return {feature.name: (feature, start) for feature, start in self.columns()}
+
     def columns(self) -> list[tuple[Feature, int]]:
         """Return each feature with its first column."""
         starts, start = [], 0

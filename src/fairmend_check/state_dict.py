@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.assemble import Affine, Step, assemble
-from fairmend_check.errors import CheckError
+from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.model import Layer, Model
 from fairmend_check.norms import Norm, batch_norm
 
@@ -37,7 +37,7 @@ def model_of_tensors(tensors: Tensors, layers: Sequence[Layer] | None) -> Model:
     for layer, step in zip(layers, taken, strict=True):
         steps += [step] if layer.activation.name in ("identity", "none") else [step, layer.activation]
     if left:
-        raise CheckError(
+        raise NotConfirmedError(
             f'the file contains the tensor "{next(iter(left))[:40]}", which belongs to no layer of the certificate'
         )
     model = assemble(steps)
@@ -58,7 +58,7 @@ def _take(layer: Layer, part: str, left: Tensors) -> NDArray[np.floating] | None
 def _needed(layer: Layer, part: str, left: Tensors) -> NDArray[np.floating]:
     tensor = _take(layer, part, left)
     if tensor is None:
-        raise CheckError(f'the file has no tensor "{layer.name[:40]}.{part}", or the certificate names it twice')
+        raise NotConfirmedError(f'the file has no tensor "{layer.name[:40]}.{part}", or the certificate names it twice')
     return tensor
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import fairmend
-from fairmend.audit import input_blocks
+from fairmend.audit import input_blocks, plan
 from fairmend.audit import run as run_module
 from fairmend.audit.neighbours import find_unequal
 from fairmend.evaluate.utility import utility
@@ -68,7 +68,7 @@ def test_unequal_people_are_exit_1_with_count_share_and_described_pairs(case):
         assert words in result.stdout
     for words in ("Accuracy", "Balanced accuracy", "AUC", "Group gaps, age in 4 bins", "Group gaps, gender"):
         assert words in result.stdout
-    assert result.stdout.count("row ") == 3
+    assert result.stdout.count("row ") == 4  # three pairs, and the largest score disparity
     assert "interval" not in result.stdout
 
 
@@ -108,12 +108,25 @@ def test_without_data_the_input_space_is_sampled(case):
     assert "95 % confidence interval" in text.stdout
 
 
-def test_a_continuous_protected_feature_is_sampled_and_that_is_said(case):
+def test_a_continuous_protected_feature_is_decided_exactly_or_sampled_and_that_is_said(case, monkeypatch):
     small_spec(kind="continuous").save(case.spec)
     result = audit(case)
     assert result.exit_code == 1, result.stderr
-    assert "at least" in result.stdout
-    assert "Only random counterfactuals were tried" in " ".join(result.stdout.split())
+    assert "at least" not in result.stdout.partition("The worst pairs")[0]
+    monkeypatch.setattr(plan, "EXACT_SECONDS", 0.0)
+    monkeypatch.setattr(plan._Costs, "sampling", lambda _: 0.0)
+    result = audit(case)
+    words = " ".join(result.stdout.split())
+    assert result.exit_code == 1, result.stderr
+    assert "at least" in words
+    assert re.search(r"Only random counterfactuals were tried.* would take about .*: pass --method exact", words)
+
+
+def test_a_long_audit_says_how_long_it_takes(case, monkeypatch):
+    monkeypatch.setattr("fairmend.cli.audit._LONG", 0.0)
+    result = audit(case, "--method", "exact", "--no-report")
+    assert re.search(r"About 1 s: 200 rows, \d+ neighbours each, by enumeration. --method sample", result.stderr)
+    assert document(case, "--method", "branch")["method"] == "branch"
 
 
 def test_parquet_gives_the_same_as_csv(case):
@@ -289,7 +302,7 @@ def test_scores_are_audited_with_their_largest_difference(tmp_path, monkeypatch)
     assert result.exit_code == 1
     text = " ".join(result.stdout.split())
     assert "Allowed difference of the output 30" in text
-    assert "Largest difference within a neighbourhood 40" in text
+    assert "Score disparity: largest 40" in text
     assert "differs by 40" in text
     assert "Mean absolute error" in text
     assert "class" not in text

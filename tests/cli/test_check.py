@@ -43,6 +43,7 @@ def test_json(repaired):
     result = check(repaired, "--json")
     document = json.loads(result.stdout)
     assert (result.exit_code, document["valid"], document["regions"]) == (0, True, 5)
+    assert document["verdict"] == "valid"
     assert document["least_margin"] > 0
     assert document["reasons"] == []
 
@@ -56,7 +57,7 @@ def test_a_refused_certificate(repaired):
     assert result.stdout.startswith("INVALID")
     assert "regions[3]: the claimed margin of class" in result.stdout
     document = json.loads(check(repaired, "--json", certificate="changed.json").stdout)
-    assert document["valid"] is False
+    assert (document["valid"], document["verdict"]) == (False, "invalid")
     assert len(document["reasons"]) == 1
 
 
@@ -87,11 +88,19 @@ def test_files_that_are_not_there(repaired, missing):
     assert "absent: no such file" in result.stderr
 
 
-def test_garbage_is_an_answer(repaired):
-    (repaired / "garbage.json").write_bytes(np.random.default_rng(0).bytes(1000))
-    result = check(repaired, certificate="garbage.json")
-    assert result.exit_code == 1
-    assert "not a JSON object" in result.stdout
+@pytest.mark.parametrize("garbage", ["certificate", "model"])
+def test_what_cannot_be_read_is_an_exit_code_of_its_own(repaired, garbage):
+    name = {"certificate": "garbage.json", "model": "garbage.onnx"}[garbage]
+    (repaired / name).write_bytes(np.random.default_rng(0).bytes(1000))
+    result = check(repaired, **{garbage: name})
+    assert result.exit_code == 2
+    assert result.stdout.startswith("UNREADABLE: ")
+    assert "so there is no verdict" in result.stdout
+    assert "VALID:" not in result.stdout
+    printed = check(repaired, "--json", **{garbage: name})
+    document = json.loads(printed.stdout)
+    assert (printed.exit_code, document["verdict"], document["valid"]) == (2, "unreadable", False)
+    assert document["reasons"]
 
 
 def test_a_claim_about_real_arithmetic_needs_real(tmp_path):

@@ -92,7 +92,7 @@ def test_a_name_that_is_more_than_one_word_is_quoted():
     """Otherwise the claim would name a feature that the model does depend on."""
     odd = some_feature("id, sex or race", kind="integer", range=[0, 1], protected=True)
     race = some_feature("race", kind="categorical", categories=["a, b", "c"], protected=True)
-    claim = claim_of([odd, race], blind=[(odd, 0), (race, 1)], regions=[{}], arithmetic="float32")
+    claim = claim_of([odd, race], blind=[(odd, 0), (race, 1)], count=1, arithmetic="float32")
     assert 'does not depend on "id, sex or race" or race.' in claim
     assert 'race "a, b", c.' in claim
 
@@ -100,6 +100,6 @@ def test_a_name_that_is_more_than_one_word_is_quoted():
 def test_numbers_are_exact_and_tolerances_are_what_they_reach():
     sex = some_feature("sex", kind="continuous", range=[0, 0.9999999999999], protected=True)
     age = some_feature("age", kind="integer", range=[0, 9999999999999], tolerance=1.9999999)
-    claim = claim_of([sex, age], blind=(), regions=[{}], arithmetic="float32")
+    claim = claim_of([sex, age], blind=(), count=1, arithmetic="float32")
     assert "change age by up to 1." in claim
     assert claim.endswith("for these values: sex 0 to 0.9999999999999; age 0 to 9999999999999.")

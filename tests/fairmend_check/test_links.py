@@ -16,9 +16,10 @@ from fairmend.spec import Spec
 from fairmend_check.coverage import Effort, find_uncovered
 from fairmend_check.errors import CheckError
 from fairmend_check.links import MAX_NAMES
-from fairmend_check.neighbourhood import _own_value, batches, count_points, neighbourhood
+from fairmend_check.neighbourhood import _own_values, count_boxes, neighbourhood
 from fairmend_check.spec import first_difference, read_spec
 from support.checker_cases import Case, margin_of, sign_network, sign_spec, write
+from support.neighbourhood_cases import points_of
 from support.strategies import random_network
 from support.strategies_spec import unhurried
 
@@ -145,9 +146,9 @@ def test_the_neighbourhood_is_the_union_of_the_counterfactuals(data):
     }
     around = neighbourhood(ours, np.array(encoded(spec, own.values())), "float32")
     expected = {encoded(spec, person) for person in counterfactuals(spec, own)}
-    found = np.concatenate([*batches(around, 7)])
+    found = np.concatenate(points_of(around, 7))
     assert {tuple(point) for point in found.tolist()} == expected
-    assert len(found) == count_points(around) == len(expected)
+    assert len(found) == count_boxes(around, True) == len(expected)
     # Boxes around the points cover it, and no fewer do.
     lower = np.array(sorted(expected))
     assert find_uncovered(around, lower, lower, "float32") is None
@@ -160,7 +161,7 @@ def test_a_husband_becomes_a_wife():
     spec = read_spec(linked(WIFE, features=(SEX, ROLE)), "spec")
 
     def points(*x):
-        return sorted(map(tuple, np.concatenate([*batches(neighbourhood(spec, np.array(x), "float32"), 9)]).tolist()))
+        return sorted(map(tuple, np.concatenate(points_of(neighbourhood(spec, np.array(x), "float32"), 9)).tolist()))
 
     assert points(0.0, 1, 0, 0) == [(0, 1, 0, 0), (1, 0, 1, 0), (2, 1, 0, 0)]
     assert points(0.0, 0, 0, 1) == [(0, 0, 0, 1), (1, 0, 0, 1), (2, 0, 0, 1)]  # a category that is not named stays
@@ -177,7 +178,7 @@ def test_the_bits_of_the_input_belong_to_its_own_protected_value_only():
     years = float(np.nextafter(np.float32((2 - 3.1) / 0.9), np.float32(9)))
     more = float(np.float32((3 - 3.1) / 0.9))
     around = neighbourhood(spec, np.array([own, years]), "float32")
-    found = {tuple(point) for batch in batches(around, 3) for point in batch.tolist()}
+    found = {tuple(point) for batch in points_of(around, 3) for point in batch.tolist()}
     stays, changes = {(v, years) for v in [*encode[:3], own]}, {(v, more) for v in encode[3:]}
     assert found == stays | changes
 
@@ -349,8 +350,9 @@ def is_true(made, content):
     spec = content["spec"]["content"]
     ours = read_spec(spec, "spec")
     for region in content["regions"]:
-        own = {f.name: _own_value(f, start, np.array(region["input"])) for f, start in ours.columns()}
-        people = counterfactuals(spec, {name: int(value) for name, value in own.items()})
+        x = np.array([region["input"]])
+        own = {f.name: int(_own_values(f, x[:, start : start + f.width])[0][0]) for f, start in ours.columns()}
+        people = counterfactuals(spec, own)
         if margin_of(made.network, np.array([encoded(spec, p) for p in people]), region["class"]) <= 0:
             return False
     return True

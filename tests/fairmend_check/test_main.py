@@ -120,7 +120,7 @@ def test_names_beyond_the_terminals_letters_are_printed(tmp_path):
         capture_output=True,
         env={"PYTHONIOENCODING": "ascii", "PYTHONPATH": ":".join(filter(None, sys.path))},
     )
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert b"gr\\xf6\\xdfe" in result.stdout
 
 

@@ -6,9 +6,9 @@ from hypothesis import given
 
 from fairmend.spec import Feature, Spec
 from fairmend_check.coverage import find_uncovered
-from fairmend_check.neighbourhood import _points, batches, count_points, neighbourhood
+from fairmend_check.neighbourhood import _boxes, count_boxes, neighbourhood
 from fairmend_check.spec import read_spec
-from support.neighbourhood_cases import Tally, compare_case
+from support.neighbourhood_cases import Tally, compare_case, points_of
 from support.strategies_spec import specs_and_inputs, unhurried
 
 
@@ -63,9 +63,9 @@ def test_own_bits_far_from_the_encoding_of_the_own_value_are_a_point_beside_it()
     encoded = [float(np.float32((v - 1e6) / 0.1)) for v in range(2000, 2004)]
     x = float(np.nextafter(np.float32(encoded[1]), np.float32(0)))
     around = neighbourhood(ours, np.array([x]), "float32")
-    assert count_points(around) == 5
-    assert next(batches(around, 5))[:, 0].tolist() == sorted([*encoded, x])
-    assert count_points(neighbourhood(ours, np.array(encoded[1:2]), "float32")) == 4
+    assert count_boxes(around, True) == 5
+    assert points_of(around, 5)[0][:, 0].tolist() == sorted([*encoded, x])
+    assert count_boxes(neighbourhood(ours, np.array(encoded[1:2]), "float32"), True) == 4
 
 
 def test_points_of_features_with_many_categories_or_values_are_counted_and_made_in_little_memory():
@@ -74,7 +74,7 @@ def test_points_of_features_with_many_categories_or_values_are_counted_and_made_
     pay = {"name": "pay", "kind": "integer", "range": [0, 10**15], "protected": True}
     ours = read_spec({"feature": [{**jobs, "dropped": "c5"}, pay]}, "spec")
     around = neighbourhood(ours, np.zeros(10_000), "float64")
-    assert count_points(around) == 10_000 * (10**15 + 1)
-    found = _points(around[0], 4 * (10**15 + 1) - 1, 4 * (10**15 + 1) + 1)
+    assert count_boxes(around, True) == 10_000 * (10**15 + 1)
+    found, _ = _boxes(around[0], 4 * (10**15 + 1) - 1, 4 * (10**15 + 1) + 1, True)
     assert found[:, -1].tolist() == [1e15, 0.0]
     assert [np.flatnonzero(row[:-1]).tolist() for row in found] == [[3], [4]]

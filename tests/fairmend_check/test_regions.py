@@ -8,10 +8,12 @@ from fairmend.prove.certificate import certificate_of_regions
 from fairmend.prove.proof import Proof
 from fairmend.spec.neighbourhoods import Regions
 from fairmend_check import check, regions
-from fairmend_check.certificate import Region, read_certificate, read_region
+from fairmend_check.certificate import read_certificate
+from fairmend_check.errors import CheckError
 from fairmend_check.model import make_model
 from fairmend_check.read_model import read_model
-from fairmend_check.regions import check_coverage
+from fairmend_check.region_lists import read_listed
+from fairmend_check.regions import Cover
 from fairmend_check.spec import read_spec
 from support.checker_cases import case, margin_of, neighbours
 from support.huge_cases import SPECS as HUGE
@@ -22,41 +24,41 @@ def read(kind, folder):
     made = case(**kind)
     certificate, path = made.save(folder)
     claimed, (model, _) = read_certificate(certificate), read_model(path)
-    found = [read_region(entry, number, model) for number, entry in enumerate(claimed.regions)]
-    return made, claimed.spec, model, found
+    return made, claimed.spec, model, read_listed(claimed.listed, model)
 
 
 def test_margins_by_points_are_those_of_the_worst_point(tmp_path):
     made, spec, model, found = read({"features": "points", "outputs": 3}, tmp_path)
-    proven = regions.prove(model, spec, found)
-    for region, margin in zip(found, proven.margin, strict=True):
-        points = neighbours(made.spec, region.x, "float32", np.random.default_rng(0))
-        truth = margin_of(made.network, points, region.label)
+    proven = regions.prove(Cover(model, spec), found)
+    for x, label, margin in zip(found.x, found.classes, proven.margin, strict=True):
+        points = neighbours(made.spec, x, "float32", np.random.default_rng(0))
+        truth = margin_of(made.network, points, label)
         assert 0 <= truth - margin < 1e-9
     assert proven.covers.all()
 
 
 def test_points_are_counted_over_all_regions(tmp_path, monkeypatch):
     _, spec, model, found = read({"features": "points", "outputs": 3}, tmp_path)
-    assert regions.check_coverage(model, spec, found) == []
     work = 3 * sum(weight.size + 200 * sum(weight.shape) for weight in model.weights)  # for each output
     monkeypatch.setattr(regions, "MAX_WORK", 2 * 43 * 3 * work)  # sex and age of three of the four inputs
-    (reason,) = regions.check_coverage(model, spec, found)
-    assert reason == "regions: there are more points to check than the limit for this model (258)"
+    with pytest.raises(CheckError, match=r"more points to check than the limit for this model \(258\)"):
+        regions.prove(Cover(model, spec), found)
     monkeypatch.setattr(regions, "MAX_WORK", 2 * 43 * 4 * work)
-    assert regions.check_coverage(model, spec, found) == []
+    cover = Cover(model, spec)
+    regions.prove(cover, found)
+    assert (cover.points, cover.reasons) == (258 * 4 // 3, [])
 
 
 @pytest.mark.parametrize("batch", [1, 50, 2**20])
 def test_batches_do_not_change_margins(batch, tmp_path, monkeypatch):
     _, spec, model, found = read({"features": "points", "outputs": 3}, tmp_path)
-    whole = regions.prove(model, spec, found).margin
+    whole = regions.prove(Cover(model, spec), found).margin
     monkeypatch.setattr(regions, "_BATCH", batch)
-    assert np.allclose(regions.prove(model, spec, found).margin, whole, atol=1e-12, rtol=0)
+    assert np.allclose(regions.prove(Cover(model, spec), found).margin, whole, atol=1e-12, rtol=0)
 
 
 def test_a_margin_below_the_error_of_inference_does_not_cover_it():
-    excess = regions._excess(np.array([1.0, 1.0, np.inf, -1.0]), np.array([0.5, 1.0, np.inf, 0.1]))
+    excess = regions._above(np.array([1.0, 1.0, np.inf, -1.0]), np.array([0.5, 1.0, np.inf, 0.1]))
     assert (excess > 0).tolist() == [True, False, False, False]
 
 
@@ -83,10 +85,12 @@ def test_links_that_divide_the_neighbourhoods_into_too_many_parts_are_refused(mo
     link = {"when": {"sex": 2}, "then": {"role": {"offset": 1}}}
     spec = read_spec({"feature": [sex, role], "link": [link]}, "spec")
     model = make_model([(np.ones((1, 2)), np.ones(1))], [])
-    everyone = [Region(np.array([0.0, 1.0]), 1, 0.1, None, np.empty(0), np.empty(0))] * 3  # 4 parts each
-    assert check_coverage(model, spec, everyone) == []
+    entry = {"input": [0.0, 1.0], "class": 1, "margin": 0.1, "proof": "points"}
+    everyone = read_listed([entry] * 3, model)  # 4 parts each
     monkeypatch.setattr(regions, "MAX_PARTS", 23)
-    (reason,) = check_coverage(model, spec, everyone)
-    assert "links divide the neighbourhoods into more parts than the limit (23)" in reason
+    with pytest.raises(CheckError, match=r"links divide the neighbourhoods into more parts than the limit \(23\)"):
+        regions.prove(Cover(model, spec), everyone)
     monkeypatch.setattr(regions, "MAX_PARTS", 24)
-    assert check_coverage(model, spec, everyone) == []
+    cover = Cover(model, spec)
+    regions.prove(cover, everyone)
+    assert (cover.parts, cover.reasons) == (24, [])

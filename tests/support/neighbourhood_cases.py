@@ -16,7 +16,7 @@ from fairmend.spec.neighbourhoods import are_neighbours
 from fairmend.spec.validation import scale_parameters
 from fairmend_check.coverage import find_uncovered
 from fairmend_check.errors import CheckError
-from fairmend_check.neighbourhood import Axis, Product, batches, count_points, neighbourhood
+from fairmend_check.neighbourhood import Axis, Product, batches, count_boxes, neighbourhood
 from fairmend_check.spec import read_spec
 
 MOST_POINTS = 400
@@ -112,6 +112,11 @@ def random_people(spec: Spec, rng: np.random.Generator, count: int, dtype: type)
     return X
 
 
+def points_of(around: list[Product], size: int) -> list[np.ndarray]:
+    """Return the points of one neighbourhood in batches."""
+    return [points for _, points, _ in batches([(0, around)], size, points=True)]
+
+
 def compare_case(rng: np.random.Generator, people: int) -> Tally:
     """Draw a spec and people, and raise AssertionError if the two readings of their neighbourhoods differ."""
     spec, dtype = random_spec(rng), rng.choice([np.float32, np.float64])
@@ -172,7 +177,7 @@ def _compare_boxes(spec: Spec, X: np.ndarray, around: list[list[Product]], where
 
 def _compare_points(spec: Spec, X: np.ndarray, around: list[list[Product]], where: str) -> int:
     """Streamed points, those of the engines, and counts are the checker's; random neighbours are among them."""
-    sizes = [count_points(each) for each in around]
+    sizes = [count_boxes(each, True) for each in around]
     assert spec.neighbourhood_sizes(X, X.dtype).tolist() == sizes, where
     few = np.flatnonzero(np.array(sizes) <= MOST_POINTS)
     if len(few) == 0:
@@ -187,7 +192,7 @@ def _compare_points(spec: Spec, X: np.ndarray, around: list[list[Product]], wher
     box_owner = pieces.owner[pieces.roots.piece[box]]
     drawn = next(stream_random_neighbours(spec, X, 3, np.random.default_rng(0)))
     for row, each in enumerate(around):
-        expected = _sorted(np.concatenate([*batches(each, MOST_POINTS)]))
+        expected = _sorted(np.concatenate(points_of(each, MOST_POINTS)))
         assert np.array_equal(_sorted(listed[owner == row]), expected), where
         assert np.array_equal(_sorted(boxed[box_owner == row]), expected), where
         assert (expected == each[0].x).all(axis=1).any(), where
@@ -294,7 +299,7 @@ def compare_linked_case(rng: np.random.Generator, people: int) -> Tally:
 
 def _compare_linked_points(spec: Spec, x: np.ndarray, around: list[Product], where: str) -> int:
     """Streamed points, those of the engines and the union of the checker's products are the same sets."""
-    expected = {tuple(p) for batch in batches(around, MOST_POINTS) for p in (batch + 0.0).tolist()}
+    expected = {tuple(p) for batch in points_of(around, MOST_POINTS) for p in (batch + 0.0).tolist()}
     _, points = next(spec.points(x[None], batch=10 * MOST_POINTS, dtype=x.dtype))
     assert {tuple(p) for p in (points.astype(np.float64) + 0.0).tolist()} == expected, where
     assert spec.are_similar(np.repeat(x[None], len(points), axis=0), points).all(), where

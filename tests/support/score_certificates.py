@@ -6,9 +6,9 @@ import mpmath
 import numpy as np
 
 from fairmend.network import Network
-from fairmend_check.certificate import read_region
 from fairmend_check.model import Activation, Model, make_model
-from fairmend_check.regions import prove_scores
+from fairmend_check.region_lists import read_listed
+from fairmend_check.regions import Cover, prove_scores
 from fairmend_check.scores import Score
 from fairmend_check.spec import ScoreClaim, read_spec
 from support.checker_cases import Case, neighbours, outputs_of, sign_spec
@@ -32,8 +32,8 @@ def score_content(made: Case, on: str = "probability", delta: float = 0.9, arith
         del entry["class"], entry["margin"]
         entry["low"] = entry["high"] = [0.0] * model.outputs
     spec = read_spec(content["spec"]["content"], "spec")
-    regions = [read_region(entry, i, model, True) for i, entry in enumerate(content["regions"])]
-    proven = prove_scores(model, spec, regions, Score.of(ScoreClaim(delta, on), model.outputs))
+    regions = read_listed(content["regions"], model, True)
+    proven = prove_scores(Cover(model, spec), regions, Score.of(ScoreClaim(delta, on), model.outputs))
     for entry, low, high in zip(content["regions"], proven.low.tolist(), proven.high.tolist(), strict=True):
         entry["low"], entry["high"] = low, high
     return sign_spec(json.loads(json.dumps(content)))

@@ -90,7 +90,7 @@ def _check_certificate(result: RepairResult) -> str:
         result.certificate.save(certificate, model)
         if not check(certificate, model).valid:
             return "INVALID"
-    regions = len(result.certificate.content["regions"])
+    regions = result.certificate.count
     return f"{regions} of {result.regions}" if regions else "everyone"
 
 

@@ -12,6 +12,7 @@ from fairmend._version import __version__
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
     FILE,
+    POSITIVE,
     activation_option,
     common_options,
     ignore_scores_option,
@@ -21,6 +22,7 @@ from fairmend.cli.options import (
     refuse_together,
     seed_option,
     spec_option,
+    threshold_option,
     what_if_options,
 )
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fairmend.arrays import FloatArray
+    from fairmend.audit.plan import AuditPlan
     from fairmend.audit.result import AuditResult
     from fairmend.audit.score_summary import ScoreSummary
     from fairmend.evaluate.labelled import LabelledFigures, LabelledRows
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
+_LONG = 5.0  # seconds that an audit may take without announcing it
 
 
 @click.command("audit", cls=Command)
@@ -52,6 +56,16 @@ NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
     show_default=True,
     help="Number of random samples without --data.",
 )
+@click.option(
+    "--method",
+    type=click.Choice(["auto", "exact", "enumerate", "branch", "sample"]),
+    default="auto",
+    show_default=True,
+    help="How to compare people with their counterfactuals: all of them (enumerate), with bounds over all of them "
+    "(branch), or random ones, which gives a lower bound (sample). exact takes the faster of the first two, and auto "
+    "samples if that takes more than five minutes.",
+)
+@click.option("--time-limit", type=POSITIVE, help="Seconds for branch; people who are not decided by then are unknown.")
 @seed_option
 @click.option("--pairs", type=click.IntRange(min=0), default=10, show_default=True, help="Number of pairs to show.")
 @click.option("--out", type=FILE, help="CSV file for everyone who is treated unequally, each with a counterfactual.")
@@ -63,6 +77,7 @@ NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
     help="Folder for the HTML report; other files in it are kept.",
 )
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
+@threshold_option
 @what_if_options
 @activation_option
 @ignore_scores_option
@@ -102,12 +117,15 @@ def run_audit(
     *,
     data: Path | None = None,
     samples: int = 100_000,
+    method: str = "auto",
+    time_limit: float | None = None,
     seed: int = 0,
     pairs: int = 10,
     out: Path | None = None,
     report: Path | None = None,
     what_if_rows: int | None = None,
     typed: str | None = None,
+    threshold: float | None = None,
     activation: str = "relu",
     ignore_scores: bool = False,
     json_output: bool = False,
@@ -116,8 +134,10 @@ def run_audit(
     from rich.text import Text
 
     from fairmend.audit.run import audit
-    from fairmend.cli.console import console, progress_bars, show_json, show_warnings
+    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_warnings
+    from fairmend.cli.disparity import show_disparity
     from fairmend.cli.inputs import load_model
+    from fairmend.cli.read_ahead import read_ahead
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
     from fairmend.evaluate.audit_document import audit_document, audit_warnings
     from fairmend.evaluate.labelled import LabelledRows
@@ -127,26 +147,30 @@ def run_audit(
     from fairmend.folders import check_folder, staged_folder
     from fairmend.tables import stream_table
 
-    spec, net = load_model(model, spec_file, activation, ignore_scores)
+    spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     inputs = [path for path in (model, spec_file, data) if path is not None]
     if report is not None:
         check_folder(report, list(REPORT_FILES), inputs, "--report, or pass --no-report")
-    table = None if data is None else stream_table(data)
+    table = None if data is None else stream_table(data).only(*spec.data_columns)
     labelled = LabelledRows(spec, net)
     with PairsFile(out, spec, net, inputs) as file, progress_bars(quiet=json_output) as progress:
         result = audit(
             net,
             spec,
-            None if table is None else _encode(spec, net, table, labelled),
+            None if table is None else read_ahead(_encode(spec, net, table, labelled)),
             samples,
             seed,
             pairs=pairs,
-            progress=lambda _, done, total: progress("audit", done, total if table is None else table.total),
+            method=method,
+            time_limit=time_limit,
+            rows=None if table is None else table.total,
+            progress=progress,
+            on_plan=None if json_output else _announce,
             witnesses=None if out is None else file.write,
         )
     figures = labelled.figures(result.rows)
     warnings = [*labelled.warnings(data), *audit_warnings(net, result, figures)]
-    title = f"{model.name} on {data.name if data else 'random samples'}"
+    title = f"{model.name} on {data.name if data else 'random samples'}{at_threshold(spec)}"
     if report is not None:
         sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
         document = audit_document(
@@ -160,18 +184,20 @@ def run_audit(
             warnings=warnings,
         )
         if what_if_rows is not None:
-            document = add_what_if(document, spec, result.examined.X, net, rows=what_if_rows, seed=seed)
+            examined = result.examined
+            document = add_what_if(document, spec, examined.X, net, people=examined.rows, rows=what_if_rows, seed=seed)
         with staged_folder(report) as stage:
             write_report(stage, document)
     page = None if report is None else report / "report.html"
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": None if data is None else data.name}
-        measured = {"seed": seed, **result.as_dict(), **_labelled_figures(figures)}
+        measured = {"seed": seed, "threshold": spec.threshold, **result.as_dict(), **_labelled_figures(figures)}
         show_json({**names, **measured, "out": out, "report": page, "warnings": warnings})
     else:
         screen = console()
         _show(screen, title, result, figures)
         _show_pairs(screen, spec, net.outputs, result)
+        show_disparity(screen, spec, net.outputs, result)
         show_warnings(screen, warnings)
         if out is not None:
             screen.print()
@@ -179,6 +205,18 @@ def run_audit(
         if page is not None:
             show_report(screen, page)
     return SOME_UNEQUAL if result.count else NONE_UNEQUAL
+
+
+def _announce(plan: AuditPlan) -> None:
+    """Print how long the audit may take, if that is long."""
+    from fairmend.cli.console import stderr_console
+
+    if plan.seconds < _LONG:
+        return
+    line = f"{plan.describe()[0].upper()}{plan.describe()[1:]}."
+    if plan.method != "sample":
+        line += " --method sample gives a lower bound sooner."
+    stderr_console().print(line)
 
 
 def _encode(spec: Spec, net: Network, table: TableStream, labelled: LabelledRows) -> Iterator[FloatArray]:
@@ -216,6 +254,7 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFi
     from rich.text import Text
 
     from fairmend.cli.console import figures_table
+    from fairmend.cli.disparity import add_disparity
     from fairmend.text import percent
 
     table = figures_table(title, "", " ", right=(" ",))
@@ -223,34 +262,55 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFi
     style = "bold red" if result.count else "bold green"
     table.add_row("Random samples of the input space" if result.sampled else "People in the file", f"{result.total:,}")
     figure = "IDI-S" if result.sampled else "IDI-D"
-    table.add_row(f"Treated unequally ({figure})", Text(f"{least}{result.count:,}", style=style))
-    table.add_row("Share treated unequally", Text(f"{least}{percent(result.idi_rate, 2)}", style=style))
+    none_found = not result.exact and not result.count
+    people = "none found" if none_found else f"{least}{result.count:,}"
+    table.add_row(f"Treated unequally ({figure})", Text(people, style=style))
+    if not none_found:
+        table.add_row("Share treated unequally", Text(f"{least}{percent(result.idi_rate, 2)}", style=style))
+    if result.unknown and result.method == "branch":
+        table.add_row("Undecided", f"{result.unknown:,}")
     if result.interval:
         low, high = result.interval
         table.add_row("95 % confidence interval", f"{percent(low, 2)} to {percent(high, 2)}")
     if result.scores is not None:
-        _add_scores(table, result.scores, least)
+        _add_scores(
+            table,
+            result.scores,
+            "" if result.method == "enumerate" else "at least ",
+            same=result.scores.claim.on == result.disparity.on,
+        )
+    add_disparity(table, result.disparity)
     table.add_row("Scores computed", f"{result.evaluations:,}")
     table.add_row("Seconds", f"{result.seconds:.2f}")
     _add_utility(table, labelled)
     screen.print(table)
     if not result.exact:
-        screen.print(
-            Text(
-                "Only random counterfactuals were tried, because there are too many to try all: more people may be "
-                "treated unequally.",
-                style="yellow",
-            )
+        screen.print(Text(_explain_lower_bound(result), style="yellow"))
+
+
+def _explain_lower_bound(result: AuditResult) -> str:
+    from fairmend.audit.plan import describe_seconds
+
+    if result.method == "branch":
+        return (
+            f"{result.unknown:,} more may be treated unequally: their scores come within rounding error of the "
+            "decision, or the time limit was reached."
         )
+    line = "Only random counterfactuals were tried: more people may be treated unequally."
+    seconds = result.plan.exact_seconds
+    if seconds is not None:
+        line += f" An exact count would take about {describe_seconds(seconds)} or more: pass --method exact."
+    return line
 
 
-def _add_scores(table: Table, scores: ScoreSummary, least: str) -> None:
+def _add_scores(table: Table, scores: ScoreSummary, least: str, *, same: bool) -> None:
+    """Add what the claim allows, and the differences unless the disparity shows the same ones."""
     claim = scores.claim
     table.add_section()
     table.add_row(f"Allowed difference of the {claim.on}", f"{claim.delta:.4g}")
-    table.add_row("Largest difference within a neighbourhood", f"{least}{scores.largest:.4g}")
-    table.add_row("Median difference / 90th percentile", f"{scores.median:.4g} / {scores.most:.4g}")
-    table.add_section()
+    if not same:
+        table.add_row("Largest difference within a neighbourhood", f"{least}{scores.largest:.4g}")
+        table.add_row("Median difference / 90th percentile", f"{scores.median:.4g} / {scores.most:.4g}")
 
 
 def _add_utility(table: Table, labelled: LabelledFigures) -> None:

@@ -20,6 +20,7 @@ from fairmend.cli.options import (
     model_argument,
     seed_option,
     spec_option,
+    threshold_option,
 )
 from fairmend.errors import FairmendError
 
@@ -57,6 +58,7 @@ _UNDECIDED = "undecided: neither proven nor refuted"
 )
 @click.option("--rows", type=click.IntRange(min=1), help="Certify only this many rows, drawn at random.")
 @click.option("--time-limit", type=POSITIVE, help="Seconds for all inputs; undecided inputs are reported as UNKNOWN.")
+@threshold_option
 @activation_option
 @ignore_scores_option
 @seed_option
@@ -84,6 +86,7 @@ def run_certify(
     rows: int | None = None,
     time_limit: float | None = None,
     seed: int = 0,
+    threshold: float | None = None,
     activation: str = "relu",
     ignore_scores: bool = False,
     certificate: Path | None = None,
@@ -92,14 +95,14 @@ def run_certify(
     """Certify rows of the data, show the verdicts and return the exit code."""
     from rich.text import Text
 
-    from fairmend.cli.console import console, progress_bars, show_json, show_warnings
+    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_warnings
     from fairmend.cli.inputs import load_model, load_people
     from fairmend.prove.certify import certify
     from fairmend.spec.sanity import spec_warnings
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
-    spec, net = load_model(model, spec_file, activation, ignore_scores)
+    spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     chosen, X = load_people(data, spec, net, rows, seed)
     with progress_bars(quiet=json_output) as progress:
         result = certify(
@@ -115,10 +118,10 @@ def run_certify(
     written = {} if certificate is None else _write_certificate(certificate, model, net, spec, X, result)
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed, "rows": chosen}
-        show_json({**names, **result.as_dict(spec), **written, "warnings": warnings})
+        show_json({**names, "threshold": spec.threshold, **result.as_dict(spec), **written, "warnings": warnings})
     else:
         screen = console()
-        _show(screen, result, spec, chosen.tolist(), f"{model.name} on {data.name}")
+        _show(screen, result, spec, chosen.tolist(), f"{model.name} on {data.name}{at_threshold(spec)}")
         show_warnings(screen, warnings)
         if certificate is not None:
             covered, fair = written["certified"], result.counts["fair"]

@@ -35,7 +35,8 @@ def command(
     """Check a certificate independently.
 
     CERTIFICATE is the .json file that was written for MODEL ({formats}). The checker verifies every claim again
-    and shares no code with the rest of fairmend. Exits with 0 if the certificate is valid, 1 if it is not.
+    and shares no code with the rest of fairmend. Exits with 0 if the certificate is VALID, 1 if it is INVALID, 2 if it
+    is UNREADABLE: a file cannot be read or checked, so there is no verdict.
     """
     ctx.exit(run_check(certificate, model, spec_file, real=real, json_output=json_output))
 
@@ -45,11 +46,11 @@ def run_check(
 ) -> int:
     """Check the certificate, print the verdict and return the exit code."""
     from fairmend_check.errors import CannotAnswerError
-    from fairmend_check.main import INVALID, VALID, check_and_print
+    from fairmend_check.main import EXIT_CODES, check_and_print
 
     try:
         result = check_and_print(certificate, model, spec_file, real=real, json_output=json_output)
     except CannotAnswerError as error:
         raise FairmendError(str(error)) from error
     _logger.info("%s with %d regions, checked in %.2f s", certificate, result.regions, result.seconds)
-    return VALID if result.valid else INVALID
+    return EXIT_CODES[result.verdict]

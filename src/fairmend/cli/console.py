@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "console",
+    "differing_values",
     "figures_table",
     "group_figures",
     "group_heading",
+    "prediction_name",
     "progress_bars",
     "regression_figures",
     "show_check",
@@ -78,6 +80,13 @@ def show_json(document: Mapping[str, object]) -> None:
     from fairmend.json_files import to_json
 
     click.echo(to_json(document))
+
+
+def at_threshold(spec: Spec) -> str:
+    """Return what the title of a table says about predictions at a threshold other than 0.5."""
+    from fairmend.network import DEFAULT_THRESHOLD
+
+    return "" if spec.threshold == DEFAULT_THRESHOLD else f", at the threshold {spec.threshold!r}"
 
 
 def figures_table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
@@ -241,13 +250,16 @@ def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditP
     for pair in pairs:
         assert pair.answers is not None
         first, second = (
-            f"{_prediction(spec, outputs, answer)} ({score:+.3g})"
+            f"{prediction_name(spec, outputs, answer)} ({score:+.3g})"
             for answer, score in zip(pair.answers, pair.scores, strict=True)
         )
         difference = f"{pair.difference[0].upper()}{pair.difference[1:]}"
         lines.add_row(Text(f"  {what} {pair.row}: {first}."), Text(f"{difference}: {second}."))
     screen.print(lines)
-    threshold = "" if outputs > 1 else f"; at least 0 means {_prediction(spec, outputs, 1)}"
+    from fairmend.network.decision import log_odds
+
+    least = f"{log_odds(spec.threshold):.3g}"
+    threshold = "" if outputs > 1 else f"; at least {least} means {prediction_name(spec, outputs, 1)}"
     screen.print(Text(f"  Scores in parentheses{threshold}. {what.capitalize()}s are numbered from 0.", style="dim"))
 
 
@@ -256,10 +268,8 @@ def _show_score_pairs(screen: Console, spec: Spec, pairs: Sequence[AuditPair], w
     lines = Rows.grid(padding=(0, 1))
     for pair in pairs:
         output = "" if pair.output is None else f"output {pair.output}, "
-        changed = [name for name, value in pair.values.items() if pair.other_values[name] != value]
         first, second = (
-            f"{score:.5g} with " + ", ".join(f"{name} {values[name]}" for name in changed)
-            for score, values in zip(pair.scores, (pair.values, pair.other_values), strict=True)
+            f"{score:.5g} with {values}" for score, values in zip(pair.scores, differing_values(pair), strict=True)
         )
         where = f"  {what} {pair.row}: {output}differs by {pair.gap:.4g}."
         lines.add_row(Text(where), Text(printable(f"{first}; {second}.")))
@@ -267,7 +277,17 @@ def _show_score_pairs(screen: Console, spec: Spec, pairs: Sequence[AuditPair], w
     screen.print(Text(f"  The score is the {spec.claim.on}. {what.capitalize()}s are numbered from 0.", style="dim"))
 
 
-def _prediction(spec: Spec, outputs: int, answer: int) -> str:
+def differing_values(pair: AuditPair) -> tuple[str, str]:
+    """Return the values of both people where they differ: "age 18, sex f" and "age 75, sex m"."""
+    changed = [name for name, value in pair.values.items() if pair.other_values[name] != value]
+    first, second = (
+        ", ".join(f"{name} {values[name]}" for name in changed) for values in (pair.values, pair.other_values)
+    )
+    return first, second
+
+
+def prediction_name(spec: Spec, outputs: int, answer: int) -> str:
+    """Return what a predicted class means, by the label of the spec."""
     if spec.label is None or outputs > 2:
         return f"class {answer}"
     return f'"{spec.label.positive}"' if answer else f'not "{spec.label.positive}"'

@@ -44,7 +44,7 @@ def check_certificate(certificate: Path, model: Path, *, real: bool = False) -> 
 
     result = check(certificate, model, real=real)
     reason = "" if result.valid else result.reasons[0]
-    if reason.startswith(f"model {model.name}: ") and "the certificate is about" not in reason:
+    if not result.readable and reason.startswith(f"model {model.name}: "):
         raise FairmendError(
             f"{reason}. fairmend check cannot read this file, so no certificate was written. Save the network "
             'with fairmend, load_network(file).save("model.onnx"), and certify that file'

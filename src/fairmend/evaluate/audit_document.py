@@ -9,12 +9,14 @@ import pandas as pd
 
 from fairmend._version import __version__
 from fairmend.audit.result import AuditPair, AuditResult, ExaminedInputs
+from fairmend.evaluate.disparity_figures import disparity_figures
 from fairmend.evaluate.document import (
     AUDIT,
     FORMAT,
     VERSION,
     Audit,
     DecisiveFeatures,
+    DisparityFigures,
     Document,
     Origin,
     PairTable,
@@ -75,13 +77,17 @@ def audit_document(
             short(title),
             class_names(spec, net, frame),
             origin,
-            describe_similarity(spec, exact=result.exact),
+            describe_similarity(spec, exact=result.method == "enumerate"),
             [],
             PairTable(result.count, result.exact, [], 0, 0, []),
             DecisiveFeatures(0, result.exact, {}, 0),
             ScoreRanges(score_kind(net), len(examined.X), result.exact, [], []),
             [short(warning, 2_000) for warning in warnings],
-            audit=replace(_audit(result, labelled, []), scores=score_figures(result.scores, labelled.regression)),
+            audit=replace(
+                _audit(result, labelled, [], disparity_figures(result.disparity, spec, class_names(spec, net, frame))),
+                scores=score_figures(result.scores, labelled.regression),
+            ),
+            threshold=spec.threshold,
         )
     rows = examined.unequal.nonzero()[0]
     known = None if examined.other is None else examined.other[rows]
@@ -96,7 +102,7 @@ def audit_document(
         short(title),
         names,
         origin,
-        describe_similarity(spec, exact=result.exact),
+        describe_similarity(spec, exact=result.method == "enumerate"),
         tabulate_groups(
             spec,
             values_of_rows(spec, result.rows),
@@ -109,11 +115,12 @@ def audit_document(
         nearest.decisive_features(),
         _score_ranges(net, spec, examined),
         [short(warning, 2_000) for warning in warnings],
-        audit=_audit(result, labelled, names),
+        audit=_audit(result, labelled, names, disparity_figures(result.disparity, spec, names)),
+        threshold=spec.threshold,
     )
 
 
-def _audit(result: AuditResult, labelled: LabelledFigures, names: list[str]) -> Audit:
+def _audit(result: AuditResult, labelled: LabelledFigures, names: list[str], disparity: DisparityFigures) -> Audit:
     utility = labelled.utility
     return Audit(
         count=result.count,
@@ -133,6 +140,9 @@ def _audit(result: AuditResult, labelled: LabelledFigures, names: list[str]) -> 
         worst=[
             _describe_pair(pair, names, scores_only=result.scores is not None) for pair in result.pairs[:_MOST_WORST]
         ],
+        disparity=disparity,
+        method=result.method,
+        unknown=result.unknown,
     )
 
 

@@ -114,7 +114,8 @@ class ScoreRange:
 class ScoreRanges:
     """The score ranges of some of `total` inputs, sorted by score before the repair; `after` is empty in an audit.
 
-    `score` is "logit" (class 1 wins at 0 or above) or "lead" (the lead of the input's own class over the others).
+    `score` is "logit" (class 1 wins from the log-odds of the threshold on) or "lead" (the lead of the input's own class
+    over the others).
     """
 
     score: str
@@ -292,7 +293,7 @@ class Repair:
 class ScoreFigures:
     """How far the scores of similar people differ, if the spec claims scores; see `fairmend.AuditResult`.
 
-    `counts` says how many of the first inputs have a difference from one of the `edges` to the next, and `errors` has
+    `counts` says how many inputs have a difference from one of the `edges` to the next, and `errors` has
     the figures of a regression network by name.
     """
 
@@ -304,6 +305,49 @@ class ScoreFigures:
     edges: list[float]
     counts: list[int]
     errors: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ScorePair:
+    """The two similar people whose scores differ most, the lower score first.
+
+    `values` and `others` are theirs, by column; `answer` names the class whose probability it is, None for a regression
+    network.
+    """
+
+    row: int
+    columns: list[str]
+    columns_left_out: int
+    values: list[str]
+    others: list[str]
+    scores: list[float]
+    answer: str | None = None
+
+
+@dataclass(frozen=True)
+class DisparityFigures:
+    """How far the scores of similar people differ, whatever the claim is about; see `fairmend.AuditResult`.
+
+    `above` is the share of people with a larger difference than so many percentage points, and `counts` says how many
+    have a difference from one of the `edges` to the next. `unequal` is the share treated unequally at each of the
+    `thresholds`, and `threshold` the one that decides; empty and None for a regression network or more than two
+    classes.
+    """
+
+    on: str
+    exact: bool
+    median: float
+    p90: float
+    p95: float
+    p99: float
+    largest: float
+    above: dict[str, float]
+    edges: list[float]
+    counts: list[int]
+    worst: ScorePair | None = None
+    threshold: float | None = None
+    thresholds: list[float] = field(default_factory=list)
+    unequal: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -326,6 +370,22 @@ class Audit:
     auc: float | None
     worst: list[str]
     scores: ScoreFigures | None = None
+    method: str = "enumerate"
+    unknown: int = 0
+    disparity: DisparityFigures | None = None
+
+
+@dataclass(frozen=True)
+class FoldedRounding:
+    """What the steps of a folded layer can be off by: `roundings` units of the sizes of all terms, and underflow.
+
+    `constants` is base64 of float64 numbers, for each output the size of the terms that no input is part of.
+    `underflow` is the most that a number too small to be normal, taken as 0, is multiplied by, for inputs of size 1.
+    """
+
+    roundings: int
+    constants: str
+    underflow: float
 
 
 @dataclass(frozen=True)
@@ -333,7 +393,8 @@ class CarriedLayer:
     """An affine layer and the activation after it ("identity" after the last), so that the page can run the network.
 
     `weight` and `bias` are base64 of little-endian numbers in the network's precision, `weight` row by row: one row
-    for each of the `outputs`. `slope` is that of leaky_relu.
+    for each of the `outputs`. `slope` is that of leaky_relu. If norms are folded into the layer, `folded` says how much
+    more the steps round which other programs compute.
     """
 
     outputs: int
@@ -341,6 +402,7 @@ class CarriedLayer:
     bias: str
     activation: str
     slope: float
+    folded: FoldedRounding | None = None
 
 
 @dataclass(frozen=True)
@@ -437,6 +499,7 @@ class WhatIf:
 class Document:
     """The whole report. Exactly one of `repair` and `audit` is given, as `kind` says.
 
+    `threshold` is the probability from which a prediction is positive.
     `what_if_left_out` says why `what_if` is None, if the reason is the network or the spec.
     """
 
@@ -455,5 +518,6 @@ class Document:
     warnings: list[str] = field(default_factory=list)
     repair: Repair | None = None
     audit: Audit | None = None
+    threshold: float = 0.5
     what_if: WhatIf | None = None
     what_if_left_out: str = ""

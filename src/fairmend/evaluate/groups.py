@@ -37,6 +37,7 @@ __all__ = [
 Values = npt.NDArray[Any]
 
 _MOST_NUMERIC_GROUPS = 4
+_MOST_VALUES = 8  # of whole numbers, which may be codes, that are groups of their own
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def values_of_rows(spec: Spec, rows: AuditedRows) -> dict[str, Values]:
 def _decode(feature: Feature, column: Values) -> Values:
     if feature.one_hot:
         return np.array(feature.categories, dtype=object)[column]
-    distinct, codes = np.unique(column, return_inverse=True)
+    distinct, codes = _factorize(column)
     return np.asarray(decode_columns(feature, distinct[:, None])[codes])
 
 
@@ -134,24 +135,26 @@ def _spread(rates: Floats) -> float:
 def grouped(feature: Feature, values: Values) -> tuple[list[str], Ints, bool]:
     """Return the names of the groups, the group of each row (rows,) from 0, and whether numbers were binned."""
     distinct, codes = _factorize(values)
-    if feature.categories or len(distinct) <= _MOST_NUMERIC_GROUPS:
+    most = _MOST_VALUES if feature.kind == "integer" else _MOST_NUMERIC_GROUPS
+    if feature.categories or len(distinct) <= most:
         return [str(value) for value in distinct], codes, False
-    inner = np.quantile(values, np.arange(1, _MOST_NUMERIC_GROUPS) / _MOST_NUMERIC_GROUPS, method="lower")
-    # A row on an edge belongs to the group below. A value that fills a quarter of the rows gives equal edges: keep one.
-    found, codes = np.unique(np.searchsorted(np.unique(inner), values, side="left"), return_inverse=True)
-    members = [values[codes == code] for code in range(len(found))]
-    return [_interval(group.min(), group.max()) for group in members], codes.astype(np.int64), True
+    # The quartiles of the rows. A row on one belongs to the group below; a value that fills a quarter gives equal ones.
+    seen = np.cumsum(np.bincount(codes))
+    places = (np.arange(1, _MOST_NUMERIC_GROUPS) * (len(codes) - 1)) // _MOST_NUMERIC_GROUPS
+    ends = np.unique(np.searchsorted(seen, places, side="right"))
+    if ends[0] == len(distinct) - 1:  # the highest value fills three quarters
+        ends = ends - 1
+    found, group = np.unique(np.searchsorted(ends, np.arange(len(distinct)), side="left"), return_inverse=True)
+    members = [distinct[group == number] for number in range(len(found))]
+    return [_interval(each[0], each[-1]) for each in members], np.asarray(group[codes], dtype=np.int64), True
 
 
 def _factorize(values: Values) -> tuple[Values, Ints]:
-    """Return the different values in order, and which of them each is (rows,): for text, much faster than NumPy."""
-    if values.dtype != object:
-        distinct, codes = np.unique(values, return_inverse=True)
-        return distinct, codes.astype(np.int64)
+    """Return the different values in order, and which of them each is (rows,): NumPy takes longer and more memory."""
     import pandas as pd
 
     codes, distinct = pd.factorize(values, sort=True)
-    return np.asarray(distinct), codes.astype(np.int64)
+    return np.asarray(distinct), codes.astype(np.int64, copy=False)
 
 
 def _interval(low: float, high: float) -> str:

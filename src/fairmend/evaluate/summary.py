@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fairmend.evaluate.document import Audit, Document, Repair, ScoreFigures
+from fairmend.network import DEFAULT_THRESHOLD
 from fairmend.prove.claims import Guarantee, UnequalCount
 from fairmend.spec import Claim
 from fairmend.text import count, listed, number, percent
@@ -62,6 +63,7 @@ def _summarize_repair(document: Document, repair: Repair) -> Summary:
         repair.precision if repair.covers_inference else "real",
         linked=tuple(document.similar.linked),
         claim=Claim() if scores is None else Claim("score", scores.delta, scores.on),
+        threshold=document.threshold,
     )
     unequal = UnequalCount(repair.after.unfair_inputs, repair.inputs, repair.after.unfair_inputs_exact)
     status = "good" if guarantee.complete else "open" if guarantee.everyone else "bad"
@@ -86,8 +88,7 @@ def _limits_of_repair(document: Document, repair: Repair, guarantee: Guarantee) 
         unequal = UnequalCount(repair.after.unfair_rows, repair.data_rows, repair.after.unfair_rate_exact)
         share = percent(repair.after.unfair_rate, 1 if repair.after.unfair_rate >= 0.001 else 2)
         limits.append(
-            f"Other people: of the {count(repair.data_rows)} rows of the data, {unequal} "
-            f"({share}) {'is' if unequal.count == 1 else 'are'} still treated unequally."
+            f"Other people: of the {count(repair.data_rows)} rows of the data, {unequal.still_unequal(share)}."
         )
     grown = [
         f.feature
@@ -141,19 +142,24 @@ def _audit_headline(document: Document, audit: Audit) -> tuple[str, str, str]:
     different = f"{listed(document.similar.protected, 'or')} were different{_linked(document)}"
     different += f", or their {near}" if near else ""
     people = "samples of the input space" if audit.sampled else "people"
+    prediction = f"a different prediction{_at_threshold(document)}"
     if audit.count:
         least = "" if audit.exact else "at least "
         rate = percent(audit.rate, 2)
         sentence = (
-            f"{least}{count(audit.count)} of {count(audit.total)} {people} ({rate}) would get a different prediction "
+            f"{least}{count(audit.count)} of {count(audit.total)} {people} ({rate}) would get {prediction} "
             f"if only their {different}."
         )
         return "bad", _capitalize(f"{least}{rate} treated unequally"), _capitalize(sentence)
     if audit.exact:
-        sentence = f"None of the {count(audit.total)} {people} would get a different prediction if only their"
+        sentence = f"None of the {count(audit.total)} {people} would get {prediction} if only their"
         return "good", "No one treated unequally", f"{sentence} {different}."
-    sentence = f"None of the {count(audit.total)} {people} was found to get a different prediction if only their"
+    sentence = f"None of the {count(audit.total)} {people} was found to get {prediction} if only their"
     return "open", "No one found", f"{sentence} {different}, but not every possibility could be tried."
+
+
+def _at_threshold(document: Document) -> str:
+    return "" if document.threshold == DEFAULT_THRESHOLD else f" at the threshold {document.threshold!r}"
 
 
 def _score_headline(audit: Audit, scores: ScoreFigures) -> tuple[str, str, str]:
@@ -161,7 +167,7 @@ def _score_headline(audit: Audit, scores: ScoreFigures) -> tuple[str, str, str]:
     total = f"{count(audit.total)} {'samples of the input space' if audit.sampled else 'people'}"
     least = "" if audit.exact else "at least "
     differ = f"similar people whose scores differ by more than {number(scores.delta)} ({scores.on})"
-    largest = f"The largest difference is {least}{number(scores.largest)}."
+    largest = f"The largest difference is {'' if audit.method == 'enumerate' else 'at least '}{number(scores.largest)}."
     if audit.count:
         rate = percent(audit.rate, 2)
         sentence = _capitalize(f"{least}{count(audit.count)} of {total} ({rate}) have {differ}. {largest}")
@@ -177,19 +183,20 @@ def _examined(document: Document, audit: Audit) -> str:
     values = f"{listed(document.similar.protected)}{_linked(document)}{f', with changes of {near},' if near else ''}"
     who = "sample" if audit.sampled else "person"
     scores = f"{count(audit.evaluations)} scores"
-    if audit.exact:
+    if audit.method == "enumerate":
         return f"Every value of {values} was tried for each {who}: {scores}."
-    return (
-        f"Random values of {values} were tried for each {who}: {scores}. "
-        "Anyone for whom nothing was found may still be treated unequally."
-    )
+    tried = f"Random values of {values} were tried for each {who}: {scores}."
+    if audit.method == "branch":
+        rest = f" {count(audit.unknown)} could not be decided." if audit.unknown else ""
+        return f"{tried} Where they show nothing, bounds over all values prove it, or a search finds a value.{rest}"
+    return f"{tried} Anyone for whom nothing was found may still be treated unequally."
 
 
 def _people(audit: Audit) -> tuple[str, ...]:
     if not audit.sampled:
         return (f"The {count(audit.total)} people in the data.",)
     uniform = "Uniform samples of all inputs that the spec allows, whether they are likely or not."
-    if audit.interval is None:
+    if audit.interval is None or (not audit.exact and not audit.count):
         return (uniform,)
     low, high = (percent(end, 2) for end in audit.interval)
     between = f"between {low} and {high}" if audit.exact else f"at least {low}"
@@ -201,7 +208,7 @@ def _proxies(document: Document) -> str:
 
 
 def _amounts(document: Document) -> list[str]:
-    return [f"{name} by up to {amount:g}" for name, amount in document.similar.tolerances.items()]
+    return [f"{name} by up to {number(amount)}" for name, amount in document.similar.tolerances.items()]
 
 
 def _linked(document: Document) -> str:

@@ -1,7 +1,8 @@
 """Certificates: what is proven about a saved network, with all the data needed to check it without trusting fairmend.
 
 docs/certificate.md describes the format; certificate.schema.json, beside this file, is its schema. `fairmend_check`
-reads certificates and shares no code with this module.
+reads certificates and shares no code with this module. Certificates of many inputs are written in blocks, by
+`certificate_blocks`.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from fairmend.atomic import write_atomically
 from fairmend.bounds.rigorous import Slopes
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
+from fairmend.prove import certificate_blocks
+from fairmend.prove.certificate_blocks import InputList, lines_of_blocks
 from fairmend.prove.claims import Guarantee
 from fairmend.prove.proof import Proof, most_points, prove_points, prove_regions
 from fairmend.prove.score_proof import ScoreProof, prove_scores_at_points, prove_scores_over_regions
@@ -46,6 +49,11 @@ _STATE_DICTS = (".pth", ".pt", ".safetensors")  # files that hold weights by nam
 # The certificate claims this share of the proven margin, because the checker's rigorous arithmetic rounds differently.
 _CLAIMED_SHARE = 0.999
 
+_MOST_LISTED = 1_000_000  # numbers in regions that are listed with their pieces and slopes, about 20 MB
+_MOST_AT_ONCE = 1_000_000  # numbers in the boxes and slopes of the inputs that are proven together
+
+AnyProof = TypeVar("AnyProof", Proof, ScoreProof)
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -53,10 +61,20 @@ class Certificate:
 
     `layers` names the affine layers of the network and the activations after them. They enter the content with the
     file of a state dict, which does not name them itself.
+
+    The regions are a list in `content["regions"]`. Of a certificate in blocks that is their number, and `inputs` holds
+    them as arrays.
     """
 
     content: dict[str, Any]
     layers: tuple[dict[str, Any], ...] = field(default=(), repr=False)
+    inputs: tuple[InputList, ...] = field(default=(), repr=False)
+
+    @property
+    def count(self) -> int:
+        """How many inputs the claim is about, beside the one for everyone."""
+        regions = self.content["regions"]
+        return int(regions) if self.inputs else len(regions)
 
     @property
     def claim(self) -> str:
@@ -89,7 +107,10 @@ class Certificate:
     def save(self, path: str | PathLike[str], model: str | PathLike[str] | None = None) -> None:
         """Write the certificate as JSON; pass ``model`` to bind it to the bytes of that model file."""
         bound = self if model is None else self.for_model(model)
-        write_atomically(Path(path), json.dumps(bound.content, allow_nan=False).encode("utf-8") + b"\n")
+        if self.inputs:
+            write_atomically(Path(path), lines_of_blocks(bound.content, bound.inputs))
+        else:
+            write_atomically(Path(path), json.dumps(bound.content, allow_nan=False).encode("utf-8") + b"\n")
 
 
 def certificate_of_regions(
@@ -107,8 +128,15 @@ def certificate_of_regions(
     With ``regions`` the claim rests on linear bounds over their boxes, and the certificate records the slopes. Without
     ``regions`` it rests on every single point. ``blind_columns`` adds the claim for everyone: the network does not
     depend on these columns.
+
+    The certificate is in blocks if its boxes would need too many numbers, unless ``regions`` are others than those of
+    the spec.
     """
     arithmetic = network.dtype.name if proof.covers_inference.all() else "real"
+    pieces = 0 if regions is None else len(regions.owner)
+    if _numbers(network, len(X), pieces) > _MOST_LISTED and (regions is None or _same(regions, spec, X, network)):
+        lists = [_input_list(network, X, proof, "points" if regions is None else "linear")]
+        return _certificate(network, spec, method, arithmetic, blind_columns, lists)
     entries = _entries(network, X, proof, regions)
     return _certificate(network, spec, method, arithmetic, blind_columns, entries)
 
@@ -120,10 +148,9 @@ def certificate_of_fair(network: Network, spec: Spec, X: FloatArray) -> tuple[Ce
     arithmetic only are left out, unless there are no others: they would take the claim about inference from all. The
     certificate is None if no row can be proven.
     """
-    regions = spec.regions(X, network.dtype)
-    over_boxes = _prove_regions(network, spec, regions)
+    over_boxes = _prove_over_boxes(network, spec, X)
     rest = _with_few_points(network, spec, X, np.flatnonzero(~over_boxes.covers_inference))
-    at_points = _prove_points(network, spec, X[rest]) if len(rest) else over_boxes.subset(rest)
+    at_points = _prove_at_points(network, spec, X[rest]) if len(rest) else over_boxes.subset(rest)
     by_boxes, by_points = over_boxes.covers_inference, at_points.covers_inference
     arithmetic = network.dtype.name
     if not by_boxes.any() and not by_points.any():
@@ -131,26 +158,66 @@ def certificate_of_fair(network: Network, spec: Spec, X: FloatArray) -> tuple[Ce
         arithmetic = "real"
     covered = by_boxes.copy()
     covered[rest] |= by_points
-    entries: list[dict[str, Any]] = []
-    if by_boxes.any():
-        rows = np.flatnonzero(by_boxes)
-        entries += _entries(network, X[rows], over_boxes.subset(rows), regions.subset(rows))
-    entries += _entries(network, X[rest[by_points]], at_points.subset(np.flatnonzero(by_points)), None)
-    if not entries:
+    if not covered.any():
         return None, covered
-    return _certificate(network, spec, "certify", arithmetic, [], entries), covered
+    rows, points = np.flatnonzero(by_boxes), np.flatnonzero(by_points)
+    boxed, listed = (X[rows], over_boxes.subset(rows)), (X[rest[points]], at_points.subset(points))
+    found: list[dict[str, Any]] | list[InputList]
+    if _numbers(network, int(covered.sum()), len(rows) * spec.most_pieces) > _MOST_LISTED:
+        found = [_input_list(network, *boxed, "linear"), _input_list(network, *listed, "points")]
+    else:
+        regions = spec.regions(boxed[0], network.dtype) if len(rows) else None
+        found = [*(_entries(network, *boxed, regions) if len(rows) else ()), *_entries(network, *listed, None)]
+    return _certificate(network, spec, "certify", arithmetic, [], found), covered
 
 
-def _prove_regions(network: Network, spec: Spec, regions: Regions) -> Proof | ScoreProof:
+def _prove_over_boxes(network: Network, spec: Spec, X: FloatArray) -> Proof | ScoreProof:
+    """Prove as many neighbourhoods over their boxes as possible, some at a time: the boxes of all can be large."""
+    step = max(1, _MOST_AT_ONCE // _numbers(network, 1, spec.most_pieces))
+    parts = (spec.regions(part, network.dtype) for part in _split(X, step))
     if spec.claim.is_score:
-        return prove_scores_over_regions(network, regions, spec.claim)
-    return prove_regions(network, regions)
+        return _joined([prove_scores_over_regions(network, part, spec.claim) for part in parts])
+    return _joined([prove_regions(network, part) for part in parts])
 
 
-def _prove_points(network: Network, spec: Spec, X: FloatArray) -> Proof | ScoreProof:
+def _prove_at_points(network: Network, spec: Spec, X: FloatArray) -> Proof | ScoreProof:
+    parts = _split(X, 1000)
     if spec.claim.is_score:
-        return prove_scores_at_points(network, spec, X, spec.claim)
-    return prove_points(network, spec, X)
+        return _joined([prove_scores_at_points(network, spec, part, spec.claim) for part in parts])
+    return _joined([prove_points(network, spec, part) for part in parts])
+
+
+def _split(X: FloatArray, step: int) -> list[FloatArray]:
+    """Return X in parts of this many rows, at least one."""
+    return [X[start : start + step] for start in range(0, max(len(X), 1), step)]
+
+
+def _joined(proofs: list[AnyProof]) -> AnyProof:
+    """Return one proof for the inputs of all."""
+    first = proofs[0]
+    if len(proofs) == 1:
+        return first
+    values = {each.name: [getattr(proof, each.name) for proof in proofs] for each in fields(first)}
+    arrays: dict[str, Any] = {
+        name: np.concatenate(parts) for name, parts in values.items() if isinstance(parts[0], np.ndarray)
+    }
+    return replace(first, **arrays)
+
+
+def _numbers(network: Network, inputs: int, pieces: int) -> int:
+    """Return how many numbers list inputs, and the boxes and slopes of their pieces."""
+    units = sum(len(affine.bias) for affine in network.affines[:-1])
+    return inputs * network.inputs + pieces * 2 * (network.inputs + units)
+
+
+def _same(regions: Regions, spec: Spec, X: FloatArray, network: Network) -> bool:
+    """Return whether these are the boxes that follow from the spec, which the checker finds itself."""
+    own = spec.regions(X, network.dtype)
+    return all(np.array_equal(getattr(own, name), getattr(regions, name)) for name in ("owner", "lower", "upper"))
+
+
+def _input_list(network: Network, X: FloatArray, proof: Proof | ScoreProof, kind: str) -> InputList:
+    return InputList(kind, np.asarray(X, dtype=network.dtype), proof.classes if isinstance(proof, Proof) else None)
 
 
 def _with_few_points(network: Network, spec: Spec, X: FloatArray, rows: np.ndarray) -> np.ndarray:
@@ -187,13 +254,14 @@ def _certificate(
     method: str,
     arithmetic: str,
     blind_columns: Sequence[int],
-    entries: list[dict[str, Any]],
+    regions: list[dict[str, Any]] | list[InputList],
 ) -> Certificate:
-    count = len(entries)
+    lists = tuple(each for each in regions if isinstance(each, InputList) and len(each.X))
+    count = sum(len(each.X) for each in lists) if lists else len(regions)
     ignored = [feature.name for feature in spec.varying if spec.columns(feature.name).start in blind_columns]
     guarantee = Guarantee.for_spec(spec, ignored=ignored, proven=count, inputs=count, arithmetic=arithmetic)
     content = {
-        "format": FORMAT,
+        "format": certificate_blocks.FORMAT if lists else FORMAT,
         "version": VERSION,
         "fairmend": __version__,
         "method": method,
@@ -209,9 +277,9 @@ def _certificate(
         },
         "spec": {"sha256": hashlib.sha256(toml_bytes(spec.to_dict())).hexdigest(), "content": spec.to_dict()},
         "global": {"columns": [int(column) for column in blind_columns]} if len(blind_columns) else None,
-        "regions": entries,
+        "regions": count if lists else regions,
     }
-    return Certificate(content, _layers(network))
+    return Certificate(content, _layers(network), lists)
 
 
 def _layers(network: Network) -> tuple[dict[str, Any], ...]:

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from fairmend.errors import FairmendError
-from fairmend.evaluate.document import AUDIT, FORMAT, REPAIR, VERSION, Document, Pair, ScoreFigures
+from fairmend.evaluate.document import AUDIT, FORMAT, REPAIR, VERSION, DisparityFigures, Document, Pair, ScoreFigures
 from fairmend.report.codec import from_plain
 from fairmend.report.frontier import GUARANTEES
 from fairmend.report.report import DATA_NAME, Report
@@ -61,6 +61,8 @@ def _inconsistencies(document: Document) -> Iterator[str]:
         yield f"kind is {document.kind!r:.40}; the file must hold either a repair or an audit, as the kind says"
     if len(document.answers) < 2:
         yield "answers: at least two are needed"
+    if not 0 < document.threshold < 1:
+        yield f"threshold: {document.threshold:g} is not a probability above 0 and below 1"
     ranges = document.ranges
     if ranges.score not in _SCORES:
         yield f"ranges.score: {ranges.score!r:.40} is not one of {', '.join(_SCORES)}"
@@ -79,6 +81,9 @@ def _inconsistencies(document: Document) -> Iterator[str]:
             yield f"{where}: the edges and the counts do not fit"
         if scores.on not in _CLAIMED or not 0 < scores.delta < (1 if scores.on == "probability" else math.inf):
             yield f"{where}: no claim about scores has on = {scores.on!r:.40} and delta = {scores.delta:g}"
+    disparity = None if document.audit is None else document.audit.disparity
+    if disparity is not None:
+        yield from (f"audit.disparity: {problem}" for problem in _disparity_problems(disparity))
     policy = None if document.repair is None else document.repair.policy
     if policy is not None and policy.prefer not in _PREFERENCES:
         yield f"repair.policy.prefer: {policy.prefer!r:.40} is not one of {', '.join(_PREFERENCES)}"
@@ -86,6 +91,21 @@ def _inconsistencies(document: Document) -> Iterator[str]:
         yield "audit.interval: must hold a lower and an upper end"
     if document.what_if is not None:
         yield from what_if_problems(document.what_if, repaired)
+
+
+def _disparity_problems(disparity: DisparityFigures) -> Iterator[str]:
+    if disparity.on not in ("probability", "output"):
+        yield f"on = {disparity.on!r:.40} is not one of probability, output"
+    if len(disparity.edges) != len(disparity.counts) + 1 or not disparity.edges[-1] > 0:
+        yield "the edges and the counts do not fit"
+    curve = len(disparity.thresholds) == len(disparity.unequal)
+    if not curve or (disparity.threshold is None) != (not disparity.thresholds):
+        yield "the thresholds and the shares do not fit"
+    elif disparity.threshold is not None and disparity.threshold not in disparity.thresholds:
+        yield "the threshold that decides is not one of the thresholds"
+    pair = disparity.worst
+    if pair is not None and not (len(pair.columns) == len(pair.values) == len(pair.others) and len(pair.scores) == 2):
+        yield "the values and scores of the worst pair do not fit its columns"
 
 
 def _score_figures(document: Document) -> Iterator[tuple[str, ScoreFigures]]:

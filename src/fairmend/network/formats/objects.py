@@ -9,6 +9,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.network.formats.sklearn import is_estimator, read_model
 from fairmend.network.formats.suffixes import MODULES
+from fairmend.thresholds import open_threshold_classifier
 
 __all__ = ["read_object"]
 
@@ -29,6 +30,9 @@ def read_object(source: Any) -> Network:
         from fairmend.network.formats.torch.module import read_module
 
         return read_module(source)
+    decided = open_threshold_classifier(source)
+    if decided is not None:
+        return read_object(decided.estimator).at_threshold(decided.threshold)
     if is_estimator(source):
         return read_model(source)
     raise FairmendError(f"cannot read a network from {type(source).__name__}; {_way_out(source)}")
