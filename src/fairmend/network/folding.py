@@ -133,7 +133,7 @@ class Fold:
         if vanished.any():
             norm = (*self.before, *self.after)[0]
             raise FairmendError(
-                f"{self.source}: {norm.where} makes weights of the layer beside it smaller than {dtype}"
+                f"{self.source}: {norm.where} makes weights beside it too small for {dtype}"
             )
         return weight, shift
 
