@@ -190,15 +190,13 @@ def run_audit(
 
 def _encode(spec: Spec, net: Network, table: TableStream, labelled: LabelledRows) -> Iterator[FloatArray]:
     """Yield the pieces of the file as inputs, and collect the labels."""
-    from fairmend.errors import FairmendError
+    from fairmend.evaluate.people import naming_file
     from fairmend.evaluate.score_match import require_scores
 
     done = 0
     for frame in table:
-        try:
+        with naming_file(table.path, table):
             X = spec.as_inputs(frame, net.dtype, first_row=done)
-        except FairmendError as error:
-            raise FairmendError(f"{table.path}: {error}") from error
         require_scores(spec, net, frame, X, table.path, first_row=done)
         labelled.add(frame)
         done += len(frame)

@@ -5,7 +5,7 @@ Values out of range are refused, moved, left out or let in, as `fairmend.spec.ou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange, apply_policy, find_wider_ranges, require_policy
+from fairmend.spec.read_values import RowsError
 from fairmend.tables import FIRST_ROW, TableStream
 
 __all__ = ["People", "PeopleStream", "choose_policy", "naming_file", "needs_range", "take_people"]
@@ -101,7 +102,7 @@ class PeopleStream:
     def _widen(self) -> None:
         start = FIRST_ROW
         for frame in self._table:
-            with naming_file(self._table.path):
+            with naming_file(self._table.path, self._table):
                 self.out_of_range += find_wider_ranges(self.spec.features, frame, start)
             start += len(frame)
         self.spec = self.spec.widen(self.out_of_range.ranges)
@@ -111,7 +112,7 @@ class PeopleStream:
         self.rows = RowNumbers(FIRST_ROW, self.spec.id_column)
         start, people = FIRST_ROW, 0
         for frame in self._table:
-            with naming_file(self._table.path):
+            with naming_file(self._table.path, self._table):
                 inside, kept, done = apply_policy(self.spec.features, frame, self.out_of_range.policy, start)
                 self.rows.add(frame, kept)
                 X = self.spec.as_inputs(inside, self._net.dtype, first_row=start) if len(inside) else None
@@ -124,9 +125,10 @@ class PeopleStream:
 
 
 @contextmanager
-def naming_file(path: Path | str) -> Iterator[None]:
-    """Put the name of the file before the message of an error."""
+def naming_file(path: Path | str, parts: Iterable[pd.DataFrame] | None = None) -> Iterator[None]:
+    """Put the name of the file before the message of an error; count the rows with a problem in all its parts."""
     try:
         yield
     except FairmendError as error:
-        raise FairmendError(f"{path}: {error}") from error
+        shown = error.counted(parts) if isinstance(error, RowsError) and parts is not None else error
+        raise FairmendError(f"{path}: {shown}") from error
