@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import fairmend
-from fairmend.audit import input_blocks
+from fairmend.audit import input_blocks, plan
 from fairmend.audit import run as run_module
 from fairmend.audit.neighbours import find_unequal
 from fairmend.evaluate.utility import utility
@@ -108,12 +108,25 @@ def test_without_data_the_input_space_is_sampled(case):
     assert "95 % confidence interval" in text.stdout
 
 
-def test_a_continuous_protected_feature_is_sampled_and_that_is_said(case):
+def test_a_continuous_protected_feature_is_decided_exactly_or_sampled_and_that_is_said(case, monkeypatch):
     small_spec(kind="continuous").save(case.spec)
     result = audit(case)
     assert result.exit_code == 1, result.stderr
-    assert "at least" in result.stdout
-    assert "Only random counterfactuals were tried" in " ".join(result.stdout.split())
+    assert "at least" not in result.stdout.partition("The worst pairs")[0]
+    monkeypatch.setattr(plan, "EXACT_SECONDS", 0.0)
+    monkeypatch.setattr(plan._Costs, "sampling", lambda _: 0.0)
+    result = audit(case)
+    words = " ".join(result.stdout.split())
+    assert result.exit_code == 1, result.stderr
+    assert "at least" in words
+    assert re.search(r"Only random counterfactuals were tried.* would take about .*: pass --method exact", words)
+
+
+def test_a_long_audit_says_how_long_it_takes(case, monkeypatch):
+    monkeypatch.setattr("fairmend.cli.audit._LONG", 0.0)
+    result = audit(case, "--method", "exact", "--no-report")
+    assert re.search(r"About 1 s: 200 rows, \d+ neighbours each, by enumeration. --method sample", result.stderr)
+    assert document(case, "--method", "branch")["method"] == "branch"
 
 
 def test_parquet_gives_the_same_as_csv(case):

@@ -2,10 +2,12 @@
 
 import json
 from dataclasses import asdict, replace
+from importlib.resources import files
 
 import pytest
 
 from fairmend.errors import FairmendError
+from fairmend.network.activations import ACTIVATIONS
 from fairmend.report import load_report
 from fairmend.report.what_if import what_if_data, what_if_problems
 from support.html_page import Page
@@ -38,6 +40,12 @@ def test_the_reason_why_it_is_missing_is_on_the_page():
     left_out = replace(audit_of().document, what_if=None, what_if_left_out="the network is <b>large</b>")
     page = Page(type(audit_of())(left_out).html)
     assert "This page does not compute the scores of other people: the network is <b>large</b>." in page.text
+
+
+def test_the_script_knows_every_activation():
+    script = (files("fairmend.report") / "templates" / "what_if_model.js").read_text()
+    table = script[script.index("const ACTIVATIONS") :]
+    assert all(f"\n    {name}: (z, error" in table for name in ACTIVATIONS)
 
 
 CHANGES = {

@@ -12,6 +12,7 @@ import numpy as np
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.audit.audited_rows import AuditedRows
 from fairmend.audit.neighbours import class_lead
+from fairmend.audit.plan import AuditPlan
 from fairmend.audit.score_differences import widest_output
 from fairmend.audit.score_disparity import ScoreDisparity
 from fairmend.audit.score_summary import ScoreSummary
@@ -113,7 +114,7 @@ class AuditResult:
     ----------
     count, total : the number of inputs treated unequally, and of all inputs
     pairs : the worst pairs, the largest difference in score first; equal inputs appear once
-    exact : whether every neighbour was compared; otherwise `count` is a lower bound
+    exact : whether every input was decided, by comparing every neighbour or by proof; if not, `count` is a lower bound
     sampled : whether the inputs are samples of the input space (IDI-S) or given inputs (IDI-D)
     interval : 95 % interval (Wilson) of the rate in the whole input space, None for given inputs; if not exact, only
         its lower end holds
@@ -123,6 +124,8 @@ class AuditResult:
     rows : what is known of every input, for reports; not part of `as_dict`
     disparity : how far the scores of similar people differ, and the share treated unequally at other thresholds
     scores : how far scores differ, if the spec claims scores, else None
+    unknown : the number of inputs that are not decided; at most `count` + `unknown` are treated unequally
+    plan : the method, and how long it was expected to take
     """
 
     count: int
@@ -136,7 +139,14 @@ class AuditResult:
     examined: ExaminedInputs
     rows: AuditedRows
     disparity: ScoreDisparity
-    scores: ScoreSummary | None = None
+    scores: ScoreSummary | None
+    unknown: int
+    plan: AuditPlan
+
+    @property
+    def method(self) -> str:
+        """The method that was used: "enumerate", "branch" or "sample"."""
+        return self.plan.method
 
     @property
     def idi_rate(self) -> float:
@@ -146,7 +156,7 @@ class AuditResult:
     def __repr__(self) -> str:
         """Return the count, the share, the interval, and whether they are exact."""
         what = "sampled inputs" if self.sampled else "inputs"
-        how = "exact" if self.exact else "a lower bound from sampled neighbours"
+        how = "exact" if self.exact else f"a lower bound: {self.unknown:,} unknown"
         between = (
             f", 95 % interval {percent(self.interval[0], 2)} to {percent(self.interval[1], 2)}" if self.interval else ""
         )
@@ -160,6 +170,8 @@ class AuditResult:
         lines = [f"{least}{self.count:,} of {self.total:,} {what} ({percent(self.idi_rate, 2)}) are treated unequally"]
         if not self.exact and not self.count:
             lines = [f"none of {self.total:,} {what} was found to be treated unequally"]
+        if self.unknown and self.method == "branch":
+            lines[0] += f", and at most {self.count + self.unknown:,}"
         if self.interval:
             low, high = (percent(end, 2) for end in self.interval)
             lines[0] += f"; with 95 % confidence {low} to {high} of all inputs are"
@@ -176,6 +188,9 @@ class AuditResult:
             "idi_rate": self.idi_rate,
             "interval": None if self.interval is None else list(self.interval),
             "exact": self.exact,
+            "unknown": self.unknown,
+            "method": self.method,
+            "exact_seconds": self.plan.exact_seconds,
             "sampled": self.sampled,
             "evaluations": self.evaluations,
             "seconds": self.seconds,

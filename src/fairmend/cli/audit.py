@@ -12,6 +12,7 @@ from fairmend._version import __version__
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
     FILE,
+    POSITIVE,
     activation_option,
     common_options,
     ignore_scores_option,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fairmend.arrays import FloatArray
+    from fairmend.audit.plan import AuditPlan
     from fairmend.audit.result import AuditResult
     from fairmend.audit.score_summary import ScoreSummary
     from fairmend.evaluate.labelled import LabelledFigures, LabelledRows
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
+_LONG = 5.0  # seconds that an audit may take without announcing it
 
 
 @click.command("audit", cls=Command)
@@ -53,6 +56,16 @@ NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
     show_default=True,
     help="Number of random samples without --data.",
 )
+@click.option(
+    "--method",
+    type=click.Choice(["auto", "exact", "enumerate", "branch", "sample"]),
+    default="auto",
+    show_default=True,
+    help="How to compare people with their counterfactuals: all of them (enumerate), with bounds over all of them "
+    "(branch), or random ones, which gives a lower bound (sample). exact takes the faster of the first two, and auto "
+    "samples if that takes more than five minutes.",
+)
+@click.option("--time-limit", type=POSITIVE, help="Seconds for branch; people who are not decided by then are unknown.")
 @seed_option
 @click.option("--pairs", type=click.IntRange(min=0), default=10, show_default=True, help="Number of pairs to show.")
 @click.option("--out", type=FILE, help="CSV file for everyone who is treated unequally, each with a counterfactual.")
@@ -104,6 +117,8 @@ def run_audit(
     *,
     data: Path | None = None,
     samples: int = 100_000,
+    method: str = "auto",
+    time_limit: float | None = None,
     seed: int = 0,
     pairs: int = 10,
     out: Path | None = None,
@@ -122,6 +137,7 @@ def run_audit(
     from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_warnings
     from fairmend.cli.disparity import show_disparity
     from fairmend.cli.inputs import load_model
+    from fairmend.cli.read_ahead import read_ahead
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
     from fairmend.evaluate.audit_document import audit_document, audit_warnings
     from fairmend.evaluate.labelled import LabelledRows
@@ -135,17 +151,21 @@ def run_audit(
     inputs = [path for path in (model, spec_file, data) if path is not None]
     if report is not None:
         check_folder(report, list(REPORT_FILES), inputs, "--report, or pass --no-report")
-    table = None if data is None else stream_table(data)
+    table = None if data is None else stream_table(data).only(*spec.data_columns)
     labelled = LabelledRows(spec, net)
     with PairsFile(out, spec, net, inputs) as file, progress_bars(quiet=json_output) as progress:
         result = audit(
             net,
             spec,
-            None if table is None else _encode(spec, net, table, labelled),
+            None if table is None else read_ahead(_encode(spec, net, table, labelled)),
             samples,
             seed,
             pairs=pairs,
-            progress=lambda _, done, total: progress("audit", done, total if table is None else table.total),
+            method=method,
+            time_limit=time_limit,
+            rows=None if table is None else table.total,
+            progress=progress,
+            on_plan=None if json_output else _announce,
             witnesses=None if out is None else file.write,
         )
     figures = labelled.figures(result.rows)
@@ -164,9 +184,8 @@ def run_audit(
             warnings=warnings,
         )
         if what_if_rows is not None:
-            document = add_what_if(
-                document, spec, result.examined.X, net, people=result.examined.rows, rows=what_if_rows, seed=seed
-            )
+            examined = result.examined
+            document = add_what_if(document, spec, examined.X, net, people=examined.rows, rows=what_if_rows, seed=seed)
         with staged_folder(report) as stage:
             write_report(stage, document)
     page = None if report is None else report / "report.html"
@@ -186,6 +205,18 @@ def run_audit(
         if page is not None:
             show_report(screen, page)
     return SOME_UNEQUAL if result.count else NONE_UNEQUAL
+
+
+def _announce(plan: AuditPlan) -> None:
+    """Print how long the audit may take, if that is long."""
+    from fairmend.cli.console import stderr_console
+
+    if plan.seconds < _LONG:
+        return
+    line = f"{plan.describe()[0].upper()}{plan.describe()[1:]}."
+    if plan.method != "sample":
+        line += " --method sample gives a lower bound sooner."
+    stderr_console().print(line)
 
 
 def _encode(spec: Spec, net: Network, table: TableStream, labelled: LabelledRows) -> Iterator[FloatArray]:
@@ -234,24 +265,40 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFi
     table.add_row(f"Treated unequally ({figure})", Text(people, style=style))
     if not none_found:
         table.add_row("Share treated unequally", Text(f"{least}{percent(result.idi_rate, 2)}", style=style))
+    if result.unknown and result.method == "branch":
+        table.add_row("Undecided", f"{result.unknown:,}")
     if result.interval:
         low, high = result.interval
         table.add_row("95 % confidence interval", f"{percent(low, 2)} to {percent(high, 2)}")
     if result.scores is not None:
-        _add_scores(table, result.scores, least, same=result.scores.claim.on == result.disparity.on)
+        _add_scores(
+            table,
+            result.scores,
+            "" if result.method == "enumerate" else "at least ",
+            same=result.scores.claim.on == result.disparity.on,
+        )
     add_disparity(table, result.disparity)
     table.add_row("Scores computed", f"{result.evaluations:,}")
     table.add_row("Seconds", f"{result.seconds:.2f}")
     _add_utility(table, labelled)
     screen.print(table)
     if not result.exact:
-        screen.print(
-            Text(
-                "Only random counterfactuals were tried, because there are too many to try all: more people may be "
-                "treated unequally.",
-                style="yellow",
-            )
+        screen.print(Text(_explain_lower_bound(result), style="yellow"))
+
+
+def _explain_lower_bound(result: AuditResult) -> str:
+    from fairmend.audit.plan import describe_seconds
+
+    if result.method == "branch":
+        return (
+            f"{result.unknown:,} more may be treated unequally: their scores come within rounding error of the "
+            "decision, or the time limit was reached."
         )
+    line = "Only random counterfactuals were tried: more people may be treated unequally."
+    seconds = result.plan.exact_seconds
+    if seconds is not None:
+        line += f" An exact count would take about {describe_seconds(seconds)} or more: pass --method exact."
+    return line
 
 
 def _add_scores(table: Table, scores: ScoreSummary, least: str, *, same: bool) -> None:

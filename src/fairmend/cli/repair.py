@@ -55,8 +55,8 @@ GOOD, BAD = 0, 1
 @click.option(
     "--keep",
     type=click.FloatRange(0, 1),
-    help="For auto: the most that balanced accuracy (with --prefer decisions: the agreement with the original "
-    "network's decisions) may fall. By default 0.02, or more with a warning if no candidate stays within it.",
+    help="For auto: the most that accuracy and balanced accuracy (with --prefer decisions: the agreement with the "
+    "original network's decisions) may fall. By default 0.02, or more with a warning if no candidate stays within it.",
 )
 @click.option(
     "--guarantee",
@@ -232,11 +232,10 @@ def run_repair(
     replaces = (out / "result.json").exists()
     replaced_model = _model_of_earlier_repair(out, inputs)
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
-    frame = read_table(data)
     people = split_data(
         without_scores(spec),  # they are those of the original network, and this spec goes with the repaired one
         net,
-        frame,
+        read_table(data),
         source=data,
         repair_frame=None if repair_data is None else read_table(repair_data),
         repair_source=repair_data or "",
@@ -244,7 +243,7 @@ def run_repair(
         calibration_rows=calibration_rows,
         seed=seed,
     )
-    require_scores(spec, net, frame, people.X, data)
+    require_scores(spec, net, people.frame, people.X, data)
     with progress_bars(quiet=json_output) as progress:
         before = measure(net, people, stage="audit original", seed=seed, progress=progress)
         comparison = repair_and_compare(net, people, before, seed=seed, progress=progress, options=options)

@@ -77,7 +77,7 @@ def audit_document(
             short(title),
             class_names(spec, net, frame),
             origin,
-            describe_similarity(spec, exact=result.exact),
+            describe_similarity(spec, exact=result.method == "enumerate"),
             [],
             PairTable(result.count, result.exact, [], 0, 0, []),
             DecisiveFeatures(0, result.exact, {}, 0),
@@ -102,7 +102,7 @@ def audit_document(
         short(title),
         names,
         origin,
-        describe_similarity(spec, exact=result.exact),
+        describe_similarity(spec, exact=result.method == "enumerate"),
         tabulate_groups(
             spec,
             values_of_rows(spec, result.rows),
@@ -141,6 +141,8 @@ def _audit(result: AuditResult, labelled: LabelledFigures, names: list[str], dis
             _describe_pair(pair, names, scores_only=result.scores is not None) for pair in result.pairs[:_MOST_WORST]
         ],
         disparity=disparity,
+        method=result.method,
+        unknown=result.unknown,
     )
 
 

@@ -370,7 +370,22 @@ class Audit:
     auc: float | None
     worst: list[str]
     scores: ScoreFigures | None = None
+    method: str = "enumerate"
+    unknown: int = 0
     disparity: DisparityFigures | None = None
+
+
+@dataclass(frozen=True)
+class FoldedRounding:
+    """What the steps of a folded layer can be off by: `roundings` units of the sizes of all terms, and underflow.
+
+    `constants` is base64 of float64 numbers, for each output the size of the terms that no input is part of.
+    `underflow` is the most that a number too small to be normal, taken as 0, is multiplied by, for inputs of size 1.
+    """
+
+    roundings: int
+    constants: str
+    underflow: float
 
 
 @dataclass(frozen=True)
@@ -378,7 +393,8 @@ class CarriedLayer:
     """An affine layer and the activation after it ("identity" after the last), so that the page can run the network.
 
     `weight` and `bias` are base64 of little-endian numbers in the network's precision, `weight` row by row: one row
-    for each of the `outputs`. `slope` is that of leaky_relu.
+    for each of the `outputs`. `slope` is that of leaky_relu. If norms are folded into the layer, `folded` says how much
+    more the steps round which other programs compute.
     """
 
     outputs: int
@@ -386,6 +402,7 @@ class CarriedLayer:
     bias: str
     activation: str
     slope: float
+    folded: FoldedRounding | None = None
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ def _score_headline(audit: Audit, scores: ScoreFigures) -> tuple[str, str, str]:
     total = f"{count(audit.total)} {'samples of the input space' if audit.sampled else 'people'}"
     least = "" if audit.exact else "at least "
     differ = f"similar people whose scores differ by more than {number(scores.delta)} ({scores.on})"
-    largest = f"The largest difference is {least}{number(scores.largest)}."
+    largest = f"The largest difference is {'' if audit.method == 'enumerate' else 'at least '}{number(scores.largest)}."
     if audit.count:
         rate = percent(audit.rate, 2)
         sentence = _capitalize(f"{least}{count(audit.count)} of {total} ({rate}) have {differ}. {largest}")
@@ -183,12 +183,13 @@ def _examined(document: Document, audit: Audit) -> str:
     values = f"{listed(document.similar.protected)}{_linked(document)}{f', with changes of {near},' if near else ''}"
     who = "sample" if audit.sampled else "person"
     scores = f"{count(audit.evaluations)} scores"
-    if audit.exact:
+    if audit.method == "enumerate":
         return f"Every value of {values} was tried for each {who}: {scores}."
-    return (
-        f"Random values of {values} were tried for each {who}: {scores}. "
-        "Anyone for whom nothing was found may still be treated unequally."
-    )
+    tried = f"Random values of {values} were tried for each {who}: {scores}."
+    if audit.method == "branch":
+        rest = f" {count(audit.unknown)} could not be decided." if audit.unknown else ""
+        return f"{tried} Where they show nothing, bounds over all values prove it, or a search finds a value.{rest}"
+    return f"{tried} Anyone for whom nothing was found may still be treated unequally."
 
 
 def _people(audit: Audit) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from fairmend.evaluate.document import (
     CarriedLayer,
     CarriedNetwork,
     Document,
+    FoldedRounding,
     LinkChange,
     LinkCondition,
     WhatIf,
@@ -23,6 +24,7 @@ from fairmend.evaluate.document import (
 )
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.network import Network
+from fairmend.network.folding import Fold
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
@@ -42,6 +44,7 @@ WHAT_IF_ROWS = 20
 """Rows of the data that the page has, besides people of the table of pairs."""
 
 _MOST_UNEQUAL = 20
+_FOLDING = 8  # roundings of a folded layer besides its products and its norms
 
 
 def add_what_if(
@@ -95,10 +98,25 @@ def _carry(network: Network) -> CarriedNetwork:
             bias=_base64(affine.bias),
             activation="identity" if i == last else network.activations[i].name,
             slope=0.0 if i == last else network.activations[i].slope,
+            folded=None if affine.fold is None else _folded_rounding(affine.fold),
         )
         for i, affine in enumerate(network.affines)
     ]
     return CarriedNetwork(network.dtype.name, network.inputs, layers)
+
+
+def _folded_rounding(fold: Fold) -> FoldedRounding:
+    """Return the numbers in the bound of `fairmend.bounds.inference` that do not depend on the inputs."""
+    inner, outer = fold.lines()
+    weight = np.abs(fold.weight.astype(np.float64))
+    bias = np.zeros(len(weight)) if fold.bias is None else np.abs(fold.bias.astype(np.float64))
+    entering, leaving = np.abs(inner.factor), np.abs(outer.factor)
+    beside = (1 + entering.max()) * (1 + leaving.max()) * float((1 + weight.sum(axis=1) + bias).max())
+    return FoldedRounding(
+        roundings=weight.shape[1] + inner.roundings + outer.roundings + _FOLDING,
+        constants=_base64((weight @ inner.size + bias) * leaving + outer.size),
+        underflow=16 * beside * (1 + float(entering.max())) * (1 + weight.shape[1] + float(inner.size.sum())),
+    )
 
 
 def _base64(numbers: FloatArray) -> str:

@@ -22,7 +22,7 @@ from fairmend.arrays import FloatArray
 from fairmend.atomic import write_atomically
 from fairmend.bounds.rigorous import Slopes
 from fairmend.errors import FairmendError
-from fairmend.network import Network
+from fairmend.network import Activation, Network
 from fairmend.prove import certificate_blocks
 from fairmend.prove.certificate_blocks import InputList, lines_of_blocks
 from fairmend.prove.claims import Guarantee
@@ -283,11 +283,22 @@ def _certificate(
 
 
 def _layers(network: Network) -> tuple[dict[str, Any], ...]:
-    after = [*((activation.name, float(activation.slope)) for activation in network.activations), ("none", 0.0)]
-    return tuple(
-        {"name": name, "activation": activation, "slope": slope}
-        for name, (activation, slope) in zip(network.names, after, strict=True)
-    )
+    """Return the layers of a state dict in the order of computation, each with the activation after it."""
+    layers: list[dict[str, Any]] = []
+    after = [*network.activations, Activation("identity")]
+    for name, affine, activation in zip(network.names, network.affines, after, strict=True):
+        fold = affine.fold
+        layers += [_layer(str(norm.name), norm.epsilon) for norm in (fold.before if fold else ())]
+        layers.append(_layer(name))
+        layers += [_layer(str(norm.name), norm.epsilon) for norm in (fold.after if fold else ())]
+        layers[-1] |= {"activation": activation.name, "slope": float(activation.slope)}
+    layers[-1] |= {"activation": "none"}
+    return tuple(layers)
+
+
+def _layer(name: str, epsilon: float | None = None) -> dict[str, Any]:
+    layer: dict[str, Any] = {"name": name, "activation": "identity", "slope": 0.0}
+    return layer if epsilon is None else {**layer, "epsilon": epsilon}
 
 
 def _entries(

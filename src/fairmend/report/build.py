@@ -149,7 +149,8 @@ def audit_report(
         warnings=audit_warnings(network, found, labelled),
     )
     if what_if:
+        examined = found.examined
         document = add_what_if(
-            document, spec, found.examined.X, network, people=found.examined.rows, rows=what_if_rows, seed=seed or 0
+            document, spec, examined.X, network, people=examined.rows, rows=what_if_rows, seed=seed or 0
         )
     return Report(document)

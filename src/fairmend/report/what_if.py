@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from fairmend.evaluate.document import CarriedNetwork, Document, WhatIf, WhatIfFeature, WhatIfLink
+from fairmend.evaluate.document import CarriedNetwork, Document, FoldedRounding, WhatIf, WhatIfFeature, WhatIfLink
 from fairmend.network.activations import ACTIVATIONS
 
 __all__ = ["what_if_data", "what_if_problems"]
@@ -103,8 +103,14 @@ def _runs(network: CarriedNetwork, width: int, outputs: set[int]) -> bool:
             _holds(text, network.precision, size) for text, size in sizes
         ):
             return False
+        if layer.folded is not None and not _rounds(layer.folded, layer.outputs):
+            return False
         inputs = layer.outputs
     return inputs in outputs
+
+
+def _rounds(folded: FoldedRounding, outputs: int) -> bool:
+    return folded.roundings > 0 and folded.underflow >= 0 and _holds(folded.constants, "float64", outputs)
 
 
 def _holds(text: str, precision: str, size: int) -> bool:

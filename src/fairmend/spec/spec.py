@@ -179,6 +179,14 @@ class Spec:
         ]
 
     @property
+    def data_columns(self) -> tuple[set[str], set[str]]:
+        """The columns of the data that features are read from, and those of the label, its score and the id."""
+        needed = {feature.name for feature in self._features if feature.indicates is None}
+        marked = {name for feature in self._features if feature.indicates for name in (feature.name, feature.indicates)}
+        label = () if self._label is None else (self._label.column, self._label.score)
+        return needed, {name for name in (*label, self._id_column, *marked) if name is not None}
+
+    @property
     def finite(self) -> bool:
         """Whether every neighbourhood is finite: all features that vary are integer or categorical."""
         return all(f.kind != "continuous" for f in self.varying)

@@ -77,7 +77,8 @@ def test_data_that_does_not_fit_is_listed_with_rows(tmp_path):
         "column": "age",
         "rows": 2,
         "first_rows": [3, 8],
-        "problem": "99 is above the range 18 to 75. Correct the value, or widen `range` in the spec.",
+        "problem": "99 is above the range 18 to 75. Correct the value, widen `range` in the spec, or pass "
+        "--out-of-range clip, skip or widen (in Python: spec.bring_into_range).",
     }
 
 
@@ -160,6 +161,7 @@ def test_two_exchanged_columns_are_caught_although_the_accuracy_is_plausible(tmp
     assert caught.exit_code == 2
     assert "not verified: " in caught.output
     assert "rows differ from the model's own scores" in caught.output
+    assert 'It would be verified with "credits" and "income" exchanged.' in caught.output
     caught = run("spec", "check", case.spec, "--data", case.data, "--encoded", matrix)
     assert caught.exit_code == 2
     assert "2 of 5 columns differ" in caught.output
