@@ -95,7 +95,7 @@ def find_problems(feature: Feature, frame: pd.DataFrame) -> list[Problem]:
 def _values_and_checks(feature: Feature, frame: pd.DataFrame) -> tuple[NDArray[np.float64], list[_Check]]:
     if feature.indicates is not None and feature.name not in frame.columns:
         marked = _column(frame, feature.indicates, f'feature "{feature.name}"')
-        return marked.isna().to_numpy(np.float64), []
+        return np.asarray(marked.isna(), dtype=np.float64), []
     series = _column(frame, feature.name, f'feature "{feature.name}"')
     return _codes(feature, series) if feature.categories else _numbers(feature, series)
 

@@ -69,12 +69,13 @@ def guess_label(
     if len(found) > 2:
         chosen, why = "1", "the values are the class numbers of a model with several classes"
     else:
-        chosen, why = _positive_of(found), "guessed from the words"
-        if chosen is None:
+        likely = _positive_of(found)
+        if likely is None:
             raise FairmendError(
                 f'the label "{column}" is {shown}, and nothing says which is positive. Name the one that the model '
                 "calls class 1 with --positive."
             )
+        chosen, why = likely, "guessed from the words"
     notes.append(f"positive: {why}. Check that the model calls it class 1.")
     return Label(column, chosen), tuple(notes)
 
