@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmend_check.errors import CheckError
 from fairmend_check.neighbourhood import Array, Axis, Product, Whole
 
 # In units of a few nanoseconds: what all regions together may take, and what a step takes, for each number in it.
@@ -50,7 +51,7 @@ def _find_uncovered(each: Product, lower: Array, upper: Array, dtype: str, effor
     if hole is None:
         return None
     if not hole:
-        return "there are too many pieces to decide whether they cover the neighbourhood"
+        raise CheckError("regions: there are too many pieces to decide whether they cover their neighbourhood")
     neighbour = [_describe_value(axis, number, dtype) for axis, number in zip(each.axes, hole, strict=True)]
     return f"no piece contains the neighbour with {', '.join(neighbour)}"
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend_check.coverage import Effort, _find_hole, _inward, _rank, find_uncovered
+from fairmend_check.errors import CheckError
 from fairmend_check.neighbourhood import neighbourhood
 from fairmend_check.spec import read_spec
 from support.strategies_spec import unhurried
@@ -171,7 +172,8 @@ def test_boxes_that_would_become_too_many_are_refused_at_once():
     """Every other category in ten groups: 25^10 runs."""
     around = region([one_hot(50)] * 10, np.tile(np.eye(50)[0], 10))
     upper = np.tile([1.0, 0.5], 250)[None]
-    assert "too many pieces" in find_uncovered(around, np.zeros((1, 500)), upper, "float32")
+    with pytest.raises(CheckError, match="too many pieces"):
+        find_uncovered(around, np.zeros((1, 500)), upper, "float32")
 
 
 def test_a_feature_of_ten_thousand_categories_is_no_trouble():
@@ -212,5 +214,6 @@ def test_boxes_that_are_hard_to_decide_are_refused_after_a_bounded_effort_for_al
     around = region([{"kind": "integer", "range": [0, 1], "protected": True}] * 100, np.zeros(100))
     effort = Effort()
     effort.left = 10_000_000
-    assert "too many pieces" in find_uncovered(around, lower, upper, "float32", effort)
+    with pytest.raises(CheckError, match="too many pieces"):
+        find_uncovered(around, lower, upper, "float32", effort)
     assert effort.left < 0

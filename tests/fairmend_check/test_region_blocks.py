@@ -24,7 +24,7 @@ from support.block_cases import (
     write_blocks,
 )
 from support.checker_cases import SPECS, is_true
-from support.neighbourhood_cases import random_people, random_spec
+from support.neighbourhood_cases import random_linked_spec, random_people
 from support.strategies import random_network
 from support.strategies_spec import specs_and_inputs
 
@@ -284,10 +284,9 @@ def test_own_boxes_cover_the_neighbourhood_and_nothing_beside_it(drawn):
 
 def test_own_boxes_of_linked_people_cover_their_neighbourhoods():
     rng = np.random.default_rng(5)
-    linked = 0
-    for _ in range(40):
-        spec = random_spec(rng)
-        linked += bool(spec.links)
+    several = 0
+    for _ in range(30):
+        spec = random_linked_spec(rng)
         with np.errstate(all="ignore"):
             X = random_people(spec, rng, 3, np.float32)
         ours = read_spec(spec.to_dict(), "spec")
@@ -300,6 +299,8 @@ def test_own_boxes_of_linked_people_cover_their_neighbourhoods():
                 parts = [*batches([(0, around)], 1000, points=False)]
                 lower, upper = (np.concatenate([part[side] for part in parts]) for side in (1, 2))
                 assert find_uncovered(around, lower, upper, "float32") is None
+                several += len(around) > 1
+    assert several > 20
 
 
 @st.composite

@@ -1,7 +1,9 @@
 """Certificates of many inputs: small files, the same claim, and a checker that needs no boxes from them."""
 
 import json
+from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 
@@ -120,6 +122,20 @@ def test_blocks_hold_all_inputs_in_order_and_are_written_one_by_one(monkeypatch,
     assert sorted(map(tuple, kept.tolist())) == sorted(map(tuple, X[covered].tolist()))
     classes = np.concatenate([block["classes"] for block in blocks])
     assert classes.tolist() == network.predict(kept).tolist()
+
+
+def test_every_line_fits_the_published_schema(tmp_path):
+    schema = json.loads(Path(certificate_blocks.__file__).with_name("certificate.schema.json").read_text())
+    network, X = case(SPECS["one-hot"], count=5)
+    certificate_in_blocks(network, SPECS["one-hot"], X)[0].save(tmp_path / "certificate.json")
+    header, *blocks, closing = map(json.loads, (tmp_path / "certificate.json").read_text().splitlines())
+    jsonschema.validate(header, schema)
+    for block in blocks:
+        jsonschema.validate(block, {**schema["$defs"]["block"], "$defs": schema["$defs"]})
+    jsonschema.validate(closing, {**schema["$defs"]["closing"], "$defs": schema["$defs"]})
+    for wrong in ({**header, "regions": []}, {**header, "format": "fairmend-certificate"}, {**header, "regions": 0}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema)
 
 
 def test_a_certificate_of_many_inputs_is_small(tmp_path):

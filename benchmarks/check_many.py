@@ -1,0 +1,109 @@
+"""Write and check a certificate of 100,000 synthetic people, beside one that lists its boxes and slopes.
+
+    python benchmarks/check_many.py
+
+The people and the network are random: 18 columns, 64 and 32 hidden units, sex and a one-hot race protected, so that
+each neighbourhood has ten members. Writing and checking run in processes of their own, on one core each; CPU seconds
+and peak memory are theirs. Exits with 1 if a check fails or takes more than a minute, if the file is larger than 50 MB,
+or if a process needs more than 500 MB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+PEOPLE, LISTED = 100_000, 1_000
+MOST_MEGABYTES, MOST_SECONDS, MOST_MEMORY = 50.0, 60.0, 500.0
+ONE_CORE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+def write(folder: Path, people: int, listed: bool) -> None:
+    """Certify people until there are enough, and write the certificate and the model."""
+    from fairmend.network import Activation, Affine, Network
+    from fairmend.prove import certificate
+    from fairmend.spec import Feature, Spec
+
+    if listed:
+        certificate._MOST_LISTED = 10**12  # whatever it takes
+    rng = np.random.default_rng(0)
+    money = [Feature(f"amount {i}", "continuous", range=(0, 100), scale={"mean": 50.3, "std": 25.7}) for i in range(6)]
+    counts = [Feature(f"count {i}", "integer", range=(0, 40), scale={"mean": 20, "std": 9}) for i in range(6)]
+    sex = Feature("sex", "categorical", categories=("f", "m"), protected=True)
+    race = Feature("race", "categorical", categories=tuple("abcde"), encoding="one-hot", protected=True)
+    spec = Spec([sex, race, *money, *counts])
+    widths = [spec.width, 64, 32, 1]
+    weights = [(rng.normal(size=(after, before)) * np.sqrt(2 / before)).astype(np.float32)
+               for before, after in pairwise(widths)]  # fmt: skip
+    weights[0][:, :6] *= 0.2  # the network is not trained: nearly fair weights make it provable
+    network = Network([Affine(w, np.zeros(len(w), np.float32)) for w in weights], [Activation("relu")] * 2)
+    X = spec.sample_inputs(int(people * 1.2), rng)
+    _, covered = certificate.certificate_of_fair(network, spec, X)
+    made, _ = certificate.certificate_of_fair(network, spec, X[covered][:people])
+    network.save(folder / "model.onnx")
+    made.save(folder / "certificate.json", folder / "model.onnx")
+
+
+def check(folder: Path) -> None:
+    import fairmend_check
+
+    result = fairmend_check.check(folder / "certificate.json", folder / "model.onnx")
+    if not result.valid:
+        sys.exit(f"{result.verdict}: {result.reasons[0]}")
+    print(f"{result.regions:,} people, least margin {result.least_margin:.2g}", file=sys.stderr)
+
+
+def measured(*arguments: str) -> tuple[float, float]:
+    """Return the CPU seconds and the peak memory in megabytes of this script with these arguments."""
+    done = subprocess.run(
+        [sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True, check=True, env=os.environ | ONE_CORE
+    )
+    seconds, megabytes = done.stdout.split()
+    return float(seconds), float(megabytes)
+
+
+def peak_megabytes() -> float:
+    status = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--people", type=int, default=PEOPLE)
+    parser.add_argument("--part", nargs=4, help=argparse.SUPPRESS)  # the process that is measured
+    options = parser.parse_args()
+    if options.part:
+        action, folder, people, form = options.part
+        started = time.process_time()
+        if action == "write":
+            write(Path(folder), int(people), form == "listed")
+        else:
+            check(Path(folder))
+        print(time.process_time() - started, peak_megabytes())
+        return 0
+    print(f"{'form':8} {'people':>8} {'MB':>8} {'write s':>8} {'write MB':>9} {'check s':>8} {'check MB':>9}")
+    fine = True
+    for form, people in (("listed", LISTED), ("blocks", options.people)):
+        with tempfile.TemporaryDirectory() as folder:
+            written = measured("--part", "write", folder, str(people), form)
+            size = Path(folder, "certificate.json").stat().st_size / 1e6
+            checked = measured("--part", "check", folder, str(people), form)
+        figures = f"{written[0]:8.1f} {written[1]:9.0f} {checked[0]:8.1f} {checked[1]:9.0f}"
+        print(f"{form:8} {people:8,} {size:8.2f} {figures}", flush=True)
+        if form == "blocks":
+            memory = max(written[1], checked[1])
+            fine = size < MOST_MEGABYTES and checked[0] < MOST_SECONDS and memory < MOST_MEMORY
+    print("ok" if fine else f"more than {MOST_MEGABYTES:g} MB, {MOST_SECONDS:g} s or {MOST_MEMORY:g} MB of memory")
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
