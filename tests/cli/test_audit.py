@@ -236,6 +236,14 @@ def test_bad_rows_are_named_by_file_and_row(case, monkeypatch):
     assert f'{case.data}: feature "age", row 79: 300 is above the range' in " ".join(result.stderr.split())
 
 
+def test_all_bad_rows_of_the_file_are_counted(case, monkeypatch):
+    monkeypatch.setattr("fairmend.tables.PIECE", 30)
+    case.write(small_people().assign(age=lambda f: f["age"].where(f.index < 77, 300)))
+    result = audit(case)
+    assert result.exit_code == 2
+    assert "123 of all 200 rows have this problem." in " ".join(result.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -431,7 +431,7 @@ class WhatIfFeature:
 
     The network reads (value - `offset`) / `factor`, or one column for each category except `dropped`. Similar people
     have any value if `protected`, else one up to `reach` away. `missing` is what replaces a missing value. `marks` is
-    the number of the feature whose missing values this one marks by 1.
+    the number of the feature whose missing values this one marks by 1. `names` are those of whole numbers.
     """
 
     name: str
@@ -447,6 +447,7 @@ class WhatIfFeature:
     reach: float
     missing: float | None
     marks: int | None = None
+    names: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Values out of range are refused, moved, left out or let in, as `fairmend.spec.ou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from fairmend.evaluate.score_match import require_scores
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange, apply_policy, find_wider_ranges, require_policy
+from fairmend.spec.read_values import RowsError
 from fairmend.tables import FIRST_ROW, TableStream
 
 __all__ = [
@@ -144,7 +145,7 @@ class PeopleStream:
     def _widen(self) -> None:
         start = FIRST_ROW
         for frame in self._table:
-            with naming_file(self._table.path):
+            with naming_file(self._table.path, self._table):
                 self.out_of_range += find_wider_ranges(self.spec.features, frame, start)
             start += len(frame)
         self.spec = self.spec.widen(self.out_of_range.ranges)
@@ -156,7 +157,7 @@ class PeopleStream:
         for frame in self._table:
             numbers = np.arange(start, start + len(frame))
             require_given_scores(self.spec, self._net, frame, self._table.path, self.out_of_range.policy, numbers)
-            with naming_file(self._table.path):
+            with naming_file(self._table.path, self._table):
                 inside, kept, done = apply_policy(self.spec.features, frame, self.out_of_range.policy, start)
                 self.rows.add(frame, kept)
                 X = self.spec.as_inputs(inside, self._net.dtype, first_row=start) if len(inside) else None
@@ -169,9 +170,10 @@ class PeopleStream:
 
 
 @contextmanager
-def naming_file(path: Path | str) -> Iterator[None]:
-    """Put the name of the file before the message of an error."""
+def naming_file(path: Path | str, parts: Iterable[pd.DataFrame] | None = None) -> Iterator[None]:
+    """Put the name of the file before the message of an error; count the rows with a problem in all its parts."""
     try:
         yield
     except FairmendError as error:
-        raise FairmendError(f"{path}: {error}") from error
+        shown = error.counted(parts) if isinstance(error, RowsError) and parts is not None else error
+        raise FairmendError(f"{path}: {shown}") from error
