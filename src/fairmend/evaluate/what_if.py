@@ -30,7 +30,7 @@ from fairmend.spec.features import Feature
 from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
 from fairmend.spec.reachable import encode_column
 from fairmend.spec.validation import scale_parameters
-from fairmend.text import short
+from fairmend.text import as_text, short
 
 __all__ = ["MOST_FEATURES", "MOST_WEIGHTS", "WHAT_IF_ROWS", "add_what_if"]
 
@@ -44,6 +44,7 @@ WHAT_IF_ROWS = 20
 """Rows of the data that the page has, besides people of the table of pairs."""
 
 _MOST_UNEQUAL = 20
+_MOST_NAMED = 200
 _FOLDING = 8  # roundings of a folded layer besides its products and its norms
 
 
@@ -133,7 +134,7 @@ def _feature(feature: Feature, features: Sequence[Feature]) -> WhatIfFeature:
         kind=feature.kind,
         low=float(low),
         high=float(high),
-        categories=[short(name) for name in categories],
+        categories=[_shown(feature, category) for category in categories],
         one_hot=feature.one_hot,
         dropped=None if feature.dropped is None else categories.index(feature.dropped),
         offset=float(offset),
@@ -142,7 +143,21 @@ def _feature(feature: Feature, features: Sequence[Feature]) -> WhatIfFeature:
         reach=0.0 if feature.protected else float(feature.reach),
         missing=None if missing is None else float(categories.index(str(missing)) if categories else missing),
         marks=next((number for number, other in enumerate(features) if other.name == feature.indicates), None),
+        names=_names_of_numbers(feature),
     )
+
+
+def _names_of_numbers(feature: Feature) -> dict[str, str]:
+    """Return what the page calls each value of an integer that has names, if there are few enough to choose from."""
+    low, high = feature.bounds
+    if feature.kind != "integer" or getattr(feature, "names", None) is None or high - low >= _MOST_NAMED:
+        return {}
+    return {str(value): _shown(feature, value) for value in range(int(low), int(high) + 1)}
+
+
+def _shown(feature: Feature, value: object) -> str:
+    names = getattr(feature, "names", None) or {}
+    return short(names.get(as_text(value), value))
 
 
 def _link(link: Link, features: Sequence[Feature]) -> WhatIfLink:
