@@ -64,9 +64,11 @@ def show_disparity(screen: Console, spec: Spec, outputs: int, result: AuditResul
 def _describe_worst(spec: Spec, outputs: int, pair: AuditPair, what: str) -> str:
     name = prediction_name(spec, outputs, 1 if pair.output is None else pair.output)
     first, second = (
-        f"{percent(score)} with {values}" for score, values in zip(pair.scores, differing_values(pair), strict=True)
+        f"{percent(score)} with {values}"
+        for score, values in zip(pair.scores, differing_values(spec, pair), strict=True)
     )
-    return printable(f"Largest score disparity, {what} {pair.row}: {name} has probability {first}; {second}.")
+    where = pair.name if what == "row" else f"{what} {pair.row}"
+    return printable(f"Largest score disparity, {where}: {name} has probability {first}; {second}.")
 
 
 def _show_curve(screen: Console, curve: ThresholdCurve) -> None:

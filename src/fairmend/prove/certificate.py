@@ -31,7 +31,7 @@ from fairmend.prove.score_proof import ScoreProof, prove_scores_at_points, prove
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 from fairmend.spec.toml import toml_bytes
-from fairmend.text import printable
+from fairmend.text import listed, printable
 
 __all__ = [
     "Certificate",
@@ -265,7 +265,7 @@ def _certificate(
         "version": VERSION,
         "fairmend": __version__,
         "method": method,
-        "claim": guarantee.certificate_claim(),
+        "claim": f"{guarantee.certificate_claim()}{_describe_classes(spec) if count else ''}",
         "arithmetic": arithmetic,
         "model": {
             "weights_sha256": weights_digest(network),
@@ -280,6 +280,13 @@ def _certificate(
         "regions": count if lists else regions,
     }
     return Certificate(content, _layers(network), lists)
+
+
+def _describe_classes(spec: Spec) -> str:
+    """Return which classes a claim about predictions is about; empty if the label does not list them."""
+    if spec.label is None or not spec.label.classes or spec.claim.is_score:
+        return ""
+    return f" The predictions are the classes {listed(spec.label.classes, most=None)}."
 
 
 def _layers(network: Network) -> tuple[dict[str, Any], ...]:

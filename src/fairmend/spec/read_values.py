@@ -21,10 +21,12 @@ __all__ = [
     "Problem",
     "RowNumber",
     "RowsError",
+    "find_classes",
     "find_problems",
     "find_rows_out_of_range",
     "is_frame",
     "raise_for_rows",
+    "read_classes",
     "read_labels",
     "read_targets",
     "read_values",
@@ -127,7 +129,7 @@ def find_problems(feature: Feature, frame: pd.DataFrame) -> list[Problem]:
 def _values_and_checks(feature: Feature, frame: pd.DataFrame) -> tuple[NDArray[np.float64], list[_Check]]:
     if feature.indicates is not None and feature.name not in frame.columns:
         marked = _column(frame, feature.indicates, f'feature "{feature.name}"')
-        return marked.isna().to_numpy(np.float64), []
+        return np.asarray(marked.isna(), dtype=np.float64), []
     series = _column(frame, feature.name, f'feature "{feature.name}"')
     return _codes(feature, series) if feature.categories else _numbers(feature, series)
 
@@ -140,6 +142,31 @@ def read_labels(label: Label, frame: pd.DataFrame, first_row: RowNumber = 0) -> 
     raise_for_rows("label", codes < 0, lambda row: "the value is missing. Fill it in, or remove the row.", first_row)
     positive = np.array([as_text(value) == label.positive for value in uniques], dtype=np.int8)
     return positive[codes]
+
+
+def find_classes(label: Label, series: pd.Series[Any]) -> NDArray[np.int64]:
+    """Return the number of the class of each value (rows,), its place in the classes of the label; -1 for others."""
+    import pandas as pd
+
+    codes, uniques = pd.factorize(series)
+    place = {name: number for number, name in enumerate(label.classes)}
+    # A missing value has the code -1, which picks the last entry.
+    return np.array([*(place.get(as_text(value), -1) for value in uniques), -1], dtype=np.int64)[codes]
+
+
+def read_classes(label: Label, frame: pd.DataFrame, first_row: RowNumber = 0) -> NDArray[np.int64]:
+    """Return the number of the class of each row (rows,): its place in the classes of the label."""
+    series = _column(frame, label.column, "the label")
+    missing = series.isna().to_numpy(bool)
+    raise_for_rows("label", missing, lambda row: "the value is missing. Fill it in, or remove the row.", first_row)
+    numbers = find_classes(label, series)
+
+    def unknown(row: int) -> str:
+        found = as_text(series.iloc[row])
+        return f'"{shown(found)}" is not one of its classes{suggest(found, label.classes)}. Correct it, or `classes`.'
+
+    raise_for_rows("label", numbers < 0, unknown, first_row)
+    return numbers
 
 
 def read_targets(label: Label, frame: pd.DataFrame, first_row: RowNumber = 0) -> NDArray[np.float64]:
