@@ -19,12 +19,14 @@ import numpy.typing as npt
 
 from fairmend.arrays import FloatArray, Ints
 from fairmend.errors import FairmendError
+from fairmend.html_tables import html_table
 from fairmend.network.activations import Activation
 from fairmend.network.decision import DEFAULT_THRESHOLD, as_threshold, log_odds, predicted_classes, require_threshold
 from fairmend.network.folding import Fold, Norm
 from fairmend.network.form import Form
 
 if TYPE_CHECKING:
+    import pandas as pd
     from sklearn.neural_network import MLPClassifier, MLPRegressor
     from torch import nn
 
@@ -254,6 +256,27 @@ class Network:
         The logits and probabilities stay the same, and so does the file that `save` writes.
         """
         return Network(self.affines, self.activations, self.closing, self.names, threshold, self.form)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the layers as a table, one row each: inputs, outputs, weights, and the activation after it."""
+        import pandas as pd
+
+        functions = [str(activation) for activation in self.activations]
+        return pd.DataFrame(
+            {
+                "layer": range(1, self.depth + 1),
+                "inputs": [affine.weight.shape[1] for affine in self.affines],
+                "outputs": [affine.weight.shape[0] for affine in self.affines],
+                "weights": [affine.weight.size + affine.bias.size for affine in self.affines],
+                "activation": [*functions, self.closing],
+            }
+        )
+
+    def _repr_html_(self) -> str:
+        """Show the layers in a notebook."""
+        table = self.to_frame()
+        title = f"Network: {self.inputs} inputs, {table['weights'].sum():,} weights, {self.dtype}"
+        return html_table(title, list(table.columns), table.to_numpy().tolist())
 
     def save(self, path: str | PathLike[str], *, keep_form: bool = True) -> None:
         """Write one file in the format of its suffix: .onnx, .h5, .keras, .nnet (ReLU only), .pth or .safetensors.
