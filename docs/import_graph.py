@@ -17,7 +17,7 @@ SRC = Path(__file__).parents[1] / "src"
 FLOORS = (
     ("text", "arrays", "_version"),
     ("errors",),
-    ("progress", "atomic", "exchange", "threads", "metrics"),
+    ("progress", "atomic", "exchange", "threads", "thresholds", "metrics"),
     ("tables", "json_files", "folders"),
     ("network", "spec"),
     ("bounds", "milp"),

@@ -25,7 +25,7 @@ PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 FUNCTIONS = {
     "fairmend.audit": "net spec X= samples= seed= * per_row= pairs= progress= witnesses=",
     "fairmend.certify": "net spec X engine= * time_limit= seed= progress=",
-    "fairmend.check": "certificate model spec= * real=",
+    "fairmend.check": "certificate model spec= * real= progress=",
     "fairmend.export_vnnlib": "net spec X out * rows= timeout= most_boxes=",
     "fairmend.load_network": "source activation=",
     "fairmend.repair": "net spec X_repair X_cal y_cal method= seed= * features= steps= learning_rate= fairness_weight= "
@@ -47,15 +47,15 @@ CONSTRUCTORS = {
     "fairmend.Link": "when then",
     "fairmend.Network": "affines activations closing= names= threshold=",
     "fairmend.Spec": "features label= claim= links= id_column=",
-    "fairmend.sklearn.FairRepairClassifier": "estimator= * spec= protected= method= keep= guarantee= prefer= "
-    "repair_rows= calibration_rows= repair_options= random_state=",
+    "fairmend.sklearn.FairRepairClassifier": "estimator= * spec= protected= threshold= method= keep= guarantee= "
+    "prefer= repair_rows= calibration_rows= repair_options= random_state=",
 }
 # Classes that users read and do not construct, with the attributes that are documented.
 ATTRIBUTES = {
     "fairmend.AuditResult": "idi_rate count pairs total exact sampled interval evaluations seconds as_dict",
     "fairmend.CertifyResult": "verdicts unfair_rate witnesses reasons engine seconds counts as_dict",
     "fairmend.CheckResult": "valid reasons claim regions covers_inference least_margin seconds condition "
-    "largest_difference as_dict",
+    "largest_difference readable verdict as_dict",
     "fairmend.RepairResult": "network certificate objective history warnings method proven regions candidates seconds",
     "fairmend.SearchResult": "idis count others method seeds starts calls exact seconds as_dict",
     "fairmend.Network": "logits predict probabilities save inputs outputs depth dtype threshold at_threshold",

@@ -131,16 +131,38 @@ def test_the_property_is_satisfied_by_a_point_of_the_neighbourhood_iff_its_answe
 
 @pytest.mark.parametrize("outputs", [1, 2, 3, 4])
 def test_conditions_on_the_outputs_with_every_tie_there_is(outputs):
+    net = random_network(np.random.default_rng(0), 2, (), outputs)
     for y in itertools.product([-1.0, 0.0, 1.0], repeat=outputs):
         predicted = int(y[0] >= 0) if outputs == 1 else int(np.argmax(y))
         for own in range(max(2, outputs)):
-            conditions, tie_is_sat = _other_predictions(own, outputs)
+            conditions, tie_is_sat = _other_predictions(own, net)
             sat = any(holds(parsed(c)[0], {f"Y_{i}": v for i, v in enumerate(y)}) for c in conditions)
             if predicted != own:
                 assert sat  # no counterexample is lost
             elif sat:
                 assert tie_is_sat  # and what is added is named
                 assert y[0] == 0 if outputs == 1 else sorted(y)[-1] == sorted(y)[-2]
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_property_at_a_threshold_has_all_counterexamples_in_exact_arithmetic(outputs, tmp_path):
+    spec = small_spec().at_threshold(0.3)
+    net = small_network(outputs)
+    X = spec.as_inputs(small_people(12), np.float32)
+    export = export_vnnlib(net, spec, X, tmp_path)
+    verdicts = fairmend.certify(net, spec, X).verdicts
+    at = net.at_threshold(0.3)
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    for x, verdict, problem in zip(X, verdicts, export.problems, strict=True):
+        text = (tmp_path / problem.file).read_text()
+        points = np.concatenate([chunk for _, chunk in spec.points(x[None], dtype=np.float32)])
+        leads = [session.run(None, {session.get_inputs()[0].name: point[None]})[0].item() for point in points]
+        condition = re.search(r"\((>=|<=) Y_0 (-?[0-9.]+)\)", text)
+        bound = float(condition[2])
+        assert abs(bound - at.offset) < 1e-15
+        sat = any(lead >= bound if condition[1] == ">=" else lead <= bound for lead in leads)
+        assert sat == (verdict is Verdict.UNFAIR)
+        assert problem.answer == at.predict(x[None])[0]
 
 
 def test_beyond_the_most_boxes_features_are_relaxed_and_that_is_said(tmp_path):

@@ -2,11 +2,14 @@
 
 A problem is a network (ONNX, logits as outputs Y) and a property (VNN-LIB) that states the *counterexample*: a
 counterfactual gets another prediction than the input itself. So unsat means fair. sat means unfair, with two exceptions
-that the format cannot express, and that `Problem` names:
+that the format cannot express, and that `Problem` names as a tie or as relaxed features:
 
 - VNN-LIB has no strict inequality. A prediction is positive if the logit is at least 0, and with N logits the lowest
   index wins a tie. If the other prediction needs *less than* (or *more than*), the property includes the tie, and a sat
   on the tie shows nothing.
+- At a threshold other than 1/2, the logit is compared with the log-odds of the threshold, an irrational number. The
+  property has the next float64 number on the side that adds counterexamples. Of two logits, the exported network has
+  one output: the second minus the first.
 - Whole numbers and categories are listed as a disjunction of boxes, up to a number of boxes. Beyond that number,
   features are relaxed to intervals, largest first, and a sat need not be a possible person.
 
@@ -30,7 +33,9 @@ from fairmend.arrays import FloatArray
 from fairmend.atomic import write_atomically
 from fairmend.errors import FairmendError
 from fairmend.json_files import to_json
-from fairmend.network import Network, NetworkSource, load_network
+from fairmend.network import DEFAULT_THRESHOLD, Activation, Affine, Network, NetworkSource, load_network
+from fairmend.network.decision import enclose_log_odds
+from fairmend.prove.threshold import network_of_spec
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import list_combinations, one_hot_ends
 from fairmend.spec.reachable import ReachableValues
@@ -126,7 +131,7 @@ def export_vnnlib(
     timeout : seconds per problem, for instances.csv
     most_boxes : the largest number of boxes in a property before features are relaxed to intervals
     """
-    network = load_network(net)
+    network = network_of_spec(load_network(net), spec)
     spec.require_class_claim("the export to VNN-LIB")
     spec.require_inputs(network.inputs)
     if most_boxes < 1 or timeout < 1:
@@ -140,15 +145,17 @@ def export_vnnlib(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FairmendError(f"{folder}: cannot create the folder: {error.strerror or error}") from error
-    write_atomically(folder / MODEL, _model_bytes(network))
+    exported = _with_one_output(network) if network.threshold != DEFAULT_THRESHOLD else network
+    write_atomically(folder / MODEL, _model_bytes(exported))
     digits = len(str(max(numbers)))
     problems = []
     for row, x, answer in zip(numbers, inputs, network.predict(inputs).tolist(), strict=True):
-        problem, text = _problem(network, spec, x, answer, row, f"row-{row:0{digits}d}.vnnlib", most_boxes)
+        problem, text = _problem(exported, spec, x, answer, row, f"row-{row:0{digits}d}.vnnlib", most_boxes)
         write_atomically(folder / problem.file, text.encode("utf-8"))
         problems.append(problem)
         _logger.debug("%s: %d boxes, relaxed: %s", problem.file, problem.boxes, ", ".join(problem.relaxed) or "none")
-    manifest = {"fairmend": __version__, "model": MODEL, "problems": [problem.as_dict() for problem in problems]}
+    names = {"fairmend": __version__, "model": MODEL, "threshold": network.threshold}
+    manifest = {**names, "problems": [problem.as_dict() for problem in problems]}
     write_atomically(folder / MANIFEST, f"{to_json(manifest)}\n".encode())
     # Written last, so that every file it names exists.
     lines = "".join(f"{MODEL},{problem.file},{timeout}\n" for problem in problems)
@@ -174,11 +181,24 @@ def _model_bytes(net: Network) -> bytes:
     return content
 
 
+def _with_one_output(net: Network) -> Network:
+    """Return the network whose output is the lead of class 1: the logit, or the second of two minus the first."""
+    if net.outputs == 1:
+        return net
+    last = Affine(np.array([[-1, 1]], net.dtype), np.zeros(1, net.dtype))
+    names = [*net.names, _unused_name(net.names)]
+    return Network([*net.affines, last], [*net.activations, Activation("identity")], "none", names, net.threshold)
+
+
+def _unused_name(names: Sequence[str]) -> str:
+    return next(name for name in ("lead", *(f"lead.{i}" for i in range(len(names)))) if name not in names)
+
+
 def _problem(
     net: Network, spec: Spec, x: FloatArray, answer: int, row: int, file: str, most_boxes: int
 ) -> tuple[Problem, str]:
     lower, upper, relaxed = region_boxes(spec, x, most_boxes)
-    conditions, tie_is_sat = _other_predictions(answer, net.outputs)
+    conditions, tie_is_sat = _other_predictions(answer, net)
     problem = Problem(file, row, answer, len(lower), relaxed, tie_is_sat)
     return problem, "\n".join(_lines(net, spec, problem, lower, upper, conditions)) + "\n"
 
@@ -221,8 +241,12 @@ def _product_boxes(values: list[ReachableValues], x: FloatArray, most: int) -> t
     return lower, upper, relaxed
 
 
-def _other_predictions(answer: int, outputs: int) -> tuple[list[str], bool]:
+def _other_predictions(answer: int, net: Network) -> tuple[list[str], bool]:
     """Return the conditions on the outputs, each of which means another prediction, and whether a tie satisfies one."""
+    outputs = net.outputs
+    if net.threshold != DEFAULT_THRESHOLD:
+        below, above = enclose_log_odds(net.threshold)
+        return [f"(>= Y_0 {_number(below)})" if answer == 0 else f"(<= Y_0 {_number(above)})"], True
     if outputs == 1:
         return (["(>= Y_0 0.0)"], False) if answer == 0 else (["(<= Y_0 0.0)"], True)
     others = [other for other in range(outputs) if other != answer]

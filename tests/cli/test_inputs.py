@@ -1,5 +1,7 @@
 """The files of a command are read, and refused if they do not fit together."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.spec import Label, Spec
 from support.cli_case import Case, run, small_network, small_people, small_spec
+from support.threshold_cases import probabilities
 
 
 @pytest.fixture
@@ -79,3 +82,60 @@ def test_a_spec_without_scores_keeps_everything_else():
     spec = Spec(small_spec().features, Label("good", "yes", score="p"))
     assert without_scores(spec) == small_spec()
     assert without_scores(small_spec()) is not None
+
+
+def test_a_threshold_on_the_command_line_replaces_that_of_the_spec(case):
+    small_spec().at_threshold(0.4).save(case.spec)
+    spec, net = load_model(case.model, case.spec, "relu")
+    assert (spec.threshold, net.threshold) == (0.4, 0.4)
+    spec, net = load_model(case.model, case.spec, "relu", threshold=0.3)
+    assert (spec, net) == (small_spec().at_threshold(0.3), small_network().at_threshold(0.3))
+    Spec(small_spec().features).save(case.spec)
+    with pytest.raises(FairmendError, match=r"spec\.toml: a threshold needs \[label\] in the spec"):
+        load_model(case.model, case.spec, "relu", threshold=0.3)
+
+
+def test_every_command_decides_at_the_threshold(case, tmp_path):
+    """The unequal people of an audit at 0.3 are those that enumeration of ONNX Runtime's probabilities finds."""
+    spec, folder = small_spec(), tmp_path / "out"
+    X = spec.as_inputs(small_people(), np.float32)
+    points = [np.concatenate([chunk for _, chunk in spec.points(x[None], dtype=np.float32)]) for x in X]
+    computed = probabilities(
+        Network(small_network().affines, small_network().activations, "sigmoid"),
+        tmp_path / "p.onnx",
+        np.concatenate(points),
+    )
+    decisions = np.split(computed >= 0.3, np.cumsum([len(each) for each in points])[:-1])
+    unequal = sum(len(set(each.tolist())) == 2 for each in decisions)
+    files = ("--spec", case.spec, "--data", case.data, "--threshold", 0.3)
+    audited = run("audit", case.model, *files, "--report", folder / "audit")
+    assert audited.exit_code == 1
+    assert f"{unequal}" in audited.stdout
+    assert "at the threshold 0.3" in audited.stdout
+    assert "a different prediction at the threshold 0.3 if only their" in (folder / "audit/report.html").read_text()
+    certified = json.loads(run("certify", case.model, *files, "--json").stdout)
+    assert certified["counts"]["unfair"] == unequal
+    assert certified["threshold"] == 0.3
+    exported = json.loads(
+        run("export-vnnlib", case.model, *files, "--rows", 2, "--out", folder / "vnnlib", "--json").stdout
+    )
+    assert exported["threshold"] == 0.3
+    repaired = json.loads(
+        run(
+            "repair", case.model, *files, "--method", "blind", "--steps", 2, "--out", folder / "repair", "--json"
+        ).stdout
+    )
+    assert repaired["threshold"] == 0.3
+    assert Spec.load(folder / "repair/spec.toml").threshold == 0.3
+    searched = run("search", case.model, *files, "--seeds", 5, "--local-steps", 2)
+    assert "at the threshold 0.3" in searched.stdout
+    explained = run("spec", "check", case.spec, "--threshold", 0.3)
+    assert "It is predicted from a probability of 0.3 on." in explained.stdout
+
+
+def test_several_classes_with_a_threshold_are_refused_in_one_line(case):
+    small_network(3).save(case.model)
+    refused = run("certify", case.model, "--spec", case.spec, "--data", case.data, "--threshold", 0.3)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("Error: a threshold of 0.3 needs two classes, but the network has 3 outputs.")
+    assert refused.stderr.count("\n") == 1

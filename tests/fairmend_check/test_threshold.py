@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import fairmend
-from fairmend.network.decision import closing_gaps, enclose_log_odds
+from fairmend.network import Affine
+from fairmend.network.decision import closing_gaps, enclose_log_odds, log_odds
 from fairmend.prove.certificate import certificate_of_fair
 from fairmend_check import threshold as checked_threshold
 from fairmend_check.threshold import Threshold
@@ -87,6 +88,28 @@ def test_a_forged_threshold_between_the_scores_is_refused(tmp_path):
     result = fairmend.check(write(tmp_path, sign_spec(content)), tmp_path / "model.onnx")
     assert not result.valid
     assert "the claimed margin of class" in result.reasons[0]
+
+
+@pytest.mark.parametrize("threshold", [0.3, 1e-6, 1 - 1e-6])
+@pytest.mark.parametrize("label", [0, 1])
+def test_a_margin_within_the_gap_does_not_cover_inference(tmp_path, threshold, label):
+    """The output is a constant: half a gap from the log-odds is proven in real arithmetic only, two gaps suffice."""
+    rng = np.random.default_rng(0)
+    net = random_network(rng, SPEC.width, (2,))
+    gap = closing_gaps(threshold, "float32")[label]
+    for share, valid in ((0.5, False), (2.0, True)):
+        bias = np.array([log_odds(threshold) + (share if label else -share) * gap], np.float32)
+        constant = net.with_affines([net.affines[0], Affine(np.zeros((1, 2), np.float32), bias)])
+        constant.save(tmp_path / "model.onnx")
+        spec = SPEC.at_threshold(threshold)
+        certificate, _ = certificate_of_fair(constant.at_threshold(threshold), spec, SPEC.sample_inputs(2, rng))
+        assert certificate.real_only is not valid
+        content = json.loads(json.dumps({**certificate.content, "arithmetic": "float32"}))
+        assert {region["class"] for region in content["regions"]} == {label}
+        result = fairmend.check(write(tmp_path, content), tmp_path / "model.onnx")
+        assert result.valid is valid
+        if not valid:
+            assert "the margin does not exceed the rounding errors of float32 inference" in result.reasons[0]
 
 
 def test_the_spec_of_another_threshold_is_not_that_of_the_certificate(tmp_path):

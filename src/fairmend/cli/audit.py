@@ -21,6 +21,7 @@ from fairmend.cli.options import (
     refuse_together,
     seed_option,
     spec_option,
+    threshold_option,
     what_if_options,
 )
 
@@ -63,6 +64,7 @@ NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
     help="Folder for the HTML report; other files in it are kept.",
 )
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
+@threshold_option
 @what_if_options
 @activation_option
 @ignore_scores_option
@@ -108,6 +110,7 @@ def run_audit(
     report: Path | None = None,
     what_if_rows: int | None = None,
     typed: str | None = None,
+    threshold: float | None = None,
     activation: str = "relu",
     ignore_scores: bool = False,
     json_output: bool = False,
@@ -116,7 +119,7 @@ def run_audit(
     from rich.text import Text
 
     from fairmend.audit.run import audit
-    from fairmend.cli.console import console, progress_bars, show_json, show_warnings
+    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_warnings
     from fairmend.cli.inputs import load_model
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
     from fairmend.evaluate.audit_document import audit_document, audit_warnings
@@ -127,7 +130,7 @@ def run_audit(
     from fairmend.folders import check_folder, staged_folder
     from fairmend.tables import stream_table
 
-    spec, net = load_model(model, spec_file, activation, ignore_scores)
+    spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     inputs = [path for path in (model, spec_file, data) if path is not None]
     if report is not None:
         check_folder(report, list(REPORT_FILES), inputs, "--report, or pass --no-report")
@@ -146,7 +149,7 @@ def run_audit(
         )
     figures = labelled.figures(result.rows)
     warnings = [*labelled.warnings(data), *audit_warnings(net, result, figures)]
-    title = f"{model.name} on {data.name if data else 'random samples'}"
+    title = f"{model.name} on {data.name if data else 'random samples'}{at_threshold(spec)}"
     if report is not None:
         sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
         document = audit_document(
@@ -166,7 +169,7 @@ def run_audit(
     page = None if report is None else report / "report.html"
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": None if data is None else data.name}
-        measured = {"seed": seed, **result.as_dict(), **_labelled_figures(figures)}
+        measured = {"seed": seed, "threshold": spec.threshold, **result.as_dict(), **_labelled_figures(figures)}
         show_json({**names, **measured, "out": out, "report": page, "warnings": warnings})
     else:
         screen = console()

@@ -20,6 +20,7 @@ from fairmend.cli.options import (
     model_argument,
     seed_option,
     spec_option,
+    threshold_option,
 )
 from fairmend.errors import FairmendError
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from fairmend.arrays import FloatArray
     from fairmend.network import Network
+    from fairmend.progress import Progress
     from fairmend.prove.result import CertifyResult
     from fairmend.spec import Claim, Spec
 
@@ -57,6 +59,7 @@ _UNDECIDED = "undecided: neither proven nor refuted"
 )
 @click.option("--rows", type=click.IntRange(min=1), help="Certify only this many rows, drawn at random.")
 @click.option("--time-limit", type=POSITIVE, help="Seconds for all inputs; undecided inputs are reported as UNKNOWN.")
+@threshold_option
 @activation_option
 @ignore_scores_option
 @seed_option
@@ -84,6 +87,7 @@ def run_certify(
     rows: int | None = None,
     time_limit: float | None = None,
     seed: int = 0,
+    threshold: float | None = None,
     activation: str = "relu",
     ignore_scores: bool = False,
     certificate: Path | None = None,
@@ -92,14 +96,14 @@ def run_certify(
     """Certify rows of the data, show the verdicts and return the exit code."""
     from rich.text import Text
 
-    from fairmend.cli.console import console, progress_bars, show_json, show_warnings
+    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_warnings
     from fairmend.cli.inputs import load_model, load_people
     from fairmend.prove.certify import certify
     from fairmend.spec.sanity import spec_warnings
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
-    spec, net = load_model(model, spec_file, activation, ignore_scores)
+    spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     chosen, X = load_people(data, spec, net, rows, seed)
     with progress_bars(quiet=json_output) as progress:
         result = certify(
@@ -111,14 +115,14 @@ def run_certify(
             seed=seed,
             progress=lambda _, done, total: progress("certify", done, total),
         )
+        written = {} if certificate is None else _write_certificate(certificate, model, net, spec, X, result, progress)
     warnings = [] if spec.regression else spec_warnings(net.predict(X))
-    written = {} if certificate is None else _write_certificate(certificate, model, net, spec, X, result)
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed, "rows": chosen}
-        show_json({**names, **result.as_dict(spec), **written, "warnings": warnings})
+        show_json({**names, "threshold": spec.threshold, **result.as_dict(spec), **written, "warnings": warnings})
     else:
         screen = console()
-        _show(screen, result, spec, chosen.tolist(), f"{model.name} on {data.name}")
+        _show(screen, result, spec, chosen.tolist(), f"{model.name} on {data.name}{at_threshold(spec)}")
         show_warnings(screen, warnings)
         if certificate is not None:
             covered, fair = written["certified"], result.counts["fair"]
@@ -134,7 +138,7 @@ def run_certify(
 
 
 def _write_certificate(
-    path: Path, model: Path, net: Network, spec: Spec, X: FloatArray, result: CertifyResult
+    path: Path, model: Path, net: Network, spec: Spec, X: FloatArray, result: CertifyResult, progress: Progress
 ) -> dict[str, Any]:
     """Write a certificate for the FAIR inputs and return its file, how many it covers, and in which arithmetic."""
     from tempfile import TemporaryDirectory
@@ -148,7 +152,7 @@ def _write_certificate(
     fair = np.array([verdict is Verdict.FAIR for verdict in result.verdicts])
     if not fair.any():
         raise FairmendError("no input is FAIR, so there is nothing to certify; repair the network first")
-    certificate, covered = certificate_of_fair(net, spec, X[fair])
+    certificate, covered = certificate_of_fair(net, spec, X[fair], progress)
     if certificate is None:
         raise FairmendError(
             "the proofs split neighbourhoods, and a certificate can hold only whole ones; run without --certificate, "
@@ -156,7 +160,7 @@ def _write_certificate(
         )
     with TemporaryDirectory() as folder:  # so that a file at `path` is replaced only by a valid certificate
         certificate.save(Path(folder, "certificate.json"), model)
-        check_certificate(Path(folder, "certificate.json"), model, real=certificate.real_only)
+        check_certificate(Path(folder, "certificate.json"), model, real=certificate.real_only, progress=progress)
     certificate.save(path, model)
     return {"certificate": path, "certified": int(covered.sum()), "arithmetic": certificate.content["arithmetic"]}
 

@@ -49,6 +49,8 @@ _STAGES = {
     "audit": "Auditing",
     "audit original": "Auditing the original network",
     "certify": "Certifying",
+    "certificate": "Proving the certificate",
+    "check certificate": "Checking the certificate",
     "try": "Running recipes",
     "bench": "Computing the tables",
     "retrain": "Changing the weights",
@@ -78,6 +80,13 @@ def show_json(document: Mapping[str, object]) -> None:
     from fairmend.json_files import to_json
 
     click.echo(to_json(document))
+
+
+def at_threshold(spec: Spec) -> str:
+    """Return what the title of a table says about predictions at a threshold other than 0.5."""
+    from fairmend.network import DEFAULT_THRESHOLD
+
+    return "" if spec.threshold == DEFAULT_THRESHOLD else f", at the threshold {spec.threshold!r}"
 
 
 def figures_table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
@@ -247,7 +256,10 @@ def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditP
         difference = f"{pair.difference[0].upper()}{pair.difference[1:]}"
         lines.add_row(Text(f"  {what} {pair.row}: {first}."), Text(f"{difference}: {second}."))
     screen.print(lines)
-    threshold = "" if outputs > 1 else f"; at least 0 means {_prediction(spec, outputs, 1)}"
+    from fairmend.network.decision import log_odds
+
+    least = f"{log_odds(spec.threshold):.3g}"
+    threshold = "" if outputs > 1 else f"; at least {least} means {_prediction(spec, outputs, 1)}"
     screen.print(Text(f"  Scores in parentheses{threshold}. {what.capitalize()}s are numbered from 0.", style="dim"))
 
 

@@ -20,6 +20,7 @@ from fairmend.cli.options import (
     model_argument,
     seed_option,
     spec_option,
+    threshold_option,
 )
 
 __all__ = ["command"]
@@ -46,6 +47,7 @@ __all__ = ["command"]
     help="Largest number of boxes in a property; above it, features are relaxed to intervals.",
 )
 @seed_option
+@threshold_option
 @activation_option
 @ignore_scores_option
 @json_option
@@ -71,6 +73,7 @@ def run_export(
     timeout: int = 300,
     most_boxes: int = 1000,
     seed: int = 0,
+    threshold: float | None = None,
     activation: str = "relu",
     ignore_scores: bool = False,
     json_output: bool = False,
@@ -82,13 +85,20 @@ def run_export(
     from fairmend.vnnlib import INSTANCES, MANIFEST, MODEL, export_vnnlib
 
     check_folder(out, [MODEL, INSTANCES, MANIFEST], [model, data, spec_file])
-    spec, net = load_model(model, spec_file, activation, ignore_scores)
+    spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     chosen, X = load_people(data, spec, net, rows, seed)
     with staged_folder(out) as stage:
         export = export_vnnlib(net, spec, X, stage, rows=chosen.tolist(), timeout=timeout, most_boxes=most_boxes)
     problems = export.problems
     if json_output:
-        names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed, "out": out}
+        names = {
+            "fairmend": __version__,
+            "model": model.name,
+            "data": data.name,
+            "seed": seed,
+            "threshold": spec.threshold,
+            "out": out,
+        }
         show_json({**names, "problems": [problem.as_dict() for problem in problems]})
         return
     echo_line(f"{len(problems):,} properties in {out}: {INSTANCES} lists them, {MANIFEST} describes each.")

@@ -11,20 +11,35 @@ from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
 from fairmend.evaluate.score_match import require_scores
 from fairmend.network import Network, load_network
+from fairmend.prove.threshold import network_of_spec
 from fairmend.spec import Spec
 from fairmend.tables import read_table
 
-__all__ = ["load_model", "load_people", "without_scores"]
+__all__ = ["load_model", "load_people", "load_spec", "without_scores"]
 
 
-def load_model(model: Path, spec_file: Path, activation: str, ignore_scores: bool = False) -> tuple[Spec, Network]:
-    """Read the spec and the network; refuse them if their numbers of columns differ.
+def load_model(
+    model: Path, spec_file: Path, activation: str, ignore_scores: bool = False, threshold: float | None = None
+) -> tuple[Spec, Network]:
+    """Read the spec and the network, which decides at the threshold; refuse them if their numbers of columns differ.
 
-    With `ignore_scores`, the spec names no column of scores, so that nothing compares the network with them.
+    With `ignore_scores`, the spec names no column of scores, so that nothing compares the network with them. A
+    `threshold` replaces that of the spec.
     """
-    spec, net = Spec.load(spec_file), load_network(model, activation)
+    spec, net = load_spec(spec_file, threshold), load_network(model, activation)
     spec.require_inputs(net.inputs, f"{model}: the network", str(spec_file))
-    return without_scores(spec) if ignore_scores else spec, net
+    return without_scores(spec) if ignore_scores else spec, network_of_spec(net, spec)
+
+
+def load_spec(spec_file: Path, threshold: float | None = None) -> Spec:
+    """Read the spec; a threshold on the command line replaces its own."""
+    spec = Spec.load(spec_file)
+    if threshold is None:
+        return spec
+    try:
+        return spec.at_threshold(threshold)
+    except FairmendError as error:
+        raise FairmendError(f"{spec_file}: {error}") from error
 
 
 def without_scores(spec: Spec) -> Spec:

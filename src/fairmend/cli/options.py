@@ -25,6 +25,7 @@ __all__ = [
     "refuse_together",
     "seed_option",
     "spec_option",
+    "threshold_option",
     "what_if_options",
 ]
 
@@ -36,6 +37,11 @@ MODEL_FORMATS = ".onnx, .h5, .keras, .nnet, .pth or .safetensors"
 
 model_argument = click.argument("model", type=FILE)
 spec_option = click.option("--spec", "spec_file", type=FILE, required=True, help="Spec of the features, .toml.")
+threshold_option = click.option(
+    "--threshold",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Probability of the positive class from which a prediction is positive. By default that of the spec, or 0.5.",
+)
 json_option = click.option("--json", "json_output", is_flag=True, help="Print one JSON document and nothing else.")
 seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed.")
 activation_option = click.option(

@@ -21,6 +21,7 @@ from fairmend.cli.options import (
     refuse_together,
     seed_option,
     spec_option,
+    threshold_option,
     what_if_options,
 )
 from fairmend.errors import FairmendError
@@ -115,6 +116,7 @@ GOOD, BAD = 0, 1
     type=click.FloatRange(0, 1),
     help="Relative gap at which the solver may stop. By default 0.",
 )
+@threshold_option
 @what_if_options
 @activation_option
 @ignore_scores_option
@@ -133,6 +135,7 @@ def command(
     repair_rows: int,
     calibration_rows: int,
     seed: int,
+    threshold: float | None,
     no_what_if: bool,
     what_if_rows: int,
     activation: str,
@@ -163,6 +166,7 @@ def command(
         repair_rows=repair_rows,
         calibration_rows=calibration_rows,
         seed=seed,
+        threshold=threshold,
         activation=activation,
         ignore_scores=ignore_scores,
         json_output=json_output,
@@ -188,6 +192,7 @@ def run_repair(
     repair_rows: int = 100,
     calibration_rows: int = 500,
     seed: int = 0,
+    threshold: float | None = None,
     activation: str = "relu",
     ignore_scores: bool = False,
     json_output: bool = False,
@@ -196,7 +201,15 @@ def run_repair(
     options: Mapping[str, Any],
 ) -> int:
     """Repair the network in `model`, write the folder `out`, show the result and return the exit code."""
-    from fairmend.cli.console import console, progress_bars, show_check, show_comparison, show_files, show_json
+    from fairmend.cli.console import (
+        at_threshold,
+        console,
+        progress_bars,
+        show_check,
+        show_comparison,
+        show_files,
+        show_json,
+    )
     from fairmend.cli.inputs import load_model, without_scores
     from fairmend.cli.report_files import REPORT_FILES, show_report
     from fairmend.evaluate.compare import measure, repair_and_compare
@@ -218,7 +231,7 @@ def run_repair(
     check_folder(out, list(files), inputs)
     replaces = (out / "result.json").exists()
     replaced_model = _model_of_earlier_repair(out, inputs)
-    spec, net = load_model(model, spec_file, activation, ignore_scores)
+    spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     frame = read_table(data)
     people = split_data(
         without_scores(spec),  # they are those of the original network, and this spec goes with the repaired one
@@ -235,7 +248,13 @@ def run_repair(
     with progress_bars(quiet=json_output) as progress:
         before = measure(net, people, stage="audit original", seed=seed, progress=progress)
         comparison = repair_and_compare(net, people, before, seed=seed, progress=progress, options=options)
-    document = {**comparison.as_dict(), "seed": seed, "model": model.name, "data": data.name}
+    document = {
+        **comparison.as_dict(),
+        "seed": seed,
+        "threshold": spec.threshold,
+        "model": model.name,
+        "data": data.name,
+    }
     sources = {"model": model, "data": data, "spec": spec_file}
     sources |= {} if repair_data is None else {"repair data": repair_data}
     checked = _write(out, net, comparison, document, sources, typed, seed, what_if_rows, without=replaced_model)
@@ -254,7 +273,9 @@ def run_repair(
     screen = console()
     if collapsed:
         _show_collapse(screen, comparison)
-    show_comparison(screen, comparison, f"{model.name}, repaired with method {comparison.result.method}")
+    show_comparison(
+        screen, comparison, f"{model.name}, repaired with method {comparison.result.method}{at_threshold(spec)}"
+    )
     show_files(screen, out, files)
     if replaces:
         _show_replaced(screen, out, files, replaced_model)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fairmend.evaluate.compare import RepairComparison
     from fairmend.evaluate.document import Document
     from fairmend.network import Network
+    from fairmend.progress import Progress
 
 __all__ = ["REPORT_FILES", "check_certificate", "describe_repair", "show_report", "write_report"]
 
@@ -35,19 +36,26 @@ def write_report(folder: Path, document: Document) -> None:
     report.save(folder / PAGE_NAME)
 
 
-def check_certificate(certificate: Path, model: Path, *, real: bool = False) -> CheckResult:
+def check_certificate(
+    certificate: Path, model: Path, *, real: bool = False, progress: Progress | None = None
+) -> CheckResult:
     """Check a certificate that is about to be published; raise `FairmendError` if it does not hold for the model.
 
-    `real` means that it claims exact arithmetic only.
+    `real` means that it claims exact arithmetic only. `progress` is called with "check certificate" and counts.
     """
     from fairmend import check
 
-    result = check(certificate, model, real=real)
+    report = None if progress is None else (lambda done, total: progress("check certificate", done, total))
+    result = check(certificate, model, real=real, progress=report)
     reason = "" if result.valid else result.reasons[0]
     if not result.readable and reason.startswith(f"model {model.name}: "):
         raise FairmendError(
             f"{reason}. fairmend check cannot read this file, so no certificate was written. Save the network "
             'with fairmend, load_network(file).save("model.onnx"), and certify that file'
+        )
+    if not result.readable:
+        raise FairmendError(
+            f"fairmend check cannot check this certificate ({reason}), so nothing was written. Certify fewer people"
         )
     if not result.valid:  # fairmend and the checker disagree, so neither can be trusted
         raise FairmendError(

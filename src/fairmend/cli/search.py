@@ -19,6 +19,7 @@ from fairmend.cli.options import (
     model_argument,
     seed_option,
     spec_option,
+    threshold_option,
 )
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ _SHOWN = 5
 @click.option(
     "--out", type=FILE, help="CSV file for everyone found to be treated unequally, each with a counterfactual."
 )
+@threshold_option
 @activation_option
 @ignore_scores_option
 @json_option
@@ -87,6 +89,7 @@ def run_search(
     local_steps: int = 1000,
     seed: int = 0,
     out: Path | None = None,
+    threshold: float | None = None,
     activation: str = "relu",
     ignore_scores: bool = False,
     json_output: bool = False,
@@ -95,12 +98,12 @@ def run_search(
     import numpy as np
     from rich.text import Text
 
-    from fairmend.cli.console import console, progress_bars, show_json
+    from fairmend.cli.console import at_threshold, console, progress_bars, show_json
     from fairmend.cli.inputs import load_model, load_people
     from fairmend.evaluate.pairs_file import PairsFile
     from fairmend.search.run import search
 
-    spec, net = load_model(model, spec_file, activation, ignore_scores)
+    spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     _, X = load_people(data, spec, net)
     with PairsFile(out, spec, net, [model, spec_file, data]) as file:
         with progress_bars(quiet=json_output) as progress:
@@ -109,12 +112,18 @@ def run_search(
             file.write(np.arange(result.count), result.idis, result.others)
     pairs = _some_pairs(net, spec, result)
     if json_output:
-        names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed}
+        names = {
+            "fairmend": __version__,
+            "model": model.name,
+            "data": data.name,
+            "seed": seed,
+            "threshold": spec.threshold,
+        }
         listed = [pair.as_dict() for pair in pairs]
         show_json({**names, "local_steps": local_steps, **result.as_dict(), "pairs": listed, "out": out})
     else:
         screen = console()
-        _show(screen, f"{model.name}, searched from {data.name}", result, spec, net.outputs, pairs)
+        _show(screen, f"{model.name}, searched from {data.name}{at_threshold(spec)}", result, spec, net.outputs, pairs)
         if out is not None:
             screen.print()
             screen.print(Text.assemble("Everyone found to be treated unequally: ", (str(out), "bold")), soft_wrap=True)

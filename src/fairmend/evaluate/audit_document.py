@@ -82,6 +82,7 @@ def audit_document(
             ScoreRanges(score_kind(net), len(examined.X), result.exact, [], []),
             [short(warning, 2_000) for warning in warnings],
             audit=replace(_audit(result, labelled, []), scores=score_figures(result.scores, labelled.regression)),
+            threshold=spec.threshold,
         )
     rows = examined.unequal.nonzero()[0]
     known = None if examined.other is None else examined.other[rows]
@@ -110,6 +111,7 @@ def audit_document(
         _score_ranges(net, spec, examined),
         [short(warning, 2_000) for warning in warnings],
         audit=_audit(result, labelled, names),
+        threshold=spec.threshold,
     )
 
 

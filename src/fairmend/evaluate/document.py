@@ -114,7 +114,8 @@ class ScoreRange:
 class ScoreRanges:
     """The score ranges of some of `total` inputs, sorted by score before the repair; `after` is empty in an audit.
 
-    `score` is "logit" (class 1 wins at 0 or above) or "lead" (the lead of the input's own class over the others).
+    `score` is "logit" (class 1 wins from the log-odds of the threshold on) or "lead" (the lead of the input's own class
+    over the others).
     """
 
     score: str
@@ -437,6 +438,7 @@ class WhatIf:
 class Document:
     """The whole report. Exactly one of `repair` and `audit` is given, as `kind` says.
 
+    `threshold` is the probability from which a prediction is positive.
     `what_if_left_out` says why `what_if` is None, if the reason is the network or the spec.
     """
 
@@ -455,5 +457,6 @@ class Document:
     warnings: list[str] = field(default_factory=list)
     repair: Repair | None = None
     audit: Audit | None = None
+    threshold: float = 0.5
     what_if: WhatIf | None = None
     what_if_left_out: str = ""

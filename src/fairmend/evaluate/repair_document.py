@@ -66,6 +66,7 @@ def repair_document(
         ScoreRanges(score_kind(original), result.regions, unequal.exact, [], []),
         [short(warning, 2_000) for warning in comparison.warnings[:50]],
         repair=_repair(original, comparison, check),
+        threshold=spec.threshold,
     )
     if spec.claim.is_score:
         return replace(document, repair=_with_scores(document.repair, original, comparison))

@@ -10,6 +10,8 @@ import pandas as pd
 
 from fairmend.arrays import Floats
 from fairmend.errors import FairmendError
+from fairmend.evaluate.encoding_search.columns import columns_of
+from fairmend.evaluate.encoding_search.search import changes_that_verify
 from fairmend.evaluate.given_outputs import read_score_column
 from fairmend.evaluate.matrix_match import MatrixMatch, match_matrix
 from fairmend.evaluate.score_match import ScoreMatch, match_scores
@@ -17,12 +19,15 @@ from fairmend.evaluate.split import read_classes
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility, utility
 from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.spec.draft.draft import Draft, DraftFeature
+from fairmend.spec.draft.readings import Reading
 from fairmend.spec.features import Feature
 from fairmend.spec.read_values import Problem, find_problems
 from fairmend.spec.sanity import spec_warnings
 
 __all__ = ["NeighbourhoodSizes", "SpecCheck", "check_spec"]
 
+_MOST_CHANGES = 3  # named in a hint
 _MOST_COUNTED = 10**300  # a median, which is a float, can still be computed
 
 
@@ -104,8 +109,10 @@ def check_spec(
     if scores is None and frame is not None:
         scores = read_score_column(spec.label, frame)
     matched = compared = None
+    hint = ""
     if frame is not None and readable and net is not None and not mismatch and scores is not None:
         matched = match_scores(net, spec.encode(frame, np.float64), scores, regression=spec.regression)
+        hint = "" if matched.verified or matched.opposite else _hint(spec, frame, net, scores)
     if frame is not None and readable and matrix is not None:
         compared = match_matrix(spec.encode(frame, np.float64), matrix, spec.column_names)
     return SpecCheck(
@@ -120,7 +127,16 @@ def check_spec(
         tuple(warnings),
         matched,
         compared,
+        hint,
     )
+
+
+def _hint(spec: Spec, frame: pd.DataFrame, net: Network, scores: Floats) -> str:
+    """Return which single change of the spec reproduces the scores; empty if none does."""
+    state = tuple(Reading(feature, ("as in the spec",)) for feature in spec.features)
+    draft = Draft(tuple(DraftFeature(feature) for feature in spec.features), None)
+    found = changes_that_verify(state, columns_of(draft, frame), frame, net, scores, regression=spec.regression)
+    return f"It would be verified with {' or with '.join(found[:_MOST_CHANGES])}." if found else ""
 
 
 def _find_problems(spec: Spec, frame: pd.DataFrame) -> list[Problem]:

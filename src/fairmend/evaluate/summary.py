@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fairmend.evaluate.document import Audit, Document, Repair, ScoreFigures
+from fairmend.network import DEFAULT_THRESHOLD
 from fairmend.prove.claims import Guarantee, UnequalCount
 from fairmend.spec import Claim
 from fairmend.text import count, listed, number, percent
@@ -62,6 +63,7 @@ def _summarize_repair(document: Document, repair: Repair) -> Summary:
         repair.precision if repair.covers_inference else "real",
         linked=tuple(document.similar.linked),
         claim=Claim() if scores is None else Claim("score", scores.delta, scores.on),
+        threshold=document.threshold,
     )
     unequal = UnequalCount(repair.after.unfair_inputs, repair.inputs, repair.after.unfair_inputs_exact)
     status = "good" if guarantee.complete else "open" if guarantee.everyone else "bad"
@@ -141,19 +143,24 @@ def _audit_headline(document: Document, audit: Audit) -> tuple[str, str, str]:
     different = f"{listed(document.similar.protected, 'or')} were different{_linked(document)}"
     different += f", or their {near}" if near else ""
     people = "samples of the input space" if audit.sampled else "people"
+    prediction = f"a different prediction{_at_threshold(document)}"
     if audit.count:
         least = "" if audit.exact else "at least "
         rate = percent(audit.rate, 2)
         sentence = (
-            f"{least}{count(audit.count)} of {count(audit.total)} {people} ({rate}) would get a different prediction "
+            f"{least}{count(audit.count)} of {count(audit.total)} {people} ({rate}) would get {prediction} "
             f"if only their {different}."
         )
         return "bad", _capitalize(f"{least}{rate} treated unequally"), _capitalize(sentence)
     if audit.exact:
-        sentence = f"None of the {count(audit.total)} {people} would get a different prediction if only their"
+        sentence = f"None of the {count(audit.total)} {people} would get {prediction} if only their"
         return "good", "No one treated unequally", f"{sentence} {different}."
-    sentence = f"None of the {count(audit.total)} {people} was found to get a different prediction if only their"
+    sentence = f"None of the {count(audit.total)} {people} was found to get {prediction} if only their"
     return "open", "No one found", f"{sentence} {different}, but not every possibility could be tried."
+
+
+def _at_threshold(document: Document) -> str:
+    return "" if document.threshold == DEFAULT_THRESHOLD else f" at the threshold {document.threshold!r}"
 
 
 def _score_headline(audit: Audit, scores: ScoreFigures) -> tuple[str, str, str]:

@@ -80,7 +80,7 @@ def closing_gaps(threshold: float, dtype: npt.DTypeLike) -> tuple[float, float]:
     unit = Fraction(float(np.finfo(dtype).eps)) / 2
     if threshold == DEFAULT_THRESHOLD:
         return 4 * _CLOSING_UNITS * float(unit), 4 * _CLOSING_UNITS * float(unit)
-    exact, rounded = Fraction(threshold), Fraction(float(np.dtype(dtype).type(threshold)))
+    exact, rounded = Fraction(threshold), Fraction(float(np.array(threshold).astype(dtype)))
     error = _CLOSING_UNITS * unit + Fraction(float(np.finfo(dtype).tiny))
     below, above = min(exact, rounded) - error, max(exact, rounded) + error
     low, high = enclose_log_odds(threshold)
@@ -133,11 +133,11 @@ def reaches(lead: Fraction, threshold: float) -> bool:
     return _reaches(lead, Fraction(threshold))
 
 
-def _least_positive(threshold: float, dtype: npt.DTypeLike) -> np.floating[Any]:
+def _least_positive(threshold: float, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """Return the lowest number of a dtype that is at least the log-odds of a threshold."""
     least = enclose_log_odds(threshold)[1]
-    number: np.floating[Any] = np.dtype(dtype).type(least)
-    return number if float(number) >= least else np.nextafter(number, number.dtype.type(np.inf))
+    number = np.array(least).astype(dtype)
+    return number if float(number) >= least else np.nextafter(number, np.array(np.inf, dtype=dtype))
 
 
 def _enclose(p: Fraction) -> tuple[float, float]:

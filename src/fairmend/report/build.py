@@ -13,6 +13,7 @@ from fairmend.errors import FairmendError
 from fairmend.evaluate.provenance import describe_origin
 from fairmend.evaluate.what_if import WHAT_IF_ROWS, add_what_if
 from fairmend.network import Network
+from fairmend.prove.threshold import network_of_spec
 from fairmend.report.report import Report
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
@@ -58,6 +59,7 @@ def repair_report(
     from fairmend.evaluate.split import DataSplit, read_labels
     from fairmend.metrics import changed_rate
 
+    original = network_of_spec(original, spec)
     X, X_inputs = spec.as_inputs(data, original.dtype), spec.as_inputs(X_repair, original.dtype)
     if len(X_inputs) != result.regions:
         raise FairmendError(
@@ -120,6 +122,7 @@ def audit_report(
 
     if found.sampled and data is not None:
         raise FairmendError("the audit was of samples, which its result holds, not of data. Leave out data and y")
+    network = network_of_spec(network, spec)
     frame = data if is_frame(data) else None
     labelled, arrays = LabelledFigures(), {}
     if data is not None:

@@ -31,9 +31,12 @@ _THINNEST = 5.0  # the height of a bar whose scores are all equal, so that it is
 # Score ranges
 
 
-def range_chart(ranges: Sequence[ScoreRange], score: str, label: str, scale: tuple[float, float], order: str) -> Markup:
+def range_chart(
+    ranges: Sequence[ScoreRange], score: str, label: str, scale: tuple[float, float], order: str, threshold: float = 0.5
+) -> Markup:
     """Draw one bar for each input, from the lowest to the highest score in its neighbourhood, and the decision line."""
-    place, marks, decision = _score_axis(score, scale)
+    place, marks = _score_axis(score, scale)
+    decision = _logit(threshold) if score == "logit" else 0.0
     parts = [
         part
         for value, caption in marks
@@ -73,18 +76,18 @@ def score_scale(ranges: Sequence[ScoreRange]) -> tuple[float, float]:
     return (low, high) if high > low else (low - 1.0, high + 1.0)
 
 
-def _score_axis(score: str, scale: tuple[float, float]) -> tuple[Place, list[tuple[float, str]], float]:
-    """Return the place of a score on the axis, the marks, and the score of the decision line.
+def _score_axis(score: str, scale: tuple[float, float]) -> tuple[Place, list[tuple[float, str]]]:
+    """Return the place of a score on the axis, and the marks.
 
     A logit is drawn as a probability: all logits fit on a scale that people know.
     """
     height = _FLOOR - _TOP
     if score == "logit":
         marks = [(_logit(share), percent(share, 0)) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
-        return lambda value: _FLOOR - height * _probability(value), marks, 0.0
+        return lambda value: _FLOOR - height * _probability(value), marks
     low, high = scale
     marks = [(value, number(value)) for value in (low, 0.0, high) if value == 0 or abs(value) > 0.08 * (high - low)]
-    return lambda value: _FLOOR - height * (min(max(value, low), high) - low) / (high - low), marks, 0.0
+    return lambda value: _FLOOR - height * (min(max(value, low), high) - low) / (high - low), marks
 
 
 def _bar(x: float, low: float, high: float, place: Place, decision: float) -> str:

@@ -61,6 +61,8 @@ def _inconsistencies(document: Document) -> Iterator[str]:
         yield f"kind is {document.kind!r:.40}; the file must hold either a repair or an audit, as the kind says"
     if len(document.answers) < 2:
         yield "answers: at least two are needed"
+    if not 0 < document.threshold < 1:
+        yield f"threshold: {document.threshold:g} is not a probability above 0 and below 1"
     ranges = document.ranges
     if ranges.score not in _SCORES:
         yield f"ranges.score: {ranges.score!r:.40} is not one of {', '.join(_SCORES)}"

@@ -19,7 +19,14 @@ from fairmend.network.formats.sklearn import read_estimator, to_estimator
 from fairmend.repair.options import methods_with
 from fairmend.repair.run import repair
 from fairmend.sklearn._errors import InputError, as_input_errors
-from fairmend.sklearn._estimators import choose_estimator, find_mlp, is_pipeline, preprocessing_of, replace_mlp
+from fairmend.sklearn._estimators import (
+    choose_estimator,
+    find_mlp,
+    is_frozen,
+    is_pipeline,
+    preprocessing_of,
+    replace_mlp,
+)
 from fairmend.sklearn._specs import (
     ProtectedColumns,
     as_frame,
@@ -28,6 +35,7 @@ from fairmend.sklearn._specs import (
     spec_of_pipeline,
     transform,
 )
+from fairmend.sklearn._thresholds import agree_on_threshold, with_threshold
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
 from fairmend.text import printable
@@ -55,11 +63,14 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     ----------
     estimator : an MLPClassifier, or a Pipeline that ends in one; by default a new MLPClassifier. `Spec.from_sklearn`
         must be able to read the steps before the network. To repair a fitted network without training it, wrap it in a
-        `sklearn.frozen.FrozenEstimator`.
+        `sklearn.frozen.FrozenEstimator`. A `FixedThresholdClassifier` or `TunedThresholdClassifierCV` around it sets
+        the threshold.
     spec : a `fairmend.Spec` that says who is similar. By default it is read from the pipeline, or guessed from X with
         numbers standardized and categories one-hot. If you pass a spec, X is a DataFrame that the spec encodes, or an
         array that is already encoded.
     protected : the protected columns, by name or position; required without a spec.
+    threshold : the probability of the second class from which it is predicted; by default that of the estimator or of
+        the spec, or 0.5. Two of them that differ are an error.
     method : the repair method, as in `fairmend.repair`.
     keep, guarantee, prefer : for the method "auto", what it may give up and what it must not; see
         `fairmend.repair.policy.Policy`. `fit` raises ValueError if no candidate meets what you give here.
@@ -77,7 +88,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         `report_.save("report.html")` writes it
     spec_ : the spec that says who is similar
     estimator_ : the estimator with the repaired weights, for use without fairmend; without a pipeline, an MLPClassifier
-        that reads what `spec_.encode` returns
+        that reads what `spec_.encode` returns, in a FixedThresholdClassifier if there is a threshold other than 0.5
     repair_inputs_, calibration_inputs_, calibration_classes_ : the encoded data of the repair
     classes_, n_features_in_, feature_names_in_ : as in other scikit-learn estimators
 
@@ -91,6 +102,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         *,
         spec: Spec | None = None,
         protected: ProtectedColumns | None = None,
+        threshold: float | None = None,
         method: str = "auto",
         keep: float | None = None,
         guarantee: str | None = None,
@@ -103,6 +115,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.estimator = estimator
         self.spec = spec
         self.protected = protected
+        self.threshold = threshold
         self.method = method
         self.keep = keep
         self.guarantee = guarantee
@@ -126,8 +139,10 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             estimator = choose_estimator(self.estimator, self.classes_, seed, self.random_state is not None)
             self._fit_estimator(estimator, X, y)
+            self._fit_threshold(estimator)
             self._fit_repair(find_mlp(estimator), X, y, seed)
-            self.estimator_ = replace_mlp(estimator, to_estimator(self.network_, find_mlp(estimator)))
+            repaired = replace_mlp(estimator, to_estimator(self.network_, find_mlp(estimator)))
+            self.estimator_ = with_threshold(repaired, self.spec_.threshold, self.classes_)
         for warning in self.result_.warnings:
             warnings.warn(printable(warning), RepairWarning, stacklevel=2)
         return self
@@ -206,9 +221,13 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if self.spec is not None:
             self.spec_ = self.spec
         elif self.protected is not None:
-            self.spec_ = guess_spec(as_frame(X), self.protected, frozen)
+            self.spec_ = guess_spec(as_frame(X), self.protected, is_frozen(self.estimator))
         if not frozen:
             estimator.fit(self._encode(X, np.float64), y)
+
+    def _fit_threshold(self, estimator: Any) -> None:
+        """Set the threshold of `spec_` to that of the parameter, the spec or the fitted estimator."""
+        self.spec_ = agree_on_threshold(self.threshold, self.spec_, estimator, self.classes_)
 
     def _encode(self, X: Any, dtype: npt.DTypeLike) -> FloatArray:
         """Return X as the network reads it, including values beyond the ranges of the spec."""

@@ -1,4 +1,4 @@
-"""The estimator around a network: an MLPClassifier, or a Pipeline that ends in one, frozen or not."""
+"""The estimator around a network: an MLPClassifier, or a Pipeline that ends in one; frozen, or with a threshold."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from fairmend.sklearn._errors import InputError
 
-__all__ = ["choose_estimator", "find_mlp", "is_pipeline", "preprocessing_of", "replace_mlp"]
+__all__ = ["choose_estimator", "find_mlp", "is_frozen", "is_pipeline", "preprocessing_of", "replace_mlp"]
 
 
 def choose_estimator(given: Any, classes: npt.NDArray[Any], seed: int, set_seed: bool) -> Any:
@@ -37,19 +38,40 @@ def choose_estimator(given: Any, classes: npt.NDArray[Any], seed: int, set_seed:
     return estimator
 
 
+_WRAPPERS = (FrozenEstimator, FixedThresholdClassifier, TunedThresholdClassifierCV)
+
+
+def _inside(estimator: Any) -> Any:
+    """Return the pipeline or network inside of frozen estimators and classifiers with a threshold."""
+    while isinstance(estimator, _WRAPPERS):
+        estimator = getattr(estimator, "estimator_", estimator.estimator)
+    return estimator
+
+
+def is_frozen(estimator: Any) -> bool:
+    """Return whether the network was trained before: it, or the pipeline around it, is in a FrozenEstimator."""
+    while isinstance(estimator, _WRAPPERS):
+        if isinstance(estimator, FrozenEstimator):
+            return True
+        estimator = estimator.estimator
+    return False
+
+
 def is_pipeline(estimator: Any) -> bool:
-    """Return whether an estimator is a pipeline, frozen or not."""
-    return isinstance(estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator, Pipeline)
+    """Return whether an estimator is a pipeline, frozen, with a threshold, or neither."""
+    return isinstance(_inside(estimator), Pipeline)
 
 
 def preprocessing_of(estimator: Any) -> Any:
     """Return the steps before the network, or None without a pipeline."""
-    return estimator[:-1] if isinstance(estimator, Pipeline) else None
+    inner = _inside(estimator)
+    return inner[:-1] if isinstance(inner, Pipeline) else None
 
 
 def find_mlp(estimator: Any) -> Any:
     """Return the MLPClassifier of an estimator; raise an error if it has none."""
-    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    inner = _inside(estimator)
+    last = inner.steps[-1][1] if isinstance(inner, Pipeline) else inner
     if hasattr(last, "best_estimator_"):
         raise InputError(f"{type(last).__name__} is not a network. Pass its best_estimator_.")
     if not isinstance(last, MLPClassifier):
@@ -62,6 +84,11 @@ def find_mlp(estimator: Any) -> Any:
 
 def replace_mlp(estimator: Any, mlp: Any) -> Any:
     """Return a copy of the estimator with another MLPClassifier."""
+    if isinstance(estimator, _WRAPPERS):
+        wrapper = copy.copy(estimator)
+        name = "estimator_" if hasattr(estimator, "estimator_") else "estimator"
+        setattr(wrapper, name, replace_mlp(getattr(estimator, name), mlp))
+        return wrapper
     if not isinstance(estimator, Pipeline):
         return mlp
     replaced = copy.copy(estimator)

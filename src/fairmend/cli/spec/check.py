@@ -9,7 +9,7 @@ import click
 
 from fairmend._version import __version__
 from fairmend.cli.group import Command
-from fairmend.cli.options import FILE, activation_option, common_options, json_option
+from fairmend.cli.options import FILE, activation_option, common_options, json_option, threshold_option
 from fairmend.cli.spec.given import encoded_option, require_with, scores_option
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _COLUMNS_NAMED = 10
 @click.argument("spec_file", metavar="SPEC", type=FILE)
 @click.option("--data", type=FILE, help="People, .csv or .parquet, to check against the spec.")
 @click.option("--model", type=FILE, help="Model file, to check against the spec.")
+@threshold_option
 @scores_option
 @encoded_option
 @activation_option
@@ -41,6 +42,7 @@ def command(
     spec_file: Path,
     data: Path | None,
     model: Path | None,
+    threshold: float | None,
     scores: Path | None,
     encoded: Path | None,
     activation: str,
@@ -52,18 +54,19 @@ def command(
     Exits with 0 if everything fits, 2 if something does not.
     """
     from fairmend.cli.console import console, show_json
+    from fairmend.cli.inputs import load_spec
     from fairmend.cli.spec.given import load_scores
     from fairmend.evaluate.given_outputs import read_matrix
     from fairmend.evaluate.spec_check import check_spec
     from fairmend.network import load_network
-    from fairmend.spec import Spec
+    from fairmend.prove.threshold import network_of_spec
     from fairmend.tables import read_table
 
     require_with("--scores", scores, data=data, model=model)
     require_with("--encoded", encoded, data=data)
-    spec = Spec.load(spec_file)
+    spec = load_spec(spec_file, threshold)
     frame = None if data is None else read_table(data)
-    net = None if model is None else load_network(model, activation)
+    net = None if model is None else network_of_spec(load_network(model, activation), spec)
     check = check_spec(
         spec,
         frame,
@@ -108,6 +111,7 @@ def _document(check: SpecCheck, spec_file: Path, data: Path | None) -> dict[str,
         "features": features,
         "similar": describe_similarity(spec),
         "claim": describe_claim(spec.claim),
+        "threshold": spec.threshold,
         "neighbourhood": {"finite": spec.finite, "words": describe_neighbourhood(spec)},
     }
     if spec.links:
@@ -180,6 +184,7 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
     from rich.text import Text
 
     from fairmend.cli.console import figures_table
+    from fairmend.network import DEFAULT_THRESHOLD
     from fairmend.spec.describe import (
         describe_claim,
         describe_encoding,
@@ -214,6 +219,8 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
         screen.print(Text(f'The number to predict is in column "{spec.label.column}".'))
     elif spec.label is not None:
         screen.print(Text(f'The positive outcome is "{spec.label.positive}" in column "{spec.label.column}".'))
+        if spec.threshold != DEFAULT_THRESHOLD:
+            screen.print(Text(f"It is predicted from a probability of {spec.threshold!r} on."))
     else:
         screen.print(Text("The spec has no label: audit and certify work without one, repair does not."))
 

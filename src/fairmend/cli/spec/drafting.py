@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import click
 
 from fairmend._version import __version__
 from fairmend.cli.options import FILE, add_options, common_options, json_option
+from fairmend.cli.spec.given import HOW_TO_VERIFY
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
@@ -16,9 +18,18 @@ if TYPE_CHECKING:
 
     from fairmend.spec.draft.draft import Draft
 
-__all__ = ["drafting_options", "finish", "refuse_overwriting", "split_names"]
+__all__ = ["Verification", "drafting_options", "finish", "refuse_overwriting", "split_names"]
 
 FITS, DOES_NOT_FIT = 0, 1
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What verified a draft: as a sentence without the final stop, and as plain data."""
+
+    sentence: str
+    document: dict[str, Any]
+
 
 drafting_options = add_options(
     click.option("--protected", required=True, help="Protected features, such as sex,race."),
@@ -64,6 +75,7 @@ def finish(
     inputs: int | None,
     *,
     json_output: bool,
+    verification: Verification | None = None,
 ) -> int:
     """Write the draft, show it and return the exit code; `inputs` is the number of columns that the model reads."""
     from fairmend.atomic import write_text
@@ -79,10 +91,10 @@ def finish(
     write_text(out, draft.toml(title))
     next_steps = _next_steps(out, data, model)
     if json_output:
-        show_json(_document(draft, out, inputs, fits, next_steps))
+        show_json(_document(draft, out, inputs, fits, next_steps, verification))
     else:
-        _show(draft, out, model, inputs, next_steps)
-    return FITS if fits else DOES_NOT_FIT
+        _show(draft, out, model, inputs, next_steps, verification)
+    return FITS if fits and not draft.several else DOES_NOT_FIT
 
 
 def _next_steps(out: Path, data: Path | None, model: Path | None) -> list[str]:
@@ -94,13 +106,23 @@ def _next_steps(out: Path, data: Path | None, model: Path | None) -> list[str]:
     ]
 
 
-def _document(draft: Draft, out: Path, inputs: int | None, fits: bool, next_steps: list[str]) -> dict[str, Any]:
+def _document(
+    draft: Draft,
+    out: Path,
+    inputs: int | None,
+    fits: bool,
+    next_steps: list[str],
+    verification: Verification | None,
+) -> dict[str, Any]:
     return {
         "fairmend": __version__,
         "out": out,
         "columns": draft.spec.width,
         "model_inputs": inputs,
         "fits": fits,
+        "several_fit": draft.several,
+        "verified": verification is not None,
+        **({} if verification is None else verification.document),
         "spec": draft.spec.to_dict(),
         "left_out": dict(draft.left_out),
         "look_at": draft.to_review,
@@ -108,7 +130,14 @@ def _document(draft: Draft, out: Path, inputs: int | None, fits: bool, next_step
     }
 
 
-def _show(draft: Draft, out: Path, model: Path | None, inputs: int | None, next_steps: list[str]) -> None:
+def _show(
+    draft: Draft,
+    out: Path,
+    model: Path | None,
+    inputs: int | None,
+    next_steps: list[str],
+    verification: Verification | None,
+) -> None:
     from rich.text import Text
 
     from fairmend.cli.console import console
@@ -140,3 +169,13 @@ def _show(draft: Draft, out: Path, model: Path | None, inputs: int | None, next_
     screen.print(Text("Next:", style="bold"))
     for step in next_steps:
         screen.print(Text(f"  {step}", style="cyan"), soft_wrap=True)
+    screen.print()
+    if verification is None:
+        screen.print(Text(f"The encoding is unverified. {HOW_TO_VERIFY}", style="yellow"), soft_wrap=True)
+    else:
+        screen.print(Text(f"Encoding {verification.sentence}.", style="green"), soft_wrap=True)
+    if draft.several:
+        message = (
+            "But others fit as well: see above." if verification is not None else "Several encodings fit: see above."
+        )
+        screen.print(Text(message, style="bold yellow"), soft_wrap=True)

@@ -8,6 +8,7 @@ from typing import Any
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.network.formats.suffixes import MODULES
+from fairmend.thresholds import open_threshold_classifier
 
 __all__ = ["read_object"]
 
@@ -36,6 +37,9 @@ def read_object(source: Any) -> Network:
         from fairmend.network.formats.sklearn import read_estimator
 
         return read_estimator(source)
+    decided = open_threshold_classifier(source)
+    if decided is not None:
+        return read_object(decided.estimator).at_threshold(decided.threshold)
     raise FairmendError(f"cannot read a network from {type(source).__name__}; {_way_out(source)}")
 
 

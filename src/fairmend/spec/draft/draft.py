@@ -20,16 +20,23 @@ _MOST_COLUMNS = 20  # named in an error message
 
 @dataclass(frozen=True)
 class DraftFeature:
-    """One feature of a draft: `notes` say how it was derived, `review` says what the user has to decide."""
+    """One feature of a draft: `notes` say how it was derived, `review` says what the user has to decide.
+
+    `commonest` is the most frequent category, which an imputer may fill in.
+    """
 
     feature: Feature
     notes: tuple[str, ...] = ()
     review: tuple[str, ...] = ()
+    commonest: str | None = None
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A spec with notes; `left_out` lists the columns that are not features, with the reason."""
+    """A spec with notes; `left_out` lists the columns that are not features, with the reason.
+
+    `several` says that the model could as well read the data in another way, as far as its number of columns tells.
+    """
 
     features: tuple[DraftFeature, ...]
     label: Label | None
@@ -37,6 +44,7 @@ class Draft:
     left_out: tuple[tuple[str, str], ...] = ()
     review: tuple[str, ...] = ()
     claim: Claim = field(default_factory=Claim)
+    several: bool = False
 
     @property
     def spec(self) -> Spec:

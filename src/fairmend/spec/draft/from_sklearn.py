@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +16,12 @@ from fairmend.spec.draft.guess_feature import guess_kind
 from fairmend.spec.draft.pipeline import apply_transformer, raw_column_names, strip_model
 from fairmend.spec.draft.steps import TransformedColumn
 from fairmend.spec.features import Feature, Label
+from fairmend.thresholds import open_threshold_classifier
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["draft_from_sklearn"]
+__all__ = ["draft_from_sklearn", "scale_of"]
 
 
 def draft_from_sklearn(
@@ -33,6 +35,7 @@ def draft_from_sklearn(
 
     ``data`` holds raw rows, from which the ranges of numbers are taken. Without them, only a MinMaxScaler gives ranges.
     """
+    transformer, label = _take_threshold(transformer, label)
     preprocessing = strip_model(transformer)
     names = raw_column_names(preprocessing, None if data is None else _inputs(data, label))
     wanted = require_columns([protected] if isinstance(protected, str) else protected, names, "protected")
@@ -66,6 +69,33 @@ def draft_from_sklearn(
     return Draft(tuple(features), label, left_out=left_out, claim=claim or Claim())
 
 
+def _take_threshold(transformer: Any, label: Label | None) -> tuple[Any, Label | None]:
+    """Return what is inside of a classifier with a threshold, or ends in one, and the label with its threshold."""
+    decided = open_threshold_classifier(transformer)
+    if decided is not None:
+        transformer = decided.estimator
+    elif type(transformer).__name__ == "Pipeline" and transformer.steps:
+        decided = open_threshold_classifier(transformer.steps[-1][1])
+        if decided is not None and hasattr(decided.estimator, "steps"):
+            raise FairmendError(
+                f"the pipeline ends in a {decided.name} around another pipeline, which a spec cannot express. Put all "
+                "steps into one pipeline."
+            )
+    if decided is None or decided.threshold == (0.5 if label is None else label.threshold):
+        return transformer, label
+    if label is None:
+        raise FairmendError(
+            f"the {decided.name} decides at the threshold {decided.threshold:g}, which a spec says in its label. Pass "
+            "label, with the column of the outcome and its positive value."
+        )
+    if label.threshold != 0.5:
+        raise FairmendError(
+            f"the {decided.name} decides at the threshold {decided.threshold:g}, but the label at {label.threshold:g}. "
+            "Give one threshold."
+        )
+    return transformer, replace(label, threshold=decided.threshold)
+
+
 def _inputs(data: pd.DataFrame, label: Label | None) -> list[Any]:
     return [name for name in data.columns if label is None or name != label.column]
 
@@ -85,7 +115,7 @@ def _draft_feature(column: TransformedColumn, raw: pd.Series[Any] | None, protec
             "categorical",
             categories=column.categories,
             encoding="one-hot" if column.one_hot else "ordinal",
-            scale=_scale(column),
+            scale=scale_of(column),
             protected=protected,
             dropped=column.dropped,
             missing=column.missing,
@@ -93,7 +123,9 @@ def _draft_feature(column: TransformedColumn, raw: pd.Series[Any] | None, protec
         return DraftFeature(feature, column.notes)
     values = None if raw is None else _numbers(raw, column.name)
     kind, (low, high), missing, notes = _extent(column, values, gaps=raw is not None and bool(raw.isna().any()))
-    feature = Feature(column.name, kind, range=(low, high), scale=_scale(column), protected=protected, missing=missing)
+    feature = Feature(
+        column.name, kind, range=(low, high), scale=scale_of(column), protected=protected, missing=missing
+    )
     return DraftFeature(feature, (*column.notes, *notes))
 
 
@@ -151,7 +183,8 @@ def _extent(
     return kind, ends, missing, (*notes, *([reason] if whole and kind == "continuous" else []))
 
 
-def _scale(column: TransformedColumn) -> dict[str, float] | None:
+def scale_of(column: TransformedColumn) -> dict[str, float] | None:
+    """Return the scale of a column after the steps; None if it is not scaled."""
     if (column.offset, column.factor) == (0.0, 1.0):
         return None
     low, high = column.extent or (math.nan, math.nan)

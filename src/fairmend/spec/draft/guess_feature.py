@@ -74,7 +74,8 @@ def guess_feature(
         feature = _guess_number(name, present, gaps, protected, scale, kind, notes, review)
     else:
         feature = _guess_categories(name, present, gaps, protected, notes, review)
-    return DraftFeature(feature, tuple(notes), tuple(review))
+    commonest = as_text(present.value_counts().index[0]) if feature.categories else None
+    return DraftFeature(feature, tuple(notes), tuple(review), commonest)
 
 
 def reason_for_id(name: str, column: pd.Series[Any]) -> str | None:
