@@ -23,7 +23,8 @@ PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 # Every public name with its parameters: those with a default end in "=", keyword-only ones follow "*". Adding an
 # optional parameter changes a line here; anything else breaks the code of users.
 FUNCTIONS = {
-    "fairmend.audit": "net spec X= samples= seed= * per_row= pairs= progress= witnesses=",
+    "fairmend.audit": "net spec X= samples= seed= * per_row= pairs= method= time_limit= rows= progress= "
+    "on_plan= witnesses=",
     "fairmend.certify": "net spec X engine= * time_limit= seed= progress=",
     "fairmend.check": "certificate model spec= * real= progress=",
     "fairmend.export_vnnlib": "net spec X out * rows= timeout= most_boxes=",
@@ -36,23 +37,24 @@ FUNCTIONS = {
     "fairmend.datasets.train_biased": "dataset seed= * hidden= epochs= progress=",
     "fairmend.report.audit_report": "found network spec data= y= * title= seed= command= what_if= what_if_rows=",
     "fairmend.report.load_report": "path",
-    "fairmend.report.repair_report": "result spec original X_repair data y= * held_out= title= seed= command= check= "
-    "what_if= what_if_rows=",
+    "fairmend.report.repair_report": "result spec original X_repair data y= * X_test= y_test= held_out= title= seed= "
+    "command= check= what_if= what_if_rows=",
 }
 CONSTRUCTORS = {
     "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= "
-    "indicates=",
+    "indicates= names=",
     "fairmend.Claim": "kind= delta= on=",
-    "fairmend.Label": "column positive= threshold= score=",
+    "fairmend.Label": "column positive= threshold= score= classes=",
     "fairmend.Link": "when then",
-    "fairmend.Network": "affines activations closing= names= threshold=",
+    "fairmend.Network": "affines activations closing= names= threshold= form=",
     "fairmend.Spec": "features label= claim= links= id_column=",
     "fairmend.sklearn.FairRepairClassifier": "estimator= * spec= protected= threshold= method= keep= guarantee= "
     "prefer= repair_rows= calibration_rows= repair_options= random_state=",
 }
 # Classes that users read and do not construct, with the attributes that are documented.
 ATTRIBUTES = {
-    "fairmend.AuditResult": "idi_rate count pairs total exact sampled interval evaluations seconds as_dict",
+    "fairmend.AuditResult": "idi_rate count pairs total exact unknown method plan sampled interval evaluations "
+    "seconds as_dict",
     "fairmend.CertifyResult": "verdicts unfair_rate witnesses reasons engine seconds counts as_dict",
     "fairmend.CheckResult": "valid reasons claim regions covers_inference least_margin seconds condition "
     "largest_difference readable verdict as_dict",

@@ -94,6 +94,18 @@ def test_a_stream_holds_the_same_values_as_the_table(tmp_path, suffix, rows):
     )
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_stream_reads_only_the_columns_that_are_asked_for(tmp_path, suffix):
+    frame = pd.DataFrame({"id": ["007", "8", "x"], "age": [20, 30, 40], "other": ["a", "b", "c"], "label": [1, 0, 1]})
+    path = tmp_path / f"t{suffix}"
+    frame.to_csv(path, index=False) if suffix == ".csv" else frame.to_parquet(path)
+    stream = stream_table(path, 2)
+    assert stream.names == tuple(frame.columns)
+    some = pd.concat(stream.only({"age", "id"}, {"label", "score"}))
+    assert some.to_dict("list") == frame[["id", "age", "label"]].to_dict("list")
+    assert stream.only({"age", "Id"}) is stream  # the error about "Id" names all columns
+
+
 def test_a_code_stays_text_also_in_pieces_that_hold_only_numbers(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("code,flag,n\n007,True,1\n008,False,2\nabc,maybe,3\n,True,\n")

@@ -59,6 +59,8 @@ def test_changes_are_in_points():
     assert points(0.5, 0.51) == "+1.0 points"
     assert points(0.51, 0.5) == "−1.0 points"
     assert points(0.5, 0.5) == "unchanged"
+    assert points(0.80045, 0.79740) == "−0.3 points"  # beside "80.0 % → 79.7 %"
+    assert points(0.80045, 0.79955) == "unchanged"  # beside "80.0 % → 80.0 %"
     assert points(None, 0.5) == points(0.5, None) == ""
 
 

@@ -90,4 +90,4 @@ def _classes(values: npt.ArrayLike, name: str) -> Classes:
     whole = classes.dtype.kind in "biu" or (classes.dtype.kind == "f" and (classes == np.rint(classes)).all())
     if not whole:
         raise FairmendError(f"{name} holds {classes.dtype.name}, not class numbers; use 0, 1, …")
-    return classes.astype(np.int64)
+    return classes if classes.dtype.kind in "iu" else classes.astype(np.int64)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from fairmend.atomic import write_text
 from fairmend.errors import FairmendError
 from fairmend.text import first_line
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["FIRST_ROW", "TableStream", "read_table", "stream_table", "write_csv"]
 
@@ -53,20 +56,30 @@ class TableStream:
     rows : how many rows a piece has at most
     total : how many rows the table has
     texts : columns that hold text, although some pieces of them hold only numbers
+    names : the columns of the table
+    columns : those that are read; None reads all of them
     """
 
     path: Path
     rows: int
     total: int
     texts: tuple[str, ...]
+    names: tuple[str, ...]
+    columns: tuple[str, ...] | None = None
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield data frames of at most `rows` rows; the index counts over the whole file."""
         done = 0
-        for frame in _pieces(self.path, self.rows, self.texts):
+        for frame in _pieces(self.path, self.rows, self.texts, self.columns):
             frame.index = pd.RangeIndex(done, done + len(frame))
             done += len(frame)
             yield frame
+
+    def only(self, needed: Collection[str], useful: Collection[str] = ()) -> TableStream:
+        """Return the stream without other columns, for speed; all columns, if one that is needed does not exist."""
+        if not set(needed) <= set(self.names):
+            return self
+        return replace(self, columns=tuple(name for name in self.names if name in needed or name in useful))
 
 
 def read_table(path: _StrPath) -> pd.DataFrame:
@@ -89,15 +102,18 @@ def stream_table(path: _StrPath, rows: int | None = None) -> TableStream:
     total = 0
     with _reading(path) as source:
         if source.suffix.lower() == ".csv":
-            for frame in _pieces(source, rows, ()):
+            for frame in _csv_pieces(source, rows):
                 total += len(frame)
                 for name, column in frame.items():
                     kinds.setdefault(str(name), set()).update(() if column.isna().all() else {_kind(column)})
         else:
-            total = sum(len(frame) for frame in _pieces(source, rows, ()))
+            for batch in _parquet_batches(source, rows):
+                total += batch.num_rows
+                kinds = {name: set() for name in batch.schema.names}
     _refuse_empty(path, total)
     _logger.info("%s has %d rows, read %d at a time", path, total, rows)
-    return TableStream(source, rows, total, tuple(name for name, found in kinds.items() if len(found) > 1))
+    texts = tuple(name for name, found in kinds.items() if len(found) > 1)
+    return TableStream(source, rows, total, texts, tuple(kinds))
 
 
 @contextmanager
@@ -130,27 +146,33 @@ def _kind(column: pd.Series[Any]) -> str:
     return "number" if pd.api.types.is_numeric_dtype(column.dtype) else "text"
 
 
-def _pieces(path: Path, rows: int, texts: Sequence[str]) -> Iterator[pd.DataFrame]:
+def _pieces(
+    path: Path, rows: int, texts: Sequence[str] = (), columns: Sequence[str] | None = None
+) -> Iterator[pd.DataFrame]:
     if path.suffix.lower() == ".csv":
-        return _csv_pieces(path, rows, texts)
-    return _parquet_pieces(path, rows)
+        return _csv_pieces(path, rows, texts, columns)
+    return (batch.to_pandas() for batch in _parquet_batches(path, rows, columns))
 
 
-def _csv_pieces(path: Path, rows: int, texts: Sequence[str]) -> Iterator[pd.DataFrame]:
+def _csv_pieces(
+    path: Path, rows: int, texts: Sequence[str] = (), columns: Sequence[str] | None = None
+) -> Iterator[pd.DataFrame]:
     with _parsing(path):
         _check_header(path)
-        with pd.read_csv(path, **_CSV, chunksize=rows, dtype=dict.fromkeys(texts, str)) as reader:
+        options: dict[str, Any] = {**_CSV, "chunksize": rows, "dtype": dict.fromkeys(texts, str)}
+        with pd.read_csv(path, **options, usecols=None if columns is None else list(columns)) as reader:
             for frame in reader:
                 _check_fields(path, frame)
                 yield frame
 
 
-def _parquet_pieces(path: Path, rows: int) -> Iterator[pd.DataFrame]:
+def _parquet_batches(path: Path, rows: int, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
     from pyarrow.parquet import ParquetFile
 
     with _decoding(path), ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=rows):
-            yield batch.to_pandas()
+        # Threads would decode all columns at once, which takes more memory.
+        wanted = None if columns is None else list(columns)
+        yield from file.iter_batches(batch_size=rows, columns=wanted, use_threads=False)
 
 
 def _read_csv(path: Path) -> pd.DataFrame:

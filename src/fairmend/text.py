@@ -15,6 +15,7 @@ __all__ = [
     "as_text",
     "count",
     "first_line",
+    "in_points",
     "listed",
     "number",
     "percent",
@@ -135,12 +136,21 @@ def percent(rate: float | None, digits: int = 1) -> str:
     return f"{rounded}{_NBSP}%"
 
 
-def points(before: float | None, after: float | None) -> str:
-    """Return the change of a share in percentage points; empty if one of the two is None."""
+def points(before: float | None, after: float | None, digits: int = 1) -> str:
+    """Return the change of a share in percentage points; empty if one of the two is None.
+
+    It is the difference of the two shares as `percent` writes them, so that it fits the numbers beside it.
+    """
     if before is None or after is None:
         return ""
-    change = 100 * (after - before)
-    return "unchanged" if abs(change) < 0.05 else f"{change:+.1f} points".replace("-", _MINUS)
+    change = round(100 * after, digits) - round(100 * before, digits)
+    shown = f"{change:+.{digits}f} points".replace("-", _MINUS)
+    return shown if float(f"{change:.{digits}f}") else "unchanged"
+
+
+def in_points(difference: float) -> str:
+    """Return a difference of shares or probabilities in percentage points, as "2.4 points"."""
+    return f"{100 * difference:.1f}{_NBSP}points"
 
 
 def number(value: float | None) -> str:

@@ -95,7 +95,7 @@ def read_certificate(path: Path) -> Certificate:
         inputs=take(model, "inputs", int, "certificate.model"),
         outputs=take(model, "outputs", int, "certificate.model"),
         dtype=dtype,
-        layers=None if version == 1 else _layers(model),
+        layers=None if version == 1 else _layers(model, version),
         spec=people,
         spec_sha256=_sha256(spec, "sha256", "certificate.spec"),
         blind=_blind(data, people, version),
@@ -118,7 +118,7 @@ def read_certificate(path: Path) -> Certificate:
     return found
 
 
-def _layers(model: dict[str, Any]) -> tuple[Layer, ...] | None:
+def _layers(model: dict[str, Any], version: int) -> tuple[Layer, ...] | None:
     """Return the layers of the module that a state dict belongs to, in the order in which it computes them."""
     if "layers" not in model:
         raise CheckError('certificate.model has no "layers"')
@@ -129,12 +129,15 @@ def _layers(model: dict[str, Any]) -> tuple[Layer, ...] | None:
     for number, entry in enumerate(entries):
         where = f"certificate.model.layers[{number}]"
         name, activation = take(entry, "name", str, where), take(entry, "activation", str, where)
-        only_keys(entry, _LAYER_KEYS, where)
+        only_keys(entry, (*_LAYER_KEYS, "epsilon") if version >= 4 else _LAYER_KEYS, where)
         if not re.fullmatch("[A-Za-z0-9_ .:/+-]{0,200}", name):  # it is printed as a part of the condition
             raise CheckError(f"{where}.name must have at most 200 letters, digits, spaces and the signs _ . : / + -")
         if activation not in (ACTIVATIONS if number < len(entries) - 1 else ("none",)):
             raise CheckError(f"{where}.activation is {activation[:40]!r}, which is not allowed there")
-        found.append(Layer(name, Activation(activation, take(entry, "slope", float, where))))
+        epsilon = take(entry, "epsilon", float, where) if "epsilon" in entry else None
+        if epsilon is not None and not 0 <= epsilon <= 1:
+            raise CheckError(f"{where}.epsilon is {epsilon!r}; it must be from 0 to 1")
+        found.append(Layer(name, Activation(activation, take(entry, "slope", float, where)), epsilon))
     if len({layer.name for layer in found}) != len(found) or (found and found[-1].activation.slope):
         raise CheckError("certificate.model.layers names a layer twice, or gives a slope for the last one")
     return tuple(found)

@@ -28,10 +28,14 @@ class Activation:
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer of a state dict as a certificate names it, and the activation after it; "none" after the last."""
+    """A layer of a state dict as a certificate names it, and the activation after it; "none" after the last.
+
+    Batch normalisation has an ``epsilon``, an affine layer has none.
+    """
 
     name: str
     activation: Activation
+    epsilon: float | None = None
 
 
 @dataclass(frozen=True, eq=False)

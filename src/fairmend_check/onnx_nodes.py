@@ -20,7 +20,10 @@ _OPERATORS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "Add": ((2,), {}),
     "ArgMax": ((1,), {"axis": 0, "keepdims": 1, "select_last_index": 0}),
     "ArrayFeatureExtractor": ((2,), {}),
-    "BatchNormalization": ((5,), {"epsilon": float(np.float32(1e-5)), "momentum": 0.0, "training_mode": 0}),
+    "BatchNormalization": (
+        (5,),
+        {"epsilon": float(np.float32(1e-5)), "momentum": float(np.float32(0.9)), "training_mode": 0},
+    ),
     "Cast": ((1,), {"to": 0}),
     "Concat": ((2,), {"axis": 0}),
     "Constant": ((0,), {"value": {}, "value_float": 0.0, "value_floats": (), "value_int": 0, "value_ints": []}),

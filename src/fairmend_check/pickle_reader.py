@@ -149,6 +149,8 @@ class _Reader:
         return Storage(kind, key, location, count)
 
     def _sizes(self) -> tuple[int, ...]:
+        if self._follows(b")"):  # of a single number; Python does not remember the empty tuple
+            return ()
         sizes = [self._integer()]
         if self._next() in (b"K", b"M", b"J"):
             sizes.append(self._integer())

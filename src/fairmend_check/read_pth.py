@@ -15,7 +15,9 @@ from fairmend_check.pickle_reader import Storage, Tensor, read_pickle
 from fairmend_check.state_dict import model_of_tensors
 from fairmend_check.zip_archive import MAX_BYTES, read_archive
 
-_TYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8"}
+Numbers = NDArray[np.floating] | NDArray[np.int64]
+
+_TYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "LongStorage": "<i8"}
 _MEMBERS = {  # what torch.save writes beside the storages; older releases write the first two only
     "data.pkl": b".*",
     "version": b"3\n",
@@ -64,7 +66,7 @@ def _members(content: bytes) -> dict[str, bytes]:
     return inside
 
 
-def _numbers(storage: Storage, data: bytes) -> NDArray[np.floating]:
+def _numbers(storage: Storage, data: bytes) -> Numbers:
     if storage.kind not in _TYPES:
         raise CheckError(f"a tensor is stored as {storage.kind[:40]}; only float32 and float64 can be checked")
     dtype = np.dtype(_TYPES[storage.kind])
@@ -73,9 +75,9 @@ def _numbers(storage: Storage, data: bytes) -> NDArray[np.floating]:
     return np.frombuffer(data, dtype=dtype)
 
 
-def _view(name: str, tensor: Tensor, numbers: NDArray[np.floating]) -> NDArray[np.floating]:
+def _view(name: str, tensor: Tensor, numbers: Numbers) -> Numbers:
     """Return a tensor, which may be any view of its storage, such as a transposed matrix."""
-    if len(tensor.size) != len(tensor.stride) or min(tensor.size) == 0:
+    if len(tensor.size) != len(tensor.stride) or min(tensor.size, default=1) == 0:
         raise CheckError(f"tensor {name[:40]!r} has an unusable shape")
     last = tensor.offset + sum((n - 1) * step for n, step in zip(tensor.size, tensor.stride, strict=True))
     if last >= len(numbers) or math.prod(tensor.size) > len(numbers):

@@ -15,7 +15,7 @@ from fairmend_check.errors import CheckError
 from fairmend_check.model import Layer, Model
 from fairmend_check.state_dict import model_of_tensors
 
-_TYPES = {"F32": "<f4", "F64": "<f8"}
+_TYPES = {"F32": "<f4", "F64": "<f8", "I64": "<i8"}
 _MAX_HEADER = 64 * 2**20
 
 
@@ -48,8 +48,8 @@ def _header(text: bytes) -> dict[str, Any]:
         for key in ("shape", "data_offsets"):
             if not all(type(n) is int and n >= 0 for n in json_reader.take(entry, key, list, name[:40])):
                 raise CheckError(f"{name[:40]}.{key} contains something that is not a size")
-        if len(entry["data_offsets"]) != 2 or not 1 <= len(entry["shape"]) <= 2:
-            raise CheckError(f"{name[:40]} is not a matrix or a vector")
+        if len(entry["data_offsets"]) != 2 or len(entry["shape"]) > 2:
+            raise CheckError(f"{name[:40]} is not a matrix, a vector or a number")
     return header
 
 

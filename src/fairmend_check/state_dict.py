@@ -13,13 +13,18 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmend_check.assemble import Affine, Step, assemble
 from fairmend_check.errors import CheckError, NotConfirmedError
-from fairmend_check.model import Layer, Model, make_model
+from fairmend_check.model import Layer, Model
+from fairmend_check.norms import Norm, batch_norm
 
+Tensors = dict[str, NDArray[np.floating] | NDArray[np.int64]]
+
+_COUNTER = "num_batches_tracked"  # of BatchNorm: whole numbers, which inference does not use
 _ROUNDED = {"float32": "", "float64": " A module in float32 would round the weights, which the claim does not cover."}
 
 
-def model_of_tensors(tensors: dict[str, NDArray[np.floating]], layers: Sequence[Layer] | None) -> Model:
+def model_of_tensors(tensors: Tensors, layers: Sequence[Layer] | None) -> Model:
     """Return the model that applies these layers in this order; every tensor must belong to one of them."""
     if layers is None:
         raise CheckError(
@@ -27,33 +32,72 @@ def model_of_tensors(tensors: dict[str, NDArray[np.floating]], layers: Sequence[
             "(model.layers is null). Save the certificate with the model file: certificate.save(path, model)"
         )
     left = dict(tensors)
-    pairs = []
-    for layer in layers:
-        prefix = f"{layer.name}." if layer.name else ""
-        if f"{prefix}weight" not in left:
-            raise NotConfirmedError(f'the file has no tensor "{prefix[:40]}weight", or the certificate names it twice')
-        pairs.append((left.pop(f"{prefix}weight"), left.pop(f"{prefix}bias", None)))
+    taken = [_take_affine(layer, left) if layer.epsilon is None else _take_norm(layer, left) for layer in layers]
+    steps: list[Step] = []
+    for layer, step in zip(layers, taken, strict=True):
+        steps += [step] if layer.activation.name in ("identity", "none") else [step, layer.activation]
     if left:
         raise NotConfirmedError(
             f'the file contains the tensor "{next(iter(left))[:40]}", which belongs to no layer of the certificate'
         )
-    without_bias = [f'"{layer.name}"' for layer, (_, bias) in zip(layers, pairs, strict=True) if bias is None]
-    model = make_model(pairs, [layer.activation for layer in layers[:-1]])
-    return replace(model, condition=_condition(model, layers, without_bias))
+    model = assemble(steps)
+    if model.closed:
+        raise CheckError("the certificate names an activation after the last affine layer")
+    return replace(model, condition=_condition(model, layers, taken))
 
 
-def _condition(model: Model, layers: Sequence[Layer], without_bias: Sequence[str]) -> str:
-    steps = []
-    for layer, weight in zip(layers, model.weights, strict=True):
-        steps.append(f'"{layer.name}" ({weight.shape[1]} to {weight.shape[0]})')
-        if layer is not layers[-1]:
+def _take(layer: Layer, part: str, left: Tensors) -> NDArray[np.floating] | None:
+    """Take a tensor of a layer out of those that are left; None if there is none."""
+    key = f"{layer.name}.{part}" if layer.name else part
+    tensor = left.pop(key, None)
+    if tensor is not None and tensor.dtype.kind != "f":
+        raise CheckError(f'the tensor "{key[:40]}" holds whole numbers')
+    return tensor
+
+
+def _needed(layer: Layer, part: str, left: Tensors) -> NDArray[np.floating]:
+    tensor = _take(layer, part, left)
+    if tensor is None:
+        raise NotConfirmedError(f'the file has no tensor "{layer.name[:40]}.{part}", or the certificate names it twice')
+    return tensor
+
+
+def _take_affine(layer: Layer, left: Tensors) -> Affine:
+    return Affine(_needed(layer, "weight", left), _take(layer, "bias", left))
+
+
+def _take_norm(layer: Layer, left: Tensors) -> Norm:
+    counter = left.pop(f"{layer.name}.{_COUNTER}", None)
+    if counter is not None and (counter.shape != () or counter.dtype.kind != "i"):
+        raise CheckError(f'the tensor "{layer.name[:40]}.{_COUNTER}" is not one whole number')
+    mean, variance = (_needed(layer, part, left) for part in ("running_mean", "running_var"))
+    gain, shift = (_take(layer, part, left) for part in ("weight", "bias"))
+    parts = [part for part in (mean, variance, gain, shift) if part is not None]
+    if any(part.shape != mean.shape or part.ndim != 1 for part in parts) or (gain is None) != (shift is None):
+        raise CheckError(f'layer "{layer.name[:40]}" is not the batch normalisation of PyTorch')
+    if len({part.dtype for part in parts}) != 1:
+        raise CheckError(f'layer "{layer.name[:40]}" has numbers of several types')
+    return batch_norm(mean, variance, gain, shift, layer.epsilon or 0.0)
+
+
+def _condition(model: Model, layers: Sequence[Layer], taken: Sequence[Affine | Norm]) -> str:
+    steps, without_bias = [], []
+    for number, (layer, step) in enumerate(zip(layers, taken, strict=True)):
+        if isinstance(step, Norm):
+            steps.append(f'"{layer.name}" (torch.nn.BatchNorm1d with eps = {layer.epsilon!r})')
+        else:
+            steps.append(f'"{layer.name}" ({step.weight.shape[1]} to {step.weight.shape[0]})')
+            without_bias += [f'"{layer.name}"'] if step.bias is None else []
+        name = layer.activation.name
+        beside_norm = any(isinstance(one, Norm) for one in taken[number : number + 2])
+        if name != "none" and not (name == "identity" and beside_norm):
             slope = np.dtype(model.dtype).type(layer.activation.slope)
-            leaky = layer.activation.name == "leaky_relu"
-            steps.append(f"{layer.activation.name}{f' with slope {slope!s}' if leaky else ''}")
+            steps.append(f"{name}{f' with slope {slope!s}' if name == 'leaky_relu' else ''}")
     bias = f" Without a bias: {', '.join(without_bias)}." if without_bias else ""
+    norms = " The module must be in evaluation mode." if any(model.folds) else ""
     return (
         "the file stores weights only. The claim is about a module that computes in "
         f"{model.dtype}, in this order: {', '.join(steps)}. Each layer computes W x + b, as torch.nn.Linear does with "
-        f"W = weight (out, in) and b = bias.{bias} Nothing else may come before or between them, and only a "
+        f"W = weight (out, in) and b = bias.{bias}{norms} Nothing else may come before or between them, and only a "
         f"{'sigmoid' if model.outputs == 1 else 'softmax'} after them.{_ROUNDED[model.dtype]}"
     )

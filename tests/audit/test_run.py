@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairmend
-from fairmend.audit import input_blocks, neighbours, run
+from fairmend.audit import input_blocks, plan, run
 from fairmend.audit.neighbours import find_unequal, sample_unequal
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.spec import Claim, Feature, Spec
 from fairmend.text import printable
-from support.audit_cases import AGE, INCOME, SPEC, network, people, without_time
+from support.audit_cases import AGE, GENDER, INCOME, SPEC, network, people, without_time
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people as huge_people
 from support.score_cases import largest_differences, score_spec
@@ -107,23 +107,57 @@ def test_samples_are_seeded_and_the_interval_holds_the_truth():
     assert inside >= 51  # 57 are expected; fewer than 51 have a probability of one in a thousand
 
 
-def test_continuous_neighbourhoods_are_sampled_and_that_is_said():
+def test_sampled_continuous_neighbourhoods_give_a_lower_bound_and_that_is_said():
     spec = Spec([Feature("age", "continuous", range=(0.0, 1.0), protected=True), INCOME])
-    net = Network([Affine(np.array([[1.0, 0.5]], np.float32), np.array([-0.9], np.float32))], [])
+    net = Network([Affine(np.array([[1.0, 0.5]], np.float32), np.array([-1.2], np.float32))], [])
     X = people(300, spec=spec)
-    result = fairmend.audit(net, spec, X, seed=4)
+    result = fairmend.audit(net, spec, X, seed=4, method="sample")
     assert not result.exact
+    assert result.unknown == 300 - result.count
     assert "lower bound" in repr(result)
     assert "at least" in result.describe()
-    assert result.count == 300  # 0 and 1 are among the corners, and the score is then below and above 0
     check_pairs(net, spec, X, result)
-    assert without_time(result) == without_time(fairmend.audit(net, spec, iter([X[:100], X[100:]]), seed=4))
+    streamed = fairmend.audit(net, spec, iter([X[:100], X[100:]]), seed=4, method="sample")
+    assert without_time(result) == without_time(streamed)
+    exact = fairmend.audit(net, spec, X, seed=4)
+    # With age 0 the score is negative, and with age 1 positive from an income of 0.4 on.
+    assert (exact.count, exact.exact) == ((X[:, 1] >= 0.4).sum(), True)
 
 
-def test_a_neighbourhood_too_large_to_look_at_is_sampled(monkeypatch):
-    monkeypatch.setattr(neighbours, "MOST_POINTS", 100)
-    result = fairmend.audit(network(), SPEC, people(50), per_row=8)
+def test_an_exact_count_that_takes_too_long_is_not_made_and_that_is_said(monkeypatch):
+    monkeypatch.setattr(plan, "_QUICK", 0)
+    monkeypatch.setattr(plan, "EXACT_SECONDS", 0.0)
+    monkeypatch.setattr(plan._Costs, "sampling", lambda _: 0.0)
+    result = fairmend.audit(network(), SPEC, people(50), per_row=1)
+    assert (result.method, result.exact) == ("sample", False)
+    assert result.plan.exact_seconds > 0
+    assert fairmend.audit(network(), SPEC, people(50), per_row=1, method="exact").exact
+
+
+def test_a_tolerance_on_money_is_decided_exactly():
+    # 20,001 incomes times 58 ages times 2 genders: 2.3 million neighbours of each person.
+    money = Feature("income", "integer", range=(0, 100_000), scale={"mean": 50_000, "std": 25_000}, tolerance=10_000)
+    spec = Spec([AGE, GENDER, money])
+    net, X = network(width=spec.width, seed=8), people(12, spec=spec)
+    plans, steps = [], []
+    result = fairmend.audit(net, spec, X, on_plan=plans.append, progress=lambda *step: steps.append(step))
+    assert (result.method, result.exact, result.unknown) == ("branch", True, 0)
+    assert "M neighbours each, by bounds" in plans[0].describe()
+    assert steps[-1] == ("audit", 12, 12)
+    verdicts = fairmend.certify(net, spec, X, engine="branch").counts
+    assert 0 < result.count == verdicts["unfair"] < 12
+    assert verdicts["unknown"] == 0
+    check_pairs(net, spec, X, result)
+
+
+def test_what_the_time_limit_leaves_open_is_a_range():
+    spec = Spec([AGE, GENDER, *(replace(INCOME, name=f"x{i}", tolerance=0.01) for i in range(8))])
+    net = random_network(np.random.default_rng(3), spec.width, [24, 24], 1)
+    X = people(40, spec=spec)
+    result = fairmend.audit(net, spec, X, method="branch", time_limit=1e-9, per_row=1, pairs=0)
+    assert result.unknown > 0
     assert not result.exact
+    assert f"at most {result.count + result.unknown}" in result.describe()
 
 
 def test_scores_at_the_decision_are_left_to_the_network():
@@ -188,7 +222,7 @@ def test_something_of_every_input_is_kept(monkeypatch, outputs):
 def test_sampled_verdicts_are_kept_with_the_neighbour_that_shows_them():
     spec = Spec([Feature("age", "continuous", range=(0.0, 1.0), protected=True), INCOME])
     net = Network([Affine(np.array([[1.0, 2.0]], np.float32), np.array([-1.5], np.float32))], [])
-    kept = fairmend.audit(net, spec, people(300, spec=spec)).examined
+    kept = fairmend.audit(net, spec, people(300, spec=spec), method="sample").examined
     rows = kept.unequal
     assert 0 < rows.sum() < 300
     assert (net.predict(kept.other[rows]) != net.predict(kept.X[rows])).all()
@@ -217,6 +251,8 @@ def test_progress_counts_up_to_all():
         ({"samples": 0}, "samples is 0"),
         ({"per_row": 0}, "per_row is 0"),
         ({"pairs": -1}, "pairs is -1"),
+        ({"time_limit": 0}, "time_limit is 0"),
+        ({"method": "bruteforce"}, "unknown method 'bruteforce'"),
     ],
 )
 def test_what_cannot_be_audited_is_refused(arguments, message):
@@ -236,11 +272,12 @@ def test_the_encoding_of_the_own_value_counts_as_a_neighbour_of_an_input_scaled_
 
 
 @pytest.mark.parametrize("name", HUGE)
-def test_neighbourhoods_of_any_size_are_sampled(name):
+def test_neighbourhoods_of_any_size_are_audited(name):
     net, X, _ = huge_people(HUGE[name], 2)
     found = fairmend.audit(net, HUGE[name], X, pairs=1, per_row=8)
-    assert not found.exact
+    assert found.exact == (found.unknown == 0)
     assert found.total == 2
+    assert not HUGE[name].features[0].one_hot or found.method == "sample"
     assert fairmend.audit(net, HUGE[name], samples=3, pairs=0).total == 3
 
 
@@ -277,8 +314,7 @@ def test_differences_at_delta_are_not_above_it():
 def test_sampled_differences_are_a_lower_bound():
     wide = replace(INCOME, tolerance=0.3)
     spec, net, X = score_spec(0.3, "logit", (*SPEC.features[:3], wide)), network(), people(50)
-    result = fairmend.audit(net, spec, X, seed=1)
-    assert not result.exact
+    result = fairmend.audit(net, spec, X, seed=1, method="sample")
     exact = largest_differences(net, score_spec(0.3, "logit"), X)
     assert (result.scores.differences >= 0.5 * exact).all()
     assert sample_unequal(net, spec, X).count > 0

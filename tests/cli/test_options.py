@@ -21,6 +21,10 @@ def test_the_help_names_every_format_that_can_be_read():
     assert options.insert_formats(described).__doc__ == f"MODEL is a file: {options.MODEL_FORMATS}."
 
 
+def commands():
+    return {" ".join(path): command for path, command in commands_of(main)}
+
+
 def test_no_help_has_an_unfilled_placeholder():
     for path, command in commands_of(main):
         assert "{formats}" not in command.get_help(click.Context(command)), path
@@ -65,6 +69,15 @@ def test_the_choices_of_an_option_are_those_of_the_library(command, option, know
     assert set(choices) == set(known())
 
 
+def test_the_help_names_the_limit_and_the_default_of_what_the_report_carries():
+    from fairmend.evaluate.what_if import MOST_WEIGHTS, WHAT_IF_ROWS
+
+    for name in ("audit", "repair"):
+        declared = {parameter.name: parameter for parameter in commands()[name].params}
+        assert f"at most {MOST_WEIGHTS:,} weights" in declared["no_what_if"].help
+        assert declared["what_if_rows"].default == WHAT_IF_ROWS
+
+
 def test_doctor_looks_for_every_solver():
     from fairmend.cli import doctor
     from fairmend.milp import _SOLVERS
@@ -78,6 +91,9 @@ def test_doctor_looks_for_every_solver():
         (["audit", "--samples", 10], "--samples has no effect with --data"),
         (["audit", "--report", "folder", "--no-report"], "--report has no effect with --no-report"),
         (["repair", "--out", "out", "--repair-data", "DATA", "--repair-rows", 5], "--repair-rows has no effect with"),
+        (["audit", "--no-what-if", "--no-report"], "--no-what-if has no effect with --no-report"),
+        (["audit", "--what-if-rows", 3, "--no-report"], "--what-if-rows has no effect with --no-report"),
+        (["repair", "--out", "out", "--what-if-rows", 3, "--no-what-if"], "--what-if-rows has no effect with"),
         (["certify", "--certificate", "nowhere/certificate.json"], "nowhere/certificate.json: no such folder"),
     ],
 )

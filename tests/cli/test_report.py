@@ -31,6 +31,14 @@ def test_out_names_another_file(folder, tmp_path):
     assert (tmp_path / "page.html").read_text() == (folder / "report.html").read_text()
 
 
+def test_networks_and_rows_are_left_out_of_the_page_if_asked(folder, tmp_path):
+    assert "whatIfModel" in (folder / "report.html").read_text()
+    assert run("report", folder, "--no-what-if", "--out", tmp_path / "page.html").exit_code == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "whatIfModel" not in page
+    assert "<h2>What if?</h2>" not in page
+
+
 def test_the_data_is_not_overwritten_and_a_missing_folder_is_named(folder):
     before = (folder / "report.json").read_text()
     refused = run("report", folder, "--out", folder / "report.json")

@@ -55,11 +55,26 @@ def trained():
     return model
 
 
+def norms():
+    """A functional model with normalisation, scaling and what is random in training only."""
+    layers = keras.layers
+    rows = keras.Input((3,), name="people")
+    scale = layers.Normalization(mean=[0.5, -0.25, 1.0], variance=[2.0, 0.5, 1.0])
+    value = layers.Rescaling(0.5, offset=0.25)(scale(rows))
+    value = layers.BatchNormalization()(layers.Dense(3, use_bias=False)(value))
+    value = layers.Dropout(0.1)(layers.Activation("relu")(value))
+    value = layers.Dense(3, activation="tanh")(layers.BatchNormalization(scale=False)(value))
+    model = keras.Model(rows, layers.Dense(1, activation="sigmoid", name="risk")(value))
+    rng = np.random.default_rng(0)
+    model.set_weights([np.abs(rng.normal(size=w.shape)) + 0.1 for w in model.get_weights()])
+    return model
+
+
 def main(folder: Path) -> None:
-    """Write two models in two formats; before Keras 2.13 a .keras file is an .h5 file of that name."""
+    """Write three models in two formats; before Keras 2.13 a .keras file is an .h5 file of that name."""
     major, minor = map(int, VERSION.split(".")[:2])
     versions = f"keras{VERSION}-h5py{h5py.__version__}"
-    for build in (plain, trained):
+    for build in (plain, trained, norms):
         model = build()
         for suffix in (".h5", ".keras") if (major, minor) >= (2, 13) else (".h5",):
             model.save(str(folder / f"{versions}-{build.__name__}{suffix}"))

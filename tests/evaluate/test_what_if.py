@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import fairmend
+from fairmend.audit import run
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.what_if import MOST_FEATURES, MOST_WEIGHTS, add_what_if
 from fairmend.report import audit_report
@@ -126,3 +127,15 @@ def test_it_can_be_switched_off():
     assert report.document.what_if is None
     assert 'id="what-if"' not in report.html
     assert audit_of().without_what_if().document.what_if is None
+
+
+def test_people_of_an_audit_that_kept_a_sample_are_those_of_their_rows(monkeypatch):
+    monkeypatch.setattr(run, "_EXAMINED_ROWS", 30)
+    spec, frame = every_kind(), people_of_every_kind(200)
+    net = network_for(spec)
+    people = audit_report(fairmend.audit(net, spec, frame), net, spec, frame, what_if_rows=5).document.what_if.people
+    assert {person.unequal for person in people} == {True, False}
+    rows = [int(person.name.removeprefix("Row ")) for person in people]
+    assert max(rows) > 30
+    for row, person in zip(rows, people, strict=True):
+        assert (person.values[0], person.values[5]) == (frame["age"][row], frame["income"][row])

@@ -9,7 +9,10 @@ from fairmend_check import onnx_nodes, protobuf
 from fairmend_check.errors import CheckError
 
 VERSIONS = {"": range(7, 24), onnx_nodes.ML: range(1, 5)}
-WITHOUT_DEFAULT = {"axis": 0, "to": 0, "value": {}, "classlabels_int64s": [], "classlabels_strings": []}
+WITHOUT_DEFAULT = {
+    "axis": 0, "to": 0, "seed": 0, "classlabels_int64s": [], "classlabels_strings": [], "axes": [], "perm": [],
+    "offset": (), "scale": (), "value": {}, "value_float": 0.0, "value_floats": (), "value_int": 0, "value_ints": [],
+}  # fmt: skip
 
 
 def read(*arguments, **options):

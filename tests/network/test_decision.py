@@ -17,6 +17,8 @@ THRESHOLDS = st.floats(1e-300, 1, exclude_max=True)
 
 def surely_at_least(logit: float, threshold: float) -> bool:
     """Return whether sigmoid(logit) >= threshold, with 80 digits: exp(-logit) <= 1 / t - 1."""
+    if threshold == 0.5:
+        return logit >= 0
     with localcontext(Context(prec=80)):
         return Decimal(-logit).exp() <= (1 - Decimal(threshold)) / Decimal(threshold)
 

@@ -115,7 +115,7 @@ def test_everyone_with_tolerances_is_two_claims():
     assert not both.covers_everyone
     assert both.complete
     assert both.tag() == "Proven for everyone; with tolerance, for 30 repair inputs"
-    second = "Each of the 30 repair inputs also keeps its prediction if it differs in hours by up to 2"
+    second = "Each of the 30 repair inputs also keeps its prediction with any change of hours by up to 2"
     assert both.headline("blind", NONE).endswith(f" {second}.")
     assert both.beyond(UnequalCount(12, 600, exact=False), "2.0 %") == (
         f"{second}. Of the 600 rows of the data, at least 12 (2.0 %) are still treated unequally."
@@ -247,3 +247,21 @@ def test_the_sentences_of_a_claim_about_scores():
     assert open_cases.startswith(
         "10 of the 30 repair inputs still get another probability, by more than 0.05, with a different age or gender"
     )
+
+
+def test_a_lower_bound_of_none_says_that_none_was_found():
+    nothing = UnequalCount(0, 600, exact=False)
+    found = "none was found to be treated unequally, but not every similar person was tried"
+    assert nothing.still_unequal("0 %") == found
+    assert STRICT.beyond(nothing, "0 %").endswith(f"of the 600 rows of the data, {found}.")
+    assert UnequalCount(1, 600, exact=False).still_unequal("0.2 %") == "at least 1 (0.2 %) is still treated unequally"
+    assert UnequalCount(0, 600).still_unequal() == "0 are still treated unequally"
+
+
+def test_large_tolerances_are_readable_in_a_headline_and_plain_in_a_certificate():
+    both = Guarantee(("sex", "age"), ("sex", "age"), {"limit": 10_000.0, "rate": 0.5}, 100, 100, "float32")
+    assert both.headline("blind", NONE) == (
+        "For every input, the output of this model does not depend on sex or age. Each of the 100 repair inputs also "
+        "keeps its prediction with any change of limit by up to 10,000 and rate by up to 0.5."
+    )
+    assert "even if you also change limit by up to 10000 and rate by up to 0.5" in both.certificate_claim()

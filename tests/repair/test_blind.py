@@ -6,10 +6,10 @@ import pytest
 import fairmend
 from fairmend import Feature, Spec
 from fairmend.metrics import balanced_accuracy
+from fairmend.network import Activation, Affine, Network
 from fairmend.repair.blind import (
     blind_at_best_reference,
     fold_columns,
-    fold_regression,
     ignored_features,
     is_blind,
     match_rate,
@@ -136,22 +136,17 @@ def test_the_number_of_references_is_bounded(name):
     assert found.shape[1] == len(protected_columns_of(spec))
 
 
-def test_columns_that_depend_on_the_others_are_replaced_without_loss():
-    network, _, X, _ = case(SPEC, 9, rows=300)
-    X = X.copy()
-    X[:, 0] = 0.5 * X[:, 1] - 0.1 * X[:, 5] + 2  # age follows from income and amount
-    blind = fold_regression(network, [0], X)
-    assert is_blind(blind, [0])
-    scale = np.abs(network.logits(X)).max()
-    assert np.abs(blind.logits(X) - network.logits(X)).max() < 0.01 * scale
-
-
-def test_a_network_without_other_columns_reads_the_mean():
-    rng = np.random.default_rng(0)
-    network = random_network(rng, 2, (3,))
-    X = rng.normal(size=(50, 2)).astype(np.float32)
-    blind = fold_regression(network, [0, 1], X)
-    np.testing.assert_allclose(blind.logits(X[:1]), network.logits(X.mean(axis=0)[None]), atol=1e-5)
+def test_nobody_is_left_at_the_threshold_where_many_have_the_same_output():
+    """A ReLU that is off gives most people the same output, and the rate asks for a threshold among them."""
+    network = Network(
+        [Affine(np.float32([[1]]), np.float32([0])), Affine(np.float32([[1]]), np.float32([-2]))],
+        [Activation("relu")],
+    )
+    X = np.concatenate([-np.ones((80, 1)), np.linspace(1, 2, 20)[:, None]]).astype(np.float32)
+    matched = match_rate(network, X, 0.5)
+    assert np.mean(matched.predict(X) == 1) == 0.2
+    assert np.abs(matched.logits(X)).min() > 0.4
+    assert match_rate(network, X[:80], 0.5) is network
 
 
 @pytest.mark.parametrize("outputs", [1, 2])

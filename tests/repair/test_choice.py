@@ -7,6 +7,7 @@ from fairmend import FairmendError
 from fairmend.metrics import balanced_accuracy
 from fairmend.repair.candidates import GUARANTEES, Candidate, JudgedCandidate, has_collapsed
 from fairmend.repair.choice import Judgement, choose
+from fairmend.repair.fall import Fall
 from fairmend.repair.options import HeadOptions
 from fairmend.repair.policy import Policy
 from fairmend.repair.recipe import Recipe
@@ -64,12 +65,22 @@ def test_a_keep_that_was_asked_for_is_demanded():
         choice(candidate("many", MANY), candidate("some", slice(0, 20)), keep_required=True)
 
 
-def test_without_one_that_keeps_the_model_the_best_is_taken_and_a_stronger_guarantee_near_it():
-    name, made = choice(candidate("everyone", slice(0, 63)), candidate("prof", MANY, level=0))
-    assert name == "everyone"
+def test_without_one_that_keeps_the_model_the_one_that_keeps_the_most_is_taken():
+    name, made = choice(candidate("everyone", slice(0, 90)), candidate("prof", MANY, level=0))
+    assert name == "prof"
     assert not made.keeps
-    assert "no candidate stays within 2 points" in made.reasons[0]
-    assert choice(candidate("everyone", slice(0, 200)), candidate("prof", MANY, level=0))[0] == "prof"
+    assert "no candidate stays within 2 points" in made.reasons[1]
+    assert choice(candidate("everyone", MANY), candidate("prof", slice(0, 90), level=0))[0] == "everyone"
+
+
+def test_a_loss_of_accuracy_counts_though_balanced_accuracy_gains():
+    judged = candidate("eager", FEW)
+    judgement = Judgement(Policy(), TASK)
+    judgement.falls = lambda judged: (Fall(0.03, measure="accuracy"), Fall(-0.02))
+    assert judgement.fall(judged).measure == "accuracy"
+    assert not judgement.keeps(judged)
+    made = choose([judged], judgement)
+    assert not made.keeps
 
 
 def test_a_collapsed_network_is_never_chosen_while_another_is_proven():

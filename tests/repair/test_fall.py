@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fairmend.metrics import balanced_accuracy
+from fairmend.network.decision import predicted_classes
 from fairmend.repair.fall import Fall, FallEstimate, class_probabilities
 
 LABELLED, ROWS = 500, 3000
@@ -18,8 +19,8 @@ def two_features(rng, weight):
     return (rng.random(ROWS) < 1 / (1 + np.exp(-odds))).astype(np.int64), odds, (1.5 * x - 0.5)
 
 
-def estimate(before, after, y, sure=1.0):
-    """Return the estimate for an original with these logits, which are ``sure`` times what they should be."""
+def estimates(before, after, y, sure=1.0):
+    """Return both estimates for an original with these logits, which are ``sure`` times what they should be."""
     logits = sure * before
     classes = logits.argmax(axis=1) if logits.ndim == 2 else (logits > 0).astype(np.int64)
     task = SimpleNamespace(
@@ -27,9 +28,13 @@ def estimate(before, after, y, sure=1.0):
         X_cal=np.zeros((LABELLED, 1)),
         X_unlabelled=np.zeros((ROWS - LABELLED, 1)),
         original_predictions=classes,
-        network=SimpleNamespace(logits=lambda X: logits),
+        network=SimpleNamespace(logits=lambda X: logits, decide=predicted_classes),
     )
     return FallEstimate(task)(after)
+
+
+def estimate(before, after, y, sure=1.0):
+    return estimates(before, after, y, sure)[1]
 
 
 def fall(before, after, y):
@@ -95,3 +100,15 @@ def test_the_more_decisions_change_the_less_is_known():
     assert many.error > some.error > 0
     assert many.within(many.value)
     assert not many.within(many.value, errors=1.0)
+
+
+def test_accuracy_can_fall_while_balanced_accuracy_gains():
+    """A network that predicts the rare class for far more people finds more of them, and is wrong more often."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=ROWS)
+    y = (rng.random(ROWS) < 1 / (1 + np.exp(2.5 - 1.2 * x))).astype(np.int64)
+    before, after = 1.2 * x - 2.5, 1.2 * x - 0.6
+    accuracy, balanced = estimates(before, after, y)
+    assert (accuracy.measure, balanced.measure) == ("accuracy", "balanced accuracy")
+    assert accuracy.value == pytest.approx(np.mean((before > 0) == y) - np.mean((after > 0) == y), abs=0.02)
+    assert accuracy.value > 0.02 > 0 > balanced.value

@@ -87,6 +87,32 @@ def test_fields_that_do_not_fit_together_are_refused(case, change, message):
     assert "bug" not in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"on": "<b>"}, "on = '<b>' is not one of"),
+        ({"counts": []}, "the edges and the counts do not fit"),
+        ({"unequal": []}, "the thresholds and the shares do not fit"),
+        ({"threshold": None}, "the thresholds and the shares do not fit"),
+        ({"threshold": 0.123}, "the threshold that decides is not one of"),
+    ],
+)
+def test_a_score_disparity_that_does_not_fit_is_refused(case, change, message):
+    plain = json.loads(json.dumps(asdict(audit_of().document)))
+    plain["audit"]["disparity"].update(change)
+    (case.folder / "report.json").write_text(json.dumps(plain))
+    result = run("report", case.folder)
+    assert result.exit_code == 2
+    assert f"audit.disparity: {message}" in " ".join(result.stderr.split())
+
+
+def test_an_audit_of_an_older_version_has_no_score_disparity(tmp_path):
+    plain = json.loads(json.dumps(asdict(audit_of().document)))
+    del plain["audit"]["disparity"]
+    (tmp_path / "report.json").write_text(json.dumps(plain))
+    assert "Score disparity" not in load_report(tmp_path).html
+
+
 def test_a_file_of_an_older_version_of_fairmend_is_read(tmp_path):
     """Fields that came later have a default."""
     plain = json.loads(json.dumps(asdict(repair_of().document)))

@@ -126,3 +126,37 @@ def test_the_two_units_of_a_score_are_told_apart():
     assert "The axis shows the score as the probability of “yes”" in text
     assert "Scores are logits" in text
     assert "The score is the probability" not in text
+
+
+def test_shares_of_a_sample_have_its_size_and_an_interval():
+    document = audit_of().document
+    flips = replace(document.flips, looked_at=10, alone={"age": 4, "gender": 3}, together=3)
+    drawn = render(replace(document, flips=flips, audit=replace(document.audit, looked_at=50)))
+    plain = " ".join(drawn.replace("\N{NO-BREAK SPACE}", " ").split())
+    assert f"Of a random sample of 10 people treated unequally, of {document.pairs.total} in all" in plain
+    assert "40.0 %<br><small>16.8 % to 68.7 %</small>" in plain  # Wilson, 4 of 10
+    assert "in a random sample of 50" in plain
+    assert f"Measured on all {document.audit.total} people" in plain
+    assert "the first " not in plain.split("What differs")[0].lower()
+    everyone = render(document).replace("\N{NO-BREAK SPACE}", " ")
+    assert "random sample" not in everyone
+
+
+def test_the_page_of_an_audit_shows_the_score_disparity():
+    for page, curve in ((audit_of().html, True), (audit_of(3).html, False)):
+        assert "Score disparity: how far scores move" in page
+        assert "The two similar people whose scores differ most" in page
+        assert ("Treated unequally at each threshold" in page) == curve
+
+
+def test_a_sampled_disparity_is_a_lower_bound():
+    page = audit_of(kind="continuous").html
+    assert "so all these figures are lower bounds" in page
+
+
+def test_accuracy_on_held_out_rows_has_an_interval():
+    document = repair_of().document
+    held_out = replace(document.repair, held_out=True, scored_rows=100, data_rows=1_000)
+    page = render(replace(document, repair=held_out)).replace("\N{NO-BREAK SPACE}", " ")
+    assert "Measured on a random sample of 100 rows that were used for nothing else" in page
+    assert " % to " in page.split('id="utility"')[1].split("</section>")[0]

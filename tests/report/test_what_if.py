@@ -2,10 +2,12 @@
 
 import json
 from dataclasses import asdict, replace
+from importlib.resources import files
 
 import pytest
 
 from fairmend.errors import FairmendError
+from fairmend.network.activations import ACTIVATIONS
 from fairmend.report import load_report
 from fairmend.report.what_if import what_if_data, what_if_problems
 from support.html_page import Page
@@ -40,6 +42,12 @@ def test_the_reason_why_it_is_missing_is_on_the_page():
     assert "This page does not compute the scores of other people: the network is <b>large</b>." in page.text
 
 
+def test_the_script_knows_every_activation():
+    script = (files("fairmend.report") / "templates" / "what_if_model.js").read_text()
+    table = script[script.index("const ACTIVATIONS") :]
+    assert all(f"\n    {name}: (z, error" in table for name in ACTIVATIONS)
+
+
 CHANGES = {
     "features": lambda w: replace(w, features=[replace(w.features[0], low=99.0), *w.features[1:]]),
     "kind": lambda w: replace(w, features=[replace(w.features[0], kind="text"), *w.features[1:]]),
@@ -49,6 +57,7 @@ CHANGES = {
     "categories": lambda w: replace(
         w, features=[w.features[0], replace(w.features[1], categories=["f"]), *w.features[2:]]
     ),
+    "names": lambda w: replace(w, features=[replace(w.features[0], names={"18": "young"}), *w.features[1:]]),
     "width": lambda w: replace(w, features=w.features[:-1], links=[], people=[]),
     "no network": lambda w: replace(w, before=replace(w.before, layers=[])),
     "precision": lambda w: replace(w, before=replace(w.before, precision="float16")),

@@ -6,12 +6,14 @@ from dataclasses import asdict
 import numpy as np
 import onnxruntime
 import pytest
+import torch
+from torch import nn
 
 import fairmend
-from fairmend.network import Affine, Network
+from fairmend.network import Affine, Network, load_network
 from fairmend.network.scores import compute_scores
 from fairmend.report import audit_report
-from fairmend.spec import Spec
+from fairmend.spec import Claim, Feature, Label, Spec
 from support.browser import NO_CHROMIUM, Opened, launch
 from support.cli_case import small_people
 from support.link_cases import HOURS, family_spec
@@ -26,6 +28,7 @@ CASES = {
     "three classes": {"outputs": 3, "activation": "tanh"},
     "regression": {"activation": "sigmoid", "regression": True},
     "float64": {"activation": "tanh", "dtype": "float64"},
+    "ten layers": {"activation": "tanh", "hidden": (12,) * 9},
 }
 DONE = "[data-cell=people]:text-matches('computed\\\\.|drawn')"
 # Sets every control as a user would, and reads what is shown.
@@ -49,6 +52,10 @@ WITH_MODEL = """([people, what]) => {
     similar: (person) => Array.from(whatIfModel.listSimilar(model, person), encode),
     drawn: (person) => Array.from(whatIfModel.drawSimilar(model, person, 300), encode),
     scores: scores,
+    unfolded: (person) => {
+      for (const layer of model.networks[0].layers) layer.folded = null;
+      return scores(person);
+    },
     shown: (person) => scores(person).map((score) => whatIfModel.describe(model, score)),
   };
   return people.map(actions[what]);
@@ -229,28 +236,58 @@ def add_in_order(values, weight, bias, order, reverse):
     return out + bias if reverse else out
 
 
-def test_every_order_of_adding_stays_within_the_bounds_of_a_score(open_report):
-    """Cancelling weights make rounding as large as it gets; the scores of other programs stay inside, and not far."""
+@pytest.mark.parametrize(("hidden", "scale"), [((20, 20), 30), ((16,) * 9, 1)])
+def test_every_order_of_adding_stays_within_the_bounds_of_a_score(open_report, hidden, scale):
+    """Large weights that cancel make rounding matter; what other programs compute stays inside the bounds."""
     spec, rng = every_kind(regression=True), np.random.default_rng(4)
-    wild = [
-        Affine((affine.weight * 30).astype(np.float32), (affine.bias * 9).astype(np.float32))
-        for affine in network_for(spec, hidden=(20, 20)).affines
-    ]
-    net = Network(wild, network_for(spec, hidden=(20, 20)).activations)
-    frame = people_of_every_kind(200, seed=11)
-    page = open_report(audit_report(fairmend.audit(net, spec, frame[:20], pairs=0), net, spec, frame[:20]), "wild")
+    tame = network_for(spec, hidden=hidden)
+    wild = [Affine(affine.weight * np.float32(scale), affine.bias * np.float32(scale)) for affine in tame.affines]
+    net = Network(wild, tame.activations)
+    frame = people_of_every_kind(100, seed=11)
+    found = fairmend.audit(net, spec, frame[:20], pairs=0)
+    page = open_report(audit_report(found, net, spec, frame[:20]), f"wild {len(hidden)}")
     scores = page.evaluate(WITH_MODEL, [as_numbers(spec, frame), "scores"])
     low, high = (np.array([row[0][end] for row in scores]) for end in ("low", "high"))
-    furthest = np.zeros(len(frame))
-    for attempt in range(40):
+    for attempt in range(20):
         values = spec.encode(frame)
         for i, affine in enumerate(net.affines):
             order = rng.permutation(values.shape[1])
             values = add_in_order(values, affine.weight, affine.bias, order, attempt % 2)
-            values = np.maximum(values, 0) if i < 2 else values
+            values = np.maximum(values, 0) if i < len(hidden) else values
         assert ((low <= values[:, 0]) & (values[:, 0] <= high)).all()
-        furthest = np.maximum(furthest, np.abs(values[:, 0] - (low + high) / 2) / (high - low) * 2)
-    assert 0.005 < np.median(furthest) < 1
+
+
+def test_a_network_with_batch_normalisation_is_bounded_as_pytorch_computes_it(open_report):
+    """PyTorch computes the norm as a step of its own, in which large numbers cancel; here it is folded."""
+    spec, frame = every_kind(regression=True), people_of_every_kind(300, seed=13)
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(spec.width, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 1)).eval()
+    with torch.no_grad():
+        module[0].bias += 3_000
+        module[1].running_mean += 3_000
+        computed = module(torch.from_numpy(spec.encode(frame))).numpy()[:, 0]
+    net = load_network(module)
+    page = open_report(audit_report(fairmend.audit(net, spec, frame[:20], pairs=0), net, spec, frame[:20]), "norm")
+    for what, holds in (("scores", True), ("unfolded", False)):
+        scores = page.evaluate(WITH_MODEL, [as_numbers(spec, frame), what])
+        low, high = (np.array([row[0][end] for row in scores]) for end in ("low", "high"))
+        assert ((low <= computed) & (computed <= high)).all() == holds
+
+
+def test_rounding_at_its_worst_reaches_the_bound_and_not_more(open_report):
+    """Added to 1 one by one, halves of its last place are lost; added up first, they count."""
+    features = [Feature(f"f{i}", "integer", range=(0, 1), protected=i == 0) for i in range(60)]
+    spec = Spec(features, Label("price"), Claim("score", 1.0, "output"))
+    weight = np.full((1, 60), 2.0**-24, np.float32)
+    weight[0, 0] = 1
+    net = Network([Affine(weight, np.zeros(1, np.float32))], [])
+    X = np.ones((1, 60), np.float32)
+    page = open_report(audit_report(fairmend.audit(net, spec, X), net, spec, X), "worst")
+    ((score,),) = page.evaluate(WITH_MODEL, [[[1] * 60], "scores"])
+    one_by_one = add_in_order(X, weight, np.zeros(1, np.float32), range(60), False)[0, 0]
+    assert one_by_one == 1
+    assert score["value"] == 1 + 59 * 2.0**-24
+    assert 0.9 < (score["value"] - one_by_one) / (score["value"] - score["low"]) < 1
 
 
 def test_range_others_and_the_value_that_moves_most_are_those_of_all_similar_people(open_report):

@@ -70,12 +70,18 @@ def network_for(spec: Spec, outputs: int = 1, activation: str = "relu", hidden=(
 
 
 @cache
-def asked_audit(outputs: int = 1, activation: str = "relu", regression: bool = False, dtype: str = "float32"):
+def asked_audit(
+    outputs: int = 1,
+    activation: str = "relu",
+    regression: bool = False,
+    dtype: str = "float32",
+    hidden: tuple[int, ...] = (12, 7),
+):
     """Return an audit's report, its network and its spec; with two outputs the network ends in a softmax."""
     spec, frame = every_kind(regression=regression, threshold=0.3), people_of_every_kind(40)
     if outputs > 2:
         spec, frame = every_kind(), frame.assign(good=np.arange(40) % outputs)
     closing = "none" if regression else {1: "sigmoid"}.get(outputs, "softmax")
-    net = network_for(spec, outputs, activation, dtype=dtype, closing=closing)
+    net = network_for(spec, outputs, activation, hidden, dtype=dtype, closing=closing)
     found = fairmend.audit(net, spec, frame, pairs=0)
     return audit_report(found, net, spec, frame), net, spec

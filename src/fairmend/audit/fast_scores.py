@@ -6,6 +6,9 @@ sums, so a score differs from `Network.logits` in its last bits. `error` is a ri
 score is smaller, only the network itself can decide its sign. With links, all of this is done for each product of a
 neighbourhood, in which features are independent.
 
+For ReLU, relu(b + t) = max(b, -t) + t spares half of the work: the max is one pass instead of two, and what the t adds
+to the next layer is a table again, with one column for each point and shared by all inputs (`shifted_tables`).
+
 The code uses one thread. Blocks of this size are below the size at which BLAS starts threads, and two Python threads
 were no faster than one.
 """
@@ -29,9 +32,9 @@ from fairmend.spec.reachable import ReachableValues, encode_column
 
 __all__ = ["Extremes", "FastScores"]
 
-# Multiplications in one layer for one block, and numbers in one buffer: small enough for the cache, and below the size
-# at which BLAS starts threads.
-_PRODUCTS, _NUMBERS = 500_000, 65_536
+# Multiplications in one product: below the number at which BLAS starts threads. Products for one block, and numbers in
+# one buffer: small enough for the cache.
+_PRODUCTS, _PER_BLOCK, _NUMBERS = 500_000, 2, 65_536
 _ROWS = 256  # inputs in a block: enough for long inner loops
 _TABLE = 65_536  # points in one table
 # Inputs whose neighbourhoods have the same shape share a table; fewer inputs than this are left out.
@@ -50,12 +53,14 @@ class Extremes:
     ----------
     lowest, highest : (inputs,); NaN for inputs that were left out
     left_out : bool (inputs,); inputs whose neighbourhood shares its shape with too few others
+    regrouping : (inputs,), what to add to the bounds on the error, for tables that replace the later layers' biases
     points : number of scores computed
     """
 
     lowest: FloatArray
     highest: FloatArray
     left_out: npt.NDArray[np.bool_]
+    regrouping: Floats
     points: int
 
 
@@ -77,14 +82,15 @@ class FastScores:
         self._gain = gain[0] * (1 + _FLOAT64 * 1000)
         widest = max(affine.weight.shape[0] for affine in net.affines)
         largest = max((affine.weight.size for affine in net.affines[1:]), default=1)
-        self._block = max(64, min(_PRODUCTS // largest, _NUMBERS // widest))
+        self._block = max(64, min(_PER_BLOCK * _PRODUCTS // largest, _NUMBERS // widest))
+        self._shifts = bool(net.activations) and all(activation.name == "relu" for activation in net.activations)
 
     def extremes(self, X: FloatArray) -> Extremes:
         """Return the lowest and highest score in the neighbourhood of each of X (inputs, width)."""
         products = self.spec.products(X)
         count = len(products.owner)
         lowest, highest = np.full(count, np.nan, X.dtype), np.full(count, np.nan, X.dtype)
-        left_out = np.zeros(count, dtype=np.bool_)
+        left_out, regrouping = np.zeros(count, dtype=np.bool_), np.zeros(count)
         base = self._base(X, products)
         points = 0
         shapes, members = self._shapes(products)
@@ -95,15 +101,16 @@ class FastScores:
                 continue
             tables = [self._steps(f, where, ends) for f, where in self._varying]
             points += len(rows) * math.prod(len(table) for table in tables)
-            lowest[rows], highest[rows] = self._run(np.ascontiguousarray(base[:, rows]), tables)
+            lowest[rows], highest[rows], regrouping[rows] = self._run(np.ascontiguousarray(base[:, rows]), tables)
         if self.spec.links:  # a product that was left out is NaN, and so is its neighbourhood then
             lowest = np.minimum.reduceat(lowest, products.starts)
             highest = np.maximum.reduceat(highest, products.starts)
             left_out = np.logical_or.reduceat(left_out, products.starts)
-        return Extremes(lowest, highest, left_out, points)
+            regrouping = np.maximum.reduceat(regrouping, products.starts)
+        return Extremes(lowest, highest, left_out, regrouping, points)
 
     def error(self, X: FloatArray) -> float:
-        """Return one bound on the error of all scores in the neighbourhoods of X (inputs, width)."""
+        """Return one bound on the error of all scores in the neighbourhoods of X (inputs, width), less `regrouping`."""
         lower, upper = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
         for feature, where in self._varying:
             ends = np.array([0.0, 1.0]) if feature.one_hot else feature.scaled(np.array(feature.bounds, np.float64))
@@ -199,8 +206,11 @@ class FastScores:
         steps = np.arange(first, last + 1) * ((high - low) / (hi - lo))
         return np.asarray(steps[:, None] * column)
 
-    def _run(self, base: FloatArray, steps: Sequence[Floats]) -> tuple[FloatArray, FloatArray]:
-        """Return lowest and highest (inputs,) from base (units, inputs) and the steps of each varying feature."""
+    def _run(self, base: FloatArray, steps: Sequence[Floats]) -> tuple[FloatArray, FloatArray, float]:
+        """Return lowest and highest (inputs,), from base (units, inputs) and the steps of each varying feature.
+
+        The third is what tables in place of biases add to the error.
+        """
         inputs = base.shape[1]
         lowest, highest = np.full(inputs, np.inf, base.dtype), np.full(inputs, -np.inf, base.dtype)
         at_once = min(_ROWS, inputs)
@@ -209,15 +219,22 @@ class FastScores:
         buffers = [np.empty(len(affine.bias) * at_once * width, base.dtype) for affine in self.net.affines]
         sizes = [len(values) for values in steps]
         total = math.prod(sizes)
+        regrouping = 0.0
         for start in range(0, total, _TABLE):
-            table = self._table(steps, sizes, np.arange(start, min(start + _TABLE, total)), base.dtype)
-            for row in range(0, inputs, at_once):
-                rows = slice(row, row + at_once)
-                for point in range(0, table.shape[1], width):
-                    low, high = self._score(base[:, rows], table[:, point : point + width], buffers)
-                    np.minimum(lowest[rows], low, out=lowest[rows])
-                    np.maximum(highest[rows], high, out=highest[rows])
-        return lowest, highest
+            tables = [self._table(steps, sizes, np.arange(start, min(start + _TABLE, total)), base.dtype)]
+            score = self._score
+            if self._shifts:
+                tables, error = shifted_tables(self.net, tables[0])
+                score, regrouping = self._score_shifted, max(regrouping, error)
+            with np.errstate(over="ignore", invalid="ignore"):
+                for row in range(0, inputs, at_once):
+                    rows = slice(row, row + at_once)
+                    for point in range(0, tables[0].shape[1], width):
+                        some = [table[:, point : point + width] for table in tables]
+                        low, high = score(base[:, rows], some, buffers)
+                        np.minimum(lowest[rows], low, out=lowest[rows])
+                        np.maximum(highest[rows], high, out=highest[rows])
+        return lowest, highest, regrouping
 
     def _table(self, steps: Sequence[Floats], sizes: Sequence[int], index: Ints, dtype: npt.DTypeLike) -> FloatArray:
         """Return what the points with these numbers add to the first layer (units, points)."""
@@ -227,10 +244,36 @@ class FastScores:
             table += values[digit]
         return np.ascontiguousarray(table.T, dtype=dtype)
 
-    def _score(
-        self, base: FloatArray, table: FloatArray, buffers: Sequence[FloatArray]
+    def _score_shifted(
+        self, base: FloatArray, tables: Sequence[FloatArray], buffers: Sequence[FloatArray]
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the extremes (inputs,) over some points, from base (units, inputs) and table (units, points)."""
+        """Return the extremes (inputs,) over some points, from base (units, inputs) and the tables of all layers.
+
+        Of all layers but the last, the tables hold what a layer must not fall below (units, points).
+        """
+        inputs, points = base.shape[1], tables[0].shape[1]
+        inner = inputs >= points
+        shape, size = ((points, inputs) if inner else (inputs, points)), points * inputs
+        spread = (slice(None), slice(None), None) if inner else (slice(None), None, slice(None))
+        layer = buffers[0][: len(base) * size].reshape(len(base), *shape)
+        np.maximum(base[:, None, :] if inner else base[:, :, None], tables[0][spread], out=layer)
+        for affine, table, buffer in zip(self.net.affines[1:-1], tables[1:-1], buffers[1:-1], strict=True):
+            units = len(affine.bias)
+            out = buffer[: units * size].reshape(units, size)
+            _multiply(affine.weight, layer.reshape(-1, size), out)
+            layer = out.reshape(units, *shape)
+            np.maximum(layer, table[spread], out=layer)
+        last = buffers[-1][None, :size]
+        scores = _multiply(self.net.affines[-1].weight, layer.reshape(-1, size), last).reshape(shape)
+        scores += tables[-1][0][:, None] if inner else tables[-1]
+        axis = 0 if inner else 1
+        return scores.min(axis=axis), scores.max(axis=axis)
+
+    def _score(
+        self, base: FloatArray, tables: Sequence[FloatArray], buffers: Sequence[FloatArray]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the extremes (inputs,) over some points, from base (units, inputs) and one table (units, points)."""
+        (table,) = tables
         units, inputs = base.shape
         points = table.shape[1]
         # The longer axis goes last: NumPy's inner loops run over it.
@@ -238,17 +281,50 @@ class FastScores:
         shape = (points, inputs) if inner else (inputs, points)
         size = points * inputs
         layer = buffers[0][: units * size].reshape(units, size)
-        with np.errstate(over="ignore", invalid="ignore"):
-            first = (base[:, None, :], table[:, :, None]) if inner else (base[:, :, None], table[:, None, :])
-            np.add(*first, out=layer.reshape(units, *shape))
-            for activation, affine, buffer in zip(self.net.activations, self.net.affines[1:], buffers[1:], strict=True):
-                activation.apply(layer)
-                out = buffer[: len(affine.bias) * size].reshape(len(affine.bias), size)
-                layer = np.matmul(affine.weight, layer, out=out)
-                layer += affine.bias[:, None]
-            scores = layer.reshape(shape)
-            axis = 0 if inner else 1
-            return scores.min(axis=axis), scores.max(axis=axis)
+        first = (base[:, None, :], table[:, :, None]) if inner else (base[:, :, None], table[:, None, :])
+        np.add(*first, out=layer.reshape(units, *shape))
+        for activation, affine, buffer in zip(self.net.activations, self.net.affines[1:], buffers[1:], strict=True):
+            activation.apply(layer)
+            out = buffer[: len(affine.bias) * size].reshape(len(affine.bias), size)
+            layer = _multiply(affine.weight, layer, out)
+            layer += affine.bias[:, None]
+        scores = layer.reshape(shape)
+        axis = 0 if inner else 1
+        return scores.min(axis=axis), scores.max(axis=axis)
+
+
+def _multiply(weight: FloatArray, layer: FloatArray, out: FloatArray) -> FloatArray:
+    """Set out (units, size) to weight times layer (n, size), in parts for which BLAS starts no threads."""
+    step = max(64, _PRODUCTS // weight.size)
+    for start in range(0, layer.shape[1], step):
+        np.matmul(weight, layer[:, start : start + step], out=out[:, start : start + step])
+    return out
+
+
+def shifted_tables(net: Network, table: FloatArray) -> tuple[list[FloatArray], float]:
+    """Return tables that replace the biases of the later layers, from what points add to the first (units, points).
+
+    With t the table of a layer, its activation is max(b, -t) + t, and t' = weight·t + bias the table of the next. The
+    tables are -t for each layer but the last, and t for the last.
+
+    The second value bounds the error that this adds to that of summing each layer. A product with max(b, -t) in place
+    of the activation has terms larger by |t|, so it loses at most gamma(n) |weight| |t| more, and t' as much again.
+    What a layer loses moves the score by at most the product of the later layers' absolute weights, because the slope
+    of ReLU is at most 1. The factor 1.01 covers what these errors themselves add to later roundings.
+    """
+    unit, tiny = float(np.finfo(table.dtype).eps) / 2, float(np.finfo(table.dtype).tiny)
+    tables, error = [-table], np.zeros(len(table))
+    with np.errstate(all="ignore"):
+        for affine in net.affines[1:]:
+            weight, most = affine.weight.astype(np.float64), np.abs(table).max(axis=1).astype(np.float64)
+            table = (weight @ table.astype(np.float64) + affine.bias.astype(np.float64)[:, None]).astype(table.dtype)
+            terms = weight.shape[1] + 2
+            error = np.abs(weight) @ (error + 2 * terms * unit * most)
+            error += 2 * unit * np.abs(table).max(axis=1) + terms * tiny
+            tables.append(-table)
+    tables[-1] = -tables[-1]
+    bound = 1.01 * float(error[0])
+    return tables, bound if math.isfinite(bound) else math.inf
 
 
 def _single_values(values: ReachableValues) -> Floats:

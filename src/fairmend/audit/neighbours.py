@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,6 +68,7 @@ class ScanResult:
     points : number of scores computed
     logits : (inputs,) or (inputs, outputs), those of the inputs themselves
     spread : how far the scores of each neighbourhood spread, whatever the claim is about
+    unknown : bool (inputs,), which of them may be treated unequally although nothing shows it; None if there are none
     """
 
     unequal: Bools
@@ -75,6 +76,7 @@ class ScanResult:
     points: int
     logits: FloatArray
     spread: ScoreSpread
+    unknown: Bools | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,12 +147,14 @@ class ExhaustiveScan:
             return self.worst(X)
         if self._spec.claim.is_score:
             return self._scan_scores(X, self._scores)
-        extremes, error = self._scores.extremes(X), np.full(len(X), self._scores.error(X) + self._rounding)
+        extremes = self._scores.extremes(X)
+        more = extremes.regrouping + self._rounding
+        error = self._scores.error(X) + more
         lowest, highest = self._net.centre(extremes.lowest), self._net.centre(extremes.highest)
         undecided = np.flatnonzero(~_is_decided(lowest, highest, error))
         rest = undecided[~extremes.left_out[undecided]]
         if len(rest):
-            error[rest] = self._scores.errors(X[rest]) + self._rounding
+            error[rest] = self._scores.errors(X[rest]) + more[rest]
             undecided = np.flatnonzero(~_is_decided(lowest, highest, error))
         unequal = (lowest < 0) & (highest > 0)
         logits = self._net.logits(X)
@@ -168,11 +172,12 @@ class ExhaustiveScan:
     def _scan_scores(self, X: FloatArray, fast: FastScores) -> ScanResult:
         """Return in which neighbourhoods scores differ by more than delta; the network decides the close ones."""
         claim = self._spec.claim
-        extremes, error = fast.extremes(X), np.full(len(X), fast.error(X))
+        extremes = fast.extremes(X)
+        error = fast.error(X) + extremes.regrouping
         least, most, decided = enclose_differences(claim, extremes.lowest, extremes.highest, error)
         rest = np.flatnonzero(~decided & ~extremes.left_out)
         if len(rest):
-            error[rest] = fast.errors(X[rest])
+            error[rest] = fast.errors(X[rest]) + extremes.regrouping[rest]
             least, most, decided = enclose_differences(claim, extremes.lowest, extremes.highest, error)
         gap, points = (least + most) / 2, len(X) + extremes.points
         spread = _spread(self._spec, extremes)
@@ -207,7 +212,9 @@ class RandomScan:
 
     def scan(self, X: FloatArray) -> WorstNeighbours:
         """Return which of X (inputs, width) are treated unequally; each call draws new neighbours."""
-        return _worst(self._net, self._spec, X, self._stream(X, int(self._seeds.integers(2**32))), exact=False)
+        stream = self._stream(X, int(self._seeds.integers(2**32)))
+        found = _worst(self._net, self._spec, X, stream, exact=False)
+        return replace(found, unknown=~found.unequal)
 
     def worst(self, X: FloatArray) -> WorstNeighbours:
         """Return the worst of many random neighbours of each of X (inputs, width)."""

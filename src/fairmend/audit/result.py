@@ -12,6 +12,7 @@ import numpy as np
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.audit.audited_rows import AuditedRows
 from fairmend.audit.neighbours import class_lead
+from fairmend.audit.plan import AuditPlan
 from fairmend.audit.score_differences import widest_output
 from fairmend.audit.score_disparity import ScoreDisparity
 from fairmend.audit.score_summary import ScoreSummary
@@ -20,9 +21,9 @@ from fairmend.network.scores import compute_scores
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.spec.encoding import decode_columns
-from fairmend.text import percent
+from fairmend.text import percent, short
 
-__all__ = ["AuditPair", "AuditResult", "ExaminedInputs", "make_pairs", "user_values", "wilson_interval"]
+__all__ = ["AuditPair", "AuditResult", "ExaminedInputs", "make_pairs", "name_row", "user_values", "wilson_interval"]
 
 _Z = 1.959963984540054  # the normal quantile of a two-sided 95 % interval
 
@@ -44,6 +45,8 @@ class AuditPair:
     difference : how the other person differs, as a phrase
     x, other : both people as the network reads them (width,)
     output : the number of the output that differs, if the spec claims scores and the network has several
+    id : the id of the audited input, if the spec names a column of ids and the data has it
+    answer_names : what both classes mean, as the label of the spec says; None for a regression network
     """
 
     row: int
@@ -55,6 +58,13 @@ class AuditPair:
     x: FloatArray = field(repr=False)
     other: FloatArray = field(repr=False)
     output: int | None = None
+    id: str | None = None
+    answer_names: tuple[str, str] | None = None
+
+    @property
+    def name(self) -> str:
+        """The audited input: "row 5", or "row 5 (C-1017)" with an id."""
+        return name_row(self.row, self.id)
 
     @property
     def gap(self) -> float:
@@ -64,17 +74,19 @@ class AuditPair:
     def describe(self) -> str:
         """Return the pair as a line of text."""
         first, second = (f"score {score:.4g}" for score in self.scores)
-        if self.answers is not None:
-            first, second = (f"prediction {a}, {s}" for a, s in zip(self.answers, (first, second), strict=True))
-        return f"row {self.row}: {first}; {self.difference}: {second}"
+        if self.answer_names is not None:
+            first, second = (f"{a}, {s}" for a, s in zip(self.answer_names, (first, second), strict=True))
+        return f"{self.name}: {first}; {self.difference}: {second}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the pair as plain data."""
         return {
             "row": self.row,
+            "id": self.id,
             "values": dict(self.values),
             "other_values": dict(self.other_values),
             "answers": None if self.answers is None else list(self.answers),
+            "answer_names": None if self.answer_names is None else list(self.answer_names),
             "scores": list(self.scores),
             "output": self.output,
             "gap": self.gap,
@@ -113,7 +125,7 @@ class AuditResult:
     ----------
     count, total : the number of inputs treated unequally, and of all inputs
     pairs : the worst pairs, the largest difference in score first; equal inputs appear once
-    exact : whether every neighbour was compared; otherwise `count` is a lower bound
+    exact : whether every input was decided, by comparing every neighbour or by proof; if not, `count` is a lower bound
     sampled : whether the inputs are samples of the input space (IDI-S) or given inputs (IDI-D)
     interval : 95 % interval (Wilson) of the rate in the whole input space, None for given inputs; if not exact, only
         its lower end holds
@@ -123,6 +135,8 @@ class AuditResult:
     rows : what is known of every input, for reports; not part of `as_dict`
     disparity : how far the scores of similar people differ, and the share treated unequally at other thresholds
     scores : how far scores differ, if the spec claims scores, else None
+    unknown : the number of inputs that are not decided; at most `count` + `unknown` are treated unequally
+    plan : the method, and how long it was expected to take
     """
 
     count: int
@@ -136,7 +150,14 @@ class AuditResult:
     examined: ExaminedInputs
     rows: AuditedRows
     disparity: ScoreDisparity
-    scores: ScoreSummary | None = None
+    scores: ScoreSummary | None
+    unknown: int
+    plan: AuditPlan
+
+    @property
+    def method(self) -> str:
+        """The method that was used: "enumerate", "branch" or "sample"."""
+        return self.plan.method
 
     @property
     def idi_rate(self) -> float:
@@ -146,7 +167,7 @@ class AuditResult:
     def __repr__(self) -> str:
         """Return the count, the share, the interval, and whether they are exact."""
         what = "sampled inputs" if self.sampled else "inputs"
-        how = "exact" if self.exact else "a lower bound from sampled neighbours"
+        how = "exact" if self.exact else f"a lower bound: {self.unknown:,} unknown"
         between = (
             f", 95 % interval {percent(self.interval[0], 2)} to {percent(self.interval[1], 2)}" if self.interval else ""
         )
@@ -158,6 +179,10 @@ class AuditResult:
         least = "" if self.exact else "at least "
         what = "samples of the input space" if self.sampled else "inputs"
         lines = [f"{least}{self.count:,} of {self.total:,} {what} ({percent(self.idi_rate, 2)}) are treated unequally"]
+        if not self.exact and not self.count:
+            lines = [f"none of {self.total:,} {what} was found to be treated unequally"]
+        if self.unknown and self.method == "branch":
+            lines[0] += f", and at most {self.count + self.unknown:,}"
         if self.interval:
             low, high = (percent(end, 2) for end in self.interval)
             lines[0] += f"; with 95 % confidence {low} to {high} of all inputs are"
@@ -174,6 +199,9 @@ class AuditResult:
             "idi_rate": self.idi_rate,
             "interval": None if self.interval is None else list(self.interval),
             "exact": self.exact,
+            "unknown": self.unknown,
+            "method": self.method,
+            "exact_seconds": self.plan.exact_seconds,
             "sampled": self.sampled,
             "evaluations": self.evaluations,
             "seconds": self.seconds,
@@ -181,6 +209,11 @@ class AuditResult:
             "disparity": self.disparity.as_dict(),
             "pairs": [pair.as_dict() for pair in self.pairs],
         }
+
+
+def name_row(row: int, person: str | None) -> str:
+    """Return "row 5", or "row 5 (C-1017)" with the id of a person."""
+    return f"row {row}" if person is None else f"row {row} ({short(person, 40)})"
 
 
 def make_pairs(
@@ -195,6 +228,7 @@ def make_pairs(
     answers = np.stack([net.predict(X), net.predict(other)], axis=1)
     scores, output = _pair_scores(net, on, X, other, answers)
     values, other_values = _records(spec, X), _records(spec, other)
+    names = [spec.name_class(number, net.outputs) for number in range(max(2, net.outputs))]
     pairs = [
         AuditPair(
             row=row,
@@ -206,6 +240,7 @@ def make_pairs(
             x=X[i],
             other=other[i],
             output=int(output[i]) if on is not None and net.outputs > 1 else None,
+            answer_names=None if spec.regression else (names[answers[i, 0]], names[answers[i, 1]]),
         )
         for i, row in enumerate(rows)
     ]

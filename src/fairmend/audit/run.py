@@ -9,13 +9,16 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
 from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.audit.audited_rows import RowCollector
 from fairmend.audit.input_blocks import Inputs, known_length, sample_blocks, stream_blocks
-from fairmend.audit.neighbours import ExhaustiveScan, RandomScan, ScanResult, WorstNeighbours, can_enumerate
+from fairmend.audit.neighbours import ScanResult, WorstNeighbours
+from fairmend.audit.plan import EXACT_SECONDS, AuditPlan, choose_plan
+from fairmend.audit.planned_scan import PlannedScan
 from fairmend.audit.result import AuditPair, AuditResult, ExaminedInputs, make_pairs, wilson_interval
 from fairmend.audit.row_sample import RowSample
 from fairmend.audit.score_disparity import DisparityCollector, ScoreDisparity, disparity_score
@@ -27,6 +30,8 @@ from fairmend.prove.score_bounds import require_scores
 from fairmend.prove.threshold import network_of_spec
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
+from fairmend.spec.read_values import is_frame
+from fairmend.text import as_text
 
 __all__ = ["Witnesses", "audit"]
 
@@ -49,7 +54,11 @@ def audit(
     *,
     per_row: int = 64,
     pairs: int = 20,
+    method: str = "auto",
+    time_limit: float | None = None,
+    rows: int | None = None,
     progress: Progress | None = None,
+    on_plan: Callable[[AuditPlan], None] | None = None,
     witnesses: Witnesses | None = None,
 ) -> AuditResult:
     """Count the inputs that are treated unequally, and return the worst pairs.
@@ -64,53 +73,68 @@ def audit(
         each. None audits uniform samples of the spec's input space.
     samples : how many samples to draw if X is None.
     seed : random seed.
-    per_row : how many random neighbours to compare if a neighbourhood is not finite or has more than ten million
-        points; up to 64 corners of the neighbourhood are compared as well. Smaller neighbourhoods are always compared
-        in full.
+    per_row : how many random neighbours of an input to compare, if not all are; up to 64 corners of the neighbourhood
+        are compared as well.
     pairs : how many of the worst pairs to return.
+    method : "enumerate" (every neighbour), "branch" (random neighbours, and bounds over the whole neighbourhood where
+        they show nothing), "sample" (random neighbours only: a lower bound), "exact" (the faster one of the first two,
+        however long it takes), or "auto": the same if it takes at most five minutes or less than sampling, else
+        "sample".
+    time_limit : seconds for "branch", by default ten minutes for "auto" and no limit otherwise; inputs that are not
+        decided by then are unknown.
+    rows : the number of inputs, for the estimate and the progress, if X is an iterator.
     progress : called with the stage, the number of inputs done and the number of all inputs.
+    on_plan : called before the work with the method, and with how long it may take.
     witnesses : called, block by block, with the worst pair of every unequal input.
     """
     network = network_of_spec(load_network(net), spec)
     started = time.perf_counter()
-    _check(network, spec, X is None, samples=samples, per_row=per_row, pairs=pairs)
-    scanner = ExhaustiveScan(network, spec) if can_enumerate(spec) else RandomScan(network, spec, per_row, seed)
+    _check(network, spec, X is None, samples=samples, per_row=per_row, pairs=pairs, time_limit=time_limit)
     stream: Iterator[FloatArray]
     if X is None:
         stream, expected = sample_blocks(spec, samples, seed, network.dtype), samples
     else:
-        stream, expected = stream_blocks(spec, X, network.dtype), known_length(X)
-    _logger.info("audit compares %s", "every neighbour" if scanner.exact else f"{per_row} random neighbours per input")
+        stream, expected = stream_blocks(spec, X, network.dtype), rows or known_length(X)
+    start = next(stream)
+    plan = choose_plan(network, spec, start, expected, method, per_row=per_row, seed=seed)
+    _logger.info("audit: %s", plan.describe())
+    if on_plan is not None:
+        on_plan(plan)
+    limit = 2 * EXACT_SECONDS if time_limit is None and method == "auto" else time_limit
+    scanner = PlannedScan(network, spec, plan, per_row, seed, limit, progress)
     # Twice as many as asked for: their order is only known up to rounding so far.
     largest, widest = _LargestGaps(2 * pairs), _WidestSpread()
     rows_kept, examined = RowCollector(spec), _ExaminedInputs(spec, seed)
     scores = _ScoreDifferences(network, spec)
-    count = total = evaluations = 0
-    for block in stream:
-        found = scanner.scan(block)
-        rows = np.flatnonzero(found.unequal)
-        shown = np.flatnonzero(found.gap > 0) if spec.claim.is_score else rows
+    count = total = evaluations = unknown = 0
+    for block in scanner.parts(chain([start], stream)):
+        found = scanner.scan(block, total)
+        unequal = np.flatnonzero(found.unequal)
+        shown = np.flatnonzero(found.gap > 0) if spec.claim.is_score else unequal
         largest.add(total + shown, block[shown], found.gap[shown])
         widest.add(total, block, found.spread.difference)
         scores.add(found)
         rows_kept.add(block, found)
         examined.add(block, found)
-        if witnesses is not None and len(rows):
-            worst = scanner.worst(block[rows])
-            # A score that is 0, or a difference that is delta, up to its last bits may be another in another batch.
-            sure = worst.unequal
-            first = worst.first[sure]
-            witnesses(total + rows[sure], first, keep_ignored_features(network, spec, first, worst.other[sure]))
-        count, total, evaluations = count + len(rows), total + len(block), evaluations + found.points
+        if witnesses is not None and len(unequal):
+            owner, first, other = scanner.witnesses(block, found)
+            witnesses(total + owner, first, keep_ignored_features(network, spec, first, other))
+        count, total, evaluations = count + len(unequal), total + len(block), evaluations + found.points
+        unknown += 0 if found.unknown is None else int(found.unknown.sum())
         if progress is not None:
             progress("audit", total, expected)
-    _logger.info("audit: %d of %d treated unequally, %d scores computed", count, total, evaluations)
-    disparity = scores.disparity(_widest_pair(network, spec, scanner, widest), count)
+    _logger.info(
+        "audit: %d of %d treated unequally, %d unknown, %d scores computed", count, total, unknown, evaluations
+    )
+    widest_pair = _widest_pair(network, spec, scanner, widest)
+    disparity = scores.disparity(
+        None if widest_pair is None else _with_ids((widest_pair,), X, spec.id_column)[0], count
+    )
     return AuditResult(
         count=count,
         total=total,
-        pairs=_worst_pairs(network, spec, scanner, largest, pairs),
-        exact=scanner.exact,
+        pairs=_with_ids(_worst_pairs(network, spec, scanner, largest, pairs), X, spec.id_column),
+        exact=unknown == 0,
         sampled=X is None,
         interval=wilson_interval(count, total) if X is None else None,
         evaluations=evaluations,
@@ -119,6 +143,8 @@ def audit(
         rows=rows_kept.rows(),
         disparity=disparity,
         scores=scores.summary(disparity),
+        unknown=unknown,
+        plan=plan,
     )
 
 
@@ -210,7 +236,7 @@ class _LargestGaps:
 
 
 def _worst_pairs(
-    net: Network, spec: Spec, scanner: ExhaustiveScan | RandomScan, largest: _LargestGaps, most: int
+    net: Network, spec: Spec, scanner: PlannedScan, largest: _LargestGaps, most: int
 ) -> tuple[AuditPair, ...]:
     """Return the worst pairs of the inputs kept; the network itself evaluates their neighbours."""
     rows, inputs = largest.kept()
@@ -225,19 +251,28 @@ def _worst_pairs(
     return tuple([pair for pair in pairs if once[pair.x.tobytes(), pair.other.tobytes()] is pair][:most])
 
 
-def _widest_pair(
-    net: Network, spec: Spec, scanner: ExhaustiveScan | RandomScan, widest: _WidestSpread
-) -> AuditPair | None:
+def _with_ids(pairs: tuple[AuditPair, ...], X: Inputs | None, column: str | None) -> tuple[AuditPair, ...]:
+    """Return the pairs with the ids of the people, if the inputs are a data frame that has them."""
+    if column is None or not is_frame(X) or column not in X.columns:
+        return pairs
+    return tuple(replace(pair, id=as_text(X[column].iloc[pair.row])) for pair in pairs)
+
+
+def _widest_pair(net: Network, spec: Spec, scanner: PlannedScan, widest: _WidestSpread) -> AuditPair | None:
     """Return the two similar people whose scores differ most; None if no scores differ."""
     on = disparity_score(spec)
     found = scanner.widest(widest.X, on)
     return make_pairs(net, spec, [widest.row], found.first, found.other, on=on)[0] if found.difference[0] > 0 else None
 
 
-def _check(net: Network, spec: Spec, sampling: bool, *, samples: int, per_row: int, pairs: int) -> None:
+def _check(
+    net: Network, spec: Spec, sampling: bool, *, samples: int, per_row: int, pairs: int, time_limit: float | None
+) -> None:
     spec.require_inputs(net.inputs)
     require_scores(net, spec.claim)
     least = {"samples": (samples, 1 if sampling else 0), "per_row": (per_row, 1), "pairs": (pairs, 0)}
     for name, (value, lowest) in least.items():
         if value < lowest:
             raise FairmendError(f"{name} is {value}; it must be at least {lowest}")
+    if time_limit is not None and not time_limit > 0:
+        raise FairmendError(f"time_limit is {time_limit}; give seconds above 0, or None for no limit")

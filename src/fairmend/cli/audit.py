@@ -12,34 +12,39 @@ from fairmend._version import __version__
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
     FILE,
+    POSITIVE,
     activation_option,
     common_options,
     ignore_scores_option,
     insert_formats,
     json_option,
     model_argument,
+    out_of_range_option,
     refuse_together,
     seed_option,
     spec_option,
     threshold_option,
     what_if_options,
 )
+from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
     from fairmend.arrays import FloatArray
+    from fairmend.audit.plan import AuditPlan
     from fairmend.audit.result import AuditResult
     from fairmend.audit.score_summary import ScoreSummary
     from fairmend.evaluate.labelled import LabelledFigures, LabelledRows
-    from fairmend.network import Network
+    from fairmend.evaluate.people import PeopleStream
     from fairmend.spec import Spec
-    from fairmend.tables import TableStream
 
 __all__ = ["command"]
 
 NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
+WIDENED = "spec.toml"  # in the folder of the report, if ranges were widened
+_LONG = 5.0  # seconds that an audit may take without announcing it
 
 
 @click.command("audit", cls=Command)
@@ -53,6 +58,16 @@ NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
     show_default=True,
     help="Number of random samples without --data.",
 )
+@click.option(
+    "--method",
+    type=click.Choice(["auto", "exact", "enumerate", "branch", "sample"]),
+    default="auto",
+    show_default=True,
+    help="How to compare people with their counterfactuals: all of them (enumerate), with bounds over all of them "
+    "(branch), or random ones, which gives a lower bound (sample). exact takes the faster of the first two, and auto "
+    "samples if that takes more than five minutes.",
+)
+@click.option("--time-limit", type=POSITIVE, help="Seconds for branch; people who are not decided by then are unknown.")
 @seed_option
 @click.option("--pairs", type=click.IntRange(min=0), default=10, show_default=True, help="Number of pairs to show.")
 @click.option("--out", type=FILE, help="CSV file for everyone who is treated unequally, each with a counterfactual.")
@@ -64,6 +79,7 @@ NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
     help="Folder for the HTML report; other files in it are kept.",
 )
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
+@out_of_range_option
 @threshold_option
 @what_if_options
 @activation_option
@@ -91,6 +107,8 @@ def command(
     """
     refuse_together(ctx, "samples", "data")
     refuse_together(ctx, "report", "no_report")
+    if options["data"] is None and options["out_of_range"] != "refuse":
+        raise FairmendError("--out-of-range needs --data: random samples are always in range")
     refuse_together(ctx, "no_what_if", "no_report")
     refuse_together(ctx, "what_if_rows", "no_report")
     refuse_together(ctx, "what_if_rows", "no_what_if")
@@ -104,12 +122,15 @@ def run_audit(
     *,
     data: Path | None = None,
     samples: int = 100_000,
+    method: str = "auto",
+    time_limit: float | None = None,
     seed: int = 0,
     pairs: int = 10,
     out: Path | None = None,
     report: Path | None = None,
     what_if_rows: int | None = None,
     typed: str | None = None,
+    out_of_range: str = "refuse",
     threshold: float | None = None,
     activation: str = "relu",
     ignore_scores: bool = False,
@@ -119,36 +140,59 @@ def run_audit(
     from rich.text import Text
 
     from fairmend.audit.run import audit
-    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_warnings
-    from fairmend.cli.inputs import load_model
+    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
+    from fairmend.cli.disparity import show_disparity
+    from fairmend.cli.inputs import load_model, save_widened_spec, widened_spec_file
+    from fairmend.cli.read_ahead import read_ahead
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
     from fairmend.evaluate.audit_document import audit_document, audit_warnings
     from fairmend.evaluate.labelled import LabelledRows
     from fairmend.evaluate.pairs_file import PairsFile
+    from fairmend.evaluate.people import PeopleStream, choose_policy, needs_range
     from fairmend.evaluate.provenance import describe_origin
+    from fairmend.evaluate.row_numbers import RowNumbers, number_pairs
     from fairmend.evaluate.what_if import add_what_if
     from fairmend.folders import check_folder, staged_folder
+    from fairmend.spec.out_of_range import OutOfRange
     from fairmend.tables import stream_table
 
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     inputs = [path for path in (model, spec_file, data) if path is not None]
     if report is not None:
-        check_folder(report, list(REPORT_FILES), inputs, "--report, or pass --no-report")
-    table = None if data is None else stream_table(data)
+        check_folder(report, [*REPORT_FILES, WIDENED], inputs, "--report, or pass --no-report")
+    spec_out = None if out is None else widened_spec_file(out, inputs)
+    table = None if data is None else stream_table(data).only(*spec.data_columns)
+    people = None
+    if table is not None:
+        people = PeopleStream(spec, net, table, choose_policy(out_of_range, needs_range(net, spec)))
+        spec = people.spec
     labelled = LabelledRows(spec, net)
-    with PairsFile(out, spec, net, inputs) as file, progress_bars(quiet=json_output) as progress:
+
+    def numbers() -> RowNumbers:  # of the people read so far
+        return RowNumbers(first=1) if people is None else people.rows
+
+    with (
+        PairsFile(out, spec, net, inputs, with_ids=people is not None) as file,
+        progress_bars(quiet=json_output) as progress,
+    ):
         result = audit(
             net,
             spec,
-            None if table is None else _encode(spec, net, table, labelled),
+            None if people is None else read_ahead(_inputs(people, labelled)),
             samples,
             seed,
             pairs=pairs,
-            progress=lambda _, done, total: progress("audit", done, total if table is None else table.total),
-            witnesses=None if out is None else file.write,
+            method=method,
+            time_limit=time_limit,
+            rows=None if table is None else table.total,
+            progress=progress,
+            on_plan=None if json_output else _announce,
+            witnesses=None if out is None else lambda rows, X, other: file.write_people(numbers(), rows, X, other),
         )
+    result = number_pairs(result, numbers())
+    done = OutOfRange(out_of_range) if people is None else people.out_of_range
     figures = labelled.figures(result.rows)
-    warnings = [*labelled.warnings(data), *audit_warnings(net, result, figures)]
+    warnings = [*labelled.warnings(data), *audit_warnings(net, spec, result, figures)]
     title = f"{model.name} on {data.name if data else 'random samples'}{at_threshold(spec)}"
     if report is not None:
         sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
@@ -161,20 +205,37 @@ def run_audit(
             labelled=figures,
             frame=labelled.distinct_labels(),
             warnings=warnings,
+            rows=numbers(),
+            out_of_range=done,
         )
         if what_if_rows is not None:
-            document = add_what_if(document, spec, result.examined.X, net, rows=what_if_rows, seed=seed)
+            document = add_what_if(
+                document,
+                spec,
+                result.examined.X,
+                net,
+                people=result.examined.rows,
+                numbers=numbers(),
+                rows=what_if_rows,
+                seed=seed,
+            )
         with staged_folder(report) as stage:
             write_report(stage, document)
+            save_widened_spec(spec, done, stage / WIDENED)
+    wider = save_widened_spec(spec, done, spec_out)
+    wider = report / WIDENED if report is not None and done.ranges else wider
     page = None if report is None else report / "report.html"
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": None if data is None else data.name}
         measured = {"seed": seed, "threshold": spec.threshold, **result.as_dict(), **_labelled_figures(figures)}
-        show_json({**names, **measured, "out": out, "report": page, "warnings": warnings})
+        handled = {"out_of_range": done.as_dict(), "widened_spec": wider}
+        show_json({**names, **measured, "out": out, "report": page, **handled, "warnings": warnings})
     else:
         screen = console()
         _show(screen, title, result, figures)
         _show_pairs(screen, spec, net.outputs, result)
+        show_disparity(screen, spec, net.outputs, result)
+        show_out_of_range(screen, done, wider)
         show_warnings(screen, warnings)
         if out is not None:
             screen.print()
@@ -184,20 +245,22 @@ def run_audit(
     return SOME_UNEQUAL if result.count else NONE_UNEQUAL
 
 
-def _encode(spec: Spec, net: Network, table: TableStream, labelled: LabelledRows) -> Iterator[FloatArray]:
-    """Yield the pieces of the file as inputs, and collect the labels."""
-    from fairmend.errors import FairmendError
-    from fairmend.evaluate.score_match import require_scores
+def _announce(plan: AuditPlan) -> None:
+    """Print how long the audit may take, if that is long."""
+    from fairmend.cli.console import stderr_console
 
-    done = 0
-    for frame in table:
-        try:
-            X = spec.as_inputs(frame, net.dtype, first_row=done)
-        except FairmendError as error:
-            raise FairmendError(f"{table.path}: {error}") from error
-        require_scores(spec, net, frame, X, table.path, first_row=done)
+    if plan.seconds < _LONG:
+        return
+    line = f"{plan.describe()[0].upper()}{plan.describe()[1:]}."
+    if plan.method != "sample":
+        line += " --method sample gives a lower bound sooner."
+    stderr_console().print(line)
+
+
+def _inputs(people: PeopleStream, labelled: LabelledRows) -> Iterator[FloatArray]:
+    """Yield the pieces of the file as inputs, and collect the labels."""
+    for frame, X in people:
         labelled.add(frame)
-        done += len(frame)
         yield X
 
 
@@ -219,6 +282,7 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFi
     from rich.text import Text
 
     from fairmend.cli.console import figures_table
+    from fairmend.cli.disparity import add_disparity
     from fairmend.text import percent
 
     table = figures_table(title, "", " ", right=(" ",))
@@ -226,34 +290,55 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFi
     style = "bold red" if result.count else "bold green"
     table.add_row("Random samples of the input space" if result.sampled else "People in the file", f"{result.total:,}")
     figure = "IDI-S" if result.sampled else "IDI-D"
-    table.add_row(f"Treated unequally ({figure})", Text(f"{least}{result.count:,}", style=style))
-    table.add_row("Share treated unequally", Text(f"{least}{percent(result.idi_rate, 2)}", style=style))
+    none_found = not result.exact and not result.count
+    people = "none found" if none_found else f"{least}{result.count:,}"
+    table.add_row(f"Treated unequally ({figure})", Text(people, style=style))
+    if not none_found:
+        table.add_row("Share treated unequally", Text(f"{least}{percent(result.idi_rate, 2)}", style=style))
+    if result.unknown and result.method == "branch":
+        table.add_row("Undecided", f"{result.unknown:,}")
     if result.interval:
         low, high = result.interval
         table.add_row("95 % confidence interval", f"{percent(low, 2)} to {percent(high, 2)}")
     if result.scores is not None:
-        _add_scores(table, result.scores, least)
+        _add_scores(
+            table,
+            result.scores,
+            "" if result.method == "enumerate" else "at least ",
+            same=result.scores.claim.on == result.disparity.on,
+        )
+    add_disparity(table, result.disparity)
     table.add_row("Scores computed", f"{result.evaluations:,}")
     table.add_row("Seconds", f"{result.seconds:.2f}")
     _add_utility(table, labelled)
     screen.print(table)
     if not result.exact:
-        screen.print(
-            Text(
-                "Only random counterfactuals were tried, because there are too many to try all: more people may be "
-                "treated unequally.",
-                style="yellow",
-            )
+        screen.print(Text(_explain_lower_bound(result), style="yellow"))
+
+
+def _explain_lower_bound(result: AuditResult) -> str:
+    from fairmend.audit.plan import describe_seconds
+
+    if result.method == "branch":
+        return (
+            f"{result.unknown:,} more may be treated unequally: their scores come within rounding error of the "
+            "decision, or the time limit was reached."
         )
+    line = "Only random counterfactuals were tried: more people may be treated unequally."
+    seconds = result.plan.exact_seconds
+    if seconds is not None:
+        line += f" An exact count would take about {describe_seconds(seconds)} or more: pass --method exact."
+    return line
 
 
-def _add_scores(table: Table, scores: ScoreSummary, least: str) -> None:
+def _add_scores(table: Table, scores: ScoreSummary, least: str, *, same: bool) -> None:
+    """Add what the claim allows, and the differences unless the disparity shows the same ones."""
     claim = scores.claim
     table.add_section()
     table.add_row(f"Allowed difference of the {claim.on}", f"{claim.delta:.4g}")
-    table.add_row("Largest difference within a neighbourhood", f"{least}{scores.largest:.4g}")
-    table.add_row("Median difference / 90th percentile", f"{scores.median:.4g} / {scores.most:.4g}")
-    table.add_section()
+    if not same:
+        table.add_row("Largest difference within a neighbourhood", f"{least}{scores.largest:.4g}")
+        table.add_row("Median difference / 90th percentile", f"{scores.median:.4g} / {scores.most:.4g}")
 
 
 def _add_utility(table: Table, labelled: LabelledFigures) -> None:

@@ -96,7 +96,9 @@ def describe_repair(
     if what_if_rows is None:
         return document
     people, network = comparison.split, comparison.result.network
-    return add_what_if(document, people.spec, people.X, original, network, rows=what_if_rows, seed=seed)
+    return add_what_if(
+        document, people.spec, people.X, original, network, numbers=people.rows, rows=what_if_rows, seed=seed
+    )
 
 
 def show_report(screen: Console, page: Path) -> None:

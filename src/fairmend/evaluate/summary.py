@@ -88,8 +88,7 @@ def _limits_of_repair(document: Document, repair: Repair, guarantee: Guarantee) 
         unequal = UnequalCount(repair.after.unfair_rows, repair.data_rows, repair.after.unfair_rate_exact)
         share = percent(repair.after.unfair_rate, 1 if repair.after.unfair_rate >= 0.001 else 2)
         limits.append(
-            f"Other people: of the {count(repair.data_rows)} rows of the data, {unequal} "
-            f"({share}) {'is' if unequal.count == 1 else 'are'} still treated unequally."
+            f"Other people: of the {count(repair.data_rows)} rows of the data, {unequal.still_unequal(share)}."
         )
     grown = [
         f.feature
@@ -168,7 +167,7 @@ def _score_headline(audit: Audit, scores: ScoreFigures) -> tuple[str, str, str]:
     total = f"{count(audit.total)} {'samples of the input space' if audit.sampled else 'people'}"
     least = "" if audit.exact else "at least "
     differ = f"similar people whose scores differ by more than {number(scores.delta)} ({scores.on})"
-    largest = f"The largest difference is {least}{number(scores.largest)}."
+    largest = f"The largest difference is {'' if audit.method == 'enumerate' else 'at least '}{number(scores.largest)}."
     if audit.count:
         rate = percent(audit.rate, 2)
         sentence = _capitalize(f"{least}{count(audit.count)} of {total} ({rate}) have {differ}. {largest}")
@@ -184,19 +183,20 @@ def _examined(document: Document, audit: Audit) -> str:
     values = f"{listed(document.similar.protected)}{_linked(document)}{f', with changes of {near},' if near else ''}"
     who = "sample" if audit.sampled else "person"
     scores = f"{count(audit.evaluations)} scores"
-    if audit.exact:
+    if audit.method == "enumerate":
         return f"Every value of {values} was tried for each {who}: {scores}."
-    return (
-        f"Random values of {values} were tried for each {who}: {scores}. "
-        "Anyone for whom nothing was found may still be treated unequally."
-    )
+    tried = f"Random values of {values} were tried for each {who}: {scores}."
+    if audit.method == "branch":
+        rest = f" {count(audit.unknown)} could not be decided." if audit.unknown else ""
+        return f"{tried} Where they show nothing, bounds over all values prove it, or a search finds a value.{rest}"
+    return f"{tried} Anyone for whom nothing was found may still be treated unequally."
 
 
 def _people(audit: Audit) -> tuple[str, ...]:
     if not audit.sampled:
         return (f"The {count(audit.total)} people in the data.",)
     uniform = "Uniform samples of all inputs that the spec allows, whether they are likely or not."
-    if audit.interval is None:
+    if audit.interval is None or (not audit.exact and not audit.count):
         return (uniform,)
     low, high = (percent(end, 2) for end in audit.interval)
     between = f"between {low} and {high}" if audit.exact else f"at least {low}"
@@ -208,7 +208,7 @@ def _proxies(document: Document) -> str:
 
 
 def _amounts(document: Document) -> list[str]:
-    return [f"{name} by up to {amount:g}" for name, amount in document.similar.tolerances.items()]
+    return [f"{name} by up to {number(amount)}" for name, amount in document.similar.tolerances.items()]
 
 
 def _linked(document: Document) -> str:

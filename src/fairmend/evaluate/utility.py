@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.arrays import Bools, FloatArray
 from fairmend.errors import FairmendError
 from fairmend.metrics import (
     Classes,
@@ -102,11 +102,11 @@ def utility_of(
     )
 
 
-def _class_scores(logits: FloatArray) -> dict[int, Floats]:
+def _class_scores(logits: FloatArray) -> dict[int, FloatArray]:
     """Return for each class a score (rows,) that grows with its probability; with two classes, only for class 1."""
+    if logits.ndim == 1:
+        return {1: logits}
     values = logits.astype(np.float64)
-    if values.ndim == 1:
-        return {1: values}
     if values.shape[1] == 2:
         return {1: values[:, 1] - values[:, 0]}
     values -= values.max(axis=1, keepdims=True)
@@ -115,7 +115,7 @@ def _class_scores(logits: FloatArray) -> dict[int, Floats]:
 
 
 def _mean_over_classes(
-    metric: Callable[[Bools, Floats], float], true: Classes, scores: Mapping[int, Floats]
+    metric: Callable[[Bools, FloatArray], float], true: Classes, scores: Mapping[int, FloatArray]
 ) -> float | None:
     """Return the mean of a ranking metric, each class against the rest; None if no class splits the rows."""
     found = [
@@ -124,27 +124,19 @@ def _mean_over_classes(
     return float(np.mean(found)) if found else None
 
 
-def _auc(positive: Bools, scores: Floats) -> float:
+def _auc(positive: Bools, scores: FloatArray) -> float:
     """Return the area under the ROC curve: the share of pairs of a positive and a negative row ranked correctly.
 
     Ties count half.
     """
-    hits, rows = _ranking(positive, scores)
-    misses = rows - hits
-    positives, negatives = int(hits.sum()), int(misses.sum())
-    # Each negative row at one threshold lies below all positive rows above it, and ties with those beside it.
-    correct = misses @ (2 * (np.cumsum(hits) - hits) + hits)
-    return float(correct / (2 * positives * negatives))
+    chosen, others = np.sort(scores[positive]), np.sort(scores[~positive])
+    correct = sum(int(np.searchsorted(others, chosen, side=side).sum()) for side in ("left", "right"))
+    return correct / (2 * len(chosen) * len(others))
 
 
-def _average_precision(positive: Bools, scores: Floats) -> float:
+def _average_precision(positive: Bools, scores: FloatArray) -> float:
     """Return the mean over the positive rows of the precision at their scores."""
-    hits, rows = _ranking(positive, scores)
-    precision = np.cumsum(hits) / np.cumsum(rows)
-    return float(precision @ hits / hits.sum())
-
-
-def _ranking(positive: Bools, scores: Floats) -> tuple[Ints, Ints]:
-    """Return the number of positive rows and of all rows at each distinct score, the highest score first."""
-    _, at = np.unique(-scores, return_inverse=True)
-    return np.bincount(at, weights=positive).astype(np.int64), np.bincount(at)
+    chosen, others = np.sort(scores[positive]), np.sort(scores[~positive])
+    hits = len(chosen) - np.searchsorted(chosen, chosen)
+    misses = len(others) - np.searchsorted(others, chosen)
+    return float((hits / (hits + misses)).mean())

@@ -14,6 +14,7 @@ from fairmend.evaluate.document import (
     CarriedLayer,
     CarriedNetwork,
     Document,
+    FoldedRounding,
     LinkChange,
     LinkCondition,
     WhatIf,
@@ -23,12 +24,13 @@ from fairmend.evaluate.document import (
 )
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.network import Network
+from fairmend.network.folding import Fold
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
 from fairmend.spec.reachable import encode_column
 from fairmend.spec.validation import scale_parameters
-from fairmend.text import short
+from fairmend.text import as_text, short
 
 __all__ = ["MOST_FEATURES", "MOST_WEIGHTS", "WHAT_IF_ROWS", "add_what_if"]
 
@@ -42,6 +44,8 @@ WHAT_IF_ROWS = 20
 """Rows of the data that the page has, besides people of the table of pairs."""
 
 _MOST_UNEQUAL = 20
+_MOST_NAMED = 200
+_FOLDING = 8  # roundings of a folded layer besides its products and its norms
 
 
 def add_what_if(
@@ -95,10 +99,25 @@ def _carry(network: Network) -> CarriedNetwork:
             bias=_base64(affine.bias),
             activation="identity" if i == last else network.activations[i].name,
             slope=0.0 if i == last else network.activations[i].slope,
+            folded=None if affine.fold is None else _folded_rounding(affine.fold),
         )
         for i, affine in enumerate(network.affines)
     ]
     return CarriedNetwork(network.dtype.name, network.inputs, layers)
+
+
+def _folded_rounding(fold: Fold) -> FoldedRounding:
+    """Return the numbers in the bound of `fairmend.bounds.inference` that do not depend on the inputs."""
+    inner, outer = fold.lines()
+    weight = np.abs(fold.weight.astype(np.float64))
+    bias = np.zeros(len(weight)) if fold.bias is None else np.abs(fold.bias.astype(np.float64))
+    entering, leaving = np.abs(inner.factor), np.abs(outer.factor)
+    beside = (1 + entering.max()) * (1 + leaving.max()) * float((1 + weight.sum(axis=1) + bias).max())
+    return FoldedRounding(
+        roundings=weight.shape[1] + inner.roundings + outer.roundings + _FOLDING,
+        constants=_base64((weight @ inner.size + bias) * leaving + outer.size),
+        underflow=16 * beside * (1 + float(entering.max())) * (1 + weight.shape[1] + float(inner.size.sum())),
+    )
 
 
 def _base64(numbers: FloatArray) -> str:
@@ -115,7 +134,7 @@ def _feature(feature: Feature, features: Sequence[Feature]) -> WhatIfFeature:
         kind=feature.kind,
         low=float(low),
         high=float(high),
-        categories=[short(name) for name in categories],
+        categories=[_shown(feature, category) for category in categories],
         one_hot=feature.one_hot,
         dropped=None if feature.dropped is None else categories.index(feature.dropped),
         offset=float(offset),
@@ -124,7 +143,21 @@ def _feature(feature: Feature, features: Sequence[Feature]) -> WhatIfFeature:
         reach=0.0 if feature.protected else float(feature.reach),
         missing=None if missing is None else float(categories.index(str(missing)) if categories else missing),
         marks=next((number for number, other in enumerate(features) if other.name == feature.indicates), None),
+        names=_names_of_numbers(feature),
     )
+
+
+def _names_of_numbers(feature: Feature) -> dict[str, str]:
+    """Return what the page calls each value of an integer that has names, if there are few enough to choose from."""
+    low, high = feature.bounds
+    if feature.kind != "integer" or getattr(feature, "names", None) is None or high - low >= _MOST_NAMED:
+        return {}
+    return {str(value): _shown(feature, value) for value in range(int(low), int(high) + 1)}
+
+
+def _shown(feature: Feature, value: object) -> str:
+    names = getattr(feature, "names", None) or {}
+    return short(names.get(as_text(value), value))
 
 
 def _link(link: Link, features: Sequence[Feature]) -> WhatIfLink:

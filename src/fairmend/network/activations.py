@@ -1,9 +1,10 @@
 """The activations that fairmend knows: their names, and what they compute.
 
 To add one, write its function here and enter it in `_FUNCTIONS`. Then give it bounds (fairmend.bounds: relaxation,
-rigorous, enclosure, inference), and name it in the tables of the formats that have it (`formats/onnx/nodes.py` and
-`file.py`, `formats/keras/layers.py` and `write.py`, `formats/torch/module.py`, `formats/sklearn.py`). The checker,
-fairmend_check, has its own. docs/formats.md lists all of these places.
+rigorous, enclosure, inference) and a line in `report/templates/what_if_model.js`, and name it in the tables of the
+formats that have it (`formats/onnx/nodes.py` and `file.py`, `formats/keras/layers.py` and `write.py`,
+`formats/torch/module.py`, `formats/sklearn.py`). The checker, fairmend_check, has its own. docs/formats.md lists all of
+these places.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,8 @@ from fairmend.arrays import FloatArray, Ints
 from fairmend.errors import FairmendError
 from fairmend.network.activations import Activation
 from fairmend.network.decision import DEFAULT_THRESHOLD, as_threshold, log_odds, predicted_classes, require_threshold
-from fairmend.network.folding import Fold
+from fairmend.network.folding import Fold, Norm
+from fairmend.network.form import Form
 
 if TYPE_CHECKING:
     from sklearn.neural_network import MLPClassifier, MLPRegressor
@@ -97,20 +98,17 @@ class Affine:
         with np.errstate(over="ignore"):
             return Affine(self.weight.astype(dtype), self.bias.astype(dtype))
 
+    @property
+    def stored(self) -> tuple[FloatArray, FloatArray | None, tuple[Norm, ...]]:
+        """Weight and bias as a file stores them, and the norms beside the layer, each with its own numbers."""
+        fold = self.fold
+        return (self.weight, self.bias, ()) if fold is None else (fold.weight, fold.bias, (*fold.before, *fold.after))
+
     def stored_as(self, other: Affine) -> Affine:
         """Return the closest layer that can be stored as `other` is: in its dtype, and with the norms beside it."""
         if other.fold is None or self.fold is not None:
             return self.astype(other.weight.dtype)
         return Affine.from_fold(other.fold.refit(self.weight, self.bias))
-
-
-class Form(Protocol):
-    """How the file or module looked that a network was read from, to write the network back in the same form."""
-
-    suffixes: tuple[str, ...]
-
-    def to_bytes(self, network: Network, suffix: str) -> bytes:
-        """Return the file with the weights of `network`, which has the architecture of the one that was read."""
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -22,7 +22,7 @@ from fairmend.arrays import FloatArray
 from fairmend.atomic import write_atomically
 from fairmend.bounds.rigorous import Slopes
 from fairmend.errors import FairmendError
-from fairmend.network import Network
+from fairmend.network import Activation, Network
 from fairmend.progress import Progress
 from fairmend.prove import certificate_blocks
 from fairmend.prove.certificate_blocks import InputList, lines_of_blocks
@@ -32,7 +32,7 @@ from fairmend.prove.score_proof import ScoreProof, prove_scores_at_points, prove
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 from fairmend.spec.toml import toml_bytes
-from fairmend.text import printable
+from fairmend.text import listed, printable
 
 __all__ = [
     "Certificate",
@@ -278,7 +278,7 @@ def _certificate(
         "version": VERSION,
         "fairmend": __version__,
         "method": method,
-        "claim": guarantee.certificate_claim(),
+        "claim": f"{guarantee.certificate_claim()}{_describe_classes(spec) if count else ''}",
         "arithmetic": arithmetic,
         "model": {
             "weights_sha256": weights_digest(network),
@@ -295,12 +295,30 @@ def _certificate(
     return Certificate(content, _layers(network), lists)
 
 
+def _describe_classes(spec: Spec) -> str:
+    """Return which classes a claim about predictions is about; empty if the label does not list them."""
+    if spec.label is None or not spec.label.classes or spec.claim.is_score:
+        return ""
+    return f" The predictions are the classes {listed(spec.label.classes, most=None)}."
+
+
 def _layers(network: Network) -> tuple[dict[str, Any], ...]:
-    after = [*((activation.name, float(activation.slope)) for activation in network.activations), ("none", 0.0)]
-    return tuple(
-        {"name": name, "activation": activation, "slope": slope}
-        for name, (activation, slope) in zip(network.names, after, strict=True)
-    )
+    """Return the layers of a state dict in the order of computation, each with the activation after it."""
+    layers: list[dict[str, Any]] = []
+    after = [*network.activations, Activation("identity")]
+    for name, affine, activation in zip(network.names, network.affines, after, strict=True):
+        fold = affine.fold
+        layers += [_layer(str(norm.name), norm.epsilon) for norm in (fold.before if fold else ())]
+        layers.append(_layer(name))
+        layers += [_layer(str(norm.name), norm.epsilon) for norm in (fold.after if fold else ())]
+        layers[-1] |= {"activation": activation.name, "slope": float(activation.slope)}
+    layers[-1] |= {"activation": "none"}
+    return tuple(layers)
+
+
+def _layer(name: str, epsilon: float | None = None) -> dict[str, Any]:
+    layer: dict[str, Any] = {"name": name, "activation": "identity", "slope": 0.0}
+    return layer if epsilon is None else {**layer, "epsilon": epsilon}
 
 
 def _entries(

@@ -32,6 +32,12 @@ class UnequalCount:
         """Return "12", or "at least 12" for a lower bound."""
         return f"{self.count:,}" if self.exact else f"at least {self.count:,}"
 
+    def still_unequal(self, share: str = "") -> str:
+        """Return how many "are still treated unequally", with their share; a lower bound of 0 says nothing."""
+        if not self.exact and not self.count:
+            return "none was found to be treated unequally, but not every similar person was tried"
+        return f"{self}{f' ({share})' if share else ''} {_be(self.count)} still treated unequally"
+
 
 @dataclass(frozen=True)
 class Guarantee:
@@ -110,7 +116,7 @@ class Guarantee:
             covered = f", for these values: {values}" if values else ""
             claims.append(
                 f"For {who} listed in this certificate, {self._stays()} "
-                f"{self._changed(most=None)}{self._even_if('you also change', most=None)}."
+                f"{self._changed(most=None)}{self._even_if('you also change', most=None, grouped=False)}."
             )
             where = "exact real arithmetic only, not in inference" if self.real_only else self._arithmetic("real")
             claims.append(f"This holds in {where}{covered}.")
@@ -136,7 +142,7 @@ class Guarantee:
         return (
             f"Not proven: {method} gives no guarantee. {self.proven:,} of the {self.inputs:,} repair inputs "
             f"{_be(self.proven)} proven to keep {its} {self._kept}{self._limit()} whatever the {names}"
-            f"{self._even_if(differs)}; {unequal} {_be(unequal.count)} still treated unequally."
+            f"{self._even_if(differs)}; {unequal.still_unequal()}."
         )
 
     def beyond(self, data: UnequalCount, share: str) -> str:
@@ -146,7 +152,7 @@ class Guarantee:
         """
         if self.covers_everyone:
             return ""
-        rows = f"of the {data.total:,} rows of the data, {data} ({share}) {_be(data.count)} still treated unequally."
+        rows = f"of the {data.total:,} rows of the data, {data.still_unequal(share)}."
         if self.everyone:
             return f"{self._kept_with_differences()}. {_capitalize(rows)}"
         return f"The proof does not cover other people: {rows}" if self.complete else _capitalize(rows)
@@ -288,8 +294,10 @@ class Guarantee:
         """Return where a proof that does not cover inference holds: rounding could still change a prediction."""
         return " in exact arithmetic" if self.real_only else ""
 
-    def _amounts(self) -> list[str]:
-        return [f"{name} by up to {_exact(amount)}" for name, amount in self.tolerances.items()]
+    def _amounts(self, *, grouped: bool = True) -> list[str]:
+        """Return "income by up to 10,000"; certificates write numbers without separators."""
+        exact = _exact_grouped if grouped else _exact
+        return [f"{name} by up to {exact(amount)}" for name, amount in self.tolerances.items()]
 
     def _changed(self, most: int | None = MOST_NAMES) -> str:
         """Return the features that similar people have other values of: the protected ones, and those linked to them.
@@ -308,8 +316,8 @@ class Guarantee:
         """Return what similar people may differ in beside protected features, in one word or two."""
         return " and ".join(["tolerance"] * bool(self.tolerances) + ["links"] * bool(self.linked))
 
-    def _even_if(self, condition: str, most: int | None = MOST_NAMES) -> str:
-        return f", even if {condition} {listed(self._amounts(), most=most)}" if self.tolerances else ""
+    def _even_if(self, condition: str, most: int | None = MOST_NAMES, *, grouped: bool = True) -> str:
+        return f", even if {condition} {listed(self._amounts(grouped=grouped), most=most)}" if self.tolerances else ""
 
     def _kept_with_differences(self) -> str:
         of = f"of the {self.inputs:,} repair inputs"
@@ -321,9 +329,8 @@ class Guarantee:
             kept = f"Only 1 {of} provably keeps its {self._kept}"
         else:
             kept = f"None {of} provably keeps its {self._kept}"
-        differs = "they differ" if self.proven > 1 and not self.complete else "it differs"
-        differences = self._amounts() + ([self._as_linked()] if self.linked else [])
-        return f"{kept}{self._limit()} if {differs} in {listed(differences)}"
+        changes = [f"any change of {listed(self._amounts())}"] if self.tolerances else []
+        return f"{kept}{self._limit()} with {' and with '.join(changes + [self._as_linked()] * bool(self.linked))}"
 
     def _or(self, condition: str) -> str:
         return f", or {condition} {listed(self._amounts(), 'or')}" if self.tolerances else ""
@@ -340,6 +347,10 @@ def _describe_values(feature: Feature) -> str:
 def _exact(number: float) -> str:
     """Return a number with all its digits, so that a sentence does not claim more than is proven."""
     return str(int(number)) if int(number) == number else repr(float(number))
+
+
+def _exact_grouped(number: float) -> str:
+    return f"{int(number):,}" if int(number) == number else repr(float(number))
 
 
 def _be(count: int) -> str:

@@ -29,7 +29,6 @@ __all__ = [
     "blind_at_best_reference",
     "columns_of",
     "fold_columns",
-    "fold_regression",
     "ignored_features",
     "is_blind",
     "match_rate",
@@ -43,8 +42,10 @@ _MOST_REFERENCES, _MOST_COMBINATIONS = 1024, 8192
 """With more combinations of values than the first, evenly spaced values of each number are tried; if there
 are still more than the second, because of categories, a fixed random choice of them."""
 
-_RIDGE = 1e-3
-"""The ridge of the regression, in standardised columns: columns that depend on each other keep small slopes."""
+
+_LEAST_GAP = 1e-5
+"""The least gap between two people's outputs in which a threshold may lie, in units of the usual output: some hundred
+roundings of float32."""
 
 
 def columns_of(spec: Spec, features: Sequence[Feature]) -> list[int]:
@@ -90,42 +91,25 @@ def fold_columns(network: Network, columns: list[int], reference: FloatArray) ->
     return network.with_affines([folded, *network.affines[1:]])
 
 
-def fold_regression(network: Network, columns: list[int], X: FloatArray) -> Network:
-    """Return the network that computes as if these columns held what the other columns of X predict for them.
-
-    The prediction is a linear regression, so it folds into the first layer: the network reads the other columns only.
-    """
-    rows = X.astype(np.float64)
-    others = np.setdiff1d(np.arange(network.inputs), columns)
-    mean, deviation = rows.mean(axis=0), rows.std(axis=0)
-    deviation[deviation == 0] = 1
-    known, unknown = ((rows - mean) / deviation)[:, others], rows[:, columns] - mean[columns]
-    moments = known.T @ known + _RIDGE * len(rows) * np.eye(len(others))
-    slopes = np.linalg.solve(moments, known.T @ unknown) / deviation[others, None]
-    first = network.affines[0]
-    weight = first.weight.astype(np.float64)
-    read = weight[:, columns]
-    bias = first.bias + read @ (mean[columns] - slopes.T @ mean[others])
-    weight[:, others] += read @ slopes.T
-    weight[:, columns] = 0
-    return network.with_affines([Affine(weight, bias), *(affine.astype(np.float64) for affine in network.affines[1:])])
-
-
 def match_rate(network: Network, X: FloatArray, rate: float) -> Network:
     """Shift the head's bias so that a share ``rate`` of the rows is predicted to be class 1, for two classes.
 
     A network that lost a feature is less sure of its decisions, and predicts the rarer class less often than the
-    original did. With more than two classes, the network stays as it is.
+    original did. The threshold comes to lie in a gap between people, as near to the rate as there is one: where many
+    have the same output, none of them may be left at the threshold, where rounding decides. With more than two classes,
+    the network stays as it is.
     """
     if network.outputs > 2:
         return network
     logits = network.centre(network.logits(X)).astype(np.float64)
     leads = np.sort(logits if logits.ndim == 1 else logits[:, 1] - logits[:, 0])[::-1]
+    wide = np.flatnonzero(leads[:-1] - leads[1:] > _LEAST_GAP * np.sqrt(np.mean(np.square(leads))))
     positive = round(rate * len(leads))
-    if not 0 < positive < len(leads):
+    if len(wide) == 0 or not 0 < positive < len(leads):
         return network
+    last_positive = wide[np.argmin(np.abs(wide + 1 - positive))]
     bias = network.head.bias.astype(np.float64)
-    bias[-1] -= (leads[positive - 1] + leads[positive]) / 2
+    bias[-1] -= leads[last_positive : last_positive + 2].mean()
     head = Affine(network.head.weight, bias.astype(network.dtype))
     return network.with_affines([*network.affines[:-1], head])
 

@@ -205,8 +205,10 @@ def balanced_shares(true: Ints, predicted: Ints) -> Floats:
     return np.asarray(_balancing_weights(true) * (true == predicted))
 
 
-def smooth_shares(true: Ints, logits: FloatArray) -> Floats:
+def smooth_shares(true: Ints, logits: FloatArray, balanced: float = 1.0) -> Floats:
     """Return `balanced_shares` in which a row near the decision threshold, 0 or a tie of logits, counts in part.
+
+    ``balanced`` is the weight of balanced accuracy; the rest is that of accuracy, to which all rows add equally.
 
     Whether such a row is right is chance, so a comparison of two networks is less noisy without it. Near is relative to
     the usual size of a network's leads, so that a network does not gain by being sure of itself.
@@ -218,7 +220,8 @@ def smooth_shares(true: Ints, logits: FloatArray) -> Floats:
     outputs[rows, true] = -np.inf
     lead = own - outputs.max(axis=1)
     usual = float(np.sqrt(np.mean(np.square(lead))))
-    return np.asarray(_balancing_weights(true) / (1 + np.exp(-lead / (SMOOTH * usual)))) if usual > 0 else 0 * lead
+    weights = balanced * _balancing_weights(true) + 1 - balanced
+    return np.asarray(weights / (1 + np.exp(-lead / (SMOOTH * usual)))) if usual > 0 else 0 * lead
 
 
 def _balancing_weights(true: Ints) -> Floats:

@@ -1,4 +1,4 @@
-"""Estimate how far a candidate's balanced accuracy falls below the original network's, from few labels and many rows.
+"""Estimate how far accuracy and balanced accuracy fall below the original network's, from few labels and many rows.
 
 Only rows whose decision changed matter, and there are two ways to say what a change costs:
 
@@ -39,10 +39,14 @@ _NEWTON_STEPS, _RIDGE = 30, 0.001
 
 @dataclass(frozen=True)
 class Fall:
-    """How much less than the original a candidate keeps, negative for more, and the standard error of this estimate."""
+    """How much less than the original a candidate keeps, negative for more, and the standard error of this estimate.
+
+    ``measure`` says of what: "accuracy", "balanced accuracy", "R²" or "agreement with the original".
+    """
 
     value: float
     error: float = 0.0
+    measure: str = "balanced accuracy"
 
     def within(self, limit: float, errors: float = 0.0) -> bool:
         """Return whether the fall is at most the limit, with so many standard errors to spare."""
@@ -56,36 +60,52 @@ class FallEstimate:
         self.y, self.before, self.network = task.y_cal, task.original_predictions, task.network
         self.logits = _class_logits(task.network.logits(np.concatenate([task.X_cal, task.X_unlabelled])))
 
-    def __call__(self, outputs: FloatArray) -> Fall:
-        """Return the fall, from a candidate's outputs for the calibration rows, then for the unlabelled rows."""
-        after, labelled = self.network.decide(outputs), len(self.y)
-        changed = after != self.before
-        if not changed.any():
-            return Fall(0.0)
+    def __call__(self, outputs: FloatArray) -> tuple[Fall, Fall]:
+        """Return the falls of accuracy and of balanced accuracy.
+
+        ``outputs`` are a candidate's for the calibration rows, then for the unlabelled rows.
+        """
+        after = self.network.decide(outputs)
+        if np.array_equal(after, self.before):
+            return Fall(0.0, measure="accuracy"), Fall(0.0)
         probabilities = class_probabilities([self.logits, _class_logits(outputs)], self.y)
         labels = np.eye(probabilities.shape[1])[self.y]
-        by_labels = _costs(labels, self.before[:labelled], after[:labelled])
-        by_probabilities = _costs(probabilities, self.before, after)
-        weights = _class_weights(probabilities)
+        even = np.ones(probabilities.shape[1])
+        value, error = self._combine(after, _Measured(probabilities, even), _Measured(labels, even))
+        balanced = _Measured(probabilities, _class_weights(probabilities)), _Measured(labels, _class_weights(labels))
+        return Fall(value, error, "accuracy"), Fall(*self._combine(after, *balanced))
+
+    def _combine(self, after: Ints, by_probability: _Measured, by_label: _Measured) -> tuple[float, float]:
+        """Return the mean of both ways to measure a fall, weighted by their inverse variances, and its error."""
+        labelled, changed = len(self.y), after != self.before
+        label_costs = by_label.costs(self.before[:labelled], after[:labelled])
+        costs = by_probability.costs(self.before, after)
         pairs = np.stack([self.before[changed], after[changed]], axis=1)  # the two classes, one of which may be right
-        chances = np.take_along_axis(probabilities[changed], pairs, axis=1)
-        label_variance = float((chances * weights[pairs] ** 2).sum()) / len(after) / labelled
-        difference = float(by_labels.mean() - by_probabilities[:labelled].mean())
+        chances = np.take_along_axis(by_probability.chances[changed], pairs, axis=1)
+        weights = by_probability.weights[pairs]
+        label_variance = float((chances * weights**2).sum()) / len(after) / labelled
+        difference = float(label_costs.mean() - costs[:labelled].mean())
         surprise = max(0.0, difference**2 - SURPRISE**2 * label_variance)
-        miscalibration = MISCALIBRATION * float(weights[pairs].sum()) / len(after)
-        variance = miscalibration**2 + surprise + float(np.square(by_probabilities).mean()) / len(after)
+        miscalibration = MISCALIBRATION * float(weights.sum()) / len(after)
+        variance = miscalibration**2 + surprise + float(np.square(costs).mean()) / len(after)
         share = variance / (variance + label_variance)
-        value = share * by_labels.mean() + (1 - share) * by_probabilities.mean()
-        return Fall(float(value), float(np.sqrt(share * label_variance)))
+        return float(share * label_costs.mean() + (1 - share) * costs.mean()), float(np.sqrt(share * label_variance))
 
 
-def _costs(chances: Floats, before: Ints, after: Ints) -> Floats:
-    """Return for each row what it adds to the fall: the mean is the fall of the balanced accuracy.
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """The probabilities ``chances (rows, classes)`` that a class is right, and what a right decision is worth.
 
-    ``chances (rows, classes)`` are the probabilities that a class is right; labels are probabilities of 0 and 1.
+    Labels are probabilities of 0 and 1. A right decision for a row of a class is worth that class's weight.
     """
-    values, rows = chances * _class_weights(chances), np.arange(len(chances))
-    return np.asarray(values[rows, before] - values[rows, after])
+
+    chances: Floats
+    weights: Floats
+
+    def costs(self, before: Ints, after: Ints) -> Floats:
+        """Return for each row what it adds to the fall: the mean is the fall."""
+        values, rows = self.chances * self.weights, np.arange(len(self.chances))
+        return np.asarray(values[rows, before] - values[rows, after])
 
 
 def _class_weights(chances: Floats) -> Floats:

@@ -1,12 +1,13 @@
 """The policy of `auto`: which proven candidate to prefer. This is the one place where its defaults are written.
 
 A guarantee is worth something, and so is the model. The default policy takes the strongest guarantee that keeps the
-model: of the candidates whose balanced accuracy is at most ``keep`` below the original network's, those with the
-strongest guarantee, and of these the one that keeps the most. A weaker guarantee is taken only if no candidate with a
-stronger one keeps the model. How far a candidate is below the original is estimated from labels and unlabelled rows
-together (`fairmend.repair.fall`), because 500 labels alone cannot tell a loss of 1 point from one of 3.
-A candidate *surely* keeps the model if the loss is within ``keep`` by one standard error of the estimate. Where some do
-and others do not, only those that do are compared: a strong guarantee is no reason to risk the model.
+model: of the candidates whose accuracy and balanced accuracy are at most ``keep`` below the original network's, those
+with the strongest guarantee, and of these the one that keeps the most. A weaker guarantee is taken only if no candidate
+with a stronger one keeps the model; if none at all does, the one that keeps the most is taken, whatever its guarantee.
+How far a candidate is below the original is estimated from labels and unlabelled rows together
+(`fairmend.repair.fall`), because 500 labels alone cannot tell a loss of 1 point from one of 3.
+A candidate *surely* keeps the model if the losses are within ``keep`` by one standard error of the estimate. Where some
+do and others do not, only those that do are compared: a strong guarantee is no reason to risk the model.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ class Policy:
 
     Attributes
     ----------
-    keep : the most that balanced accuracy may fall below the original network's; with ``prefer="decisions"``, the most
-        that the agreement with its decisions may fall below 1
+    keep : the most that accuracy and balanced accuracy may fall below the original network's; with
+        ``prefer="decisions"``, the most that the agreement with its decisions may fall below 1
     guarantee : "everyone" takes only candidates that are proven for everyone, tolerances and links included. "listed"
         accepts a proof for the repair inputs, and gives no weight to more. "any" takes the strongest guarantee
         among the candidates that keep the model
-    prefer : "accuracy" keeps the balanced accuracy on labelled rows, "decisions" the decisions of the original network
+    prefer : "accuracy" keeps accuracy and balanced accuracy on labelled rows, "decisions" the decisions of the
+        original network
     keep_required : whether to raise an error if no proven candidate stays within ``keep``; without it, `auto` takes
         the best candidate and warns. True if the caller gave ``keep``
     """

@@ -25,7 +25,6 @@ from fairmend.repair.blind import (
     blind_at_best_reference,
     columns_of,
     fold_columns,
-    fold_regression,
     ignored_features,
     match_rate,
     mean_reference,
@@ -65,9 +64,9 @@ class Recipe:
 
     ``blind_to`` names the features that the network shall ignore: "protected", "varying" (all in which similar people
     may differ), or further features besides the protected ones; None does not blind the network. ``reference`` selects
-    what the network reads in their place: "mean" or "best", fixed values, the best ones on the calibration set, or
-    "regression", their linear prediction from the other columns. ``distil_steps`` trains the blind network before step
-    1, and ``match_rate`` then shifts its head so that it predicts each of two classes as often as the original does.
+    what the network reads in their place: "mean", or "best", the values with the best balanced accuracy on the
+    calibration set. ``distil_steps`` trains the blind network before step 1, and ``match_rate`` then shifts its head so
+    that it predicts each of two classes as often as the original does; other networks stay as they are.
     ``label_weight`` is the share of the task loss that comes from labels; the rest comes from the original
     network's probabilities.
     """
@@ -295,8 +294,6 @@ def _blind(recipe: Recipe, task: RepairTask, columns: list[int]) -> Network:
     if recipe.reference == "best":
         features = recipe.blinded_features(task.spec)
         return blind_at_best_reference(task.network, task.spec, features, task.X_cal, task.y_cal)
-    if recipe.reference == "regression":
-        return fold_regression(task.network, columns, np.concatenate([task.X_cal, task.X_unlabelled]))
     return fold_columns(task.network, columns, mean_reference(columns, task.X_cal))
 
 

@@ -9,7 +9,17 @@ from os import PathLike
 from pathlib import Path
 
 from fairmend.errors import FairmendError
-from fairmend.evaluate.document import AUDIT, FORMAT, REPAIR, VERSION, Document, Pair, ScoreFigures
+from fairmend.evaluate.document import (
+    AUDIT,
+    FORMAT,
+    REPAIR,
+    VERSION,
+    DisparityFigures,
+    Document,
+    FeatureGroups,
+    Pair,
+    ScoreFigures,
+)
 from fairmend.report.codec import from_plain
 from fairmend.report.frontier import GUARANTEES
 from fairmend.report.report import DATA_NAME, Report
@@ -72,6 +82,9 @@ def _inconsistencies(document: Document) -> Iterator[str]:
     for number, pair in enumerate(document.pairs.rows):
         if not _fits(pair, columns, repaired):
             yield f"pairs.rows[{number}]: its values, answers and scores do not fit the columns"
+    for feature in document.groups:
+        if not _shares_fit(feature, len(document.answers), repaired):
+            yield f"groups of {feature.feature!r:.40}: the shares of classes do not fit the answers"
     if document.repair is not None and any(
         candidate.proven and candidate.guarantee not in GUARANTEES for candidate in document.repair.candidates
     ):
@@ -81,6 +94,9 @@ def _inconsistencies(document: Document) -> Iterator[str]:
             yield f"{where}: the edges and the counts do not fit"
         if scores.on not in _CLAIMED or not 0 < scores.delta < (1 if scores.on == "probability" else math.inf):
             yield f"{where}: no claim about scores has on = {scores.on!r:.40} and delta = {scores.delta:g}"
+    disparity = None if document.audit is None else document.audit.disparity
+    if disparity is not None:
+        yield from (f"audit.disparity: {problem}" for problem in _disparity_problems(disparity))
     policy = None if document.repair is None else document.repair.policy
     if policy is not None and policy.prefer not in _PREFERENCES:
         yield f"repair.policy.prefer: {policy.prefer!r:.40} is not one of {', '.join(_PREFERENCES)}"
@@ -90,6 +106,21 @@ def _inconsistencies(document: Document) -> Iterator[str]:
         yield from what_if_problems(document.what_if, repaired)
 
 
+def _disparity_problems(disparity: DisparityFigures) -> Iterator[str]:
+    if disparity.on not in ("probability", "output"):
+        yield f"on = {disparity.on!r:.40} is not one of probability, output"
+    if len(disparity.edges) != len(disparity.counts) + 1 or not disparity.edges[-1] > 0:
+        yield "the edges and the counts do not fit"
+    curve = len(disparity.thresholds) == len(disparity.unequal)
+    if not curve or (disparity.threshold is None) != (not disparity.thresholds):
+        yield "the thresholds and the shares do not fit"
+    elif disparity.threshold is not None and disparity.threshold not in disparity.thresholds:
+        yield "the threshold that decides is not one of the thresholds"
+    pair = disparity.worst
+    if pair is not None and not (len(pair.columns) == len(pair.values) == len(pair.others) and len(pair.scores) == 2):
+        yield "the values and scores of the worst pair do not fit its columns"
+
+
 def _score_figures(document: Document) -> Iterator[tuple[str, ScoreFigures]]:
     found = {
         "audit.scores": None if document.audit is None else document.audit.scores,
@@ -97,6 +128,14 @@ def _score_figures(document: Document) -> Iterator[tuple[str, ScoreFigures]]:
         "repair.scores_after": None if document.repair is None else document.repair.scores_after,
     }
     yield from ((where, scores) for where, scores in found.items() if scores is not None)
+
+
+def _shares_fit(feature: FeatureGroups, answers: int, repaired: bool) -> bool:
+    """Return whether every group has the shares of the same classes."""
+    before = [len(group.classes_before) for group in feature.groups]
+    after = [len(group.classes_after) for group in feature.groups]
+    same = len(set(before)) <= 1 and max(before, default=0) <= answers
+    return same and after == (before if repaired else [0] * len(before))
 
 
 def _fits(pair: Pair, columns: int, repaired: bool) -> bool:

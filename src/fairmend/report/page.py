@@ -12,10 +12,13 @@ import jinja2
 from markupsafe import Markup, escape
 
 from fairmend import text
+from fairmend.audit.result import wilson_interval
 from fairmend.evaluate.document import Document, Pair, PairTable
+from fairmend.evaluate.split import describe_scored
 from fairmend.evaluate.summary import gap_widened, summarize
 from fairmend.report import charts, frontier
 from fairmend.report.score_chart import difference_chart
+from fairmend.report.threshold_chart import describe_curve, threshold_chart
 from fairmend.report.what_if import what_if_data
 
 __all__ = ["render"]
@@ -90,6 +93,12 @@ def _visible(value: object) -> object:
     return text.printable(value) if plain else value
 
 
+def _interval(count: int, total: int) -> str:
+    """Return the 95 % interval of a share that was measured on a random sample."""
+    low, high = wilson_interval(count, total)
+    return f"{text.percent(low)} to {text.percent(high)}"
+
+
 @cache
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
@@ -104,14 +113,20 @@ def _template() -> jinja2.Template:
         "percent": text.percent,
         "number": text.number,
         "score": text.score,
+        "in_points": text.in_points,
         "count": text.count,
         "listed": text.listed,
     }
     environment.globals |= {
         "charts": charts,
+        "describe_curve": describe_curve,
         "difference_chart": difference_chart,
         "frontier": frontier,
+        "interval": _interval,
+        "interval_of": lambda share, rows: _interval(round(share * rows), rows),
         "points": text.points,
+        "describe_scored": describe_scored,
+        "threshold_chart": threshold_chart,
         "gap_widened": gap_widened,
     }
     return environment.get_template("report.html")

@@ -1,21 +1,22 @@
-"""The chart of an audit of scores: how many people have which difference, with delta marked."""
+"""The chart of differences of scores: how many people have which, with the delta of a claim marked."""
 
 from __future__ import annotations
 
 from markupsafe import Markup
 
-from fairmend.evaluate.document import ScoreFigures
+from fairmend.evaluate.document import DisparityFigures, ScoreFigures
 from fairmend.report.svg import drawing, element, line, text
 from fairmend.text import number
 
 __all__ = ["difference_chart"]
 
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _FLOOR = 520, 240, 52, 12, 24, 206
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _FLOOR = 520, 250, 52, 12, 24, 206
 
 
-def difference_chart(scores: ScoreFigures) -> Markup:
-    """Draw a histogram of the differences; bars above delta are marked."""
+def difference_chart(scores: ScoreFigures | DisparityFigures) -> Markup:
+    """Draw a histogram of the differences; bars above delta, if there is one, are marked."""
     end, most = scores.edges[-1], max([1, *scores.counts])
+    delta = scores.delta if isinstance(scores, ScoreFigures) else None
 
     def place(value: float) -> float:
         return _LEFT + (_WIDTH - _LEFT - _RIGHT) * value / end
@@ -27,17 +28,22 @@ def difference_chart(scores: ScoreFigures) -> Markup:
     ]
     for low, high, count in zip(scores.edges, scores.edges[1:], scores.counts, strict=False):
         height = (_FLOOR - _TOP) * count / most
-        state = "two" if (low + high) / 2 > scores.delta else "one"
+        state = "two" if delta is not None and (low + high) / 2 > delta else "one"
         width = max(1.0, place(high) - place(low) - 1)
         bar = {"x": place(low), "y": _FLOOR - height, "width": width, "height": height}
         parts += [element("rect", class_=f"fill {state}", **bar)] if count else []
+    points = isinstance(scores, DisparityFigures) and scores.on == "probability"
     for value, anchor in ((0.0, "start"), (end, "end")):
-        parts.append(text(place(value), _FLOOR + 20, number(value), anchor=anchor, class_="tick"))
-    at = place(scores.delta)
+        caption = f"{100 * value:.3g} points" if points else number(value)
+        parts.append(text(place(value), _FLOOR + 20, caption, anchor=anchor, class_="tick"))
+    if delta is None:
+        shown = f"{100 * end:.3g} points" if points else number(end)
+        return drawing(_WIDTH, _HEIGHT, f"How many people have which difference of scores, from 0 to {shown}.", *parts)
+    at = place(delta)
     side = "end" if at > _WIDTH / 2 else "start"
     parts += [
         line(at, _TOP - 8, at, _FLOOR, "decision"),
-        text(at + (-6 if side == "end" else 6), _TOP - 8, f"delta {number(scores.delta)}", anchor=side, class_="tick"),
+        text(at + (-6 if side == "end" else 6), _TOP - 8, f"delta {number(delta)}", anchor=side, class_="tick"),
     ]
-    label = f"Differences of scores from 0 to {number(end)}, with delta {number(scores.delta)} marked."
+    label = f"Differences of scores from 0 to {number(end)}, with delta {number(delta)} marked."
     return drawing(_WIDTH, _HEIGHT, label, *parts)

@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from fairmend.evaluate.document import CarriedNetwork, Document, WhatIf, WhatIfFeature, WhatIfLink
+from fairmend.evaluate.document import CarriedNetwork, Document, FoldedRounding, WhatIf, WhatIfFeature, WhatIfLink
 from fairmend.network.activations import ACTIVATIONS
 
 __all__ = ["what_if_data", "what_if_problems"]
@@ -63,7 +63,14 @@ def _is_valid(feature: WhatIfFeature) -> bool:
         and feature.factor != 0
         and feature.reach >= 0
         and (feature.missing is None or _has_value(feature, feature.missing))
+        and (not feature.names or (feature.kind == "integer" and _names_every_value(feature)))
     )
+
+
+def _names_every_value(feature: WhatIfFeature) -> bool:
+    count = len(feature.names)
+    values = range(int(feature.low), int(feature.low) + count)
+    return feature.high - feature.low + 1 == count and all(str(value) in feature.names for value in values)
 
 
 def _has_value(feature: WhatIfFeature, value: float) -> bool:
@@ -103,8 +110,14 @@ def _runs(network: CarriedNetwork, width: int, outputs: set[int]) -> bool:
             _holds(text, network.precision, size) for text, size in sizes
         ):
             return False
+        if layer.folded is not None and not _rounds(layer.folded, layer.outputs):
+            return False
         inputs = layer.outputs
     return inputs in outputs
+
+
+def _rounds(folded: FoldedRounding, outputs: int) -> bool:
+    return folded.roundings > 0 and folded.underflow >= 0 and _holds(folded.constants, "float64", outputs)
 
 
 def _holds(text: str, precision: str, size: int) -> bool:

@@ -130,7 +130,7 @@ def spoilt(**changes):
         (spoilt(sex="f"), {}, ['"sex" is f in every row']),
         (spoilt(approved="yes"), {}, ['"approved" is "yes" in every row']),
         (spoilt(approved=np.nan), {}, ['"approved" has no values']),
-        (spoilt(approved=["a", "b", "c"] * 40), {}, ["3 values", "--positive"]),
+        (spoilt(approved=[f"v{i % 30}" for i in range(ROWS)]), {}, ["30 values", "--positive"]),
         (spoilt(age=["?" if i % 9 == 0 else i for i in range(ROWS)]), {}, ['"age" contains numbers', '"?"']),
         (spoilt(age=np.inf), {}, ['"age"', "not a finite number"]),
         (people().iloc[:0], {}, ["no rows"]),
@@ -268,3 +268,120 @@ def test_a_wrong_claim_is_refused_and_nothing_is_written(options, tmp_path, monk
     assert result.exit_code == 2
     assert len(result.stderr.splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
+
+
+# What the model itself gave finds and verifies the encoding.
+
+
+def stranger(folder, name="categories first", suffix=".onnx"):
+    """Write people, a model that reads them with a common pipeline, its scores and its matrix."""
+    from support.encoding_cases import column_transformers, matrix_of, network_for, scores_for, strangers
+
+    frame = strangers()
+    X = matrix_of(column_transformers()[name], frame)
+    net = network_for(X)
+    net.save(f"model{suffix}")
+    frame.to_csv("people.csv", index=False)
+    pd.DataFrame({"p": scores_for(net, X)[:, 0]}).to_csv("scores.csv", index=False)
+    np.save("X.npy", X)
+    return frame, X
+
+
+def init_stranger(*more, suffix=".onnx"):
+    files = ("--model", f"model{suffix}", "--label", "Ausfall", "--protected", "Geschlecht,Alter", "--force")
+    return run("spec", "init", "people.csv", *files, *more)
+
+
+def test_with_missing_values_no_encoding_is_the_only_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stranger(tmp_path)
+    result = init_stranger()
+    assert result.exit_code == 1
+    assert "the only common encoding" not in result.output
+    assert "fills in for a missing Alter is a guess too" in result.output
+    last = result.output.splitlines()[-2:]
+    assert last[0].startswith("The encoding is unverified. Only the model's own outputs can verify it: pass --scores")
+    assert last[1] == "Several encodings fit: see above."
+    document = json.loads(init_stranger("--json").stdout)
+    assert (document["verified"], document["several_fit"]) == (False, True)
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".keras", ".pth"])
+@pytest.mark.parametrize("given", ["scores", "encoded"])
+def test_the_models_own_outputs_find_and_verify_the_encoding(tmp_path, monkeypatch, suffix, given):
+    monkeypatch.chdir(tmp_path)
+    frame, X = stranger(tmp_path, suffix=suffix)
+    option = ("--scores", "scores.csv") if given == "scores" else ("--encoded", "X.npy")
+    result = init_stranger(*option, suffix=suffix)
+    assert result.exit_code == 0, result.output
+    assert "verified: 240 rows" in result.output.splitlines()[-1]
+    np.testing.assert_allclose(Spec.load("spec.toml").encode(frame, np.float64), X, atol=1e-5)
+    checked = run("spec", "check", "spec.toml", "--data", "people.csv", "--model", f"model{suffix}", *option)
+    assert checked.exit_code == 0, checked.output
+
+
+def test_scores_that_nothing_reproduces_are_refused_and_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stranger(tmp_path)
+    rng = np.random.default_rng(0)
+    pd.DataFrame({"p": rng.random(240)}).to_csv("scores.csv", index=False)
+    order = "Geschlecht,Größe,Alter,Guthaben,Stufe"
+    result = init_stranger("--scores", "scores.csv", "--order", order)
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert "encodings reproduces the scores" in result.stderr
+    assert not (tmp_path / "spec.toml").exists()
+    np.save("X.npy", np.load("X.npy") ** 2)
+    result = init_stranger("--encoded", "X.npy")
+    assert result.exit_code == 2
+    assert "of X.npy is no column of the data" in result.stderr
+    assert init_stranger("--encoded", "X.npy", "--scores", "scores.csv").exit_code == 2
+    assert run("spec", "init", "people.csv", "--protected", "Geschlecht", "--scores", "scores.csv").exit_code == 2
+    assert not (tmp_path / "spec.toml").exists()
+
+
+def test_a_column_of_scores_is_kept_in_the_spec(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame, _ = stranger(tmp_path)
+    frame.assign(p=pd.read_csv("scores.csv").p).to_csv("people.csv", index=False)
+    result = init_stranger("--score-column", "p", "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["verified"] is True
+    assert document["scores"]["form"] == "probability"
+    assert Spec.load("spec.toml").label.score == "p"
+    audit = ("audit", "model.onnx", "--data", "people.csv", "--spec", "spec.toml", "--no-report")
+    assert run(*audit).exit_code in (0, 1)
+    frame.assign(p=1 - pd.read_csv("scores.csv").p).to_csv("people.csv", index=False)
+    refused = run(*audit)
+    assert refused.exit_code == 2
+    assert "the probabilities of the other class" in refused.stderr
+
+
+def test_kinds_order_and_scales_may_be_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stranger(tmp_path)
+    (tmp_path / "scaler.json").write_text(json.dumps({"Alter": {"mean": 40, "std": 10}}))
+    order = "Stufe,Guthaben,Geschlecht,Alter"
+    named = ("--categorical", "Stufe", "--integer", "Guthaben", "--order", order, "--scaler", "scaler.json")
+    result = run("spec", "init", "people.csv", "--protected", "Geschlecht", *named)
+    assert result.exit_code == 0, result.output
+    codes, money, _, age = Spec.load("spec.toml").features
+    assert codes.categories == ("1", "2", "3", "4")
+    assert (money.kind, money.scale) == ("integer", None)
+    assert age.scale == {"mean": 40, "std": 10}
+    assert 'Left out: "Größe": not in --order' in result.output
+    for wrong, words in {
+        ("--categorical", "Guthaben", "--integer", "Guthaben"): "both categorical and integer",
+        ("--integer", "Größe"): "holds text",
+        ("--order", "Alter"): '"Geschlecht" is protected but not in --order',
+        ("--order", "Alter,Geschlecht,Nichts"): 'order: there is no column "Nichts"',
+        ("--score-column", "Alter"): "Name the label too",
+        ("--scaler", "people.csv"): "not a scaler file",
+    }.items():
+        refused = run("spec", "init", "people.csv", "--protected", "Geschlecht", "--force", *wrong)
+        assert refused.exit_code == 2
+        assert words in refused.stderr
+    (tmp_path / "scaler.json").write_text(json.dumps({"age": {"mean": 40, "std": 10}}))
+    refused = run("spec", "init", "people.csv", "--protected", "Geschlecht", "--force", "--scaler", "scaler.json")
+    assert 'scales "age", which is not a column of the data' in refused.stderr

@@ -5,8 +5,7 @@ import pytest
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation
-from fairmend.network.formats.chain import Collapse, Linear, Nonlinear, Norm, Softmax, build_network
-from fairmend.network.formats.chain import scaling
+from fairmend.network.formats.chain import Collapse, Linear, Nonlinear, Norm, Softmax, build_network, scaling
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3))

@@ -1,11 +1,18 @@
-"""scikit-learn: a fitted MLPClassifier is read, and a copy of it gets the repaired weights."""
+"""scikit-learn: fitted models are read, alone and in others, and copies of them get the repaired weights."""
 
 import warnings
 
 import numpy as np
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from fairmend.errors import FairmendError
 from fairmend.network import load_network
@@ -55,7 +62,7 @@ def test_what_does_not_fit_is_refused():
             to_estimator(network, like=model)
     with pytest.raises(FairmendError, match="is not fitted"):
         load_network(MLPClassifier())
-    with pytest.raises(FairmendError, match="fitted MLPClassifier or MLPRegressor"):
+    with pytest.raises(FairmendError, match="fitted MLPClassifier, MLPRegressor or LogisticRegression"):
         load_network(type("Mine", (MLPClassifier,), {})())
     many = MLPClassifier((3,), max_iter=3)
     with warnings.catch_warnings():
@@ -87,3 +94,69 @@ def test_a_regressor_that_ends_in_an_exponential_is_refused():
     model.out_activation_, model.loss = "exp", "poisson"
     with pytest.raises(FairmendError, match="ends in exp, as with loss='poisson'"):
         load_network(model)
+
+
+TWO, THREE = (X[:, 0] > 0.2).astype(int), np.digitize(X[:, 0], [-0.5, 0.5])
+LINEAR = {
+    "binary": (LogisticRegression(), TWO),
+    "three classes": (LogisticRegression(), THREE),
+    "gradient descent": (SGDClassifier(loss="log_loss", random_state=0), TWO),
+    "regression": (LinearRegression(), X[:, 0] * 2 + 1),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_a_linear_model_is_a_network_of_one_layer(name):
+    model, y = LINEAR[name]
+    model = model.fit(X, y)
+    network = load_network(model)
+    changed = network.with_affines([type(a)(a.weight * 2, a.bias + 1) for a in network.affines])
+    for net, estimator in ((network, model), (changed, to_estimator(changed, like=model))):
+        if name == "regression":
+            assert np.allclose(net.logits(X), estimator.predict(X))
+        else:
+            assert np.allclose(both(net.probabilities(X)), estimator.predict_proba(X), atol=1e-12)
+    assert load_network(to_estimator(changed, like=model)) == changed
+
+
+def test_a_pipeline_and_a_search_are_read_as_the_model_at_their_end():
+    scaler = StandardScaler().fit(X)
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, TWO)
+    grid = GridSearchCV(make_pipeline(StandardScaler(), LogisticRegression()), {"logisticregression__C": [1.0]}, cv=2)
+    for model in (pipeline, grid.fit(X, TWO), FrozenEstimator(pipeline)):
+        network = load_network(model)
+        assert np.allclose(network.probabilities(scaler.transform(X)), model.predict_proba(X)[:, 1])
+    changed = network.with_affines([type(a)(a.weight * 2, a.bias + 1) for a in network.affines])
+    copied = to_estimator(changed, like=pipeline)
+    assert np.allclose(changed.probabilities(scaler.transform(X)), copied.predict_proba(X)[:, 1])
+    assert np.allclose(network.probabilities(scaler.transform(X)), pipeline.predict_proba(X)[:, 1])  # unchanged
+
+
+@pytest.mark.parametrize("inner", ["mlp", "logistic", "pipeline"])
+def test_a_calibration_by_a_sigmoid_is_read_as_what_it_computes(inner):
+    made = {"mlp": fitted(), "logistic": LogisticRegression().fit(X, TWO)}
+    made["pipeline"] = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, TWO)
+    model = CalibratedClassifierCV(FrozenEstimator(made[inner])).fit(X, made[inner].predict(X))
+    network = load_network(model)
+    rows = StandardScaler().fit_transform(X) if inner == "pipeline" else X
+    assert np.allclose(network.probabilities(rows), model.predict_proba(X)[:, 1], atol=1e-12)
+    assert (model.classes_[network.predict(rows)] == model.predict(X)).all()
+    assert network.depth == {"mlp": load_network(made["mlp"]).depth + 1}.get(inner, 1)
+
+
+REFUSED = {
+    "averages the probabilities of 2 models": lambda: CalibratedClassifierCV(LogisticRegression(), cv=2).fit(X, TWO),
+    "method='isotonic'": lambda: CalibratedClassifierCV(FrozenEstimator(fitted()), method="isotonic").fit(X, TWO),
+    "VotingClassifier combines": lambda: VotingClassifier([("a", LogisticRegression())]).fit(X, TWO),
+    "refit=True": lambda: RandomizedSearchCV(LogisticRegression(), {"C": [1]}, n_iter=1, cv=2, refit=False).fit(X, TWO),
+    "ends in StandardScaler": lambda: make_pipeline(StandardScaler(), StandardScaler()),
+    "against all others": lambda: SGDClassifier(loss="log_loss", random_state=0).fit(X, THREE),
+    "loss='hinge' gives no": lambda: SGDClassifier(random_state=0).fit(X, TWO),
+    "is not fitted": lambda: CalibratedClassifierCV(LogisticRegression()),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_is_no_one_network_is_refused_with_the_reason(reason):
+    with pytest.raises(FairmendError, match=reason):
+        load_network(REFUSED[reason]())

@@ -4,7 +4,10 @@ import os
 
 import numpy as np
 import pytest
+import skops.io
+from sklearn.linear_model import LogisticRegression
 
+import fairmend
 from fairmend.errors import FairmendError
 from fairmend.network import load_network
 from fairmend.network.formats.suffixes import MODULES, format_module
@@ -31,8 +34,18 @@ def test_unknown_suffixes_are_refused_by_name(name, tmp_path):
 def test_a_pickle_is_not_read_and_the_way_round_is_named(tmp_path):
     path = tmp_path / "model.pkl"
     path.write_bytes(b"\x80\x04.")
-    with pytest.raises(FairmendError, match=r"Pickles can run any code.*load_network\(estimator\)"):
+    with pytest.raises(FairmendError, match=r'Pickles can run any code.*load_network\(joblib.load\("model.pkl"\)\)'):
         load_network(path)
+
+
+def test_what_to_write_for_a_skops_file_is_what_reads_it(tmp_path, monkeypatch):
+    path = tmp_path / "model.skops"
+    skops.io.dump(LogisticRegression().fit([[0.0], [1.0], [2.0]], [0, 0, 1]), path)
+    with pytest.raises(FairmendError) as caught:
+        load_network(path)
+    monkeypatch.chdir(tmp_path)
+    exec(str(caught.value).split("In Python: ")[1], {"fairmend": fairmend, "skops": skops})
+    assert load_network("model.onnx").inputs == 1
 
 
 def test_a_saved_model_folder_is_named(tmp_path):

@@ -37,7 +37,9 @@ FORMATS = {
     "h5": ("keras", "FORMAT_H5"),
     "keras": ("keras", "FORMAT_KERAS"),
     "pth": ("pth", "FORMAT"),
+    "pth-norms": ("pth", "FORMAT_NORMS"),
     "safetensors": ("safetensors", "FORMAT"),
+    "safetensors-norms": ("safetensors", "FORMAT_NORMS"),
     "nnet": ("nnet", "FORMAT"),
 }
 MOST_MUTATIONS = 4

@@ -40,6 +40,7 @@ TEXTS = (
     *("Cast", "Flatten", "Reshape", "Neg", "Sub", "Mul", "Transpose", "Dropout", "Clip"),
     *("Concat", "ArgMax", "ArgMin", "ZipMap", "ArrayFeatureExtractor", "Gather"),
     *("alpha", "beta", "transA", "transB", "axis", "to", "value", "broadcast", "allowzero", "saturate"),
+    *("BatchNormalization", "Div", "Scaler", "Squeeze", "epsilon", "training_mode", "offset", "scale", "perm", "axes"),
     *("keepdims", "select_last_index", "classlabels_strings", "classlabels_int64s"),
 )
 OPERATORS = [text.encode() for text in TEXTS if text[:1].isupper()]
@@ -342,7 +343,7 @@ CHANGES = (
 
 def seeds() -> list[bytes]:
     """Return the files of the corpus that are whole and that the checker reads, and some with square matrices."""
-    found = square_models()
+    found = square_models() + norm_models()
     for path in sorted(CORPUS.glob("*.onnx")):
         if "external" not in path.name:
             try:
@@ -374,6 +375,34 @@ def square_models() -> list[bytes]:
     ]
     models = [Parts(gemms, stored, **ends), Parts(products, stored, **ends), Parts(constants + gemms, [], **ends)]
     return [model.content() for model in models] * 10  # as many as there are of other kinds
+
+
+def norm_models() -> list[bytes]:
+    """Return models with batch normalisation, scaling, constants in nodes, and an output without columns."""
+    rng = np.random.default_rng(0)
+    arrays = {name: rng.normal(size=(3, 3) if name in "wv" else 3).astype("<f4") for name in "wvbcgmn"}
+    arrays["s"] = rng.uniform(0.5, 2, 3).astype("<f4")
+    arrays["o"] = rng.normal(size=(3, 1)).astype("<f4")
+    make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    norm = make("BatchNormalization", ["p", "g", "b", "m", "s"], ["q"], epsilon=1e-3)
+    first = [make("Gemm", ["x", "w", "c"], ["p"], transB=1, alpha=0.5), norm, make("Relu", ["q"], ["r"])]
+    rest = [make("Mul", ["r", "n"], ["t"]), make("Add", ["b", "t"], ["u"]), make("Gemm", ["u", "v", "c"], ["y"])]
+    scaler = make("Scaler", ["x"], ["a"], domain="ai.onnx.ml", offset=[0.5, 1, 2], scale=[2, 0.5, 1])
+    scaled = [scaler, make("Sub", ["a", "m"], ["d"]), make("Div", ["d", "s"], ["e"])]
+    constant = make("Constant", [], ["axes"], value_ints=[1])
+    product = [make("MatMul", ["e", "w"], ["f"]), make("Add", ["f", "b"], ["h"]), make("Tanh", ["h"], ["i"])]
+    single = [make("Dropout", ["i"], ["j"]), make("MatMul", ["j", "o"], ["k"]), make("Squeeze", ["k", "axes"], ["l"])]
+    ends = {"y": [None, 3], "z": [None]}
+    graphs = {"y": [*first, *rest], "z": [constant, *scaled, *product, *single, make("Sigmoid", ["l"], ["z"])]}
+    found = []
+    for name, nodes in graphs.items():
+        used = {value for one in nodes for value in one.input}
+        stored = [onnx.numpy_helper.from_array(array, key) for key, array in arrays.items() if key in used]
+        values = [info("x", 1, [None, 3])], [info(name, 1, ends[name])]
+        graph = onnx.helper.make_graph(nodes, "norms", *values, stored)
+        imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
+        found.append(onnx.helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString())
+    return found * 15
 
 
 def disagreement(model: Model, content: bytes, path: Path) -> str | None:
@@ -430,6 +459,8 @@ def difference(found: list[Any], content: bytes, model: Model, rows: np.ndarray)
 
 def fits(found: np.ndarray, low: np.ndarray, high: np.ndarray) -> bool:
     """Whether outputs lie between the ends; where inference can overflow, the ends are not finite and say nothing."""
+    if low.shape == (len(low), 1) and found.shape == (len(low),):  # an output without columns
+        low, high = low[:, 0], high[:, 0]
     known = np.isfinite(low) & np.isfinite(high)
     return found.shape == low.shape and bool(np.all((low <= found) & (found <= high) | ~known))
 
@@ -480,9 +511,15 @@ def possible_outputs(model: Model, rows: np.ndarray) -> list[tuple[np.ndarray, n
     with np.errstate(all="ignore"):
         h, error = rows.astype(np.float64), np.zeros(rows.shape)
         for number, (weight, bias) in enumerate(zip(model.weights, model.biases, strict=True)):
-            size = (np.abs(h) + error) @ np.abs(weight).T + np.abs(bias)
-            error = error @ np.abs(weight).T + unit * (weight.shape[1] + 2) * size
-            error = np.where(size < float(np.finfo(model.dtype).max) / 4, error, np.inf)
+            size, steps = (np.abs(h) + error) @ np.abs(weight).T + np.abs(bias), weight.shape[1] + 2
+            largest = size
+            if model.folds and (fold := model.folds[number]) is not None:
+                inner = (np.abs(h) + error) * np.abs(fold.before.factor) + fold.before.size
+                total = inner @ np.abs(fold.weight).T + np.abs(fold.bias)
+                size, steps = total * np.abs(fold.after.factor) + fold.after.size, steps + 40
+                largest = np.maximum(np.maximum(total, inner.max(axis=1, keepdims=True)), size)
+            error = error @ np.abs(weight).T + unit * steps * size
+            error = np.where(largest < float(np.finfo(model.dtype).max) / 4, error, np.inf)
             h = h @ weight.T + bias
             if number < len(model.activations):
                 kind = model.activations[number]

@@ -18,7 +18,7 @@ import numpy as np
 
 from fairmend_check.model import Model
 from support.fuzzing.file_format import FileFormat, first_difference
-from support.fuzzing.state_dicts import difference, read_with_layers, seeds
+from support.fuzzing.state_dicts import difference, norm_state, read_with_layers, read_with_norms, seeds
 
 Members = list[tuple[str, bytes]]
 
@@ -247,4 +247,14 @@ def _change_field(content: bytes, rng: np.random.Generator) -> bytes:
     return bytes(changed)
 
 
+def norm_seeds() -> list[bytes]:
+    """Return a state dict with BatchNorm, as torch.save writes it."""
+    import torch
+
+    buffer = io.BytesIO()
+    torch.save(OrderedDict((key, torch.tensor(array)) for key, array in norm_state().items()), buffer)
+    return [buffer.getvalue()]
+
+
+FORMAT_NORMS = FileFormat("pth-norms", ".pth", norm_seeds, mutate, disagreement, read_with_norms)
 FORMAT = FileFormat("pth", ".pth", lambda: seeds(".pth"), mutate, disagreement, read_with_layers)

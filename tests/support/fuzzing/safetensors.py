@@ -11,10 +11,10 @@ import numpy as np
 
 from fairmend_check.model import Model
 from support.fuzzing.file_format import FileFormat, first_difference
-from support.fuzzing.state_dicts import difference, read_with_layers, seeds
+from support.fuzzing.state_dicts import difference, norm_state, read_with_layers, read_with_norms, seeds
 
 Header = dict[str, Any]
-_DTYPES = ["F32", "F64", "f32", "F16", "BF16", "I32", "U8", "BOOL", ""]
+_DTYPES = ["F32", "F64", "f32", "F16", "BF16", "I64", "I32", "U8", "BOOL", ""]
 _NAMES = ["0.weight", "0.bias", "2.weight", "2.bias", "1.weight", "__metadata__", "0.Weight", "0.weight ", "", "weight"]
 _TEXTS = [
     (",", ", "), (":", ": "), (":", " :"), ("{", "{ "), ("}", " }"), ("[", "[ "), ("0", "00"), ("4", "4.0"),
@@ -105,6 +105,14 @@ def _change_text(text: bytes, rng: np.random.Generator) -> bytes:
     return text[:place] + new + text[place + len(old) :]
 
 
+def norm_seeds() -> list[bytes]:
+    """Return a state dict with BatchNorm."""
+    from safetensors.numpy import save
+
+    return [save(norm_state(), {"format": "pt"})]
+
+
+FORMAT_NORMS = FileFormat("safetensors-norms", ".safetensors", norm_seeds, mutate, disagreement, read_with_norms)
 FORMAT = FileFormat(
     "safetensors", ".safetensors", lambda: seeds(".safetensors"), mutate, disagreement, read_with_layers
 )

@@ -13,6 +13,12 @@ from fairmend_check.read_model import read_model
 CORPUS = Path(__file__).parents[2] / "corpus"
 NAMES = ("0", "2")
 LAYERS = (Layer("0", Activation("relu")), Layer("2", Activation("none")))
+NORMS = (
+    Layer("0", Activation("identity"), 1e-5),
+    Layer("1", Activation("identity")),
+    Layer("2", Activation("relu"), 1e-5),
+    Layer("4", Activation("none")),
+)
 _OTHER_NAMES = ("classifier", "single", "unicode", "refused")
 
 
@@ -22,13 +28,32 @@ def seeds(suffix: str) -> list[bytes]:
     return [path.read_bytes() for path in files if not path.name.startswith(_OTHER_NAMES)]
 
 
+def norm_state() -> dict[str, np.ndarray]:
+    """Return the tensors of a module with BatchNorm before and after its first affine layer, which has no bias."""
+    rng = np.random.default_rng(0)
+    state = {"1.weight": rng.normal(size=(3, 3)), "4.weight": rng.normal(size=(2, 3)), "4.bias": rng.normal(size=2)}
+    for name in ("0", "2"):
+        parts = {"weight": rng.normal(size=3), "bias": rng.normal(size=3), "running_mean": rng.normal(size=3)}
+        state |= {f"{name}.{part}": array for part, array in parts.items()}
+        state[f"{name}.running_var"] = rng.uniform(0.5, 2, 3)
+    found = {key: array.astype(np.float32) for key, array in state.items()}
+    return found | {f"{name}.num_batches_tracked": np.array(7) for name in ("0", "2")}
+
+
 def read_with_layers(path: Path) -> Model:
     """Read a state dict as the checker does with a certificate."""
     return read_model(path, LAYERS)[0]
 
 
+def read_with_norms(path: Path) -> Model:
+    """Read a state dict with BatchNorm as the checker does with a certificate."""
+    return read_model(path, NORMS)[0]
+
+
 def difference(model: Model, tensors: Mapping[str, np.ndarray]) -> str | None:
     """Say how the tensors that a runtime reads differ from the model, bit by bit."""
+    if any(model.folds):
+        return _norm_difference(model, tensors)
     expected = {}
     for name, weight, bias in zip(NAMES, model.weights, model.biases, strict=True):
         expected[f"{name}.weight"] = weight
@@ -43,3 +68,28 @@ def difference(model: Model, tensors: Mapping[str, np.ndarray]) -> str | None:
         if found.dtype.name != model.dtype or found.astype(np.float64).tobytes() != array.tobytes():
             return f"{name} is {found.dtype} {found.tolist()}, the checker reads {array.tolist()}"
     return None
+
+
+def _norm_difference(model: Model, tensors: Mapping[str, np.ndarray]) -> str | None:
+    """Compare what the stored tensors compute, each norm a step of its own, with the folded model."""
+    first = model.folds[0]
+    assert first is not None
+    stored = {key: np.asarray(array) for key, array in tensors.items()}
+    kinds = {array.dtype.name for key, array in stored.items() if not key.endswith("num_batches_tracked")}
+    if kinds != {model.dtype}:
+        return f"the tensors are {kinds}"
+    rows = np.random.default_rng(1).normal(size=(20, model.inputs))
+    parts = {key: array.astype(np.float64) for key, array in stored.items()}
+    value = _normalise(rows, parts, "0") @ parts["1.weight"].T + parts.pop("1.bias", 0.0)
+    value = np.maximum(_normalise(value, parts, "2"), 0) @ parts["4.weight"].T + parts.get("4.bias", 0.0)
+    own = np.maximum(rows @ model.weights[0].T + model.biases[0], 0) @ model.weights[1].T + model.biases[1]
+    size = 1 + np.abs(own).max() + np.abs(value).max()
+    if not (np.isfinite(value).all() and (np.abs(value - own) <= 1e-3 * size).all()):
+        return "the tensors compute something else"
+    return None
+
+
+def _normalise(rows: np.ndarray, parts: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        scaled = (rows - parts[f"{name}.running_mean"]) / np.sqrt(parts[f"{name}.running_var"] + 1e-5)
+        return np.asarray(scaled * parts.get(f"{name}.weight", 1.0) + parts.get(f"{name}.bias", 0.0))

@@ -105,7 +105,9 @@ def _reading(column: Column, style: Style) -> Reading | None:
         found = column.numbers.get((style.scale, fill))
         return found or column.numbers.get(("standard" if style.scale in _MORE_SCALES else "as given", fill))
     missing = style.missing if column.gap_share > 0 else ""
-    found = column.categories.get((style.more, style.order, missing))
+    # The ordinal code of a code is the number itself.
+    more = "one-hot" if style.more.startswith("ordinal") and not column.text else style.more
+    found = column.categories.get((more, style.order, missing))
     if found is not None and len(found.feature.categories or ()) <= 2:
         return column.categories.get((style.two, style.order, missing))
     return found

@@ -75,4 +75,6 @@ def columns_of(
         numbers = number_readings(replace(feature, scale=None, missing=None), raw, scale)
         categories = category_readings(feature, raw) if codes and scale is None and is_code(raw) else {}
         found.append(Column(feature.name, numbers, categories, False, *rest))
+    if optional:  # in the order of the data, among the others
+        found.sort(key=lambda column: list(frame.columns).index(column.name))
     return found

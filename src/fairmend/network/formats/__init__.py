@@ -7,16 +7,21 @@ when a file with its suffix is read or written. `chain` turns the layers that a 
 
 from __future__ import annotations
 
+import logging
+import tempfile
 from os import PathLike
 from pathlib import Path
 
 from fairmend.atomic import write_atomically
 from fairmend.network import Activation, Network, NetworkSource
 from fairmend.network.activations import parse_activation
+from fairmend.network.form import Form, FormError
 from fairmend.network.formats.objects import read_object
 from fairmend.network.formats.suffixes import check_file, format_module
 
 __all__ = ["read_network", "write_network"]
+
+_logger = logging.getLogger(__name__)
 
 
 def read_network(source: NetworkSource, activation: str | Activation = "relu") -> Network:
@@ -34,7 +39,29 @@ def read_network(source: NetworkSource, activation: str | Activation = "relu") -
 
 
 def write_network(network: Network, path: str | PathLike[str]) -> None:
-    """Write `network` in the format that the suffix names, replacing `path` whole or not at all."""
+    """Write `network` in the format that the suffix names, replacing `path` whole or not at all.
+
+    In the format that it was read from, the file keeps its form: only the weights change. A network that does not fit
+    into that form is written as fairmend writes others, with a warning.
+    """
     path = Path(path)
     module = format_module(path, "write")
-    write_atomically(path, module.to_bytes(network))
+    content = None
+    if network.form is not None and path.suffix.lower() in network.form.suffixes:
+        try:
+            content = _in_form(network, network.form, path.suffix.lower())
+        except FormError as error:
+            _logger.warning("%s: %s; the file keeps the weights, but not the form of the original", path, error)
+    write_atomically(path, module.to_bytes(network) if content is None else content)
+
+
+def _in_form(network: Network, form: Form, suffix: str) -> bytes:
+    """Return the file in a form; it is read back, because what is proven must be the network in it."""
+    content = form.to_bytes(network, suffix)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, f"model{suffix}")
+        copy.write_bytes(content)
+        found = read_network(copy)
+    if (found.affines, found.activations, found.closing) != (network.affines, network.activations, network.closing):
+        raise FormError(f"{network} does not fit the original")
+    return content

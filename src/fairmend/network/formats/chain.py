@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.folding import Fold, Norm
-from fairmend.network.network import Form
+from fairmend.network.form import Form
 
 __all__ = [
     "SUPPORTED",

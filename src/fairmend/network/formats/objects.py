@@ -1,4 +1,4 @@
-"""Models in memory: PyTorch modules, fitted MLPClassifiers and MLPRegressors; for others, how to get a network."""
+"""Models in memory: PyTorch modules and fitted models of scikit-learn; for others, how to get a network."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from typing import Any
 
 from fairmend.errors import FairmendError
 from fairmend.network import Network
+from fairmend.network.formats.sklearn import is_estimator, read_model
 from fairmend.network.formats.suffixes import MODULES
 from fairmend.thresholds import open_threshold_classifier
 
 __all__ = ["read_object"]
 
 _KERAS = ("keras", "tf_keras", "tensorflow")
-_REPAIR = "To repair the whole of it, use fairmend.sklearn.FairRepairClassifier"
-_SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
-_LINEAR = ("LogisticRegression", "LogisticRegressionCV", "SGDClassifier", "RidgeClassifier", "Perceptron", "LinearSVC")
+_LINEAR = ("RidgeClassifier", "RidgeClassifierCV", "Perceptron", "LinearSVC")
 
 
 def read_object(source: Any) -> Network:
-    """Return the network in a PyTorch module, a fitted MLPClassifier or a fitted MLPRegressor."""
+    """Return the network in a PyTorch module or a fitted model of scikit-learn."""
     # An object of a library can only exist once the library is imported, so none is imported here to find out.
     if any(base.__module__.partition(".")[0] in _KERAS for base in type(source).__mro__):
         raise FairmendError(
@@ -31,38 +30,24 @@ def read_object(source: Any) -> Network:
         from fairmend.network.formats.torch.module import read_module
 
         return read_module(source)
-    sklearn = sys.modules.get("sklearn.neural_network")
-    # A subclass may compute something else.
-    if sklearn is not None and type(source) in (sklearn.MLPClassifier, sklearn.MLPRegressor):
-        from fairmend.network.formats.sklearn import read_estimator
-
-        return read_estimator(source)
     decided = open_threshold_classifier(source)
     if decided is not None:
         return read_object(decided.estimator).at_threshold(decided.threshold)
+    if is_estimator(source):
+        return read_model(source)
     raise FairmendError(f"cannot read a network from {type(source).__name__}; {_way_out(source)}")
 
 
 def _way_out(source: Any) -> str:
-    """Say what to give instead of an object that holds no network, or holds more than one."""
+    """Say what to give instead of an object that holds no network."""
     kinds = {base.__name__ for base in type(source).__mro__ if base.__module__.partition(".")[0] == "sklearn"}
-    if kinds & set(_SEARCHES):
-        return (
-            "give the estimator it selected: load_network(search.best_estimator_) where that is an MLPClassifier or "
-            "MLPRegressor, "
-            f"load_network(search.best_estimator_[-1]) where it is a pipeline that ends in one. {_REPAIR}"
-        )
-    if "Pipeline" in kinds:
-        return (
-            "give its fitted MLPClassifier or MLPRegressor, load_network(pipeline[-1]), with a spec that describes "
-            f"what that step reads (fairmend.Spec.from_sklearn). {_REPAIR}"
-        )
     if kinds & set(_LINEAR):
         return (
-            "a linear classifier is a network of one layer: "
-            "fairmend.network.Network([fairmend.network.Affine(model.coef_, model.intercept_)], [])"
+            "it gives no probabilities. For its decisions alone, it is a network of one layer: "
+            "fairmend.network.Network([fairmend.network.Affine(numpy.atleast_2d(model.coef_), "
+            "numpy.atleast_1d(model.intercept_))], [])"
         )
     return (
-        f"give the path of a file ({', '.join(MODULES)}), a PyTorch nn.Module, a fitted MLPClassifier or "
-        "MLPRegressor of scikit-learn, or a fairmend Network"
+        f"give the path of a file ({', '.join(MODULES)}), a PyTorch nn.Module, a fitted MLPClassifier, MLPRegressor or "
+        "LogisticRegression of scikit-learn, a Pipeline or search with one of these, or a fairmend Network"
     )

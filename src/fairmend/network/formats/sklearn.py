@@ -1,4 +1,8 @@
-"""Fitted MLPClassifiers and MLPRegressors of scikit-learn: read as networks, and copied with repaired weights.
+"""Fitted models of scikit-learn: read as networks, and copied with repaired weights.
+
+An MLPClassifier or MLPRegressor is a network, and a linear model is one of a single layer. A Pipeline or a search is
+read as the model in it: what comes before that model belongs into the spec (`Spec.from_sklearn`). A calibration by a
+sigmoid adds one affine map.
 
 scikit-learn predicts the second class where its probability is above 0.5, fairmend where the logit is at least 0. The
 two differ only on an exact tie. A certificate proves positive margins, so it covers no input on a tie.
@@ -12,8 +16,27 @@ from typing import Any
 import numpy as np
 
 from fairmend.errors import FairmendError
-from fairmend.network import Activation, Network
+from fairmend.network import Activation, Affine, Network
 from fairmend.network.formats.chain import Linear, Nonlinear, Softmax, Step, build_network, unsupported
+
+__all__ = ["is_estimator", "read_estimator", "read_model", "to_estimator"]
+
+_NETWORKS = ("MLPClassifier", "MLPRegressor")
+_LOGISTIC = ("LogisticRegression", "LogisticRegressionCV", "SGDClassifier")
+_REGRESSIONS = ("LinearRegression", "Ridge", "Lasso", "ElasticNet", "SGDRegressor")
+_SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
+_ENSEMBLES = ("VotingClassifier", "VotingRegressor", "BaggingClassifier", "BaggingRegressor", "StackingClassifier")
+_CALIBRATION = "CalibratedClassifierCV"
+_SUPPORTED = (
+    *_NETWORKS,
+    *_LOGISTIC,
+    *_REGRESSIONS,
+    *_SEARCHES,
+    *_ENSEMBLES,
+    "Pipeline",
+    "FrozenEstimator",
+    _CALIBRATION,
+)
 
 _ACTIVATIONS = {"relu": "relu", "tanh": "tanh", "logistic": "sigmoid", "identity": "identity"}
 _CLOSINGS: dict[str, list[Step]] = {
@@ -21,6 +44,57 @@ _CLOSINGS: dict[str, list[Step]] = {
     "softmax": [Softmax("the output")],
     "identity": [],
 }
+
+
+def is_estimator(source: Any) -> bool:
+    """Return whether `read_model` knows the class of an object; a subclass may compute something else."""
+    return _kind(source) in _SUPPORTED
+
+
+def read_model(model: Any) -> Network:
+    """Return the network in a fitted model of scikit-learn."""
+    kind = _kind(model)
+    if kind in _NETWORKS:
+        return read_estimator(model)
+    if kind in (*_LOGISTIC, *_REGRESSIONS):
+        return _read_linear(model)
+    if kind == _CALIBRATION:
+        return _read_calibrated(model)
+    return read_model(_inside(model))
+
+
+def _kind(model: Any) -> str:
+    """Return the name of a class of scikit-learn; "" for any other object."""
+    kind = type(model)
+    return kind.__name__ if kind.__module__.partition(".")[0] == "sklearn" else ""
+
+
+def _inside(model: Any) -> Any:
+    """Return the model in a Pipeline, a search or a FrozenEstimator; raise an error if there is not just one."""
+    kind = _kind(model)
+    if kind == "Pipeline":
+        last = model.steps[-1][1]
+        if not is_estimator(last):
+            raise FairmendError(f"the Pipeline ends in {type(last).__name__}; {_WAY_OUT}")
+        return last
+    if kind in _SEARCHES:
+        if not hasattr(model, "best_estimator_"):
+            raise FairmendError(f"{kind}: has no best_estimator_; fit it with refit=True")
+        return model.best_estimator_
+    if kind == "FrozenEstimator":
+        return model.estimator
+    if kind in _ENSEMBLES:
+        raise FairmendError(
+            f"{kind} combines several models, so there is no one network to repair. Give one of them, such as "
+            "load_network(ensemble.estimators_[0]), or train one network in their place"
+        )
+    raise FairmendError(f"cannot read a network from {type(model).__name__}; {_WAY_OUT}")
+
+
+_WAY_OUT = (
+    "fairmend reads a fitted MLPClassifier, MLPRegressor, LogisticRegression or SGDClassifier(loss='log_loss'), alone, "
+    "at the end of a Pipeline, in a search, or in a CalibratedClassifierCV(method='sigmoid') of one model"
+)
 
 
 def read_estimator(estimator: Any) -> Network:
@@ -46,12 +120,80 @@ def read_estimator(estimator: Any) -> Network:
     return build_network([*steps, *_CLOSINGS[closing]], source)
 
 
-def to_estimator(network: Network, like: Any) -> Any:
-    """Return a copy of the fitted MLPClassifier or MLPRegressor `like` with the weights of `network`.
+def _read_linear(model: Any) -> Network:
+    """Return a linear model as a network of one layer, with the probabilities that the model gives."""
+    source = type(model).__name__
+    if not hasattr(model, "coef_"):
+        raise FairmendError(f"{source}: is not fitted; call fit first")
+    weight = np.atleast_2d(np.asarray(model.coef_))
+    bias = np.broadcast_to(np.asarray(model.intercept_, weight.dtype).reshape(-1), (len(weight),))
+    if source in _REGRESSIONS:
+        return Network([Affine(weight, bias)], [])
+    if source == "SGDClassifier" and model.loss != "log_loss":
+        raise FairmendError(
+            f"SGDClassifier with loss={model.loss!r} gives no probabilities; train it with loss='log_loss'. "
+            "For its decisions alone: fairmend.network.Network([fairmend.network.Affine(model.coef_, "
+            "model.intercept_)], [])"
+        )
+    classes = len(model.classes_)
+    one_by_one = source == "SGDClassifier" or getattr(model, "multi_class", "auto") == "ovr"
+    if classes > 2 and (one_by_one or getattr(model, "solver", "") == "liblinear"):
+        raise FairmendError(
+            f"{source} gives the probability of each of its {classes} classes against all others, which is no softmax; "
+            "use LogisticRegression with its default solver, or an MLPClassifier"
+        )
+    if classes == 2 and getattr(model, "multi_class", "auto") == "multinomial":
+        weight, bias = 2 * weight, 2 * bias  # the softmax of (−f, f), as scikit-learn before 1.8 gives it
+    return Network([Affine(weight, bias)], [], "sigmoid" if classes == 2 else "softmax")
 
-    The training record of the copy (loss_curve_, n_iter_, …) is that of `like`, which does not change.
+
+def _read_calibrated(model: Any) -> Network:
+    """Return a model with the sigmoid that calibrates it: 1 / (1 + exp(a s + b)) of its score s.
+
+    scikit-learn takes decision_function for the score, the logit itself, of which this is an affine map. A model
+    without one, such as MLPClassifier, gives its probability instead: then its sigmoid stays, as a layer of its own.
     """
-    before = read_estimator(like)
+    if not hasattr(model, "calibrated_classifiers_"):
+        raise FairmendError("CalibratedClassifierCV: is not fitted; call fit first")
+    parts = model.calibrated_classifiers_
+    if len(parts) != 1:
+        raise FairmendError(
+            f"CalibratedClassifierCV averages the probabilities of {len(parts)} models, so there is no one network. "
+            "Calibrate with ensemble=False, or give it a FrozenEstimator"
+        )
+    if model.method != "sigmoid" or len(model.classes_) != 2:
+        raise FairmendError(
+            f"CalibratedClassifierCV with method={model.method!r} and {len(model.classes_)} classes is no affine map "
+            "of a logit; use method='sigmoid' and two classes"
+        )
+    inner, calibrator = parts[0].estimator, parts[0].calibrators[0]
+    network = read_model(inner)
+    factor, shift = -float(calibrator.a_), -float(calibrator.b_)
+    if hasattr(inner, "decision_function"):
+        head = network.head.astype(np.float64)
+        last = Affine(factor * head.weight, factor * head.bias + shift)
+        return Network([*network.affines[:-1], last.astype(network.dtype)], network.activations, "sigmoid")
+    last = Affine(np.array([[factor]], network.dtype), np.array([shift], network.dtype))
+    return Network([*network.affines, last], [*network.activations, Activation("sigmoid")], "sigmoid")
+
+
+def to_estimator(network: Network, like: Any) -> Any:
+    """Return a copy of a fitted model of scikit-learn with the weights of `network`.
+
+    `like` is the model that the network was read from: an MLPClassifier, MLPRegressor or linear model, or a Pipeline,
+    search or FrozenEstimator with one inside, of which the Pipeline or the model itself is copied. The training record
+    of the copy (loss_curve_, n_iter_, …) is that of `like`, which does not change.
+    """
+    kind = _kind(like)
+    if kind == _CALIBRATION:
+        raise FairmendError("a CalibratedClassifierCV is not copied; save the network, network.save('model.onnx')")
+    if kind == "Pipeline":
+        replaced = copy.copy(like)
+        replaced.steps = [*like.steps[:-1], (like.steps[-1][0], to_estimator(network, _inside(like)))]
+        return replaced
+    if kind not in (*_NETWORKS, *_LOGISTIC, *_REGRESSIONS):
+        return to_estimator(network, _inside(like))
+    before = read_model(like)
     shapes = [[affine.weight.shape for affine in net.affines] for net in (before, network)]
     same = shapes[0] == shapes[1] and before.activations == network.activations and before.dtype == network.dtype
     if not same or network.closing not in ("none", before.closing):
@@ -59,6 +201,13 @@ def to_estimator(network: Network, like: Any) -> Any:
             f"{network} does not fit the estimator, which is {before}; pass the estimator it was read from"
         )
     estimator = copy.deepcopy(like)
-    estimator.coefs_ = [np.array(affine.weight.T, order="C") for affine in network.affines]
-    estimator.intercepts_ = [np.array(affine.bias) for affine in network.affines]
+    if kind in _NETWORKS:
+        estimator.coefs_ = [np.array(affine.weight.T, order="C") for affine in network.affines]
+        estimator.intercepts_ = [np.array(affine.bias) for affine in network.affines]
+    else:
+        factor = 2 if before.outputs == 1 and getattr(like, "multi_class", "auto") == "multinomial" else 1
+        flat = np.ndim(like.coef_) == 1
+        weight, bias = network.head.weight / factor, network.head.bias / factor
+        estimator.coef_ = np.array(weight[0] if flat else weight)
+        estimator.intercept_ = bias[0] if np.ndim(like.intercept_) == 0 else np.array(bias)
     return estimator

@@ -24,8 +24,12 @@ MODULES = {
 }
 
 _PICKLE = (
-    "Pickles can run any code, so fairmend does not load them. "
-    'In Python: fairmend.load_network(estimator).save("model.onnx")'
+    "Pickles can run any code, so fairmend does not load them. If you made the file yourself, in Python: "
+    'fairmend.load_network(joblib.load("FILE")).save("model.onnx")'
+)
+_SKOPS = (
+    "It holds a model of scikit-learn, which is no file that can be checked. In Python: fairmend.load_network("
+    'skops.io.load("FILE", trusted=skops.io.get_untrusted_types(file="FILE"))).save("model.onnx")'
 )
 _SAVED_MODEL = (
     "is a TensorFlow SavedModel, a folder that holds a program. Load it with the code that built it and call "
@@ -45,6 +49,7 @@ _HINTS = {
     ".pkl": _PICKLE,
     ".pickle": _PICKLE,
     ".joblib": _PICKLE,
+    ".skops": _SKOPS,
     ".pb": 'Load the TensorFlow model with the code that built it and call model.save("model.keras")',
     ".tflite": "Give the model from which it was converted",
 }
@@ -57,7 +62,8 @@ def format_module(path: Path, verb: str) -> Any:
     name = MODULES.get(path.suffix.lower())
     if name is None:
         what = f"files with the suffix {path.suffix!r}" if path.suffix else "a file without a suffix"
-        hint = f". {_HINTS[path.suffix.lower()]}" if path.suffix.lower() in _HINTS else ""
+        known = _HINTS.get(path.suffix.lower(), "").replace("FILE", path.name)
+        hint = f". {known}" if known else ""
         raise FairmendError(f"{path}: cannot {verb} {what}; supported: {', '.join(MODULES)}{hint}")
     return importlib.import_module(f"fairmend.network.formats.{name}")
 

@@ -137,9 +137,14 @@
     showSimilar(person, results, people, all);
   }
 
-  // Multiplications for one person: three in each direction forward, and one backward for each score.
-  function workOf(network) {
-    return (3 + model.scores.length) * network.layers.reduce((sum, layer) => sum + layer.weight.length, 0);
+  // Multiplications for one person: three forward, and one backward for each score, or each unit of a deep network.
+  function workOf({ layers, deep }) {
+    let [weights, total] = [0, 0];
+    for (const { weight, outputs } of layers) {
+      weights += weight.length;
+      total += 3 * weight.length + (deep ? outputs * weights : 0);
+    }
+    return total + model.scores.length * weights;
   }
 
   // Widen the ranges by another person, and count the prediction.
@@ -200,15 +205,16 @@
     const own = moved && scores[moved.k];
     if (!moved || (moved.score.low <= own.high && own.low <= moved.score.high)) return "none moves it";
     const changes = model.features.flatMap((feature, i) => {
-      const [mine, theirs] = [person[i], moved.values[i]].map((value) => feature.categories[value] ?? plain(value));
+      const [mine, theirs] = [person[i], moved.values[i]].map((value) => valueName(feature, value));
       return person[i] === moved.values[i] ? [] : `${feature.name} ${theirs} instead of ${mine}`;
     });
-    const which = scores.length > 1 ? `${model.scores[moved.k]} ` : "";
+    const which = scores.length > 1 ? `${model.scores[moved.k]} at ` : "";
     const [before, after] = [own, moved.score].map((score) => whatIfModel.describe(model, score));
     return `${changes.join(", ")}: ${which}${before === after ? `still ${after}` : after}`;
   }
 
-  const plain = (value) => String(Number(value.toPrecision(6)));
+  const valueName = ({ categories, names }, value) =>
+    categories[value] ?? names[value] ?? String(Number(value.toPrecision(6)));
 
   function speakLater() {
     clearTimeout(speakLater.timer);
@@ -229,7 +235,8 @@
     if (!model.regression) return [0, 1];
     const low = Math.min(...results.map(({ ranges }) => ranges[k].least.value));
     const high = Math.max(...results.map(({ ranges }) => ranges[k].most.value));
-    return [low, high > low ? high : low + 1];
+    const margin = (high - low) / 10 || 1;
+    return [low - margin, high + margin];
   }
 
   function drawStrip({ least, most }, own, [low, high], two) {

@@ -11,6 +11,7 @@ const whatIfModel = (() => {
     float64: { unit: 2 ** -52, tiny: 2 ** -1021, largest: 2 ** 1023, Numbers: Float64Array, round: (x) => x },
   };
   const SLACK = 1 + 1e-6; // for the rounding of the bound itself, and of scores beside those in float32
+  const DEEP = 6; // with more layers, the errors of hidden ones are traced back too: slower, and much tighter
   const CLOSING = 16; // units by which a library's sigmoid or softmax may be off
 
   // The features, links and people of the report, and its networks, from the JSON in the page.
@@ -25,17 +26,18 @@ const whatIfModel = (() => {
 
   function readNetwork(plain) {
     const precision = PRECISIONS[plain.precision];
-    const numbers = (text) => {
+    const numbers = (text, Numbers = precision.Numbers) => {
       const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
-      return Float64Array.from(new precision.Numbers(bytes.buffer));
+      return Float64Array.from(new Numbers(bytes.buffer));
     };
     let inputs = plain.inputs;
     const layers = plain.layers.map((layer) => {
       const read = { ...layer, inputs, weight: numbers(layer.weight), bias: numbers(layer.bias) };
+      if (layer.folded) read.folded = { ...layer.folded, constants: numbers(layer.folded.constants, Float64Array) };
       inputs = layer.outputs;
       return read;
     });
-    return { precision, layers, outputs: inputs };
+    return { precision, layers, deep: layers.length > DEEP };
   }
 
   // Each takes z, which other programs compute up to `error` off, and returns the value, its slope, and what the value
@@ -61,46 +63,61 @@ const whatIfModel = (() => {
   // The outputs for an encoded person, and for each layer what `errorOf` needs.
   function run(network, x) {
     const { precision, layers } = network;
-    const { unit, tiny, largest } = precision;
     let values = x;
     let slopes = new Float64Array(x.length);
-    let extras = x.map((value) => Math.min(Math.abs(value), tiny)); // a subnormal input may be taken as 0
+    let extras = x.map((value) => Math.min(Math.abs(value), precision.tiny)); // a subnormal input may be taken as 0
     let errors = extras;
     const stages = [];
     for (const layer of layers) {
-      const { weight, bias, inputs, outputs } = layer;
-      const sizes = values.map((value, j) => Math.abs(value) + errors[j]);
-      const terms = sizes.reduce((count, size) => count + (size > 0), 1);
-      const flushed = tiny * (sizes.reduce((sum, size) => sum + size, 0) + 4 * (inputs + 1));
-      const rounding = new Float64Array(outputs);
-      const next = [0, 1, 2, 3].map(() => new Float64Array(outputs));
-      for (let i = 0, k = 0; i < outputs; i++) {
-        let sum = bias[i];
-        let size = Math.abs(sum);
-        let carried = 0;
-        for (let j = 0; j < inputs; j++, k++) {
-          const w = weight[k];
-          const magnitude = Math.abs(w);
-          sum += w * values[j];
-          size += magnitude * sizes[j];
-          carried += magnitude * errors[j];
-        }
-        // Every partial sum is at most `most`, in any order; each addition and each product rounds once.
-        const most = (size + Math.abs(sum) + carried) / 2;
-        const once = unit * ((terms - 1) * most + size) * (1 + 4 * terms * unit) + flushed;
-        rounding[i] = size < largest ? once : Infinity;
-        const error = (carried + rounding[i]) * SLACK;
-        const [value, slope, extra] = ACTIVATIONS[layer.activation](sum, error, precision, layer.slope);
-        next[0][i] = value;
-        next[1][i] = slope;
-        next[2][i] = extra;
-        next[3][i] = slope * error + extra;
-      }
+      const { sums, rounding, bounds } = addUp(layer, values, errors, precision);
       stages.push({ slopes, extras, rounding });
-      [values, slopes, extras, errors] = next;
+      if (network.deep && layer !== layers.at(-1)) {
+        sums.forEach((_, i) => (bounds[i] = Math.min(bounds[i], errorOf(network, stages, unitRow(sums.length, i)))));
+      }
+      values = new Float64Array(layer.outputs);
+      [slopes, extras, errors] = [values.slice(), values.slice(), values.slice()];
+      sums.forEach((sum, i) => {
+        const activate = ACTIVATIONS[layer.activation];
+        [values[i], slopes[i], extras[i]] = activate(sum, bounds[i], precision, layer.slope);
+        errors[i] = slopes[i] * bounds[i] + extras[i];
+      });
     }
     return { outputs: values, stages };
   }
+
+  // An affine layer of values that are up to `errors` off: its sums, what adding them up can be off by in any order,
+  // and by how much they can be off in all.
+  function addUp({ weight, bias, inputs, outputs, folded }, values, errors, { unit, tiny, largest }) {
+    const sizes = values.map((value, j) => Math.abs(value) + errors[j]);
+    const terms = sizes.reduce((count, size) => count + (size > 0), 1);
+    const total = sizes.reduce((sum, size) => sum + size, 0);
+    const flushed = tiny * (folded ? folded.underflow * (1 + total) : total + 4 * (inputs + 1));
+    const [sums, rounding, bounds] = [0, 1, 2].map(() => new Float64Array(outputs));
+    for (let i = 0, k = 0; i < outputs; i++) {
+      let sum = bias[i];
+      let size = Math.abs(sum);
+      let carried = 0;
+      for (let j = 0; j < inputs; j++, k++) {
+        const w = weight[k];
+        const magnitude = Math.abs(w);
+        sum += w * values[j];
+        size += magnitude * sizes[j];
+        carried += magnitude * errors[j];
+      }
+      // No partial sum exceeds `most`; each addition and each product rounds once.
+      const most = (size + Math.abs(sum) + carried) / 2;
+      const once = (terms - 1) * most + size;
+      // The steps of a folded layer round in more places; its constants have cancelled in the bias.
+      const stepwise = folded && folded.roundings * (size + folded.constants[i]);
+      const count = folded ? folded.roundings : terms;
+      sums[i] = sum;
+      rounding[i] = size < largest ? unit * (stepwise ?? once) * (1 + 4 * count * unit) + flushed : Infinity;
+      bounds[i] = (carried + rounding[i]) * SLACK;
+    }
+    return { sums, rounding, bounds };
+  }
+
+  const unitRow = (size, i) => Float64Array.from({ length: size }, (_, j) => Number(i === j));
 
   // How far other programs may be from a sum of outputs, each times its entry of `row`.
   function errorOf(network, stages, row) {
@@ -129,9 +146,8 @@ const whatIfModel = (() => {
 
   function computeScores(model, network, x) {
     const { outputs, stages } = run(network, x);
-    const unit = (count, i) => Float64Array.from({ length: count }, (_, j) => Number(i === j));
     if (model.regression) {
-      return [...outputs].map((value, i) => around(value, errorOf(network, stages, unit(outputs.length, i))));
+      return [...outputs].map((value, i) => around(value, errorOf(network, stages, unitRow(outputs.length, i))));
     }
     const closing = (CLOSING + outputs.length) * network.precision.unit;
     if (outputs.length <= 2) {
@@ -140,7 +156,7 @@ const whatIfModel = (() => {
       const error = errorOf(network, stages, row);
       return [shareOf(logit, logit - error, logit + error, closing)];
     }
-    const logits = [...outputs].map((value, i) => around(value, errorOf(network, stages, unit(outputs.length, i))));
+    const logits = [...outputs].map((value, i) => around(value, errorOf(network, stages, unitRow(outputs.length, i))));
     return logits.map((own, i) => {
       const others = logits.filter((_, j) => j !== i);
       // The lead over all others together: the share of a class is the sigmoid of it.
@@ -348,16 +364,17 @@ const whatIfModel = (() => {
     return (value < 0 && Number(text) !== 0 ? MINUS : "") + [grouped, ...rest].join(".");
   }
 
-  // One decimal; two if the score lies between two numbers with one; none if rounding matters more than that.
+  // One decimal; two if the score lies between two numbers with one; none if rounding matters more than that, and both
+  // ends if it matters still more.
   function describe(model, { value, low, high }) {
-    if (!Number.isFinite(low) || !Number.isFinite(high)) return "beyond what the network can compute";
+    if (!Number.isFinite(low) || !Number.isFinite(high)) return "unknown: rounding changes it too much";
     const [write, choices] = model.regression ? [number, decimals(value)] : [percent, [1, 2, 0]];
     for (const digits of choices) {
       const [first, last] = [write(low, digits), write(high, digits)];
       if (first === last) return first;
     }
     const digits = Math.max(0, choices[0] - 1);
-    return `${write(low, digits)} to ${write(high, digits)}`;
+    return `${write(low, digits)} \u2013 ${write(high, digits)}`;
   }
 
   // Four digits of a number, or all those of whole ones.

@@ -8,10 +8,11 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from fairmend.errors import FairmendError
-from fairmend.network import Network, load_network
+from fairmend.network import Affine, Network, load_network
 from support.strategies import random_network
 from support.torch_modules import Scorer, rows, torch_output, trained_norm
 
@@ -96,18 +97,24 @@ def test_a_note_that_is_no_text_is_not_taken_for_one(tmp_path):
     assert isinstance(load_network(tmp_path / "m.pth"), Network)
 
 
-def test_a_module_with_batch_norm_loads_the_saved_file_once_its_norms_are_identities(tmp_path):
-    """As docs/guides/onnx.md says: BatchNorm is folded into the layer beside it, so its keys are gone."""
-    module = nn.Sequential(nn.Linear(4, 6), trained_norm(6), nn.ReLU(), nn.Linear(6, 1)).eval()
-    load_network(module).save(tmp_path / "m.pth")
-    state = torch.load(tmp_path / "m.pth", weights_only=True)
-    assert list(state) == ["0.weight", "0.bias", "3.weight", "3.bias"]
-    before = torch_output(module, rows(4))
-    with pytest.raises(RuntimeError, match="Missing key"):
-        module.load_state_dict(state)
-    module[1] = nn.Identity()
-    module.load_state_dict(state)
-    assert np.allclose(torch_output(module, rows(4)), before, atol=1e-5)
+@pytest.mark.parametrize("suffix", ["pth", "safetensors"])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("read_from", ["module", "file"])
+def test_a_changed_network_loads_into_the_users_module_with_its_batch_norm(suffix, bias, read_from, tmp_path):
+    module = nn.Sequential(nn.Linear(4, 6, bias=bias), trained_norm(6), nn.ReLU(), nn.Dropout(), nn.Linear(6, 1)).eval()
+    path = tmp_path / f"m.{suffix}"
+    state = module.state_dict()
+    (torch.save if suffix == "pth" else save_file)(state, path)
+    network = load_network(module if read_from == "module" else path)
+    changed = network.with_affines([Affine(a.weight * 1.5, a.bias + 0.25) for a in network.affines])
+    changed.save(path)
+    saved = torch.load(path, weights_only=True) if suffix == "pth" else load_file(path)
+    kinds = {key: (tensor.shape, tensor.dtype) for key, tensor in state.items()}
+    assert {key: (tensor.shape, tensor.dtype) for key, tensor in saved.items()} == kinds
+    assert saved["1.num_batches_tracked"] == state["1.num_batches_tracked"]
+    module.load_state_dict(saved, strict=True)
+    assert load_network(path).affines == changed.affines
+    assert np.allclose(torch_output(module, rows(4))[:, 0], changed.logits(rows(4)), atol=1e-5)
 
 
 @pytest.mark.parametrize("content", [b"\0" * 64, b"not a pickle at all", b"\x80\x02."])

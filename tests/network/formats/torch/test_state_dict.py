@@ -29,7 +29,7 @@ def test_a_missing_bias_is_zero_and_a_bare_layer_has_no_prefix(tmp_path):
     assert network.names == ("",)
     assert network.head.bias.tolist() == [0, 0]
     network.save(tmp_path / "n.pth")
-    nn.Linear(3, 2).load_state_dict(torch.load(tmp_path / "n.pth", weights_only=True))
+    nn.Linear(3, 2, bias=False).load_state_dict(torch.load(tmp_path / "n.pth", weights_only=True))
 
 
 NORMED = {

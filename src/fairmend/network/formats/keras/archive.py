@@ -7,6 +7,8 @@ import json
 import re
 import zipfile
 import zlib
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,14 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.chain import build_network
 from fairmend.network.formats.keras.config import Layer, parse_config
-from fairmend.network.formats.keras.hdf5 import Hdf5File, read_hdf5
+from fairmend.network.formats.keras.form import KerasForm
+from fairmend.network.formats.keras.hdf5 import Hdf5File, change_hdf5, read_hdf5
 from fairmend.network.formats.keras.layers import convert_layer, select_weights
 from fairmend.network.formats.keras.write import Style, sequential_config
 
 __all__ = ["read", "to_bytes"]
 
+_SUFFIXES = (".keras",)
 _CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
 _KERAS_VERSION = "3.0.0"
 _ROOTS = ("layers", "_layer_checkpoint_dependencies")  # Keras 3, and TensorFlow 2.12's first .keras files
@@ -31,14 +35,25 @@ _SMALL, _RATIO = 16 * 2**20, 20  # weights hardly shrink in a zip: what shrinks 
 
 def read(path: Path, activation: Activation) -> Network:
     """Return the network in the file; its config names the activations."""
-    source = str(path)
+    source, content = str(path), path.read_bytes()
     config, weights = _members(path)
     description = parse_config(config, source)
     file = read_hdf5(weights, _ROOTS, source)
     places = dict(zip((layer.name for layer in description.layers), _places(description.layers), strict=True))
     arrays = [_arrays(file, layer, places[layer.name]) for layer in description.chain]
     pairs = zip(description.chain, arrays, strict=True)
-    return build_network([step for layer, found in pairs for step in convert_layer(layer, found, source)], source)
+    steps = [step for layer, found in pairs for step in convert_layer(layer, found, source)]
+    paths = {
+        layer.name: ["/".join(path) for path in _paths(file, layer, places[layer.name])] for layer in description.chain
+    }
+    return build_network(steps, source, KerasForm(_SUFFIXES, content, paths, partial(_change, source=source)))
+
+
+def _change(content: bytes, arrays: Mapping[str, npt.NDArray[Any]], source: str) -> bytes:
+    """Return the archive with other numbers in the arrays at these paths of its weights."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {name: _member(archive, name, source, len(content)) for name in archive.namelist()}
+    return _archive({**members, _WEIGHTS: change_hdf5(members[_WEIGHTS], arrays, source)})
 
 
 def to_bytes(network: Network) -> bytes:
@@ -63,9 +78,13 @@ def to_bytes(network: Network) -> bytes:
         _CONFIG: json.dumps(model).encode("utf-8"),
         _WEIGHTS: buffer.getvalue(),
     }
+    return _archive(content)
+
+
+def _archive(members: Mapping[str, bytes]) -> bytes:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
-        for name, data in content.items():
+        for name, data in members.items():
             file.writestr(zipfile.ZipInfo(name), data)  # without a date: the same network gives the same bytes
     return archive.getvalue()
 
@@ -88,19 +107,24 @@ def _snake_case(name: str) -> str:
 
 
 def _arrays(file: Hdf5File, layer: Layer, place: str) -> list[npt.NDArray[Any]]:
-    """Return the variables of a layer, which are numbered from 0."""
+    return [file.array(*path) for path in _paths(file, layer, place)]
+
+
+def _paths(file: Hdf5File, layer: Layer, place: str) -> list[tuple[str, ...]]:
+    """Return where the variables of a layer are, which are numbered from 0."""
     for root in _ROOTS:
         names = file.names(root, place, "vars")
         if names is not None:
             numbers = [str(number) for number in range(len(names))]
-            return [file.array(root, place, "vars", number) for number in select_weights(layer, numbers)]
+            return [(root, place, "vars", number) for number in select_weights(layer, numbers)]
     return []
 
 
 def _members(path: Path) -> tuple[bytes, bytes]:
     try:
         with zipfile.ZipFile(path) as archive:
-            return _member(archive, _CONFIG, path), _member(archive, _WEIGHTS, path)
+            size = path.stat().st_size
+            return _member(archive, _CONFIG, str(path), size), _member(archive, _WEIGHTS, str(path), size)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError, ValueError, OSError) as error:
         hint = (
             "if an older Keras wrote it, rename it to .h5" if isinstance(error, zipfile.BadZipFile) else "save it again"
@@ -108,15 +132,17 @@ def _members(path: Path) -> tuple[bytes, bytes]:
         raise FairmendError(f"{path}: not a readable .keras file ({error}); {hint}") from error
 
 
-def _member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
+def _member(archive: zipfile.ZipFile, name: str, source: str, whole: int) -> bytes:
     """Return a member of the zip, after checking the size that it claims; zipfile stops at that size."""
     entries = [entry for entry in archive.infolist() if entry.filename == name]
     if len(entries) != 1:
-        raise FairmendError(f"{path}: holds {len(entries)} members {name!r} instead of 1; save the model with Keras 3")
-    size, packed = entries[0].file_size, entries[0].compress_size
-    if size > _SMALL and size > _RATIO * min(packed, path.stat().st_size):
         raise FairmendError(
-            f"{path}: {name!r} grows from {packed:,} to {size:,} bytes, as weights never do; save it again"
+            f"{source}: holds {len(entries)} members {name!r} instead of 1; save the model with Keras 3"
+        )
+    size, packed = entries[0].file_size, entries[0].compress_size
+    if size > _SMALL and size > _RATIO * min(packed, whole):
+        raise FairmendError(
+            f"{source}: {name!r} grows from {packed:,} to {size:,} bytes, as weights never do; save it again"
         )
     with archive.open(entries[0]) as member:
         return member.read(size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.chain import build_network
 from fairmend.network.formats.keras.config import Layer, parse_config
-from fairmend.network.formats.keras.hdf5 import Hdf5File, read_hdf5
+from fairmend.network.formats.keras.form import KerasForm
+from fairmend.network.formats.keras.hdf5 import Hdf5File, change_hdf5, read_hdf5
 from fairmend.network.formats.keras.layers import convert_layer, select_weights
 from fairmend.network.formats.keras.write import Style, layer_names, sequential_config
 
@@ -22,14 +24,15 @@ __all__ = ["read", "to_bytes"]
 
 # The config is written as Keras 2 wrote it, which every later release reads as well.
 _KERAS_VERSION = "2.15.0"
+_SUFFIXES = (".h5", ".hdf5")
 _ATTRIBUTES = ("model_config", "layer_names", "weight_names")
 _WHOLE = "save the whole model: model.save('model.h5') or model.save('model.keras')"
 
 
 def read(path: Path, activation: Activation) -> Network:
     """Return the network in the file; its config names the activations."""
-    source = str(path)
-    file = read_hdf5(path.read_bytes(), ["model_weights"], source, _ATTRIBUTES)
+    source, content = str(path), path.read_bytes()
+    file = read_hdf5(content, ["model_weights"], source, _ATTRIBUTES)
     texts = file.texts("model_config")
     if not texts or file.names("model_weights") is None:
         raise FairmendError(f"{path}: holds weights without the model's config, or no Keras model; {_WHOLE}")
@@ -37,14 +40,19 @@ def read(path: Path, activation: Activation) -> Network:
     arrays = [_arrays(file, layer) for layer in chain]
     _check_order(file, [layer for layer, found in zip(chain, arrays, strict=True) if found], source)
     steps = [step for layer, found in zip(chain, arrays, strict=True) for step in convert_layer(layer, found, source)]
-    return build_network(steps, source)
+    places = {layer.name: ["/".join(path) for path in _paths(file, layer)] for layer in chain}
+    return build_network(steps, source, KerasForm(_SUFFIXES, content, places, partial(change_hdf5, source=source)))
+
+
+def _paths(file: Hdf5File, layer: Layer) -> list[tuple[str, ...]]:
+    """Return where the weights of a layer are, in the order in which its group lists them."""
+    place = ("model_weights", layer.name)
+    names = file.texts("weight_names", *place) or ()
+    return [(*place, *name.split("/")) for name in select_weights(layer, names)]
 
 
 def _arrays(file: Hdf5File, layer: Layer) -> list[npt.NDArray[Any]]:
-    """Return the weights of a layer in the order in which its group lists them."""
-    place = ("model_weights", layer.name)
-    names = file.texts("weight_names", *place) or ()
-    return [file.array(*place, *name.split("/")) for name in select_weights(layer, names)]
+    return [file.array(*path) for path in _paths(file, layer)]
 
 
 def _check_order(file: Hdf5File, weighted: list[Layer], source: str) -> None:

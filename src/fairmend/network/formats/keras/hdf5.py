@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ import numpy.typing as npt
 from fairmend.errors import FairmendError
 from fairmend.network.formats.keras import hdf5_process
 
-__all__ = ["Hdf5File", "read_hdf5"]
+__all__ = ["Hdf5File", "change_hdf5", "read_hdf5"]
 
 # Processor time is what an endless loop uses up: a good file of a few MB takes hundredths of a second of it.
 _CPU_SECONDS, _WALL_SECONDS, _BYTES_PER_SECOND = 2, 120, 20 * 2**20
@@ -79,13 +79,26 @@ def read_hdf5(content: bytes, roots: Sequence[str], source: str, attributes: Seq
 
     Raise a FairmendError that names `source` for whatever makes the file unreadable.
     """
+    answer, archive = _ask(content, {"roots": list(roots), "attributes": list(attributes)}, source)
+    return Hdf5File(answer["entries"], archive, source)
+
+
+def change_hdf5(content: bytes, arrays: Mapping[str, npt.NDArray[Any]], source: str) -> bytes:
+    """Return the file in `content` with other numbers in the arrays at these paths; all else stays."""
+    packed = io.BytesIO()
+    np.savez(packed, **{str(i): array for i, array in enumerate(arrays.values())})  # type: ignore[arg-type]
+    _, archive = _ask(content + packed.getvalue(), {"paths": list(arrays), "size": len(content)}, source)
+    return bytes(archive[hdf5_process.FILE].tobytes())
+
+
+def _ask(content: bytes, request: dict[str, Any], source: str) -> tuple[dict[str, Any], Any]:
+    """Return the listing and the archive that the process answers a request about `content` with."""
     seconds = _CPU_SECONDS + len(content) // _BYTES_PER_SECOND
     request = {
         "sys.path": [entry for entry in sys.path if isinstance(entry, str)],  # Python ignores others, such as a Path
-        "roots": list(roots),
-        "attributes": list(attributes),
         "seconds": seconds,
         "memory": _MEMORY + _COPIES * len(content),
+        **request,
     }
     try:
         # -I keeps modules in the current folder and in PYTHONPATH out; the child takes this process's own sys.path.
@@ -105,7 +118,7 @@ def read_hdf5(content: bytes, roots: Sequence[str], source: str, attributes: Seq
     return _parse(result, source)
 
 
-def _parse(result: subprocess.CompletedProcess[bytes], source: str) -> Hdf5File:
+def _parse(result: subprocess.CompletedProcess[bytes], source: str) -> tuple[dict[str, Any], Any]:
     if result.returncode != 0:
         said = result.stderr.decode(errors="replace").strip().splitlines()
         if result.returncode == -_OUT_OF_TIME:
@@ -120,4 +133,4 @@ def _parse(result: subprocess.CompletedProcess[bytes], source: str) -> Hdf5File:
         raise FairmendError(f"{source}: this is a damaged HDF5 file: its library gives no answer; {_AGAIN}") from error
     if "unreadable" in answer:
         raise FairmendError(f"{source}: not a readable HDF5 file ({answer['unreadable']}); {_AGAIN}")
-    return Hdf5File(answer["entries"], archive, source)
+    return answer, archive

@@ -1,10 +1,12 @@
-"""The program that decodes HDF5 files with h5py, in a process of its own; `hdf5` starts it and limits it.
+"""The program that decodes and changes HDF5 files with h5py, in a process of its own; `hdf5` starts and limits it.
 
 HDF5's C library runs forever or crashes on some damaged files, and HDF5 files can point to other files, load filter
 plug-ins and declare arrays far larger than themselves. This program copies numbers and texts out of a file that it
 gets on standard input, and refuses everything else. It imports nothing of fairmend, so it starts quickly.
 
-The argument is a request in JSON; the answer on standard output is an .npz archive of the arrays, with a listing.
+The argument is a request in JSON; the answer on standard output is an .npz archive of the arrays, with a listing. To
+change arrays of a file, the request names their paths, and an .npz archive of the new numbers follows the file on
+standard input; the answer is the changed file.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["LISTING", "UnreadableError", "extract"]
+__all__ = ["FILE", "LISTING", "UnreadableError", "extract", "replace_arrays"]
 
+FILE = "changed"  # the archive's member that is a changed file
 LISTING = "listing"  # the archive's member that says which array is which, in JSON
 _MOST_OBJECTS, _MOST_TEXTS, _DEEPEST = 50_000, 100_000, 32
 _SMALL, _RATIO = 16 * 2**20, 20  # weights hardly shrink: what grows more than this is not weights
@@ -116,6 +119,25 @@ def extract(content: bytes, roots: list[str], attributes: list[str]) -> tuple[li
     return found.entries, found.arrays
 
 
+def replace_arrays(content: bytes, paths: list[str], arrays: list[Any]) -> bytes:
+    """Return the file with other numbers in the arrays at these paths, of the same shape and type."""
+    import h5py
+
+    buffer = io.BytesIO(content)
+    try:
+        with h5py.File(buffer, "r+") as file:
+            for path, array in zip(paths, arrays, strict=True):
+                dataset = file[path]
+                if dataset.shape != array.shape or dataset.dtype != array.dtype:
+                    raise UnreadableError(f"{path[-80:]!r} has another shape or type than the new weights")
+                dataset[...] = array
+    except UnreadableError:
+        raise
+    except Exception as error:  # h5py raises what a damaged file makes it raise
+        raise UnreadableError((str(error).strip().splitlines() or [type(error).__name__])[0][:200]) from error
+    return buffer.getvalue()
+
+
 def _names(group: Any) -> list[str]:
     names = list(group)
     if not all(isinstance(name, str) for name in names):  # h5py gives bytes that are no UTF-8 as bytes
@@ -166,12 +188,19 @@ def main() -> None:
     content = sys.stdin.buffer.read()
     _limit(request["seconds"], request["memory"])
     arrays: list[Any] = []
+    members: dict[str, Any] = {}
+    answer: dict[str, Any] = {}
     try:
-        entries, arrays = extract(content, request["roots"], request["attributes"])
-        answer: dict[str, Any] = {"entries": entries}
+        if "paths" in request:
+            new = np.load(io.BytesIO(content[request["size"] :]), allow_pickle=False)
+            numbers = [new[str(i)] for i in range(len(request["paths"]))]
+            changed = replace_arrays(content[: request["size"]], request["paths"], numbers)
+            members[FILE] = np.frombuffer(changed, np.uint8)
+        else:
+            answer["entries"], arrays = extract(content, request["roots"], request["attributes"])
     except UnreadableError as error:
         answer = {"unreadable": str(error)}
-    members: dict[str, Any] = {str(i): array for i, array in enumerate(arrays)}
+    members |= {str(i): array for i, array in enumerate(arrays)}
     members[LISTING] = np.frombuffer(json.dumps(answer).encode(), np.uint8)
     out = io.BytesIO()
     np.savez(out, **members)

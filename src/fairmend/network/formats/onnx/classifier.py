@@ -21,8 +21,8 @@ _KEEP_VALUES = ("Cast", "Reshape", "Identity", "ArrayFeatureExtractor")
 _ML = "ai.onnx.ml"
 _INSTEAD = "convert it with one output of scores, or with skl2onnx's options={'zipmap': False}"
 _LINEAR = (
-    "a linear model, not a neural network. It is a network of one layer; in Python: fairmend.network.Network("
-    '[fairmend.network.Affine(model.coef_, model.intercept_)], []).save("model.onnx")'
+    "a linear model in one node. Give the estimator itself; in Python: "
+    'fairmend.load_network(estimator).save("model.onnx")'
 )
 _OTHER = "not a neural network; fairmend reads neural networks, such as scikit-learn's MLPClassifier"
 

@@ -12,6 +12,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.chain import SUPPORTED, build_network
 from fairmend.network.formats.onnx.external_data import load_external_data
+from fairmend.network.formats.onnx.form import OnnxForm
 from fairmend.network.formats.onnx.graph import Graph
 from fairmend.network.formats.onnx.nodes import convert_graph
 from fairmend.network.formats.torch.state_dict import tensor_key
@@ -36,7 +37,8 @@ def read(path: Path, activation: Activation) -> Network:
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
         raise FairmendError(f"{path}: not a valid ONNX model: {first_line(error)}") from error
     graph = Graph(model, source)
-    network = build_network(convert_graph(graph), source)
+    steps = convert_graph(graph)
+    network = build_network(steps, source, OnnxForm(model.SerializeToString(), tuple(graph.layers), source))
     if network.dtype != graph.dtype:
         raise FairmendError(f"{path}: the input is {graph.dtype}, the weights are {network.dtype}; {SUPPORTED}")
     for width in graph.stated_widths:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,26 @@ Node = Any  # onnx.NodeProto, whose package carries no types
 _DTYPES = {TensorProto.FLOAT: np.dtype(np.float32), TensorProto.DOUBLE: np.dtype(np.float64)}
 
 
+@dataclass(frozen=True)
+class LayerNodes:
+    """The outputs of the nodes that compute an affine layer: the product, and the sum with its bias, if there is one.
+
+    `transposed` says whether the file stores the weight as (out, in), as Gemm with transB does.
+    """
+
+    product: str
+    transposed: bool
+    bias_node: str | None
+    bias_position: int = 2
+
+
 class Graph:
     """One input, one output of scores and the chain of nodes between them."""
 
     def __init__(self, model: Any, source: str) -> None:
         """Read a checked model; refuse several inputs or outputs, and elements other than float and double."""
         self.source = source
+        self.layers: list[LayerNodes] = []
         graph = model.graph
         self._constants: dict[str, npt.NDArray[Any]] = {}
         self._producers: dict[str, Node] = {out: node for node in graph.node for out in node.output if out}

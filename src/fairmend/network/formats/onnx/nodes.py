@@ -6,6 +6,7 @@ To support an operator, add a function and a line in `_OPERATORS`; for an activa
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,13 @@ import numpy.typing as npt
 from fairmend.errors import FairmendError
 from fairmend.network import Activation
 from fairmend.network.formats.chain import Collapse, Linear, Nonlinear, Norm, Softmax, Step, scaling, unsupported
-from fairmend.network.formats.onnx.graph import Graph, Node, attributes, describe_node
+from fairmend.network.formats.onnx.graph import Graph, LayerNodes, Node, attributes, describe_node
 
 _ACTIVATIONS = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid"}
 
 
 def convert_graph(graph: Graph) -> list[Step]:
-    """Return the chain of the graph, operator by operator."""
+    """Return the chain of the graph, operator by operator; `graph.layers` names the nodes of its affine layers."""
     steps: list[Step] = []
     for node in graph.chain():
         operators = _OPERATORS if node.domain in ("", "ai.onnx") else _ML_OPERATORS if node.domain == _ML else {}
@@ -76,6 +77,8 @@ def _gemm(node: Node, graph: Graph, steps: list[Step]) -> None:
     weight, bias = _required(node, 1, graph), _constant(node, 2, graph)
     weight = weight if given.get("transB", 0) else weight.T
     alpha, beta = given.get("alpha", 1.0), given.get("beta", 1.0)
+    biased = node.output[0] if bias is not None else None
+    graph.layers.append(LayerNodes(node.output[0], bool(given.get("transB", 0)), biased))
     if alpha == beta == 1.0:
         steps.append(_linear(node, 1, weight, bias, graph))
         return
@@ -85,6 +88,7 @@ def _gemm(node: Node, graph: Graph, steps: list[Step]) -> None:
 
 
 def _matmul(node: Node, graph: Graph, steps: list[Step]) -> None:
+    graph.layers.append(LayerNodes(node.output[0], False, None))
     steps.append(_linear(node, 1, _required(node, 1, graph).T, None, graph))
 
 
@@ -96,6 +100,7 @@ def _add(node: Node, graph: Graph, steps: list[Step]) -> None:
         steps.append(scaling(describe_node(node), 1.0, _per_column(node, position, graph)))
         return
     bias = _row(node, _required(node, position, graph), last.weight.shape[0], graph)
+    graph.layers[-1] = replace(graph.layers[-1], bias_node=node.output[0], bias_position=position)
     steps[-1] = Linear(last.where, last.weight, bias, last.name or _prefix(node.input[position]))
 
 
@@ -174,7 +179,8 @@ def _batch_norm(node: Node, graph: Graph, steps: list[Step]) -> None:
     if given.get("training_mode", 0) or len(node.output) > 1:
         raise unsupported(graph.source, describe_node(node), "is in training mode")
     gain, shift, mean, variance = (_required(node, position, graph) for position in (1, 2, 3, 4))
-    steps.append(Norm(describe_node(node), mean, variance, gain, shift, float(given.get("epsilon", 1e-5))))
+    epsilon = float(given.get("epsilon", np.float32(1e-5)))
+    steps.append(Norm(describe_node(node), mean, variance, gain, shift, epsilon, node.output[0]))
 
 
 def _dropout(node: Node, graph: Graph, steps: list[Step]) -> None:

@@ -26,6 +26,7 @@ from fairmend.network.formats.chain import (
     unsupported,
 )
 from fairmend.network.formats.torch.pth import to_numpy
+from fairmend.network.formats.torch.state_dict import StateDictForm
 
 # Exact types, because a subclass may compute something else.
 _MODULES: dict[type[nn.Module], str] = {
@@ -87,7 +88,7 @@ def read_module(module: nn.Module) -> Network:
                 "what it computes; remove them (for weight norm: torch.nn.utils.remove_weight_norm)"
             )
     if type(module) in _MODULES:  # torch.fx would trace the inside of a single layer
-        return build_network(_module_steps("", module, source), source)
+        return build_network(_module_steps("", module, source), source, _form(module, {""}))
     try:
         module = copy.deepcopy(module).eval()  # a copy, so that eval() does not change the caller's module
         graph = fx.Tracer().trace(module)
@@ -107,7 +108,19 @@ def read_module(module: nn.Module) -> Network:
             seen.add(target)
         else:
             steps += _call_steps(node, source)
-    return build_network(steps, source)
+    return build_network(steps, source, _form(module, seen))
+
+
+def _form(module: nn.Module, used: set[str]) -> StateDictForm | None:
+    """Return all tensors of the module, if each belongs to a layer of the chain; else a state dict would say too much.
+
+    The network's own state dict then has the affine layers alone.
+    """
+    state = module.state_dict()
+    if not all(isinstance(value, torch.Tensor) and key.rpartition(".")[0] in used for key, value in state.items()):
+        return None
+    tensors = {key: to_numpy(value, key) for key, value in state.items()}
+    return StateDictForm(tensors, versions=getattr(state, "_metadata", None))
 
 
 def _chain(graph: fx.Graph, source: str) -> list[fx.Node]:

@@ -17,7 +17,14 @@ import torch
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.torch.pickle_limits import check_pickles
-from fairmend.network.formats.torch.state_dict import NOTE, from_tensors, to_note, to_tensors
+from fairmend.network.formats.torch.state_dict import (
+    NOTE,
+    StateDictForm,
+    form_of,
+    from_tensors,
+    to_note,
+    to_tensors,
+)
 
 __all__ = ["read", "to_bytes", "to_numpy"]
 
@@ -40,20 +47,23 @@ def read(path: Path, activation: Activation) -> Network:
         tensors[key] = to_numpy(value, f"{path}: {key}")
     metadata = getattr(content, "_metadata", None)
     note = metadata.get(NOTE) if isinstance(metadata, Mapping) else None
-    return from_tensors(tensors, note if isinstance(note, str) else None, activation, str(path))
+    form = StateDictForm(tensors, metadata)
+    return from_tensors(tensors, note if isinstance(note, str) else None, activation, str(path), form)
 
 
 def to_bytes(network: Network) -> bytes:
-    """Return a state dict of the affine layers under their names, with fairmend's note in its metadata.
+    """Return a state dict with fairmend's note in its metadata.
 
-    The module that the names came from loads it with strict=True. A module with BatchNorm does not: the norms are
-    folded into the affine layers, so they have to be replaced by nn.Identity first (docs/guides/onnx.md).
+    It has the keys of the file or module that the network came from, BatchNorm's among them, so that the module loads
+    it with strict=True. A network from elsewhere has its affine layers' keys alone.
     """
+    versions = form_of(network).versions
     tensors: OrderedDict[str, torch.Tensor] = OrderedDict(
         (key, torch.tensor(array)) for key, array in to_tensors(network).items()
     )
     # Where torch itself keeps what is not a tensor; load_state_dict ignores entries it does not know.
-    tensors._metadata = OrderedDict({NOTE: to_note(network)})  # type: ignore[attr-defined]
+    versions = versions if isinstance(versions, Mapping) else {}
+    tensors._metadata = OrderedDict({**versions, NOTE: to_note(network)})  # type: ignore[attr-defined]
     buffer = io.BytesIO()
     torch.save(tensors, buffer)
     return buffer.getvalue()

@@ -12,7 +12,14 @@ from safetensors.numpy import save
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.torch.state_dict import NOTE, from_tensors, to_note, to_tensors
+from fairmend.network.formats.torch.state_dict import (
+    NOTE,
+    StateDictForm,
+    form_of,
+    from_tensors,
+    to_note,
+    to_tensors,
+)
 
 __all__ = ["read", "to_bytes"]
 
@@ -24,7 +31,7 @@ def read(path: Path, activation: Activation) -> Network:
     tensors: dict[str, npt.NDArray[Any]] = {}
     try:
         with safe_open(path, framework="numpy") as file:
-            note = (file.metadata() or {}).get(NOTE)
+            metadata = dict(file.metadata() or {})
             # The format sorts keys as text, but layers.10 comes after layers.2.
             for key in sorted(file.keys(), key=_natural):
                 dtype = file.get_slice(key).get_dtype()
@@ -36,12 +43,13 @@ def read(path: Path, activation: Activation) -> Network:
                 tensors[key] = file.get_tensor(key)
     except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
         raise FairmendError(f"{path}: not a readable safetensors file ({error})") from error
-    return from_tensors(tensors, note, activation, str(path))
+    form = StateDictForm(tensors, metadata=metadata)
+    return from_tensors(tensors, metadata.get(NOTE), activation, str(path), form)
 
 
 def to_bytes(network: Network) -> bytes:
-    """Return the weights by key, with fairmend's note in the header."""
-    content: bytes = save(to_tensors(network), metadata={NOTE: to_note(network)})
+    """Return the tensors by key, with fairmend's note in the header beside what it held."""
+    content: bytes = save(to_tensors(network), metadata={**(form_of(network).metadata or {}), NOTE: to_note(network)})
     return content
 
 

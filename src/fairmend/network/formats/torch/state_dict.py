@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy.typing as npt
 
 from fairmend.errors import FairmendError
-from fairmend.network import Activation, Affine, Network
-from fairmend.network.formats.chain import Linear, Nonlinear, Norm, Step, build_network, unsupported
+from fairmend.network import Activation, Network
+from fairmend.network.folding import Norm
+from fairmend.network.formats.chain import Linear, Nonlinear, Softmax, Step, build_network, unsupported
 
-__all__ = ["NOTE", "from_tensors", "tensor_key", "to_note", "to_tensors"]
+__all__ = ["NOTE", "StateDictForm", "Tensors", "from_tensors", "tensor_key", "to_note", "to_tensors"]
 
 NOTE = "fairmend"  # the key of the note in either format's metadata
 _EPSILON = 1e-5  # torch.nn.BatchNorm1d's default; a state dict does not hold it
@@ -31,46 +33,126 @@ def tensor_key(name: str, part: str) -> str:
     return f"{name}.{part}" if name else part
 
 
+@dataclass(frozen=True, eq=False)
+class StateDictForm:
+    """All tensors of a state dict in their order, and what its file holds beside them.
+
+    `versions` are those of the modules, which torch keeps with a state dict, and `metadata` the texts in the header of
+    a .safetensors file.
+    """
+
+    tensors: Tensors
+    versions: Any = None
+    metadata: Mapping[str, str] | None = None
+    suffixes = (".pth", ".pt", ".safetensors")
+
+    def to_bytes(self, network: Network, suffix: str) -> bytes:
+        """Return the file with the weights of `network`."""
+        if suffix == ".safetensors":
+            from fairmend.network.formats.torch import safetensors
+
+            return safetensors.to_bytes(network)
+        from fairmend.network.formats.torch import pth
+
+        return pth.to_bytes(network)
+
+
+def form_of(network: Network) -> StateDictForm:
+    """Return the form that the network came in; one without any tensors if it came from elsewhere."""
+    return network.form if isinstance(network.form, StateDictForm) else StateDictForm({})
+
+
 def to_tensors(network: Network) -> dict[str, npt.NDArray[Any]]:
-    """Return weights and biases by key, in order."""
-    tensors: dict[str, npt.NDArray[Any]] = {}
+    """Return all tensors by key: those of the form that the network came in, in its order, with the new weights."""
+    form = form_of(network)
+    tensors = dict(form.tensors)
     for name, affine in zip(network.names, network.affines, strict=True):
-        tensors[tensor_key(name, "weight")] = affine.weight
-        tensors[tensor_key(name, "bias")] = affine.bias
+        if not form.tensors:
+            tensors |= {tensor_key(name, "weight"): affine.weight, tensor_key(name, "bias"): affine.bias}
+            continue
+        weight, bias, norms = affine.stored
+        tensors[tensor_key(name, "weight")] = weight
+        if bias is not None and (tensor_key(name, "bias") in tensors or bias.any()):
+            tensors[tensor_key(name, "bias")] = bias
+        tensors |= {tensor_key(str(norm.name), "bias"): norm.shift for norm in norms if norm.shift is not None}
     return tensors
 
 
 def to_note(network: Network) -> str:
     """Return what a state dict cannot say, as JSON; Python's repr of a float round-trips exactly."""
     activations = [{"name": a.name, "slope": a.slope} for a in network.activations]
-    note = {"version": 1, "names": network.names, "activations": activations, "closing": network.closing}
-    return json.dumps(note)
+    tensors = to_tensors(network)
+    if len(tensors) == 2 * network.depth:
+        note = {"version": 1, "names": network.names, "activations": activations, "closing": network.closing}
+        return json.dumps(note)
+    layers: list[dict[str, Any]] = []
+    for name, affine, after in zip(network.names, network.affines, [*activations, None], strict=True):
+        fold = affine.fold
+        layers += [{"norm": norm.name, "epsilon": norm.epsilon} for norm in (fold.before if fold else ())]
+        layers.append({"affine": name})
+        layers += [{"norm": norm.name, "epsilon": norm.epsilon} for norm in (fold.after if fold else ())]
+        layers += [{"activation": after}] if after is not None and after["name"] != "identity" else []
+    return json.dumps({"version": 2, "layers": layers, "closing": network.closing})
 
 
-def from_tensors(tensors: Tensors, note: str | None, activation: Activation, source: str) -> Network:
+def from_tensors(
+    tensors: Tensors, note: str | None, activation: Activation, source: str, form: StateDictForm | None = None
+) -> Network:
     """Return the network in a state dict, its keys in order; `note` is what `to_note` wrote, if anything."""
-    if note is not None:
-        return _noted(tensors, note, source)
-    return build_network(_steps(tensors, activation, source), source)
+    steps = _steps(tensors, activation, source) if note is None else _noted(tensors, note, source)
+    return build_network(steps, source, form)
 
 
-def _noted(tensors: Tensors, note: str, source: str) -> Network:
+def _noted(tensors: Tensors, note: str, source: str) -> list[Step]:
+    """Return the steps that fairmend's note describes, which must use every tensor of the file."""
     try:
         said = json.loads(note)
-        if said["version"] != 1:
+        if said["version"] == 1:
+            entries = _entries(said)
+        elif said["version"] == 2:
+            entries = list(said["layers"])
+        else:
             raise FairmendError(f"version {said['version']} is not one this fairmend reads; upgrade fairmend")
-        names = [str(name) for name in said["names"]]
-        activations = [Activation(str(a["name"]), float(a["slope"])) for a in said["activations"]]
-        closing = str(said["closing"])
-        keys = {tensor_key(name, part) for name in names for part in ("weight", "bias")}
-        if keys != set(tensors):
-            raise FairmendError(f"names other tensors than the file holds: {sorted(keys ^ set(tensors))}")
-        affines = [Affine(tensors[tensor_key(name, "weight")], tensors[tensor_key(name, "bias")]) for name in names]
-        return Network(affines, activations, closing, names)
+        named = {_name_of(entry): entry for entry in entries if "activation" not in entry}
+        groups = {name: parts for name, parts in _groups(tensors).items() if parts}
+        if set(named) != set(groups):
+            raise FairmendError(f"names other layers than the file holds: {sorted(set(named) ^ set(groups))}")
+        steps: list[Step] = []
+        for entry in entries:
+            if "activation" in entry:
+                given = entry["activation"]
+                steps.append(Nonlinear("the note", Activation(str(given["name"]), float(given["slope"]))))
+                continue
+            layer = _layer(_name_of(entry), groups[_name_of(entry)], source)
+            if isinstance(layer, Linear) != ("affine" in entry):
+                raise FairmendError(f"calls the layer {_name_of(entry)!r} something else than it is")
+            steps.append(layer if isinstance(layer, Linear) else replace(layer, epsilon=float(entry["epsilon"])))
+        closings = {
+            "none": [],
+            "sigmoid": [Nonlinear("the note", Activation("sigmoid"))],
+            "softmax": [Softmax("the note")],
+        }
+        return [*steps, *closings[said["closing"]]]
     except FairmendError as error:
         raise FairmendError(f"{source}: fairmend's note in the file: {error}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise FairmendError(f"{source}: fairmend's note in the file is damaged ({error!r}); save it again") from error
+
+
+def _name_of(entry: Mapping[str, Any]) -> str:
+    return str(entry["affine"] if "affine" in entry else entry["norm"])
+
+
+def _entries(said: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the entries of version 2 for a note of version 1."""
+    names, activations = list(said["names"]), list(said["activations"])
+    if len(activations) != len(names) - 1:
+        raise FairmendError(f"names {len(names)} layers and {len(activations)} activations between them")
+    entries: list[dict[str, Any]] = []
+    for name, after in zip(names, [*activations, None], strict=True):
+        entries.append({"affine": str(name)})
+        entries += [{"activation": after}] if after is not None and after["name"] != "identity" else []
+    return entries
 
 
 def _steps(tensors: Tensors, activation: Activation, source: str) -> list[Step]:
@@ -120,11 +202,16 @@ _Layer = Linear | Norm
 
 
 def _layers(tensors: Tensors, source: str) -> list[_Layer]:
+    return [_layer(prefix, parts, source) for prefix, parts in _groups(tensors).items()]
+
+
+def _groups(tensors: Tensors) -> dict[str, dict[str, npt.NDArray[Any]]]:
+    """Return the tensors of each layer, by the prefix of their keys."""
     groups: dict[str, dict[str, npt.NDArray[Any]]] = {}
     for full, tensor in tensors.items():
         prefix, _, part = full.rpartition(".")
         groups.setdefault(prefix, {})[part] = tensor
-    return [_layer(prefix, parts, source) for prefix, parts in groups.items()]
+    return groups
 
 
 def _layer(name: str, parts: dict[str, npt.NDArray[Any]], source: str) -> _Layer:

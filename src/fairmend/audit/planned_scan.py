@@ -1,0 +1,83 @@
+"""Scan inputs with the method that was planned, in parts, and within the time limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from fairmend.arrays import FloatArray, Ints
+from fairmend.audit.branch_scan import BranchScan
+from fairmend.audit.neighbours import ExhaustiveScan, RandomScan, ScanResult, WorstNeighbours
+from fairmend.audit.plan import UNKNOWN_ROWS, AuditPlan
+from fairmend.audit.score_differences import WidestPairs
+from fairmend.network import Network
+from fairmend.progress import Progress
+from fairmend.spec import Spec
+
+__all__ = ["PlannedScan"]
+
+# A block that is enumerated is cut into parts that take about so long, but have at least so many inputs.
+_PART_SECONDS, _PART_ROWS = 2.0, 64
+
+
+class PlannedScan:
+    """Scans inputs as planned, and reports progress within long blocks."""
+
+    def __init__(
+        self,
+        net: Network,
+        spec: Spec,
+        plan: AuditPlan,
+        per_row: int,
+        seed: int,
+        limit: float | None,
+        progress: Progress | None,
+    ) -> None:
+        self._plan, self._limit, self._progress = plan, limit, progress
+        self._scan: ExhaustiveScan | RandomScan | BranchScan
+        if plan.method == "enumerate":
+            self._scan = ExhaustiveScan(net, spec)
+        else:
+            self._scan = (BranchScan if plan.method == "branch" else RandomScan)(net, spec, per_row, seed)
+        self._started = time.perf_counter()
+
+    def parts(self, stream: Iterator[FloatArray]) -> Iterator[FloatArray]:
+        """Yield the blocks of inputs, those that take long to enumerate in parts, so that progress shows."""
+        rows = self._plan.rows or UNKNOWN_ROWS
+        step = max(_PART_ROWS, int(_PART_SECONDS * rows / max(self._plan.seconds, 1e-9)))
+        for block in stream:
+            if self._plan.method != "enumerate" or step >= len(block):
+                yield block
+            else:
+                yield from (block[start : start + step] for start in range(0, len(block), step))
+
+    def scan(self, X: FloatArray, done: int) -> ScanResult:
+        """Return which of X (inputs, width) are treated unequally; `done` inputs came before them."""
+        if not isinstance(self._scan, BranchScan):
+            return self._scan.scan(X)
+        expected, progress, seconds = self._plan.rows, self._progress, None
+        if self._limit is not None:
+            share = (done + len(X)) / max(expected or UNKNOWN_ROWS, done + len(X))
+            seconds = max(0.01, share * self._limit - (time.perf_counter() - self._started))
+        report = None if progress is None else lambda decided: progress("audit", done + decided, expected)
+        return self._scan.scan(X, seconds, report)
+
+    def worst(self, X: FloatArray) -> WorstNeighbours:
+        """Return the worst pair for each of X (inputs, width)."""
+        return self._scan.worst(X)
+
+    def widest(self, X: FloatArray, on: str) -> WidestPairs:
+        """Return the two neighbours of each of X (inputs, width) whose scores differ most; `on` names the score."""
+        return self._scan.widest(X, on)
+
+    def witnesses(self, X: FloatArray, found: ScanResult) -> tuple[Ints, FloatArray, FloatArray]:
+        """Return the rows (k,) of X that are unequal, and their worst pairs: two arrays (k, width)."""
+        rows = np.flatnonzero(found.unequal)
+        if isinstance(self._scan, BranchScan) and isinstance(found, WorstNeighbours):  # proofs are not made twice
+            return rows, found.first[rows], found.other[rows]
+        worst = self._scan.worst(X[rows])
+        # A score that is 0, or a difference that is delta, up to its last bits may be another in another batch.
+        sure = worst.unequal
+        return rows[sure], worst.first[sure], worst.other[sure]

@@ -1,0 +1,56 @@
+"""Score disparity as a report shows it: the distribution, the curve over the thresholds, and the worst pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fairmend.audit.result import AuditPair
+from fairmend.audit.score_disparity import ScoreDisparity
+from fairmend.evaluate.document import DisparityFigures, ScorePair
+from fairmend.spec import Spec
+from fairmend.text import plain_value, short
+
+__all__ = ["disparity_figures"]
+
+_BINS = 40
+_MOST_COLUMNS = 16
+
+
+def disparity_figures(disparity: ScoreDisparity, spec: Spec, answers: Sequence[str]) -> DisparityFigures:
+    """Return the figures of an audit's score disparity; `answers` are the names of the classes."""
+    end = disparity.largest or 1.0
+    counts, edges = np.histogram(np.minimum(disparity.differences, end), bins=_BINS, range=(0, end))
+    total, curve = len(disparity.differences), disparity.curve
+    return DisparityFigures(
+        on=disparity.on,
+        exact=disparity.exact,
+        **disparity.quantiles,
+        largest=disparity.largest,
+        above={f"{100 * limit:g}": count / total for limit, count in disparity.above.items()},
+        edges=edges.tolist(),
+        counts=counts.tolist(),
+        worst=None if disparity.worst is None else _score_pair(disparity.worst, spec, answers),
+        threshold=None if curve is None else curve.decision,
+        thresholds=[] if curve is None else curve.thresholds.tolist(),
+        unequal=[] if curve is None else curve.shares.tolist(),
+    )
+
+
+def _score_pair(pair: AuditPair, spec: Spec, answers: Sequence[str]) -> ScorePair:
+    """Return both people, with the features in which similar people may differ first."""
+    varying = {f.name for f in spec.varying}
+    names = sorted((f.name for f in spec.features), key=lambda name: name not in varying)
+    shown = names[:_MOST_COLUMNS]
+    number = 1 if pair.output is None else pair.output
+    answer = answers[number] if number < len(answers) else f"class {number}"
+    return ScorePair(
+        pair.row,
+        [short(name) for name in shown],
+        len(names) - len(shown),
+        [plain_value(pair.values[name]) for name in shown],
+        [plain_value(pair.other_values[name]) for name in shown],
+        list(pair.scores),
+        None if spec.regression else answer,
+    )

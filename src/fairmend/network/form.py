@@ -1,0 +1,25 @@
+"""The form of a file or module: all that is in it beside the weights, so that a repaired network goes back into it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from fairmend.errors import FairmendError
+
+if TYPE_CHECKING:
+    from fairmend.network.network import Network
+
+__all__ = ["Form", "FormError"]
+
+
+class FormError(FairmendError):
+    """A network does not fit the form that it came in."""
+
+
+class Form(Protocol):
+    """How the file or module looked that a network was read from; `suffixes` are those of the files it can write."""
+
+    suffixes: tuple[str, ...]
+
+    def to_bytes(self, network: Network, suffix: str) -> bytes:
+        """Return the file with the weights of `network`; raise FormError if it has no place for them."""

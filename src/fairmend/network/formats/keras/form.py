@@ -1,0 +1,53 @@
+"""The form of a Keras file: the file as it was read, in which new weights replace the old ones.
+
+Layers, names, BatchNormalization, the optimizer and the compile settings stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.network import Network
+from fairmend.network.form import FormError
+
+__all__ = ["KerasForm", "arrays_of"]
+
+Arrays = dict[str, npt.NDArray[Any]]
+Places = dict[str, list[str]]
+
+
+@dataclass(frozen=True, eq=False)
+class KerasForm:
+    """A file, and the paths of the arrays of its layers by their names; `change` replaces arrays in it."""
+
+    suffixes: tuple[str, ...]
+    content: bytes
+    places: Places
+    change: Callable[[bytes, Arrays], bytes]
+
+    def to_bytes(self, network: Network, suffix: str) -> bytes:
+        """Return the file with the weights of `network`."""
+        return self.change(self.content, arrays_of(network, self.places))
+
+
+def arrays_of(network: Network, places: Places) -> Arrays:
+    """Return the new arrays by their paths: kernel and bias of each Dense layer, beta of each BatchNormalization."""
+    arrays: Arrays = {}
+    for name, affine in zip(network.names, network.affines, strict=True):
+        weight, bias, norms = affine.stored
+        kernel, *rest = places[name]
+        arrays[kernel] = np.ascontiguousarray(weight.T)
+        if rest and bias is not None:
+            arrays[rest[0]] = bias
+        elif bias is not None and bias.any():
+            raise FormError(f"the layer {name!r} has no bias, and the network needs one")
+        for norm in norms:
+            if norm.name is not None and norm.shift is not None:
+                # gamma comes first, if there is one; then beta
+                arrays[places[norm.name][0 if norm.gain is None else 1]] = norm.shift
+    return arrays

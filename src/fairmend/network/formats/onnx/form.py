@@ -1,0 +1,109 @@
+"""The form of an ONNX file: the model as it was read, in which new weights replace the old ones.
+
+Nodes, names, shapes, further outputs, metadata and versions stay. A constant that only one layer reads is replaced
+where it stands; for all others, the layer gets a constant of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper, numpy_helper
+
+from fairmend.network import Network
+from fairmend.network.formats.onnx.graph import Graph, LayerNodes, Node
+
+__all__ = ["OnnxForm"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxForm:
+    """A model with all its weights in one file, and the nodes of its affine layers."""
+
+    content: bytes
+    layers: tuple[LayerNodes, ...]
+    source: str
+    suffixes = (".onnx",)
+
+    def to_bytes(self, network: Network, suffix: str) -> bytes:
+        """Return the model with the weights of `network`."""
+        model = onnx.load_from_string(self.content)
+        editor = _Editor(model, Graph(model, self.source))
+        for layer, affine in zip(self.layers, network.affines, strict=True):
+            weight, bias, norms = affine.stored
+            editor.set_input(layer.product, 1, weight if layer.transposed else weight.T)
+            if layer.bias_node is not None and bias is not None:
+                editor.set_input(layer.bias_node, layer.bias_position, bias)
+            elif bias is not None and bias.any():
+                editor.add_bias(layer.product, bias)
+            for norm in norms:
+                if norm.name is not None and norm.shift is not None:
+                    editor.set_input(norm.name, 2, norm.shift)
+        onnx.checker.check_model(model)
+        content: bytes = model.SerializeToString()
+        return content
+
+
+class _Editor:
+    """Replaces constants of a model in place."""
+
+    def __init__(self, model: Any, graph: Graph) -> None:
+        self._graph, self._constants = model.graph, graph
+        self._nodes: dict[str, Node] = {node.output[0]: node for node in model.graph.node}
+        self._uses = Counter(name for node in model.graph.node for name in node.input)
+        self._uses.update(value.name for value in model.graph.output)
+        self._tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+        for node in model.graph.node:
+            if node.op_type == "Constant" and node.attribute[0].name == "value":
+                self._tensors[node.output[0]] = node.attribute[0].t
+
+    def set_input(self, output: str, position: int, array: Array) -> None:
+        """Make the node with this output read an array where it reads a constant; nothing changes if they are equal."""
+        node = self._nodes[output]
+        name = node.input[position]
+        before = self._constants.constant(name)
+        if before is not None and before.size == array.size:
+            array = np.ascontiguousarray(array.reshape(before.shape))
+            if array.dtype == before.dtype and array.tobytes() == np.ascontiguousarray(before).tobytes():
+                return
+        tensor = self._tensors.get(name)
+        if tensor is None or self._uses[name] > 1:
+            node.input[position] = self._add_constant(f"{name}_of_{output}", array)
+            return
+        told = tensor.name, tensor.doc_string
+        tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array)))
+        tensor.name, tensor.doc_string = told
+        for field in ("name", "doc_string"):  # a file that does not have it stays without
+            if not getattr(tensor, field):
+                tensor.ClearField(field)
+
+    def add_bias(self, output: str, bias: Array) -> None:
+        """Give a bias to a layer that has none."""
+        node = self._nodes[output]
+        if node.op_type == "Gemm":
+            del node.input[2:]
+            node.input.append(self._add_constant(f"{output}_bias", bias))
+            return
+        product = self._free(f"{output}_product")
+        node.output[0] = product
+        added = helper.make_node("Add", [product, self._add_constant(f"{output}_bias", bias)], [output])
+        self._graph.node.insert(list(self._graph.node).index(node) + 1, added)
+
+    def _add_constant(self, name: str, array: Array) -> str:
+        name = self._free(name)
+        self._graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        return name
+
+    def _free(self, name: str) -> str:
+        taken = {*self._nodes, *self._uses, *self._tensors, *(value.name for value in self._graph.input)}
+        taken |= {tensor.name for tensor in self._graph.initializer}
+        while name in taken:
+            name += "_"
+        return name
