@@ -173,11 +173,10 @@ def _margins(found: _Findings, claimed: Certificate, cover: Cover, regions: Regi
     found.least_margin = least if np.isfinite(least) else None
     for row in np.flatnonzero(~(proven.margin > 0 if regions.margins is None else proven.margin >= regions.margins)):
         margin, label = proven.margin[row], regions.classes[row]
-        claimed_margin = "" if regions.margins is None else f"is {regions.margins[row]:.9g}, "
+        stated = "positive" if regions.margins is None else f"{regions.margins[row]:.9g}"
         confirmed = f"only {margin:.9g} can be confirmed" if np.isfinite(margin) else "no bound can be confirmed"
         found.reasons.append(
-            f"regions[{regions.first + row}]: the claimed margin of class {label} {claimed_margin or 'is positive, '}"
-            f"but {confirmed}"
+            f"regions[{regions.first + row}]: the claimed margin of class {label} is {stated}, but {confirmed}"
         )
     if claimed.arithmetic != "real":
         found.reasons += [
