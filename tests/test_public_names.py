@@ -37,14 +37,14 @@ FUNCTIONS = {
     "fairmend.datasets.train_biased": "dataset seed= * hidden= epochs= progress=",
     "fairmend.report.audit_report": "found network spec data= y= * title= seed= command= what_if= what_if_rows=",
     "fairmend.report.load_report": "path",
-    "fairmend.report.repair_report": "result spec original X_repair data y= * held_out= title= seed= command= check= "
-    "what_if= what_if_rows=",
+    "fairmend.report.repair_report": "result spec original X_repair data y= * X_test= y_test= held_out= title= seed= "
+    "command= check= what_if= what_if_rows=",
 }
 CONSTRUCTORS = {
     "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= "
-    "indicates=",
+    "indicates= names=",
     "fairmend.Claim": "kind= delta= on=",
-    "fairmend.Label": "column positive= threshold= score=",
+    "fairmend.Label": "column positive= threshold= score= classes=",
     "fairmend.Link": "when then",
     "fairmend.Network": "affines activations closing= names= threshold= form=",
     "fairmend.Spec": "features label= claim= links= id_column=",

@@ -33,6 +33,7 @@ def describe_claim(certificate: Certificate) -> str:
             f"For {_who(certificate.count)} listed in this certificate, {_what(certificate)}.",
             *_links(certificate.spec),
             f"This holds in {where}, for these values: {_values(certificate.spec)}.",
+            *_classes(certificate.spec),
         ]
     return " ".join(sentences)
 
@@ -90,16 +91,29 @@ def _runs(feature: Feature, runs: Runs) -> str:
     return _join([_exact(low) if low == high else f"{_exact(low)} to {_exact(high)}" for low, high in runs], "or")
 
 
+def _classes(spec: Spec) -> list[str]:
+    """Return what the predictions are called."""
+    if spec.claim is not None or spec.label is None or not spec.label.classes:
+        return []
+    return [f"The predictions are the classes {_join([_quoted(name) for name in spec.label.classes])}."]
+
+
 def _values(spec: Spec) -> str:
     """Return the values of the varying features that the claim is about; it says nothing about others."""
     return "; ".join(f"{_quoted(feature.name)} {_values_of(feature)}" for feature in spec.features if feature.varies)
 
 
 def _values_of(feature: Feature) -> str:
+    names = dict(feature.names)
     if not feature.categories:
-        return f"{_exact(feature.low)} to {_exact(feature.high)}"
+        called = ", ".join(f"{value} is {_quoted(name)}" for value, name in feature.names[:_MAX_CATEGORIES])
+        return f"{_exact(feature.low)} to {_exact(feature.high)}{f' ({called})' if called else ''}"
     more = ", …" if len(feature.categories) > _MAX_CATEGORIES else ""
-    return ", ".join(map(_quoted, feature.categories[:_MAX_CATEGORIES])) + more
+    shown = [
+        f"{_quoted(value)} ({_quoted(names[value])})" if value in names else _quoted(value)
+        for value in feature.categories[:_MAX_CATEGORIES]
+    ]
+    return ", ".join(shown) + more
 
 
 def _quoted(name: str) -> str:

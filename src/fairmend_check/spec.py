@@ -14,12 +14,21 @@ from fairmend_check.threshold import HALF
 
 _EXACT = 2**53
 _KEYS = ("name", "kind", "range", "categories", "encoding", "scale", "protected", "tolerance", "dropped", "missing")
-_KEYS_OF_4 = ("indicates",)  # new in version 4 of the certificate
+_PARTS = {
+    1: ("label", "feature"),
+    2: ("label", "feature"),
+    3: ("label", "claim", "feature", "link"),
+    4: ("table", "label", "claim", "feature", "link"),
+}
+_KEYS_OF_4 = ("indicates", "names")  # new in version 4 of the certificate
 
 
 @dataclass(frozen=True)
 class Feature:
-    """One feature with all defaults filled in; ``low`` and ``high`` of a category are those of its number."""
+    """One feature with all defaults filled in; ``low`` and ``high`` of a category are those of its number.
+
+    ``names`` are what people call the values. No claim depends on them, so they are not compared.
+    """
 
     name: str
     kind: str
@@ -33,6 +42,7 @@ class Feature:
     dropped: str | None
     missing: float | str | None
     indicates: str | None = None
+    names: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     @property
     def one_hot(self) -> bool:
@@ -77,7 +87,7 @@ class Feature:
 
 @dataclass(frozen=True)
 class Label:
-    """The column with the outcome; ``positive`` is None for a number to predict.
+    """The column with the outcome; ``positive`` is None for a number to predict, and for ``classes``, three or more.
 
     ``threshold`` is the probability of the positive class from which it is predicted.
     ``score`` names a column with the scores of the model. No claim depends on it, so it is not compared.
@@ -87,6 +97,7 @@ class Label:
     positive: str | None = None
     threshold: float = HALF
     score: str | None = field(default=None, compare=False)
+    classes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,6 +119,7 @@ class Spec:
     label: Label | None
     claim: ScoreClaim | None = None
     links: tuple[Link, ...] = ()
+    id_column: str | None = field(default=None, compare=False)
 
     @property
     def threshold(self) -> float:
@@ -144,9 +156,7 @@ def read_spec(content: dict[str, Any], where: str, version: int = 4) -> Spec:
 
     ``version`` is that of the certificate: before 3 there were no claims about scores and no links.
     """
-    json_reader.only_keys(
-        content, ("label", "claim", "feature", "link") if version >= 3 else ("label", "feature"), where
-    )
+    json_reader.only_keys(content, _PARTS.get(version, _PARTS[4]), where)
     entries = json_reader.take(content, "feature", list, where)
     features = tuple(_feature(entry, f"{where}.feature[{i}]", version) for i, entry in enumerate(entries))
     if len({feature.name for feature in features}) != len(features):
@@ -155,9 +165,9 @@ def read_spec(content: dict[str, Any], where: str, version: int = 4) -> Spec:
         raise CheckError(f"{where} protects no feature")
     label = _label(content, where, version) if "label" in content else None
     claim = _claim(content["claim"], f"{where}.claim") if "claim" in content else None
-    if label and label.positive is None and (claim is None or claim.on != "output"):
+    if label and label.positive is None and not label.classes and (claim is None or claim.on != "output"):
         raise CheckError(f'{where}.label has no positive value, so the claim must be about scores, on "output"')
-    return Spec(features, label, claim, read_links(content, features, where))
+    return Spec(features, label, claim, read_links(content, features, where), _id_column(content, where))
 
 
 def first_difference(ours: Spec, theirs: Spec) -> str | None:
@@ -165,7 +175,7 @@ def first_difference(ours: Spec, theirs: Spec) -> str | None:
     if len(ours.features) != len(theirs.features):
         return f"{len(theirs.features)} features instead of {len(ours.features)}"
     for one, other in zip(ours.features, theirs.features, strict=True):
-        for key in fields(Feature):
+        for key in (key for key in fields(Feature) if key.compare):
             before, after = getattr(one, key.name), getattr(other, key.name)
             if before != after:
                 return f'feature "{one.name}": {key.name} is {_shown(after)} instead of {_shown(before)}'
@@ -181,7 +191,10 @@ def first_difference(ours: Spec, theirs: Spec) -> str | None:
 
 
 def _named(label: Label | None) -> str:
-    return "none" if label is None else f"{label.column!r} with the positive value {label.positive!r}"
+    if label is None:
+        return "none"
+    values = f"the classes {_shown(label.classes)}" if label.classes else f"the positive value {label.positive!r}"
+    return f"{label.column!r} with {values}"
 
 
 def _described(claim: ScoreClaim | None) -> str:
@@ -252,8 +265,9 @@ def _feature(entry: Any, where: str, version: int) -> Feature:
             raise CheckError(f"{where} has a value for missing data that is not a possible value")
         missing = int(missing) if kind == "integer" else missing
     indicates = json_reader.take(entry, "indicates", str, where) if "indicates" in entry else None
+    names = tuple(_texts(entry["names"], f"{where}.names").items()) if "names" in entry else ()
     feature = Feature(
-        name, kind, low, high, categories, encoding, scale, protected, tolerance, dropped, missing, indicates
+        name, kind, low, high, categories, encoding, scale, protected, tolerance, dropped, missing, indicates, names
     )
     if not 0 < feature.affine[1] < math.inf:
         raise CheckError(f"{where} has a scale that is not positive")
@@ -262,20 +276,40 @@ def _feature(entry: Any, where: str, version: int) -> Feature:
 
 def _label(content: dict[str, Any], where: str, version: int) -> Label:
     entry, where = json_reader.take(content, "label", dict, where), f"{where}.label"
-    added = ("threshold", "score") if version >= 4 else ()
+    added = ("threshold", "score", "classes") if version >= 4 else ()
     json_reader.only_keys(entry, ("column", "positive", *added), where)
     number = version >= 3 and "positive" not in entry
+    given = json_reader.take(entry, "classes", list, where) if "classes" in entry else []
+    classes = tuple(json_reader.text(value, where) for value in given)
+    if classes and ("positive" in entry or len(set(classes)) != len(classes) or len(classes) < 3):
+        raise CheckError(f"{where}.classes must be three or more distinct values, without a positive one")
     label = Label(
         json_reader.take(entry, "column", str, where),
         None if number else json_reader.text(entry.get("positive"), where),
         json_reader.take(entry, "threshold", float, where) if "threshold" in entry else HALF,
         json_reader.take(entry, "score", str, where) if "score" in entry else None,
+        classes,
     )
     if not 0 < label.threshold < 1:
         raise CheckError(f"{where}.threshold is {label.threshold!r}; it must be above 0 and below 1")
     if number and label.threshold != HALF:
         raise CheckError(f"{where} has a threshold, but no positive value")
     return label
+
+
+def _id_column(content: dict[str, Any], where: str) -> str | None:
+    if "table" not in content:
+        return None
+    entry = json_reader.take(content, "table", dict, where)
+    json_reader.only_keys(entry, ("id",), f"{where}.table")
+    return json_reader.take(entry, "id", str, f"{where}.table")
+
+
+def _texts(entry: Any, where: str) -> dict[str, str]:
+    """Return a table of texts."""
+    if type(entry) is not dict or not all(type(value) is str for value in entry.values()):
+        raise CheckError(f"{where} must be a table of texts")
+    return dict(entry)
 
 
 def _claim(entry: Any, where: str) -> ScoreClaim | None:

@@ -48,10 +48,11 @@ def read_spec_file(path: Path, expected: str) -> Spec | None:
 
 def spec_digest(spec: Spec) -> str:
     """Return the sha256 of the spec as fairmend writes it to a TOML file."""
-    tables = []
+    tables = [] if spec.id_column is None else [_table("[table]", {"id": spec.id_column})]
     if spec.label:
         keys = [(key.name, getattr(spec.label, key.name), key.default) for key in fields(spec.label)]
-        tables.append(_table("[label]", {name: value for name, value, default in keys if value != default}))
+        given = {name: value for name, value, default in keys if value != default}
+        tables.append(_table("[label]", given | ({"classes": list(spec.label.classes)} if spec.label.classes else {})))
     if spec.claim:
         tables.append(_table("[claim]", {"kind": "score", "delta": spec.claim.delta, "on": spec.claim.on}))
     tables += [_table("[[feature]]", _entries(feature)) for feature in spec.features]
@@ -86,6 +87,8 @@ def _entries(feature: Feature) -> dict[str, Any]:
         entries["encoding"] = feature.encoding
     if feature.scale:
         entries["scale"] = dict(feature.scale)
+    if feature.names:
+        entries["names"] = dict(feature.names)
     return entries
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,9 +18,11 @@ from fairmend.audit.neighbours import find_unequal
 from fairmend.evaluate.utility import utility
 from fairmend.network import Affine, Network
 from fairmend.report import load_report
-from fairmend.tables import read_table
+from fairmend.spec import Spec
+from fairmend.tables import FIRST_ROW, read_table
 from fairmend.text import percent
 from support.cli_case import Case, run, small_network, small_people, small_spec
+from support.grade_case import GRADES, GradeCase, grade_spec, graded_people
 from support.peak_memory import SCRIPT, needs_proc
 from support.price_case import PriceCase
 
@@ -68,7 +71,7 @@ def test_unequal_people_are_exit_1_with_count_share_and_described_pairs(case):
         assert words in result.stdout
     for words in ("Accuracy", "Balanced accuracy", "AUC", "Group gaps, age in 4 bins", "Group gaps, gender"):
         assert words in result.stdout
-    assert result.stdout.count("row ") == 4  # three pairs, and the largest score disparity
+    assert result.stdout.count("row ") == 5  # three pairs, the largest score disparity, and how rows are numbered
     assert "interval" not in result.stdout
 
 
@@ -94,7 +97,7 @@ def test_json_is_one_document_and_its_figures_are_true(case):
     for pair in shown["pairs"]:
         both = spec.encode(pd.DataFrame([pair["values"], pair["other_values"]]))
         assert net.predict(both).tolist() == pair["answers"]
-        assert people["age"].iloc[pair["row"]] == pair["values"]["age"]
+        assert people["age"].iloc[pair["row"] - FIRST_ROW] == pair["values"]["age"]
 
 
 def test_without_data_the_input_space_is_sampled(case):
@@ -147,9 +150,9 @@ def test_every_unequal_row_is_written_with_a_neighbour(case):
     assert "unequal.csv" in "".join(result.stdout.split())
     table, people, net, spec = read_table(out), small_people(), small_network(), small_spec()
     unequal = find_unequal(net, spec, people)
-    assert table["row"].tolist() == np.flatnonzero(unequal.rows).tolist()
+    assert table["row"].tolist() == (np.flatnonzero(unequal.rows) + FIRST_ROW).tolist()
     names = [f.name for f in spec.features]
-    assert table["age"].tolist() == people["age"].iloc[table["row"]].tolist()
+    assert table["age"].tolist() == people["age"].iloc[table["row"] - FIRST_ROW].tolist()
     assert net.predict(spec.encode(table[names])).tolist() == table["answer"].tolist()
     others = table[names].assign(age=table["other_age"], gender=table["other_gender"])
     assert net.predict(spec.encode(others)).tolist() == table["other_answer"].tolist()
@@ -212,7 +215,7 @@ def test_the_figures_of_a_sorted_file_are_those_of_all_rows(case, monkeypatch):
         assert group.unfair_rate == pytest.approx(unequal[mine].mean())
     assert found.answers == ["no", "yes"]
     assert found.audit.looked_at == 50
-    rows = np.array([pair.row for pair in found.pairs.rows])
+    rows = np.array([pair.row for pair in found.pairs.rows]) - FIRST_ROW
     assert unequal[rows].all()
     assert (rows > 100).any()
 
@@ -230,7 +233,15 @@ def test_bad_rows_are_named_by_file_and_row(case, monkeypatch):
     case.write(small_people().assign(age=lambda f: f["age"].where(f.index != 77, 300)))
     result = audit(case)
     assert result.exit_code == 2
-    assert f'{case.data}: feature "age", row 77: 300 is above the range' in " ".join(result.stderr.split())
+    assert f'{case.data}: feature "age", row 79: 300 is above the range' in " ".join(result.stderr.split())
+
+
+def test_all_bad_rows_of_the_file_are_counted(case, monkeypatch):
+    monkeypatch.setattr("fairmend.tables.PIECE", 30)
+    case.write(small_people().assign(age=lambda f: f["age"].where(f.index < 77, 300)))
+    result = audit(case)
+    assert result.exit_code == 2
+    assert "123 of all 200 rows have this problem." in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize(
@@ -267,6 +278,7 @@ def test_an_out_that_cannot_be_written_is_refused(case):
 
 MEMORY = f"""
 import sys
+from pathlib import Path
 {SCRIPT}from fairmend.cli.main import main
 try:
     main(sys.argv[1:])
@@ -338,3 +350,100 @@ def test_a_wrong_claim_is_refused_in_one_line_and_nothing_is_written(command, li
     assert len(result.stderr.splitlines()) == 1
     assert "[claim]" in result.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def people_out_of_range():
+    frame = small_people()
+    frame.loc[[3, 30], "income"] = 500.5, -7
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("policy", "total", "words"),
+    [
+        ("clip", 200, "2 rows with a value out of range: the value was moved to the nearest end of the range (clip)"),
+        ("skip", 198, "2 rows with a value out of range: left out (skip)"),
+        ("widen", 200, "income: 1 below, 1 above, now -7 to 500.5"),
+    ],
+)
+def test_values_out_of_range_are_handled_counted_and_reported(case, policy, total, words):
+    case.write(people_out_of_range())
+    assert audit(case).exit_code == 2
+    result = audit(case, "--out-of-range", policy)
+    assert words in " ".join(result.stdout.split())
+    assert words in " ".join(Path("fairmend-audit/report.html").read_text(encoding="utf-8").split())
+    shown = document(case, "--out-of-range", policy, "--report", "other")
+    assert shown["total"] == total
+    assert shown["out_of_range"]["features"] == {"income": {"below": 1, "above": 1, "unknown": 0}}
+    if policy == "widen":
+        assert shown["widened_spec"] == str(Path("other", "spec.toml"))
+        assert Spec.load("other/spec.toml").features[2].range == (-7, 500.5)
+    else:
+        assert shown["widened_spec"] is None
+
+
+def test_rows_after_a_row_that_was_left_out_keep_their_numbers(case):
+    case.write(people_out_of_range())
+    out = case.folder / "unequal.csv"
+    audit(case, "--out-of-range", "skip", "--out", out)
+    table = read_table(out)
+    assert table["age"].tolist() == small_people()["age"].iloc[table["row"] - FIRST_ROW].tolist()
+    assert not {3 + FIRST_ROW, 30 + FIRST_ROW} & set(table["row"])
+
+
+def test_samples_are_never_out_of_range(case):
+    result = audit(case, "--out-of-range", "clip", data=False)
+    assert result.exit_code == 2
+    assert "--out-of-range needs --data" in result.stderr
+
+
+def test_classes_codes_and_ids_are_called_by_their_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    case, people, net, spec = GradeCase(tmp_path), graded_people(), small_network(6, seed=8), grade_spec()
+    result = case.run("audit", "--out", "unequal.csv", "--pairs", 3)
+    assert result.exit_code == 1, result.stderr
+    words = " ".join(result.stdout.split())
+    shown = json.loads(case.run("audit", "--json", "--no-report", "--pairs", 3).stdout)
+    for pair in shown["pairs"]:
+        position = pair["row"] - FIRST_ROW
+        assert pair["id"] == people["customer"][position]
+        assert pair["answer_names"] == [GRADES[answer] for answer in pair["answers"]]
+        assert f'row {pair["row"]} ({pair["id"]}): "{pair["answer_names"][0]}"' in words
+    assert "gender male instead of female" in words
+    table = read_table("unequal.csv")
+    assert table["customer"].tolist() == people["customer"].iloc[table["row"] - FIRST_ROW].tolist()
+    answers = net.predict(spec.encode(table))
+    assert table["answer"].tolist() == [GRADES[answer] for answer in answers]
+    page = Path("fairmend-audit/report.html").read_text(encoding="utf-8")
+    assert '<th scope="col">customer</th>' in page
+    assert f"<td>{shown['pairs'][0]['id']}</td>" in page
+    predicted = np.array(GRADES)[net.predict(spec.encode(people))]
+    rates = next(group for group in shown["groups"] if group["feature"] == "gender")["class_rates"]
+    for code, name in ((1, "male"), (2, "female")):
+        mine = predicted[people["gender"] == code]
+        assert {grade: rates[grade][name] for grade in GRADES} == pytest.approx(
+            {grade: (mine == grade).mean() for grade in GRADES}
+        )
+    found = next(group for group in load_report("fairmend-audit").document.groups if group.feature == "gender")
+    assert [group.name for group in found.groups] == ["male", "female"]
+    assert found.groups[0].classes_before == pytest.approx([rates[grade]["male"] for grade in GRADES])
+
+
+def test_labels_that_are_no_class_are_counted_as_missing_and_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    case = GradeCase(tmp_path)
+    people = graded_people()
+    people.loc[[4, 9], "grade"] = "G"
+    people.to_csv(case.data, index=False)
+    shown = json.loads(case.run("audit", "--json", "--no-report").stdout)
+    assert shown["labelled_rows"] == 198
+    assert any('with the label "G" count as' in warning for warning in shown["warnings"])
+
+
+def test_a_wrong_column_of_ids_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    case = GradeCase(tmp_path)
+    graded_people().rename(columns={"customer": "Customer"}).to_csv(case.data, index=False)
+    result = case.run("audit")
+    assert result.exit_code == 2
+    assert 'no column "customer" for the ids (did you mean "Customer"?)' in result.stderr

@@ -5,9 +5,11 @@ import json
 import numpy as np
 import pytest
 
+import fairmend
 from fairmend.audit.neighbours import find_unequal
 from fairmend.network import Affine, Network
 from fairmend.spec import Feature, Spec
+from fairmend.tables import FIRST_ROW
 from support.cli_case import Case, run, small_network, small_people, small_spec
 from support.price_case import PriceCase
 
@@ -37,7 +39,7 @@ def test_unfair_people_are_counted_shown_in_words_and_exit_1(case):
     assert f"UNFAIR {unequal.count}" in words
     assert f"FAIR {200 - unequal.count}" in words
     assert f"Treated unequally (5 of {unequal.count}):" in words
-    assert f"row {np.flatnonzero(unequal.rows)[0]}: the same person, " in words
+    assert f"row {np.flatnonzero(unequal.rows)[0] + FIRST_ROW}: the same person, " in words
     assert "instead of" in words
 
 
@@ -70,13 +72,14 @@ def test_json_is_one_document_and_true_with_every_engine(case, engine):
     result = certify(case, "--rows", 20, "--engine", engine, "--json")
     assert result.exit_code == 1, result.stderr
     document = json.loads(result.stdout)
-    unequal = find_unequal(small_network(), small_spec(), small_people().iloc[document["rows"]])
+    rows = np.array(document["rows"]) - FIRST_ROW
+    unequal = find_unequal(small_network(), small_spec(), small_people().iloc[rows])
     assert document["verdicts"] == ["unfair" if row else "fair" for row in unequal.rows]
     assert document["counts"] == {"fair": 20 - unequal.count, "unfair": unequal.count, "unknown": 0}
     assert document["unfair_rate"] == unequal.rate
     assert document["engine"] == ("enumerate" if engine == "auto" else engine)
     assert document["inputs"] == len(document["rows"]) == 20
-    for row, witness, unfair in zip(document["rows"], document["witnesses"], unequal.rows, strict=True):
+    for row, witness, unfair in zip(rows, document["witnesses"], unequal.rows, strict=True):
         assert (witness is not None) == unfair
         if witness is not None:
             assert witness["x"]["gender"] == small_people()["gender"][row]
@@ -156,3 +159,19 @@ def test_scores_are_certified(delta, code, verdict, tmp_path):
     document = json.loads(run(*common, "--json").stdout)
     assert document["counts"][verdict] == 5
     assert run(*common, "--engine", "milp").exit_code == 2
+
+
+def test_a_certificate_for_wider_ranges_comes_with_its_spec(case):
+    frame = small_people()
+    frame.loc[4, "credits"] = 9
+    case.write(frame)
+    assert certify(case).exit_code == 2
+    path = case.folder / "certificate.json"
+    shown = json.loads(certify(case, "--out-of-range", "widen", "--certificate", path, "--json").stdout)
+    assert (shown["out_of_range"]["rows"], shown["out_of_range"]["ranges"]) == (1, {"credits": [0, 9]})
+    wide = case.folder / "certificate.spec.toml"
+    assert shown["widened_spec"] == str(wide)
+    assert fairmend.check(path, case.model, spec=wide, real=True).valid
+    assert not fairmend.check(path, case.model, spec=case.spec, real=True).valid
+    skipped = json.loads(certify(case, "--out-of-range", "skip", "--json").stdout)
+    assert skipped["rows"] == [row for row in range(2, 202) if row != 6]

@@ -27,12 +27,12 @@ def test_an_audit_of_decisions_shows_the_disparity(case):
     found = fairmend.audit(small_network(), small_spec(), small_people()).disparity
     shown = " ".join(audit(case).split())
     points = " / ".join(f"{100 * value:.1f}" for value in found.quantiles.values())
-    assert f"Score disparity: median / 90 / 95 / 99 % {points} points" in shown
+    assert f"Score disparity: 50 / 90 / 95 / 99 % {points} points" in shown
     assert f"Score disparity: largest {100 * found.largest:.1f} points" in shown
     shares = " / ".join(percent(count / 200) for count in found.above.values())
     assert f"Score disparity above 1 / 5 / 10 points {' '.join(shares.split())}" in shown
     pair = found.worst
-    assert f'Largest score disparity, row {pair.row}: "yes" has probability' in shown
+    assert f'Largest score disparity, row {pair.row + 2}: "yes" has probability' in shown
     assert "with age 18; " in shown
 
 
@@ -78,3 +78,10 @@ def test_a_line_of_blocks_shows_the_highest_of_each_few():
     assert line[0] == "▁"
     assert line[-1] == "█"
     assert list(line) == sorted(line)
+
+
+def test_what_is_not_computed_makes_lower_bounds(case):
+    case.spec.write_text(case.spec.read_text().replace('name = "income"', 'name = "income"\ntolerance = 5'))
+    shown = " ".join(audit(case, "--method", "sample").split())
+    assert "Score disparity: largest ≥ " in shown
+    assert "score disparities are at least these (≥), and so are the shares at other thresholds." in shown

@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from fairmend.cli.inputs import load_model, load_people, without_scores
+from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file, without_scores
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.spec import Label, Spec
+from fairmend.spec.out_of_range import OutOfRange, Outside
 from support.cli_case import Case, run, small_network, small_people, small_spec
 from support.threshold_cases import probabilities
 
@@ -30,20 +31,38 @@ def test_a_model_of_another_width_is_refused_with_both_files(case):
 
 def test_people_are_all_rows_or_some_drawn_by_seed(case):
     spec, net = small_spec(), small_network()
-    rows, X = load_people(case.data, spec, net)
-    assert rows.tolist() == list(range(len(small_people())))
-    np.testing.assert_array_equal(X, spec.encode(small_people()))
-    some, few = load_people(case.data, spec, net, rows=7, seed=3)
-    assert len(set(some.tolist())) == 7
-    np.testing.assert_array_equal(few, X[some])
-    assert some.tolist() == load_people(case.data, spec, net, rows=7, seed=3)[0].tolist()
-    assert some.tolist() != load_people(case.data, spec, net, rows=7, seed=4)[0].tolist()
+    everyone = load_people(case.data, spec, net)
+    assert everyone.rows.tolist() == list(range(2, len(small_people()) + 2))  # as a spreadsheet counts
+    np.testing.assert_array_equal(everyone.X, spec.encode(small_people()))
+    some = load_people(case.data, spec, net, rows=7, seed=3)
+    assert len(set(some.rows.tolist())) == 7
+    np.testing.assert_array_equal(some.X, everyone.X[some.rows - 2])
+    assert some.rows.tolist() == load_people(case.data, spec, net, rows=7, seed=3).rows.tolist()
+    assert some.rows.tolist() != load_people(case.data, spec, net, rows=7, seed=4).rows.tolist()
 
 
 def test_a_row_that_does_not_fit_is_named_with_its_file(case):
     case.write(small_people().assign(age=300))
-    with pytest.raises(FairmendError, match=r"people\.csv: .*age.*row 0"):
+    with pytest.raises(FairmendError, match=r"people\.csv: .*age.*row 2"):
         load_people(case.data, small_spec(), small_network())
+
+
+def test_a_bad_row_among_drawn_ones_is_named_by_its_row_in_the_file(case):
+    case.write(small_people().assign(age=lambda f: f["age"].where(f.index != 5, 300)))
+    with pytest.raises(FairmendError, match="row 7: 300"):
+        load_people(case.data, small_spec(), small_network(), rows=199, seed=1)
+
+
+def test_the_spec_with_wider_ranges_is_written_beside_an_output_but_over_no_input(case):
+    path = widened_spec_file(case.folder / "certificate.json", [case.spec])
+    assert path.name == "certificate.spec.toml"
+    spec, done = small_spec(), OutOfRange("widen", 1, {"credits": Outside(above=1)}, {"credits": (0, 9)})
+    assert save_widened_spec(spec, OutOfRange("clip", 1), path) is None
+    assert not path.exists()
+    assert save_widened_spec(spec.widen(done.ranges), done, path) == path
+    assert Spec.load(path).features[3].range == (0, 9)
+    with pytest.raises(FairmendError, match="would overwrite an input"):
+        widened_spec_file(case.folder / "certificate.json", [path])
 
 
 COMMANDS = {

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import fairmend
 from fairmend.audit.neighbours import find_unequal
 from fairmend.cli.repair import command
 from fairmend.errors import FairmendError
@@ -23,8 +24,9 @@ from fairmend.prove.certificate import Certificate
 from fairmend.repair.policy import GUARANTEES, PREFERENCES
 from fairmend.report import load_report
 from fairmend.spec import Claim, Label, Spec
-from fairmend.tables import read_table
+from fairmend.tables import FIRST_ROW, read_table
 from support.cli_case import Case, run, small_network, small_people, small_spec
+from support.grade_case import GRADES, GradeCase, grade_spec, graded_people
 
 COMMAND = [sys.executable, "-c", "from fairmend.cli.main import main; main(prog_name='fairmend')"]
 
@@ -64,8 +66,11 @@ def test_repair_says_before_and_after_and_what_is_proven(case):
     for words in ("before", "after", "CUR", "IDI-D", "Accuracy", "Balanced accuracy", "Positive rate"):
         assert words in shown
     assert "0 of 20" in shown
-    assert "120 rows that were used for nothing else" in shown
     words = " ".join(shown.split())
+    assert (
+        "on a random sample of 120 rows of the data that the repair did not use; they may have been used for training"
+        in words
+    )
     assert "Proven: each of the 20 repair inputs keeps its prediction whatever its age or gender" in words
     for name in FILES:
         assert name in shown
@@ -133,7 +138,8 @@ def test_result_json_holds_the_figures_and_they_are_true(case):
     before, after = load_network(case.model), load_network(case.out / "model.onnx")
     spec, frame = small_spec(), small_people()
     X, y = spec.encode(frame), spec.labels(frame)
-    used = set(result["repair_rows"]) | set(result["calibration_rows"])
+    repaired, calibrated = (np.array(result[name]) - FIRST_ROW for name in ("repair_rows", "calibration_rows"))
+    used = {*repaired.tolist(), *calibrated.tolist()}
     assert len(used) == 80  # apart from each other
     scored = [row for row in range(len(X)) if row not in used]
     for name, net in (("before", before), ("after", after)):
@@ -141,12 +147,12 @@ def test_result_json_holds_the_figures_and_they_are_true(case):
         assert figures["unfair_data_rows"] == find_unequal(net, spec, X).count
         assert figures["accuracy"] == pytest.approx((net.predict(X[scored]) == y[scored]).mean())
         assert figures["positive_rate"] == pytest.approx(net.predict(X[scored]).mean())
-    assert result["before"]["unfair_repair_inputs"] == find_unequal(before, spec, X[result["repair_rows"]]).count
+    assert result["before"]["unfair_repair_inputs"] == find_unequal(before, spec, X[repaired]).count
     assert result["after"]["unfair_repair_inputs"] == 0
     assert result["changed_predictions"] == pytest.approx((before.predict(X) != after.predict(X)).mean())
     assert result["proven"] is True
     assert len(result["history"]["fair"]) == 10
-    assert frame.iloc[result["repair_rows"]]["age"].tolist() == result_ages(case)
+    assert frame.iloc[repaired]["age"].tolist() == result_ages(case)
 
 
 def result_ages(case):
@@ -445,3 +451,90 @@ def test_the_certificate_of_an_earlier_repair_stays_until_the_new_files_are_ther
 def without_a_certificate(*arguments, real=compare.repair_and_compare, **options):
     comparison = real(*arguments, **options)
     return replace(comparison, result=replace(comparison.result, certificate=None))
+
+
+def test_people_out_of_range_are_handled_and_the_certificate_is_about_the_widened_spec(case):
+    frame = small_people()
+    frame.loc[4, "credits"] = 9
+    case.write(frame)
+    refused = case.repair()
+    assert refused.exit_code == 2
+    assert 'feature "credits", row 6: 9 is above the range 0 to 5' in " ".join(refused.stderr.split())
+    assert not case.out.exists()
+    result = case.repair("--out-of-range", "widen")
+    assert result.exit_code == 0, result.stderr
+    assert "credits: 1 above, now 0 to 9" in " ".join(result.stdout.split())
+    assert Spec.load(case.out / "spec.toml").features[3].range == (0, 9)
+    assert fairmend.check(case.out / "certificate.json", case.out / "model.onnx", spec=case.out / "spec.toml").valid
+    assert json.loads((case.out / "result.json").read_text())["out_of_range"]["ranges"] == {"credits": [0, 9]}
+
+
+def test_a_blind_repair_needs_no_range(case):
+    frame = small_people()
+    frame.loc[4, "credits"] = 9
+    case.write(frame)
+    result = run(*[word for word in case.arguments(method="blind") if word not in ("--steps", "10")])
+    assert result.exit_code == 0, result.stderr
+    claim = json.loads((case.out / "certificate.json").read_text())["claim"]
+    assert "every input" in claim.lower() or "everyone" in claim.lower()
+
+
+def test_a_network_of_many_classes_is_repaired_with_their_names_and_no_positive_value(tmp_path):
+    case = GradeCase(tmp_path)
+    arguments = ("--repair-rows", 20, "--calibration-rows", 60, "--method", "prof", "--steps", 2, "--out", case.out)
+    result = case.run("repair", *arguments)
+    assert result.exit_code == 0, result.stderr
+    assert Spec.load(case.out / "spec.toml") == grade_spec()
+    checked = fairmend.check(case.out / "certificate.json", case.out / "model.onnx", spec=case.out / "spec.toml")
+    assert checked.valid, checked.reasons
+    assert "The predictions are the classes A, B, C, D, E and F." in checked.claim
+    assert "gender 1 (male), 2 (female)" in checked.claim
+    assert "classes A, B, C, D, E and F" in json.loads((case.out / "certificate.json").read_text())["claim"]
+    document = load_report(case.out).document
+    assert document.answers == list(GRADES)
+    assert document.pairs.id_column == "customer"
+    people = graded_people()
+    for pair in document.pairs.rows:
+        assert pair.id == people["customer"][pair.row - FIRST_ROW]
+        assert pair.values[document.pairs.columns.index("gender")] in ("male", "female")
+    (gender,) = [feature for feature in document.groups if feature.feature == "gender"]
+    assert all(sum(shares) == pytest.approx(1) for g in gender.groups for shares in (g.classes_before, g.classes_after))
+
+
+def test_the_classes_must_be_as_many_as_the_outputs(tmp_path):
+    case = GradeCase(tmp_path)
+    spec = grade_spec()
+    Spec(spec.features, Label("grade", classes=GRADES[:5]), id_column="customer").save(case.spec)
+    result = case.run("repair", "--out", case.out)
+    assert result.exit_code == 2
+    assert "has 6 outputs" in result.stderr
+    assert "names 5 classes" in " ".join(result.stderr.split())
+
+
+def test_figures_come_from_the_test_data_and_are_called_so(case):
+    test = small_people(400).iloc[200:]
+    test.to_csv(case.folder / "test.csv", index=False)
+    result = case.repair("--test-data", case.folder / "test.csv")
+    assert result.exit_code == 0, result.stderr
+    assert "on the 200 rows of the test data" in " ".join(result.stdout.split())
+    shown = json.loads((case.out / "result.json").read_text())
+    assert (shown["test_data"], shown["scored_rows"], shown["scored_rows_are_test_data"]) == ("test.csv", 200, True)
+    X, y = small_spec().encode(test), small_spec().labels(test)
+    for name, path in (("before", case.model), ("after", case.out / "model.onnx")):
+        predicted = load_network(path).predict(X)
+        assert shown[name]["accuracy"] == pytest.approx((predicted == y).mean())
+        assert shown[name]["positive_rate"] == pytest.approx(predicted.mean())
+    assert shown["unlabelled_rows"] == 120  # none of the data is left aside to measure on
+    page = (case.out / "report.html").read_text(encoding="utf-8")
+    assert "Measured on the 200 rows of the test data." in page
+    assert load_report(case.out).document.repair.test_data
+    (source,) = [file for file in load_report(case.out).document.origin.files if file.role == "test data"]
+    assert source.name == "test.csv"
+
+
+def test_bad_test_data_is_refused_by_file_and_row(case):
+    small_people(50).assign(age=300).to_csv(case.folder / "test.csv", index=False)
+    result = case.repair("--test-data", case.folder / "test.csv")
+    assert result.exit_code == 2
+    assert 'test.csv: feature "age", row 2: 300 is above the range' in " ".join(result.stderr.split())
+    assert not case.out.exists()

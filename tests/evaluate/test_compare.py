@@ -14,6 +14,7 @@ from fairmend.evaluate.groups import group_metrics
 from fairmend.evaluate.split import split_data
 from fairmend.evaluate.utility import utility
 from fairmend.json_files import to_json
+from fairmend.tables import FIRST_ROW
 from support.cli_case import small_network, small_people, small_spec
 
 SPEC, NET = small_spec(), small_network()
@@ -95,7 +96,7 @@ def test_plain_data_holds_the_figures_and_the_sentence(prof):
     assert plain["proven"] is True
     assert plain["proof_covers_inference"] == prof.covers_inference
     assert plain["after"]["unfair_data_rows"] == prof.after.data.count
-    assert plain["repair_rows"] == prof.split.repair.tolist()
+    assert plain["repair_rows"] == (prof.split.repair + FIRST_ROW).tolist()
     assert plain["data_rows"] == 300
 
 

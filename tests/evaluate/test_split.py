@@ -68,9 +68,9 @@ def test_a_label_that_is_never_positive_is_a_warning():
 
 def test_errors_name_the_file():
     bad = small_people().assign(age=200)
-    with pytest.raises(FairmendError, match=r'^people\.csv: feature "age", row 0: 200'):
+    with pytest.raises(FairmendError, match=r'^people\.csv: feature "age", row 2: 200'):
         split_data(SPEC, NET, bad, source="people.csv")
-    with pytest.raises(FairmendError, match=r'^chosen\.csv: feature "age", row 0: 200'):
+    with pytest.raises(FairmendError, match=r'^chosen\.csv: feature "age", row 2: 200'):
         split_data(SPEC, NET, small_people(), repair_frame=bad, repair_source="chosen.csv")
     with pytest.raises(FairmendError, match=r'^people\.csv: the data has no column "good" for the label'):
         split_data(SPEC, NET, small_people().drop(columns="good"), source="people.csv")
@@ -80,5 +80,5 @@ def test_more_than_two_classes_are_numbers():
     net, frame = small_network(3), small_people().assign(good=np.arange(200) % 3)
     assert read_classes(SPEC, net, frame, "people.csv").tolist() == frame["good"].tolist()
     frame.loc[7, "good"] = 3
-    with pytest.raises(FairmendError, match=r"people\.csv, row 7, label: .*3.* is not a class number.* use 0 to 2"):
+    with pytest.raises(FairmendError, match=r"people\.csv: label, row 7: .3. is not a class number.* use 0 to 2"):
         read_classes(SPEC, net, frame, "people.csv")

@@ -2,6 +2,7 @@
 
 import hashlib
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
@@ -126,3 +127,25 @@ def test_the_spec_file_may_be_written_differently(name, tmp_path):
     text = (tmp_path / "spec.toml").read_text()
     (tmp_path / "other.toml").write_text("# who counts as similar\n" + text.replace('encoding = "ordinal"\n', ""))
     assert fairmend.check(certificate, model, tmp_path / "other.toml").valid
+
+
+def test_names_classes_and_ids_are_in_the_digest_and_names_and_ids_not_in_the_meaning():
+    sex = Feature(
+        "sex", "integer", range=(1, 2), protected=True, scale={"min": 0, "max": 2}, names={1: "m", "2": "f\n"}
+    )
+    spec = Spec([sex], Label("grade", classes=("A", "B", "C")), id_column='customer "no"')
+    read = read_spec(spec.to_dict(), "spec")
+    assert spec_digest(read) == their_digest(spec)
+    plain = Spec([replace(sex, names=None)], spec.label)
+    assert first_difference(read, read_spec(plain.to_dict(), "spec")) is None
+    other = Spec([sex], Label("grade", classes=("A", "C", "B")))
+    assert "the classes" in first_difference(read, read_spec(other.to_dict(), "spec"))
+    with pytest.raises(CheckError, match="table"):
+        read_spec(spec.to_dict(), "spec", 3)
+    with pytest.raises(CheckError, match="names"):
+        read_spec(Spec([sex]).to_dict(), "spec", 3)
+    with pytest.raises(CheckError, match="classes"):
+        read_spec(plain.to_dict(), "spec", 3)
+    for wrong in (["A", "B"], ["A", "B", "B"]):
+        with pytest.raises(CheckError, match="classes must be"):
+            read_spec({**plain.to_dict(), "label": {"column": "grade", "classes": wrong}}, "spec")

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fairmend.spec import Feature, Label, Spec
-from fairmend.spec.read_values import find_problems, is_frame
+from fairmend.spec.read_values import RowsError, find_problems, is_frame
 from support.spec_cases import AGE, RACE, refused
 
 
@@ -109,3 +109,13 @@ def test_a_feature_marks_the_missing_values_of_another_column():
     np.testing.assert_array_equal(spec.encode(spec.decode(X)), X)  # a column of its own comes first
     with refused('no column "age" for feature "age is missing"'):
         spec.encode(frame.rename(columns={"age": "years"}))
+
+
+def test_rows_with_one_problem_are_counted_in_all_parts_of_a_table(spec, frame):
+    part = frame.assign(age=[300] * len(frame))
+    with pytest.raises(RowsError) as caught:
+        spec.encode(part, first_row=10)
+    assert "row 10" in str(caught.value)
+    whole = str(caught.value.counted([frame, part, part]))
+    assert whole.endswith(f" {2 * len(frame)} of all {3 * len(frame)} rows have this problem.")
+    assert "rows checked" not in whole

@@ -133,3 +133,60 @@ def test_a_scale_is_an_offset_and_a_factor():
     assert scale_parameters(None) == (0, 1)
     assert scale_parameters({"mean": 3, "std": 2}) == (3, 2)
     assert scale_parameters({"min": 3, "max": 5}) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ({1: "male", 3: "female"}, ['names has "3"', "not one of its values"]),
+        ({1: "x", 2: "x"}, ['two values "x"']),
+        ({1: ""}, ["a name must be text"]),
+        (["male"], ["names must be a table"]),
+    ],
+)
+def test_wrong_names_of_values_are_refused(names, words):
+    for kind in ({"kind": "integer", "range": (1, 2)}, {"kind": "categorical", "categories": (1, 2)}):
+        with refused('"sex"', *words):
+            Feature("sex", **kind, names=names)
+
+
+def test_names_are_shown_instead_of_codes():
+    sex = Feature("sex", "integer", range=(1, 3), names={1: "male", "2": "female"})
+    assert sex.names == {"1": "male", "2": "female"}
+    assert [sex.show(code) for code in (1, 2.0, "2", 3)] == ["male", "female", "female", 3]
+    assert Feature("sex", "integer", range=(1, 3), names={}).names is None
+    with refused("names are for codes", "continuous"):
+        Feature("income", "continuous", range=(0, 1), names={0: "none"})
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        ({"classes": "ABC"}, ["must be a list"]),
+        ({"classes": ("A", "B", "A")}, ['"A" is listed twice']),
+        ({"classes": ("A", "B")}, ["three or more"]),
+        ({"classes": ("A", "B", "C"), "positive": "A"}, ["Remove one of them"]),
+        ({"classes": ("A", "B", "C"), "threshold": 0.3}, ["threshold"]),
+    ],
+)
+def test_wrong_classes_are_refused(label, words):
+    with refused(*words):
+        Label("grade", **label)
+
+
+def test_a_label_with_classes_needs_no_positive_value_and_is_no_number():
+    label = Label("grade", classes=[1, 2.0, "C"])
+    assert label.classes == ("1", "2", "C")
+    assert not label.is_number
+    assert [label.name_class(number) for number in range(4)] == ["1", "2", "C", "class 3"]
+    features = [Feature("sex", "categorical", categories=("f", "m"), protected=True)]
+    Spec(features, label)
+    with refused('on = "output"', "has classes"):
+        Spec(features, label, {"kind": "score", "delta": 1, "on": "output"})
+
+
+@pytest.mark.parametrize("column", ["sex", "grade", "", 7])
+def test_a_wrong_column_of_ids_is_refused(column):
+    features = [Feature("sex", "categorical", categories=("f", "m"), protected=True)]
+    with refused("[table]: id"):
+        Spec(features, Label("grade", "A"), id_column=column)

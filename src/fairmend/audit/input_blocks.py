@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
 from fairmend.spec import Spec
-from fairmend.spec.read_values import is_frame
+from fairmend.spec.read_values import RowsError, is_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +34,12 @@ def stream_blocks(spec: Spec, X: Inputs, dtype: npt.DTypeLike) -> Iterator[Float
     waiting: list[FloatArray] = []
     rows = done = 0
     for chunk in _chunks(X, size):
-        encoded = spec.as_inputs(chunk, dtype, first_row=done)
+        try:
+            encoded = spec.as_inputs(chunk, dtype, first_row=done)
+        except RowsError:
+            if not _is_stream(X):
+                spec.as_inputs(X, dtype)  # type: ignore[arg-type]  # raises the same error, counted over all rows
+            raise
         done += len(encoded)
         waiting.append(encoded)
         rows += len(encoded)

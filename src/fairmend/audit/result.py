@@ -21,9 +21,9 @@ from fairmend.network.scores import compute_scores
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.spec.encoding import decode_columns
-from fairmend.text import percent
+from fairmend.text import percent, short
 
-__all__ = ["AuditPair", "AuditResult", "ExaminedInputs", "make_pairs", "user_values", "wilson_interval"]
+__all__ = ["AuditPair", "AuditResult", "ExaminedInputs", "make_pairs", "name_row", "user_values", "wilson_interval"]
 
 _Z = 1.959963984540054  # the normal quantile of a two-sided 95 % interval
 
@@ -45,6 +45,8 @@ class AuditPair:
     difference : how the other person differs, as a phrase
     x, other : both people as the network reads them (width,)
     output : the number of the output that differs, if the spec claims scores and the network has several
+    id : the id of the audited input, if the spec names a column of ids and the data has it
+    answer_names : what both classes mean, as the label of the spec says; None for a regression network
     """
 
     row: int
@@ -56,6 +58,13 @@ class AuditPair:
     x: FloatArray = field(repr=False)
     other: FloatArray = field(repr=False)
     output: int | None = None
+    id: str | None = None
+    answer_names: tuple[str, str] | None = None
+
+    @property
+    def name(self) -> str:
+        """The audited input: "row 5", or "row 5 (C-1017)" with an id."""
+        return name_row(self.row, self.id)
 
     @property
     def gap(self) -> float:
@@ -65,17 +74,19 @@ class AuditPair:
     def describe(self) -> str:
         """Return the pair as a line of text."""
         first, second = (f"score {score:.4g}" for score in self.scores)
-        if self.answers is not None:
-            first, second = (f"prediction {a}, {s}" for a, s in zip(self.answers, (first, second), strict=True))
-        return f"row {self.row}: {first}; {self.difference}: {second}"
+        if self.answer_names is not None:
+            first, second = (f"{a}, {s}" for a, s in zip(self.answer_names, (first, second), strict=True))
+        return f"{self.name}: {first}; {self.difference}: {second}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the pair as plain data."""
         return {
             "row": self.row,
+            "id": self.id,
             "values": dict(self.values),
             "other_values": dict(self.other_values),
             "answers": None if self.answers is None else list(self.answers),
+            "answer_names": None if self.answer_names is None else list(self.answer_names),
             "scores": list(self.scores),
             "output": self.output,
             "gap": self.gap,
@@ -200,6 +211,11 @@ class AuditResult:
         }
 
 
+def name_row(row: int, person: str | None) -> str:
+    """Return "row 5", or "row 5 (C-1017)" with the id of a person."""
+    return f"row {row}" if person is None else f"row {row} ({short(person, 40)})"
+
+
 def make_pairs(
     net: Network, spec: Spec, rows: Sequence[int], X: FloatArray, other: FloatArray, *, on: str | None = None
 ) -> list[AuditPair]:
@@ -212,6 +228,7 @@ def make_pairs(
     answers = np.stack([net.predict(X), net.predict(other)], axis=1)
     scores, output = _pair_scores(net, on, X, other, answers)
     values, other_values = _records(spec, X), _records(spec, other)
+    names = [spec.name_class(number, net.outputs) for number in range(max(2, net.outputs))]
     pairs = [
         AuditPair(
             row=row,
@@ -223,6 +240,7 @@ def make_pairs(
             x=X[i],
             other=other[i],
             output=int(output[i]) if on is not None and net.outputs > 1 else None,
+            answer_names=None if spec.regression else (names[answers[i, 0]], names[answers[i, 1]]),
         )
         for i, row in enumerate(rows)
     ]

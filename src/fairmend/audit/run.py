@@ -30,6 +30,8 @@ from fairmend.prove.score_bounds import require_scores
 from fairmend.prove.threshold import network_of_spec
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
+from fairmend.spec.read_values import is_frame
+from fairmend.text import as_text
 
 __all__ = ["Witnesses", "audit"]
 
@@ -124,11 +126,14 @@ def audit(
     _logger.info(
         "audit: %d of %d treated unequally, %d unknown, %d scores computed", count, total, unknown, evaluations
     )
-    disparity = scores.disparity(_widest_pair(network, spec, scanner, widest), count)
+    widest_pair = _widest_pair(network, spec, scanner, widest)
+    disparity = scores.disparity(
+        None if widest_pair is None else _with_ids((widest_pair,), X, spec.id_column)[0], count
+    )
     return AuditResult(
         count=count,
         total=total,
-        pairs=_worst_pairs(network, spec, scanner, largest, pairs),
+        pairs=_with_ids(_worst_pairs(network, spec, scanner, largest, pairs), X, spec.id_column),
         exact=unknown == 0,
         sampled=X is None,
         interval=wilson_interval(count, total) if X is None else None,
@@ -244,6 +249,13 @@ def _worst_pairs(
     # People who are similar may share the two whose scores differ most.
     once = {(pair.x.tobytes(), pair.other.tobytes()): pair for pair in reversed(pairs)}
     return tuple([pair for pair in pairs if once[pair.x.tobytes(), pair.other.tobytes()] is pair][:most])
+
+
+def _with_ids(pairs: tuple[AuditPair, ...], X: Inputs | None, column: str | None) -> tuple[AuditPair, ...]:
+    """Return the pairs with the ids of the people, if the inputs are a data frame that has them."""
+    if column is None or not is_frame(X) or column not in X.columns:
+        return pairs
+    return tuple(replace(pair, id=as_text(X[column].iloc[pair.row])) for pair in pairs)
 
 
 def _widest_pair(net: Network, spec: Spec, scanner: PlannedScan, widest: _WidestSpread) -> AuditPair | None:

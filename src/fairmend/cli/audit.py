@@ -19,12 +19,14 @@ from fairmend.cli.options import (
     insert_formats,
     json_option,
     model_argument,
+    out_of_range_option,
     refuse_together,
     seed_option,
     spec_option,
     threshold_option,
     what_if_options,
 )
+from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,13 +37,13 @@ if TYPE_CHECKING:
     from fairmend.audit.result import AuditResult
     from fairmend.audit.score_summary import ScoreSummary
     from fairmend.evaluate.labelled import LabelledFigures, LabelledRows
-    from fairmend.network import Network
+    from fairmend.evaluate.people import PeopleStream
     from fairmend.spec import Spec
-    from fairmend.tables import TableStream
 
 __all__ = ["command"]
 
 NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
+WIDENED = "spec.toml"  # in the folder of the report, if ranges were widened
 _LONG = 5.0  # seconds that an audit may take without announcing it
 
 
@@ -77,6 +79,7 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
     help="Folder for the HTML report; other files in it are kept.",
 )
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
+@out_of_range_option
 @threshold_option
 @what_if_options
 @activation_option
@@ -104,6 +107,8 @@ def command(
     """
     refuse_together(ctx, "samples", "data")
     refuse_together(ctx, "report", "no_report")
+    if options["data"] is None and options["out_of_range"] != "refuse":
+        raise FairmendError("--out-of-range needs --data: random samples are always in range")
     refuse_together(ctx, "no_what_if", "no_report")
     refuse_together(ctx, "what_if_rows", "no_report")
     refuse_together(ctx, "what_if_rows", "no_what_if")
@@ -125,6 +130,7 @@ def run_audit(
     report: Path | None = None,
     what_if_rows: int | None = None,
     typed: str | None = None,
+    out_of_range: str = "refuse",
     threshold: float | None = None,
     activation: str = "relu",
     ignore_scores: bool = False,
@@ -134,30 +140,45 @@ def run_audit(
     from rich.text import Text
 
     from fairmend.audit.run import audit
-    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_warnings
+    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
     from fairmend.cli.disparity import show_disparity
-    from fairmend.cli.inputs import load_model
+    from fairmend.cli.inputs import load_model, save_widened_spec, widened_spec_file
     from fairmend.cli.read_ahead import read_ahead
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
     from fairmend.evaluate.audit_document import audit_document, audit_warnings
     from fairmend.evaluate.labelled import LabelledRows
     from fairmend.evaluate.pairs_file import PairsFile
+    from fairmend.evaluate.people import PeopleStream, choose_policy, needs_range
     from fairmend.evaluate.provenance import describe_origin
+    from fairmend.evaluate.row_numbers import RowNumbers, number_pairs
     from fairmend.evaluate.what_if import add_what_if
     from fairmend.folders import check_folder, staged_folder
+    from fairmend.spec.out_of_range import OutOfRange
     from fairmend.tables import stream_table
 
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     inputs = [path for path in (model, spec_file, data) if path is not None]
     if report is not None:
-        check_folder(report, list(REPORT_FILES), inputs, "--report, or pass --no-report")
+        check_folder(report, [*REPORT_FILES, WIDENED], inputs, "--report, or pass --no-report")
+    spec_out = None if out is None else widened_spec_file(out, inputs)
     table = None if data is None else stream_table(data).only(*spec.data_columns)
+    people = None
+    if table is not None:
+        people = PeopleStream(spec, net, table, choose_policy(out_of_range, needs_range(net, spec)))
+        spec = people.spec
     labelled = LabelledRows(spec, net)
-    with PairsFile(out, spec, net, inputs) as file, progress_bars(quiet=json_output) as progress:
+
+    def numbers() -> RowNumbers:  # of the people read so far
+        return RowNumbers(first=1) if people is None else people.rows
+
+    with (
+        PairsFile(out, spec, net, inputs, with_ids=people is not None) as file,
+        progress_bars(quiet=json_output) as progress,
+    ):
         result = audit(
             net,
             spec,
-            None if table is None else read_ahead(_encode(spec, net, table, labelled)),
+            None if people is None else read_ahead(_inputs(people, labelled)),
             samples,
             seed,
             pairs=pairs,
@@ -166,10 +187,12 @@ def run_audit(
             rows=None if table is None else table.total,
             progress=progress,
             on_plan=None if json_output else _announce,
-            witnesses=None if out is None else file.write,
+            witnesses=None if out is None else lambda rows, X, other: file.write_people(numbers(), rows, X, other),
         )
+    result = number_pairs(result, numbers())
+    done = OutOfRange(out_of_range) if people is None else people.out_of_range
     figures = labelled.figures(result.rows)
-    warnings = [*labelled.warnings(data), *audit_warnings(net, result, figures)]
+    warnings = [*labelled.warnings(data), *audit_warnings(net, spec, result, figures)]
     title = f"{model.name} on {data.name if data else 'random samples'}{at_threshold(spec)}"
     if report is not None:
         sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
@@ -182,22 +205,37 @@ def run_audit(
             labelled=figures,
             frame=labelled.distinct_labels(),
             warnings=warnings,
+            rows=numbers(),
+            out_of_range=done,
         )
         if what_if_rows is not None:
-            examined = result.examined
-            document = add_what_if(document, spec, examined.X, net, people=examined.rows, rows=what_if_rows, seed=seed)
+            document = add_what_if(
+                document,
+                spec,
+                result.examined.X,
+                net,
+                people=result.examined.rows,
+                numbers=numbers(),
+                rows=what_if_rows,
+                seed=seed,
+            )
         with staged_folder(report) as stage:
             write_report(stage, document)
+            save_widened_spec(spec, done, stage / WIDENED)
+    wider = save_widened_spec(spec, done, spec_out)
+    wider = report / WIDENED if report is not None and done.ranges else wider
     page = None if report is None else report / "report.html"
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": None if data is None else data.name}
         measured = {"seed": seed, "threshold": spec.threshold, **result.as_dict(), **_labelled_figures(figures)}
-        show_json({**names, **measured, "out": out, "report": page, "warnings": warnings})
+        handled = {"out_of_range": done.as_dict(), "widened_spec": wider}
+        show_json({**names, **measured, "out": out, "report": page, **handled, "warnings": warnings})
     else:
         screen = console()
         _show(screen, title, result, figures)
         _show_pairs(screen, spec, net.outputs, result)
         show_disparity(screen, spec, net.outputs, result)
+        show_out_of_range(screen, done, wider)
         show_warnings(screen, warnings)
         if out is not None:
             screen.print()
@@ -219,20 +257,10 @@ def _announce(plan: AuditPlan) -> None:
     stderr_console().print(line)
 
 
-def _encode(spec: Spec, net: Network, table: TableStream, labelled: LabelledRows) -> Iterator[FloatArray]:
+def _inputs(people: PeopleStream, labelled: LabelledRows) -> Iterator[FloatArray]:
     """Yield the pieces of the file as inputs, and collect the labels."""
-    from fairmend.errors import FairmendError
-    from fairmend.evaluate.score_match import require_scores
-
-    done = 0
-    for frame in table:
-        try:
-            X = spec.as_inputs(frame, net.dtype, first_row=done)
-        except FairmendError as error:
-            raise FairmendError(f"{table.path}: {error}") from error
-        require_scores(spec, net, frame, X, table.path, first_row=done)
+    for frame, X in people:
         labelled.add(frame)
-        done += len(frame)
         yield X
 
 

@@ -18,6 +18,7 @@ from fairmend.cli.options import (
     insert_formats,
     json_option,
     model_argument,
+    out_of_range_option,
     seed_option,
     spec_option,
     threshold_option,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fairmend.arrays import FloatArray
+    from fairmend.evaluate.people import People
     from fairmend.network import Network
     from fairmend.prove.result import CertifyResult
     from fairmend.spec import Claim, Spec
@@ -58,6 +60,7 @@ _UNDECIDED = "undecided: neither proven nor refuted"
 )
 @click.option("--rows", type=click.IntRange(min=1), help="Certify only this many rows, drawn at random.")
 @click.option("--time-limit", type=POSITIVE, help="Seconds for all inputs; undecided inputs are reported as UNKNOWN.")
+@out_of_range_option
 @threshold_option
 @activation_option
 @ignore_scores_option
@@ -90,20 +93,23 @@ def run_certify(
     activation: str = "relu",
     ignore_scores: bool = False,
     certificate: Path | None = None,
+    out_of_range: str = "refuse",
     json_output: bool = False,
 ) -> int:
     """Certify rows of the data, show the verdicts and return the exit code."""
     from rich.text import Text
 
-    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_warnings
-    from fairmend.cli.inputs import load_model, load_people
+    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
+    from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file
     from fairmend.prove.certify import certify
     from fairmend.spec.sanity import spec_warnings
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
-    chosen, X = load_people(data, spec, net, rows, seed)
+    people = load_people(data, spec, net, rows, seed, out_of_range)
+    spec, X = people.spec, people.X
+    spec_out = None if certificate is None else widened_spec_file(certificate, [model, data, spec_file])
     with progress_bars(quiet=json_output) as progress:
         result = certify(
             net,
@@ -114,14 +120,18 @@ def run_certify(
             seed=seed,
             progress=lambda _, done, total: progress("certify", done, total),
         )
-    warnings = [] if spec.regression else spec_warnings(net.predict(X))
+    warnings = [] if spec.regression else spec_warnings(net.predict(X), classes=spec.classes)
     written = {} if certificate is None else _write_certificate(certificate, model, net, spec, X, result)
+    wider = save_widened_spec(spec, people.out_of_range, spec_out)
     if json_output:
-        names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed, "rows": chosen}
-        show_json({**names, "threshold": spec.threshold, **result.as_dict(spec), **written, "warnings": warnings})
+        names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed, "rows": people.rows}
+        names |= {"ids": people.ids, "threshold": spec.threshold}
+        done = {"out_of_range": people.out_of_range.as_dict(), "widened_spec": wider}
+        show_json({**names, **result.as_dict(spec), **written, **done, "warnings": warnings})
     else:
         screen = console()
-        _show(screen, result, spec, chosen.tolist(), f"{model.name} on {data.name}{at_threshold(spec)}")
+        _show(screen, result, people, f"{model.name} on {data.name}{at_threshold(spec)}")
+        show_out_of_range(screen, people.out_of_range, wider)
         show_warnings(screen, warnings)
         if certificate is not None:
             covered, fair = written["certified"], result.counts["fair"]
@@ -180,13 +190,15 @@ def _meanings(claim: Claim) -> dict[str, str]:
     }
 
 
-def _show(screen: Console, result: CertifyResult, spec: Spec, rows: list[int], title: str) -> None:
+def _show(screen: Console, result: CertifyResult, people: People, title: str) -> None:
     from rich.text import Text
 
-    from fairmend.cli.console import figures_table
+    from fairmend.audit.result import name_row
+    from fairmend.cli.console import ROW_NUMBERS, figures_table
     from fairmend.cli.screen import Rows
     from fairmend.text import percent
 
+    spec = people.spec
     table = figures_table(title, "verdict", "people", "share", "meaning", right=("people", "share"))
     for verdict, style in _STYLE.items():
         count = result.counts[verdict]
@@ -194,13 +206,15 @@ def _show(screen: Console, result: CertifyResult, spec: Spec, rows: list[int], t
         table.add_row(name, f"{count:,}", percent(count / len(result)), _meanings(spec.claim)[verdict])
     table.caption = f"{len(result):,} people, engine {result.engine}, {result.seconds:.2f} s"
     screen.print(table)
-    pairs = [(row, pair) for row, pair in zip(rows, result.witnesses, strict=True) if pair is not None]
+    names = [name_row(row, person) for row, person in zip(people.rows.tolist(), people.ids, strict=True)]
+    pairs = [(name, pair) for name, pair in zip(names, result.witnesses, strict=True) if pair is not None]
     if pairs:
         some = "" if len(pairs) <= _SHOWN else f" ({_SHOWN} of {len(pairs):,})"
         screen.print(f"\nTreated unequally{some}:")
         lines = Rows.grid(padding=(0, 1))
-        for row, pair in pairs[:_SHOWN]:
-            lines.add_row(Text(f"  row {row}:"), Text(pair.describe(spec)))
+        for person, pair in pairs[:_SHOWN]:
+            lines.add_row(Text(f"  {person}:"), Text(pair.describe(spec)))
         screen.print(lines)
+        screen.print(Text(f"  {ROW_NUMBERS}", style="dim"))
     for reason in dict.fromkeys(reason for reason in result.reasons if reason):
         screen.print(Text(f"UNKNOWN for {result.reasons.count(reason):,}: {reason}", style="yellow"))

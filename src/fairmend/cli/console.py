@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from fairmend.evaluate.groups import GroupMetrics
     from fairmend.evaluate.utility import RegressionUtility
     from fairmend.spec import Spec
+    from fairmend.spec.out_of_range import OutOfRange
 
 __all__ = [
+    "ROW_NUMBERS",
     "console",
     "differing_values",
     "figures_table",
@@ -41,10 +43,13 @@ __all__ = [
     "show_comparison",
     "show_files",
     "show_json",
+    "show_out_of_range",
     "show_pairs",
     "show_warnings",
     "stderr_console",
 ]
+
+ROW_NUMBERS = "Rows are numbered as in a spreadsheet: the header is row 1."
 
 _STAGES = {
     "train": "Training the network",
@@ -165,7 +170,7 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
             f"{before.data.largest:.4g}",
             f"{after.data.largest:.4g}",
         )
-    mark = "*" if people.held_out else "†"
+    mark = "*" if people.held_out or people.test is not None else "†"
     for name, first, second in _kept_figures(before, after):
         table.add_row(f"{name} {mark}", first, second)
     for old, new in zip(before.groups, after.groups, strict=True):
@@ -178,12 +183,7 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
     table.add_row("Change of the head (l1 norm)", "", f"{result.objective:.4g}")
     stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in _long_stages(result.seconds))
     table.add_row(f"Seconds{f' ({stages})' if stages else ''}", "", f"{result.seconds['total']:.2f}")
-    scored = f"on the {len(people.scored):,} rows"
-    table.caption = (
-        f"* {scored} that were used for nothing else"
-        if people.held_out
-        else f"† {scored} of the data, including those used for repair and calibration"
-    )
+    table.caption = f"{mark} on {people.describe_scored()}"
     claim = people.spec.claim
     if claim.is_score:
         table.caption += f"\nunequally: the {claim.on} of two similar people differs by more than {claim.limit:g}"
@@ -217,11 +217,15 @@ def _long_stages(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
 
 def group_heading(group: GroupMetrics) -> str:
     """Return the heading of the group figures of one feature."""
-    return f"Group gaps, {group.feature}{f' in {len(group.groups)} bins' if group.binned else ''} (parity / odds)"
+    what = "widest gap of a class" if group.class_rates else "parity / odds"
+    return f"Group gaps, {group.feature}{f' in {len(group.groups)} bins' if group.binned else ''} ({what})"
 
 
 def group_figures(group: GroupMetrics) -> str:
-    """Return the differences in demographic parity and in equalized odds."""
+    """Return the differences in demographic parity and in equalized odds; with many classes, that of the widest one."""
+    if group.widest_class is not None:
+        name, spread = group.widest_class
+        return printable(f"{percent(spread)} ({name})")
     return f"{percent(group.demographic_parity_difference)} / {percent(group.equalized_odds_difference)}"
 
 
@@ -241,6 +245,15 @@ def show_warnings(screen: Console, warnings: Sequence[str]) -> None:
         screen.print(Text(f"Warning: {warning}", style="yellow"))
 
 
+def show_out_of_range(screen: Console, done: OutOfRange, spec_file: Path | None = None) -> None:
+    """Print what was done about values out of range, and where the spec with wider ranges is; nothing without any."""
+    if not done.rows:
+        return
+    screen.print(Text(f"Out of range: {done.describe()}", style="yellow"), soft_wrap=True)
+    if spec_file is not None:
+        screen.print(Text.assemble("The spec with wider ranges: ", (str(spec_file), "bold")), soft_wrap=True)
+
+
 def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditPair], what: str) -> None:
     """Print pairs in the user's values, one line each; `what` is the name of what their numbers count."""
     if spec.claim.is_score:
@@ -254,13 +267,13 @@ def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditP
             for answer, score in zip(pair.answers, pair.scores, strict=True)
         )
         difference = f"{pair.difference[0].upper()}{pair.difference[1:]}"
-        lines.add_row(Text(f"  {what} {pair.row}: {first}."), Text(f"{difference}: {second}."))
+        lines.add_row(Text(f"  {_name(pair, what)}: {first}."), Text(f"{difference}: {second}."))
     screen.print(lines)
     from fairmend.network.decision import log_odds
 
     least = f"{log_odds(spec.threshold):.3g}"
     threshold = "" if outputs > 1 else f"; at least {least} means {prediction_name(spec, outputs, 1)}"
-    screen.print(Text(f"  Scores in parentheses{threshold}. {what.capitalize()}s are numbered from 0.", style="dim"))
+    screen.print(Text(f"  Scores in parentheses{threshold}. {_numbering(what)}", style="dim"))
 
 
 def _show_score_pairs(screen: Console, spec: Spec, pairs: Sequence[AuditPair], what: str) -> None:
@@ -269,25 +282,36 @@ def _show_score_pairs(screen: Console, spec: Spec, pairs: Sequence[AuditPair], w
     for pair in pairs:
         output = "" if pair.output is None else f"output {pair.output}, "
         first, second = (
-            f"{score:.5g} with {values}" for score, values in zip(pair.scores, differing_values(pair), strict=True)
+            f"{score:.5g} with {values}"
+            for score, values in zip(pair.scores, differing_values(spec, pair), strict=True)
         )
-        where = f"  {what} {pair.row}: {output}differs by {pair.gap:.4g}."
+        where = f"  {_name(pair, what)}: {output}differs by {pair.gap:.4g}."
         lines.add_row(Text(where), Text(printable(f"{first}; {second}.")))
     screen.print(lines)
-    screen.print(Text(f"  The score is the {spec.claim.on}. {what.capitalize()}s are numbered from 0.", style="dim"))
+    screen.print(Text(f"  The score is the {spec.claim.on}. {_numbering(what)}", style="dim"))
 
 
-def differing_values(pair: AuditPair) -> tuple[str, str]:
+def _name(pair: AuditPair, what: str) -> str:
+    return pair.name if what == "row" else f"{what} {pair.row}"
+
+
+def _numbering(what: str) -> str:
+    return ROW_NUMBERS if what == "row" else f"{what.capitalize()}s are numbered from 1."
+
+
+def differing_values(spec: Spec, pair: AuditPair) -> tuple[str, str]:
     """Return the values of both people where they differ: "age 18, sex f" and "age 75, sex m"."""
-    changed = [name for name, value in pair.values.items() if pair.other_values[name] != value]
+    changed = [f for f in spec.features if pair.other_values[f.name] != pair.values[f.name]]
     first, second = (
-        ", ".join(f"{name} {values[name]}" for name in changed) for values in (pair.values, pair.other_values)
+        ", ".join(f"{f.name} {f.show(values[f.name])}" for f in changed) for values in (pair.values, pair.other_values)
     )
     return first, second
 
 
 def prediction_name(spec: Spec, outputs: int, answer: int) -> str:
     """Return what a predicted class means, by the label of the spec."""
+    if spec.label is not None and spec.label.classes:
+        return printable(f'"{spec.label.name_class(answer)}"')
     if spec.label is None or outputs > 2:
         return f"class {answer}"
     return f'"{spec.label.positive}"' if answer else f'not "{spec.label.positive}"'

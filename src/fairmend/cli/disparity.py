@@ -28,7 +28,7 @@ _NAMED = (0.1, 0.3, 0.5, 0.7)
 
 def add_disparity(table: Table, disparity: ScoreDisparity) -> None:
     """Add the distribution of the differences to a table of figures."""
-    least = "" if disparity.exact else "at least "
+    least = "" if disparity.exact else "≥ "
     total = len(disparity.differences)
     probability = disparity.on == "probability"
     unit = " points" if probability else ""
@@ -38,7 +38,7 @@ def add_disparity(table: Table, disparity: ScoreDisparity) -> None:
 
     table.add_section()
     quantiles = " / ".join(shown(value) for value in disparity.quantiles.values())
-    table.add_row("Score disparity: median / 90 / 95 / 99 %", f"{least}{quantiles}{unit}")
+    table.add_row("Score disparity: 50 / 90 / 95 / 99 %", f"{least}{quantiles}{unit}")
     table.add_row("Score disparity: largest", f"{least}{shown(disparity.largest)}{unit}")
     if disparity.above:
         limits = " / ".join(f"{100 * limit:g}" for limit in disparity.above)
@@ -54,26 +54,31 @@ def show_disparity(screen: Console, spec: Spec, outputs: int, result: AuditResul
         screen.print()
         screen.print(Text(_describe_worst(spec, outputs, disparity.worst, "sample" if result.sampled else "row")))
     if disparity.curve is not None:
-        _show_curve(screen, disparity.curve, exact=disparity.exact)
+        _show_curve(screen, disparity.curve)
+    if not disparity.exact:
+        also = ", and so are the shares at other thresholds" if disparity.curve is not None else ""
+        note = f"Not every similar person was computed: score disparities are at least these (≥){also}."
+        screen.print(Text(note, style="yellow"))
 
 
 def _describe_worst(spec: Spec, outputs: int, pair: AuditPair, what: str) -> str:
     name = prediction_name(spec, outputs, 1 if pair.output is None else pair.output)
     first, second = (
-        f"{percent(score)} with {values}" for score, values in zip(pair.scores, differing_values(pair), strict=True)
+        f"{percent(score)} with {values}"
+        for score, values in zip(pair.scores, differing_values(spec, pair), strict=True)
     )
-    return printable(f"Largest score disparity, {what} {pair.row}: {name} has probability {first}; {second}.")
+    where = pair.name if what == "row" else f"{what} {pair.row}"
+    return printable(f"Largest score disparity, {where}: {name} has probability {first}; {second}.")
 
 
-def _show_curve(screen: Console, curve: ThresholdCurve, *, exact: bool) -> None:
+def _show_curve(screen: Console, curve: ThresholdCurve) -> None:
     """Print the share treated unequally against the threshold: one line of blocks, and a few figures."""
     at, most = curve.peak
-    least = "" if exact else "at least "
     screen.print()
     screen.print(Text(f"Treated unequally at each threshold: 0 {sparkline(curve.shares.tolist())} 1"))
     others = [f"{named:g}: {percent(curve.share_at(named))}" for named in _NAMED if named != curve.decision]
     mine = f"{curve.decision:g}: {percent(curve.share_at(curve.decision))}"
-    screen.print(Text(f"  {least}yours, {mine}; {', '.join(others)}; most, {at:g}: {percent(most)}", style="dim"))
+    screen.print(Text(f"  yours, {mine}; {', '.join(others)}; most, {at:g}: {percent(most)}", style="dim"))
 
 
 def sparkline(shares: Sequence[float]) -> str:

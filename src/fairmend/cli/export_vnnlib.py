@@ -18,6 +18,7 @@ from fairmend.cli.options import (
     insert_formats,
     json_option,
     model_argument,
+    out_of_range_option,
     seed_option,
     spec_option,
     threshold_option,
@@ -47,6 +48,7 @@ __all__ = ["command"]
     help="Largest number of boxes in a property; above it, features are relaxed to intervals.",
 )
 @seed_option
+@out_of_range_option
 @threshold_option
 @activation_option
 @ignore_scores_option
@@ -73,6 +75,7 @@ def run_export(
     timeout: int = 300,
     most_boxes: int = 1000,
     seed: int = 0,
+    out_of_range: str = "refuse",
     threshold: float | None = None,
     activation: str = "relu",
     ignore_scores: bool = False,
@@ -80,15 +83,17 @@ def run_export(
 ) -> None:
     """Write the properties and print what sat and unsat mean."""
     from fairmend.cli.console import show_json
-    from fairmend.cli.inputs import load_model, load_people
+    from fairmend.cli.inputs import load_model, load_people, save_widened_spec
     from fairmend.folders import check_folder, staged_folder
     from fairmend.vnnlib import INSTANCES, MANIFEST, MODEL, export_vnnlib
 
-    check_folder(out, [MODEL, INSTANCES, MANIFEST], [model, data, spec_file])
+    check_folder(out, [MODEL, INSTANCES, MANIFEST, "spec.toml"], [model, data, spec_file])
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
-    chosen, X = load_people(data, spec, net, rows, seed)
+    people = load_people(data, spec, net, rows, seed, out_of_range)
+    spec, numbers = people.spec, people.rows.tolist()
     with staged_folder(out) as stage:
-        export = export_vnnlib(net, spec, X, stage, rows=chosen.tolist(), timeout=timeout, most_boxes=most_boxes)
+        export = export_vnnlib(net, spec, people.X, stage, rows=numbers, timeout=timeout, most_boxes=most_boxes)
+        wider = save_widened_spec(spec, people.out_of_range, stage / "spec.toml")
     problems = export.problems
     if json_output:
         names = {
@@ -99,9 +104,12 @@ def run_export(
             "threshold": spec.threshold,
             "out": out,
         }
-        show_json({**names, "problems": [problem.as_dict() for problem in problems]})
+        done = {"out_of_range": people.out_of_range.as_dict(), "widened_spec": wider and out / wider.name}
+        show_json({**names, **done, "problems": [problem.as_dict() for problem in problems]})
         return
     echo_line(f"{len(problems):,} properties in {out}: {INSTANCES} lists them, {MANIFEST} describes each.")
+    if people.out_of_range.rows:
+        echo_line(people.out_of_range.describe(), fg="yellow")
     click.echo("unsat: every similar person gets the same prediction, proven.")
     click.echo("sat:   a similar person gets a different prediction, or the point is an exact")
     click.echo("       tie, which VNN-LIB cannot exclude.")

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
-from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
-from fairmend.evaluate.score_match import require_scores
 from fairmend.network import Network, load_network
 from fairmend.prove.threshold import network_of_spec
 from fairmend.spec import Spec
 from fairmend.tables import read_table
 
-__all__ = ["load_model", "load_people", "load_spec", "without_scores"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairmend.evaluate.people import People
+    from fairmend.spec.out_of_range import OutOfRange
+
+__all__ = ["load_model", "load_people", "load_spec", "save_widened_spec", "widened_spec_file", "without_scores"]
 
 
 def load_model(
@@ -28,6 +30,7 @@ def load_model(
     """
     spec, net = load_spec(spec_file, threshold), load_network(model, activation)
     spec.require_inputs(net.inputs, f"{model}: the network", str(spec_file))
+    spec.require_outputs(net.outputs, f"{model}: the network", str(spec_file))
     return without_scores(spec) if ignore_scores else spec, network_of_spec(net, spec)
 
 
@@ -51,20 +54,29 @@ def without_scores(spec: Spec) -> Spec:
 
 
 def load_people(
-    data: Path, spec: Spec, net: Network, rows: int | None = None, seed: int = 0
-) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """Return the row numbers and the inputs of all people in the file, or of `rows` people drawn at random.
+    data: Path, spec: Spec, net: Network, rows: int | None = None, seed: int = 0, out_of_range: str = "refuse"
+) -> People:
+    """Return all people in the file, or `rows` people drawn at random.
 
     Scores in the data that spec and network do not reproduce are refused.
     """
-    frame = read_table(data)
-    chosen = np.arange(len(frame), dtype=np.int64)
-    if rows is not None and rows < len(frame):
-        chosen = np.sort(np.random.default_rng(seed).permutation(len(frame))[:rows]).astype(np.int64)
-    people = frame.iloc[chosen]
-    try:
-        X = spec.as_inputs(people, net.dtype)
-    except FairmendError as error:
-        raise FairmendError(f"{data}: {error}") from error
-    require_scores(spec, net, people, X, data)
-    return chosen, X
+    from fairmend.evaluate.people import choose_policy, needs_range, take_people
+
+    policy = choose_policy(out_of_range, needs_range(net, spec))
+    return take_people(read_table(data), data, spec, net, policy, most=rows, seed=seed)
+
+
+def widened_spec_file(beside: Path, inputs: Sequence[Path]) -> Path:
+    """Return where the spec with wider ranges goes, beside an output file; it must not replace an input file."""
+    path = beside.with_name(f"{beside.stem}.spec.toml")
+    if any(path.exists() and source.exists() and path.samefile(source) for source in inputs):
+        raise FairmendError(f"{path}: would overwrite an input file; choose another name for {beside.name}")
+    return path
+
+
+def save_widened_spec(spec: Spec, done: OutOfRange, path: Path | None) -> Path | None:
+    """Write the spec if its ranges were widened, and return the file."""
+    if path is None or not done.ranges:
+        return None
+    spec.save(path)
+    return path

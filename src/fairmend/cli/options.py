@@ -22,6 +22,7 @@ __all__ = [
     "insert_formats",
     "json_option",
     "model_argument",
+    "out_of_range_option",
     "refuse_together",
     "seed_option",
     "spec_option",
@@ -52,6 +53,15 @@ activation_option = click.option(
     "leaky_relu(0.2) for a slope other than 0.01, tanh or sigmoid.",
 )
 
+out_of_range_option = click.option(
+    "--out-of-range",
+    type=click.Choice(["refuse", "clip", "skip", "widen"]),
+    default="refuse",
+    show_default=True,
+    help="What to do about a value outside of the range of its feature: refuse the file, move the value to the nearest "
+    "end (clip), leave out the row (skip), or widen the range for this run (widen). Unknown categories can only be "
+    "refused or skipped.",
+)
 ignore_scores_option = click.option(
     "--ignore-scores",
     is_flag=True,

@@ -18,6 +18,7 @@ from fairmend.cli.options import (
     insert_formats,
     json_option,
     model_argument,
+    out_of_range_option,
     refuse_together,
     seed_option,
     spec_option,
@@ -71,6 +72,12 @@ GOOD, BAD = 0, 1
 )
 @click.option("--repair-data", type=FILE, help="File with the repair inputs. By default they are drawn from the data.")
 @click.option(
+    "--test-data",
+    type=FILE,
+    help="Labelled people that the network was not trained on, .csv or .parquet: accuracy and group figures are "
+    "measured on them. By default they come from rows of the data, which may have been used for training.",
+)
+@click.option(
     "--repair-rows",
     type=click.IntRange(min=1),
     default=100,
@@ -116,6 +123,7 @@ GOOD, BAD = 0, 1
     type=click.FloatRange(0, 1),
     help="Relative gap at which the solver may stop. By default 0.",
 )
+@out_of_range_option
 @threshold_option
 @what_if_options
 @activation_option
@@ -132,9 +140,11 @@ def command(
     spec_file: Path,
     out: Path,
     repair_data: Path | None,
+    test_data: Path | None,
     repair_rows: int,
     calibration_rows: int,
     seed: int,
+    out_of_range: str,
     threshold: float | None,
     no_what_if: bool,
     what_if_rows: int,
@@ -163,9 +173,11 @@ def command(
         spec_file,
         out,
         repair_data=repair_data,
+        test_data=test_data,
         repair_rows=repair_rows,
         calibration_rows=calibration_rows,
         seed=seed,
+        out_of_range=out_of_range,
         threshold=threshold,
         activation=activation,
         ignore_scores=ignore_scores,
@@ -189,9 +201,11 @@ def run_repair(
     out: Path,
     *,
     repair_data: Path | None = None,
+    test_data: Path | None = None,
     repair_rows: int = 100,
     calibration_rows: int = 500,
     seed: int = 0,
+    out_of_range: str = "refuse",
     threshold: float | None = None,
     activation: str = "relu",
     ignore_scores: bool = False,
@@ -209,11 +223,12 @@ def run_repair(
         show_comparison,
         show_files,
         show_json,
+        show_out_of_range,
     )
     from fairmend.cli.inputs import load_model, without_scores
     from fairmend.cli.report_files import REPORT_FILES, show_report
-    from fairmend.evaluate.compare import measure, repair_and_compare
-    from fairmend.evaluate.score_match import require_scores
+    from fairmend.evaluate.compare import claim_needs_range, measure, repair_and_compare
+    from fairmend.evaluate.people import choose_policy, require_given_scores
     from fairmend.evaluate.split import split_data
     from fairmend.folders import check_folder
     from fairmend.tables import read_table
@@ -227,11 +242,13 @@ def run_repair(
         "result.json": "all figures, losses and warnings",
         **REPORT_FILES,
     }
-    inputs = [path for path in (model, data, spec_file, repair_data) if path is not None]
+    inputs = [path for path in (model, data, spec_file, repair_data, test_data) if path is not None]
     check_folder(out, list(files), inputs)
     replaces = (out / "result.json").exists()
     replaced_model = _model_of_earlier_repair(out, inputs)
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
+    frame, policy = read_table(data), choose_policy(out_of_range, claim_needs_range(spec, options))
+    require_given_scores(spec, net, frame, data, policy)
     people = split_data(
         without_scores(spec),  # they are those of the original network, and this spec goes with the repaired one
         net,
@@ -239,11 +256,13 @@ def run_repair(
         source=data,
         repair_frame=None if repair_data is None else read_table(repair_data),
         repair_source=repair_data or "",
+        test_frame=None if test_data is None else read_table(test_data),
+        test_source=test_data or "",
         repair_rows=repair_rows,
         calibration_rows=calibration_rows,
         seed=seed,
+        policy=policy,
     )
-    require_scores(spec, net, people.frame, people.X, data)
     with progress_bars(quiet=json_output) as progress:
         before = measure(net, people, stage="audit original", seed=seed, progress=progress)
         comparison = repair_and_compare(net, people, before, seed=seed, progress=progress, options=options)
@@ -253,9 +272,11 @@ def run_repair(
         "threshold": spec.threshold,
         "model": model.name,
         "data": data.name,
+        "test_data": None if test_data is None else test_data.name,
     }
     sources = {"model": model, "data": data, "spec": spec_file}
     sources |= {} if repair_data is None else {"repair data": repair_data}
+    sources |= {} if test_data is None else {"test data": test_data}
     checked = _write(out, net, comparison, document, sources, typed, seed, what_if_rows, without=replaced_model)
     certificate = comparison.result.certificate
     covers = comparison.guarantee.partial_coverage()
@@ -275,6 +296,7 @@ def run_repair(
     show_comparison(
         screen, comparison, f"{model.name}, repaired with method {comparison.result.method}{at_threshold(spec)}"
     )
+    show_out_of_range(screen, people.out_of_range, out / "spec.toml" if people.out_of_range.ranges else None)
     show_files(screen, out, files)
     if replaces:
         _show_replaced(screen, out, files, replaced_model)
@@ -349,7 +371,7 @@ def _write(
 
     Files named in `without` are deleted, unless they are written anew.
     """
-    from fairmend.cli.report_files import check_certificate, describe_repair, write_report
+    from fairmend.cli.report_files import describe_repair, save_checked, write_report
     from fairmend.folders import staged_folder
     from fairmend.json_files import write_json
     from fairmend.tables import write_csv
@@ -359,10 +381,10 @@ def _write(
     outdated = [*without, *(["certificate.json"] if certificate is None else [])]
     with staged_folder(out, without=outdated) as stage:
         model = stage / f"model{sources['model'].suffix.lower()}"
-        comparison.result.network.save(model)
-        if certificate is not None:
-            certificate.save(stage / "certificate.json", model)
-            checked = check_certificate(stage / "certificate.json", model, real=certificate.real_only)
+        if certificate is None:
+            comparison.result.network.save(model)
+        else:
+            checked = save_checked(comparison.result.network, certificate, stage / "certificate.json", model)
         comparison.split.spec.save(stage / "spec.toml")
         write_csv(stage / "repair_inputs.csv", comparison.split.repair_frame)
         write_json(stage / "result.json", document)

@@ -17,6 +17,7 @@ from fairmend.cli.options import (
     insert_formats,
     json_option,
     model_argument,
+    out_of_range_option,
     seed_option,
     spec_option,
     threshold_option,
@@ -63,6 +64,7 @@ _SHOWN = 5
 @click.option(
     "--out", type=FILE, help="CSV file for everyone found to be treated unequally, each with a counterfactual."
 )
+@out_of_range_option
 @threshold_option
 @activation_option
 @ignore_scores_option
@@ -89,6 +91,7 @@ def run_search(
     local_steps: int = 1000,
     seed: int = 0,
     out: Path | None = None,
+    out_of_range: str = "refuse",
     threshold: float | None = None,
     activation: str = "relu",
     ignore_scores: bool = False,
@@ -98,18 +101,21 @@ def run_search(
     import numpy as np
     from rich.text import Text
 
-    from fairmend.cli.console import at_threshold, console, progress_bars, show_json
-    from fairmend.cli.inputs import load_model, load_people
+    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range
+    from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file
     from fairmend.evaluate.pairs_file import PairsFile
     from fairmend.search.run import search
 
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
-    _, X = load_people(data, spec, net)
+    people = load_people(data, spec, net, out_of_range=out_of_range)
+    spec, X = people.spec, people.X
+    spec_out = None if out is None else widened_spec_file(out, [model, spec_file, data])
     with PairsFile(out, spec, net, [model, spec_file, data]) as file:
         with progress_bars(quiet=json_output) as progress:
             result = search(net, spec, X, method, seed, seeds=seeds, local_steps=local_steps, progress=progress)
         if out is not None and result.count:
-            file.write(np.arange(result.count), result.idis, result.others)
+            file.write(np.arange(1, result.count + 1), result.idis, result.others)
+    wider = save_widened_spec(spec, people.out_of_range, spec_out)
     pairs = _some_pairs(net, spec, result)
     if json_output:
         names = {
@@ -120,10 +126,12 @@ def run_search(
             "threshold": spec.threshold,
         }
         listed = [pair.as_dict() for pair in pairs]
-        show_json({**names, "local_steps": local_steps, **result.as_dict(), "pairs": listed, "out": out})
+        done = {"out_of_range": people.out_of_range.as_dict(), "widened_spec": wider}
+        show_json({**names, "local_steps": local_steps, **result.as_dict(), "pairs": listed, "out": out, **done})
     else:
         screen = console()
         _show(screen, f"{model.name}, searched from {data.name}{at_threshold(spec)}", result, spec, net.outputs, pairs)
+        show_out_of_range(screen, people.out_of_range, wider)
         if out is not None:
             screen.print()
             screen.print(Text.assemble("Everyone found to be treated unequally: ", (str(out), "bold")), soft_wrap=True)
@@ -131,13 +139,14 @@ def run_search(
 
 
 def _some_pairs(net: Network, spec: Spec, result: SearchResult) -> list[AuditPair]:
-    """Return a few pairs, spread over the results; `row` is their number, counted from 0."""
+    """Return a few pairs, spread over the results; `row` is their number, counted from 1."""
     import numpy as np
 
     from fairmend.audit.result import make_pairs
 
     rows = np.unique(np.linspace(0, result.count - 1, min(_SHOWN, result.count)).astype(np.int64)).tolist()
-    return make_pairs(net, spec, rows, result.idis[rows], result.others[rows]) if rows else []
+    numbers = [row + 1 for row in rows]
+    return make_pairs(net, spec, numbers, result.idis[rows], result.others[rows]) if rows else []
 
 
 def _show(screen: Console, title: str, result: SearchResult, spec: Spec, outputs: int, pairs: list[AuditPair]) -> None:

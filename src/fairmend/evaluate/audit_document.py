@@ -27,11 +27,13 @@ from fairmend.evaluate.groups import values_of_rows
 from fairmend.evaluate.labelled import LabelledFigures
 from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
 from fairmend.evaluate.report_pairs import tabulate_pairs
+from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.score_figures import score_figures
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.evaluate.spec_summary import class_names, describe_similarity
 from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.spec.out_of_range import OutOfRange
 from fairmend.spec.sanity import spec_warnings
 from fairmend.text import number, score, short
 
@@ -41,7 +43,7 @@ _MOST_RANGES = 240
 _MOST_WORST = 20
 
 
-def audit_warnings(net: Network, result: AuditResult, labelled: LabelledFigures) -> list[str]:
+def audit_warnings(net: Network, spec: Spec, result: AuditResult, labelled: LabelledFigures) -> list[str]:
     """Return the signs that the spec does not describe what the network was trained with.
 
     Samples of the input space give no such sign.
@@ -49,7 +51,7 @@ def audit_warnings(net: Network, result: AuditResult, labelled: LabelledFigures)
     if result.sampled or (result.scores is not None and result.scores.claim.on == "output"):
         return []
     auc = None if labelled.utility is None else labelled.utility.auc
-    return spec_warnings(net.decide(result.rows.logits), auc)
+    return spec_warnings(net.decide(result.rows.logits), auc, spec.classes)
 
 
 def audit_document(
@@ -62,12 +64,17 @@ def audit_document(
     labelled: LabelledFigures,
     frame: pd.DataFrame | None = None,
     warnings: Sequence[str] = (),
+    rows: RowNumbers | None = None,
+    out_of_range: OutOfRange | None = None,
 ) -> Document:
     """Return everything the report says; `frame` holds rows of the data as the user wrote them.
 
+    `rows` names the people by row and id, and `out_of_range` is what was done to their values.
+
     If the spec claims scores, it says how far they differ, and nothing about classes.
     """
-    examined = result.examined
+    examined, numbers = result.examined, RowNumbers() if rows is None else rows
+    notes = [] if out_of_range is None or not out_of_range.rows else [short(out_of_range.describe(), 2_000)]
     if result.scores is not None:
         return Document(
             FORMAT,
@@ -88,11 +95,13 @@ def audit_document(
                 scores=score_figures(result.scores, labelled.regression),
             ),
             threshold=spec.threshold,
+            first_row=numbers.first,
+            notes=notes,
         )
-    rows = examined.unequal.nonzero()[0]
-    known = None if examined.other is None else examined.other[rows]
+    unequal = examined.unequal.nonzero()[0]
+    known = None if examined.other is None else examined.other[unequal]
     names = class_names(spec, net, frame)
-    nearest = find_nearest_counterfactuals(net, spec, examined.X, rows, known)
+    nearest = find_nearest_counterfactuals(net, spec, examined.X, unequal, known)
     nearest = replace(nearest, rows=examined.rows[nearest.rows])
     return Document(
         FORMAT,
@@ -111,12 +120,14 @@ def audit_document(
             classes=net.outputs,
             unfair=result.rows.unequal,
         ),
-        tabulate_pairs(nearest, spec, net, total=result.count, exact=result.exact),
+        tabulate_pairs(nearest, spec, net, total=result.count, exact=result.exact, numbers=numbers),
         nearest.decisive_features(),
         _score_ranges(net, spec, examined),
         [short(warning, 2_000) for warning in warnings],
         audit=_audit(result, labelled, names, disparity_figures(result.disparity, spec, names)),
         threshold=spec.threshold,
+        first_row=numbers.first,
+        notes=notes,
     )
 
 
@@ -148,16 +159,20 @@ def _audit(result: AuditResult, labelled: LabelledFigures, names: list[str], dis
 
 def _describe_pair(pair: AuditPair, names: list[str], *, scores_only: bool = False) -> str:
     """Return both people of a pair with their predictions and scores."""
-    difference = f"{pair.difference[:1].upper()}{pair.difference[1:]}"
+    difference = _capitalize(pair.difference)
     if scores_only or pair.answers is None:
         own, other = (f"score {number(value)}" for value in pair.scores)
         which = "" if pair.output is None else f", output {pair.output}"
-        return short(f"Row {pair.row}{which}: {own}. {difference}: {other}.", 600)
+        return short(f"{_capitalize(pair.name)}{which}: {own}. {difference}: {other}.", 600)
     own, other = (
         f"“{names[answer] if answer < len(names) else f'class {answer}'}” (score {score(value)})"
         for answer, value in zip(pair.answers, pair.scores, strict=True)
     )
-    return short(f"Row {pair.row}: {own}. {difference}: {other}.", 600)
+    return short(f"{_capitalize(pair.name)}: {own}. {difference}: {other}.", 600)
+
+
+def _capitalize(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _score_ranges(net: Network, spec: Spec, examined: ExaminedInputs) -> ScoreRanges:

@@ -12,6 +12,7 @@ from fairmend._version import __version__
 from fairmend.audit.neighbours import UnequalInputs, find_unequal, sample_unequal
 from fairmend.evaluate.groups import GroupMetrics, group_metrics
 from fairmend.evaluate.split import DataSplit
+from fairmend.evaluate.training_rows import memory_warnings, training_warnings
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility, utility
 from fairmend.metrics import changed_rate
 from fairmend.network import Network
@@ -23,7 +24,14 @@ from fairmend.text import percent
 if TYPE_CHECKING:
     from fairmend.repair.result import RepairResult
 
-__all__ = ["Measurement", "RepairComparison", "measure", "repair_and_compare"]
+__all__ = [
+    "Measurement",
+    "RepairComparison",
+    "claim_needs_range",
+    "measure",
+    "repair_and_compare",
+    "training_row_warnings",
+]
 
 # About a minute of work; larger data is sampled.
 _MOST_POINTS = 100_000_000
@@ -69,7 +77,7 @@ def measure(
         if progress is not None:
             progress(stage, done, total)
 
-    X, y = split.X[split.scored], split.y[split.scored]
+    X, y = split.X_scored, split.y_scored
     repair = _unequal_inputs(net, split.spec, split.X_repair, seed, None)
     data = _unequal_inputs(net, split.spec, split.X, seed, report)
     if split.spec.regression:
@@ -153,13 +161,15 @@ class RepairComparison:
             "collapsed": result.collapsed,
             "protected": [f.name for f in split.spec.protected],
             "repair_inputs": result.regions,
-            "repair_rows": split.repair,
-            "calibration_rows": split.calibration,
+            "repair_rows": None if split.repair is None else split.rows.numbers(split.repair),
+            "calibration_rows": split.rows.numbers(split.calibration),
             "unlabelled_rows": len(split.unlabelled),
             "data_rows": len(split.X),
             "unfair_data_is_exact": self.before.data.exact and self.after.data.exact,
-            "scored_rows": len(split.scored),
-            "scored_rows_are_held_out": split.held_out,
+            "scored_rows": len(split.X_scored),
+            "scored_rows_are_held_out": split.held_out or split.test is not None,
+            "scored_rows_are_test_data": split.test is not None,
+            "scored_on": split.describe_scored(),
             "before": self.before.as_dict(),
             "after": self.after.as_dict(),
             "changed_predictions": self.changed,
@@ -173,8 +183,18 @@ class RepairComparison:
             "candidates": [asdict(candidate) for candidate in result.candidates],
             "history": {"fair": result.history.fair, "task": result.history.task},
             "seconds": dict(result.seconds),
+            "out_of_range": split.out_of_range.as_dict(),
             "warnings": self.warnings,
         }
+
+
+def claim_needs_range(spec: Spec, options: Mapping[str, Any]) -> bool:
+    """Return whether a repair with these options claims something about ranges, and not only independence."""
+    from fairmend.repair.options import has_tolerances
+
+    if options.get("method") == "blind":
+        return has_tolerances(spec)
+    return options.get("guarantee") != "everyone"
 
 
 def repair_and_compare(
@@ -200,7 +220,16 @@ def repair_and_compare(
     if contradicted:
         raise RuntimeError(f"{contradicted} repair inputs are treated unequally although the opposite was proven")
     changed = None if split.spec.regression else changed_rate(net.predict(split.X), result.network.predict(split.X))
-    return RepairComparison(split, result, before, after, changed, (*split.warnings, *result.warnings))
+    warnings = (*split.warnings, *training_row_warnings(net, split, seed), *result.warnings)
+    return RepairComparison(split, result, before, after, changed, warnings)
+
+
+def training_row_warnings(net: Network, split: DataSplit, seed: int = 0) -> list[str]:
+    """Return a warning if the rows of the data seem to be rows that the network was trained on."""
+    if split.test is not None:
+        X, y = split.test.X, split.test.y
+        return training_warnings(net, split.X, split.y, X, y, regression=split.spec.regression)
+    return [] if split.spec.regression else memory_warnings(net, split.X, split.y, seed)
 
 
 def _plain(figures: Utility | RegressionUtility | None) -> dict[str, Any]:

@@ -69,13 +69,18 @@ class NetworkFigures:
 
 @dataclass(frozen=True)
 class GroupRates:
-    """One group: its size and its selection rate before (in an audit: now) and after the repair."""
+    """One group: its size and its selection rate before (in an audit: now) and after the repair.
+
+    With more than two classes, `classes_before` and `classes_after` are the shares that get each class.
+    """
 
     name: str
     rows: int
     positive_before: float | None
     positive_after: float | None = None
     unfair_rate: float | None = None
+    classes_before: list[float] = field(default_factory=list)
+    classes_after: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -202,7 +207,7 @@ class RecipeSummary:
 
 @dataclass(frozen=True)
 class Pair:
-    """A person and a counterfactual with another prediction.
+    """A person and a counterfactual with another prediction; `id` names the person, if the data has ids.
 
     `values` are the person's, by column; `others` are the counterfactual's where it differs, otherwise None. Answers
     (predictions) and scores are those of the two; the ones after the repair are None in an audit.
@@ -216,13 +221,15 @@ class Pair:
     scores: list[float]
     answers_after: list[int] | None = None
     scores_after: list[float] | None = None
+    id: str | None = None
 
 
 @dataclass(frozen=True)
 class PairTable:
     """Pairs, the largest difference in score first. `total` people are treated unequally, or more if not `exact`.
 
-    The first `varying` columns are those in which similar people may differ.
+    The first `varying` columns are those in which similar people may differ. `id_column` is the column of ids, if there
+    is one.
     """
 
     total: int
@@ -231,6 +238,7 @@ class PairTable:
     varying: int
     columns_left_out: int
     rows: list[Pair]
+    id_column: str | None = None
 
 
 @dataclass(frozen=True)
@@ -251,7 +259,8 @@ class DecisiveFeatures:
 class Repair:
     """What a repair did and what is proven about it; see `fairmend.RepairResult`.
 
-    If the spec claims scores, `scores_before` and `scores_after` are those of the repair inputs.
+    If the spec claims scores, `scores_before` and `scores_after` are those of the repair inputs. `test_data` says
+    whether the scored rows are test data; other rows may have been used for training the network.
     """
 
     method: str
@@ -287,6 +296,7 @@ class Repair:
     policy: PolicySummary | None = None
     scores_before: ScoreFigures | None = None
     scores_after: ScoreFigures | None = None
+    test_data: bool = False
 
 
 @dataclass(frozen=True)
@@ -312,7 +322,7 @@ class ScorePair:
     """The two similar people whose scores differ most, the lower score first.
 
     `values` and `others` are theirs, by column; `answer` names the class whose probability it is, None for a regression
-    network.
+    network. Both are similar to the person in row `row`, with the id `id` if the data has ids.
     """
 
     row: int
@@ -322,6 +332,7 @@ class ScorePair:
     others: list[str]
     scores: list[float]
     answer: str | None = None
+    id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -420,7 +431,7 @@ class WhatIfFeature:
 
     The network reads (value - `offset`) / `factor`, or one column for each category except `dropped`. Similar people
     have any value if `protected`, else one up to `reach` away. `missing` is what replaces a missing value. `marks` is
-    the number of the feature whose missing values this one marks by 1.
+    the number of the feature whose missing values this one marks by 1. `names` are those of whole numbers.
     """
 
     name: str
@@ -436,6 +447,7 @@ class WhatIfFeature:
     reach: float
     missing: float | None
     marks: int | None = None
+    names: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -499,6 +511,8 @@ class WhatIf:
 class Document:
     """The whole report. Exactly one of `repair` and `audit` is given, as `kind` says.
 
+    `first_row` is the number of the data's first row: 2 for a file, which counts as a spreadsheet does, 1 for samples,
+    0 in Python. `notes` say what was done to the data.
     `threshold` is the probability from which a prediction is positive.
     `what_if_left_out` says why `what_if` is None, if the reason is the network or the spec.
     """
@@ -518,6 +532,8 @@ class Document:
     warnings: list[str] = field(default_factory=list)
     repair: Repair | None = None
     audit: Audit | None = None
+    first_row: int = 0
+    notes: list[str] = field(default_factory=list)
     threshold: float = 0.5
     what_if: WhatIf | None = None
     what_if_left_out: str = ""

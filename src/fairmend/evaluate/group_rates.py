@@ -9,13 +9,13 @@ import numpy.typing as npt
 
 from fairmend.arrays import Bools, Ints
 from fairmend.evaluate.document import FeatureGroups, GroupRates
-from fairmend.evaluate.groups import GroupMetrics, Values, grouped
+from fairmend.evaluate.groups import GroupMetrics, Values, class_shares, grouped
 from fairmend.spec import Spec
 from fairmend.text import short
 
 __all__ = ["tabulate_groups"]
 
-_MOST_FEATURES, _MOST_GROUPS = 12, 12
+_MOST_FEATURES, _MOST_GROUPS, _MOST_CLASSES = 12, 12, 12
 
 
 def tabulate_groups(
@@ -63,7 +63,12 @@ def _feature(
 
     positives = [share_of(a == 1 if classes <= 2 else None) for a in predictions]
     positives += [[None] * len(names)] * (2 - len(positives))
-    rows = list(zip(map(short, names), sizes.tolist(), *positives, share_of(unfair), strict=True))
+    by_class: list[list[list[float]]] = [
+        class_shares(codes, a, len(names), classes)[:, :_MOST_CLASSES].tolist() if classes > 2 else [[]] * len(names)
+        for a in predictions
+    ]
+    by_class += [[[]] * len(names)] * (2 - len(by_class))
+    rows = list(zip(map(short, names), sizes.tolist(), *positives, share_of(unfair), *by_class, strict=True))
     # Keep the largest groups, in their own order.
     chosen = sorted(sorted(range(len(rows)), key=lambda i: -rows[i][1])[:_MOST_GROUPS])
     gaps = [(m.demographic_parity_difference, m.equalized_odds_difference) for m in metrics] + [(None, None)] * 2

@@ -6,8 +6,8 @@ figures are those of Fairlearn's `demographic_parity_difference` and `equalized_
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GroupMetrics",
     "Values",
+    "class_shares",
     "group_metrics",
     "group_metrics_of",
     "grouped",
@@ -52,6 +53,7 @@ class GroupMetrics:
     demographic_parity_difference : largest difference in selection rate; None if not defined
     equalized_odds_difference : largest difference in true positive rate or in false positive rate; None if not defined
     reason : why one of the two is None
+    class_rates : with more than two classes, the share of each group that gets a class, by class and group
     """
 
     feature: str
@@ -60,6 +62,13 @@ class GroupMetrics:
     demographic_parity_difference: float | None
     equalized_odds_difference: float | None
     reason: str | None = None
+    class_rates: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    @property
+    def widest_class(self) -> tuple[str, float] | None:
+        """The class whose shares differ most between groups, and the difference; None without shares by class."""
+        spreads = {name: max(rates.values()) - min(rates.values()) for name, rates in self.class_rates.items()}
+        return max(spreads.items(), key=lambda item: item[1]) if spreads else None
 
 
 def group_metrics(
@@ -101,14 +110,28 @@ def group_metrics_of(
         raise FairmendError(f"y has {len(true)} true classes for {len(predicted)} predictions; give one per row")
     if true is not None and classes <= 2 and not np.isin(true, (0, 1)).all():
         raise FairmendError(f"y holds {np.unique(true)[:5].tolist()}; give the true classes as 0 and 1")
-    return tuple(_of_feature(f, values[f.name], predicted, true, classes) for f in spec.protected)
+    names = [spec.name_class(number, classes) for number in range(classes)] if classes > 2 else []
+    return tuple(_of_feature(f, values[f.name], predicted, true, names) for f in spec.protected)
 
 
-def _of_feature(feature: Feature, values: Values, predicted: Ints, true: Values | None, classes: int) -> GroupMetrics:
+def class_shares(codes: Ints, predicted: Ints, groups: int, classes: int) -> Floats:
+    """Return the share of each group that gets each class (groups, classes); codes (rows,) name the groups from 0."""
+    counts = np.bincount(codes * classes + predicted, minlength=groups * classes).reshape(groups, classes)
+    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+
+
+def _of_feature(
+    feature: Feature, values: Values, predicted: Ints, true: Values | None, classes: Sequence[str]
+) -> GroupMetrics:
+    """Return the metrics of one feature; `classes` names the classes if there are more than two."""
     names, codes, binned = grouped(feature, values)
     sizes = {name: int(size) for name, size in zip(names, np.bincount(codes, minlength=len(names)), strict=True)}
-    if classes > 2:
-        return GroupMetrics(feature.name, sizes, binned, None, None, "only defined for two classes")
+    if classes:
+        shares = class_shares(codes, predicted, len(names), len(classes))
+        rates = {
+            name: dict(zip(names, column.tolist(), strict=True)) for name, column in zip(classes, shares.T, strict=True)
+        }
+        return GroupMetrics(feature.name, sizes, binned, None, None, "only defined for two classes", rates)
     if len(names) < 2:
         return GroupMetrics(feature.name, sizes, binned, None, None, f"every row is {names[0]}")
     parity = _spread(_selection_rates(codes, predicted))
@@ -137,7 +160,7 @@ def grouped(feature: Feature, values: Values) -> tuple[list[str], Ints, bool]:
     distinct, codes = _factorize(values)
     most = _MOST_VALUES if feature.kind == "integer" else _MOST_NUMERIC_GROUPS
     if feature.categories or len(distinct) <= most:
-        return [str(value) for value in distinct], codes, False
+        return [str(feature.show(value)) for value in distinct], codes, False
     # The quartiles of the rows. A row on one belongs to the group below; a value that fills a quarter gives equal ones.
     seen = np.cumsum(np.bincount(codes))
     places = (np.arange(1, _MOST_NUMERIC_GROUPS) * (len(codes) - 1)) // _MOST_NUMERIC_GROUPS

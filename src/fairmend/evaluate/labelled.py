@@ -15,7 +15,9 @@ from fairmend.evaluate.groups import GroupMetrics, group_metrics_of, values_of_r
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility_of, utility_of
 from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.spec.read_values import find_classes
 from fairmend.spec.sanity import label_warnings
+from fairmend.text import as_text, listed, shown
 
 __all__ = ["LabelledFigures", "LabelledRows"]
 
@@ -69,7 +71,14 @@ class LabelledRows:
         return pd.DataFrame({self._spec.label.column: list(self._distinct)})
 
     def warnings(self, source: object) -> list[str]:
-        """Return a warning if no row has the positive label; `source` names the file."""
+        """Return a warning if no label is the positive one, or some are no class; `source` names the file."""
+        classes = self._spec.classes
+        strange = [value for value in self._distinct if classes and as_text(value) not in classes]
+        if strange:
+            named = listed([f'"{shown(value)}"' for value in strange])
+            return [
+                f"rows of {source} with the label {named} count as rows without a label; check `classes` in the spec"
+            ]
         if self._spec.regression or self._net.outputs > 2 or not any(known.any() for known in self._known):
             return []
         return label_warnings(self._spec, any(y.any() for y in self._labels), list(self._distinct), source)
@@ -93,10 +102,13 @@ class LabelledRows:
         """Return the class of each row, or the number to predict, and whether it has one."""
         assert self._spec.label is not None
         column = frame[self._spec.label.column]
-        if self._net.outputs > 2 and not self._spec.regression:
+        if self._net.outputs > 2 and not self._spec.regression and not self._spec.label.classes:
             numbers = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
             known = np.isin(numbers, np.arange(self._net.outputs))
             return np.where(known, numbers, 0).astype(np.int16), known
+        if self._spec.label.classes:
+            codes = find_classes(self._spec.label, column)
+            return np.maximum(codes, 0).astype(np.int16), codes >= 0
         known = column.notna().to_numpy(bool)
         y = np.zeros(len(frame), dtype=np.float64 if self._spec.regression else np.int8)
         if known.any():

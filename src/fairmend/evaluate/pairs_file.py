@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,6 +15,7 @@ import pandas as pd
 from fairmend.arrays import FloatArray, Ints
 from fairmend.audit.result import user_values
 from fairmend.errors import FairmendError
+from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.network import Network
 from fairmend.network.scores import compute_scores
 from fairmend.spec import Spec
@@ -25,8 +26,14 @@ __all__ = ["PairsFile"]
 class PairsFile:
     """A context manager that writes the whole file, or nothing if an error occurs; the path None writes no file."""
 
-    def __init__(self, path: Path | None, spec: Spec, net: Network, inputs: Iterable[Path] = ()) -> None:
-        """Refuse a path that is no CSV file, or one of the inputs, before any work is done."""
+    def __init__(
+        self, path: Path | None, spec: Spec, net: Network, inputs: Iterable[Path] = (), *, with_ids: bool = False
+    ) -> None:
+        """Refuse a path that is no CSV file, or one of the inputs, before any work is done.
+
+        With `with_ids` there is a column for the ids of people, if the spec names one.
+        """
+        self._with_ids = with_ids and spec.id_column is not None
         self._path, self._spec, self._net = path, spec, net
         self._varying = [f.name for f in spec.varying]
         self._stage: Path | None = None
@@ -52,27 +59,41 @@ class PairsFile:
             self._stage = stage
         return self
 
-    def write(self, rows: Ints, X: FloatArray, other: FloatArray) -> None:
+    def write_people(self, numbers: RowNumbers, people: Ints, X: FloatArray, other: FloatArray) -> None:
+        """Append people (k,) under their row numbers and ids, their inputs X (k, width) and a neighbour of each."""
+        self.write(numbers.numbers(people), X, other, numbers.ids(people))
+
+    def write(self, rows: Ints, X: FloatArray, other: FloatArray, ids: Sequence[str | None] | None = None) -> None:
         """Append rows (k,), their inputs X (k, width) and a neighbour of each `other` (k, width)."""
         assert self._stage is not None
-        frame = self._table(rows, X, other)
+        frame = self._table(rows, X, other, ids)
         frame.to_csv(self._stage, mode="a", header=False, index=False, lineterminator="\n")
 
-    def _table(self, rows: Ints, X: FloatArray, other: FloatArray) -> pd.DataFrame:
+    def _table(
+        self, rows: Ints, X: FloatArray, other: FloatArray, ids: Sequence[str | None] | None = None
+    ) -> pd.DataFrame:
         own, others = user_values(self._spec, X), user_values(self._spec, other)
         parts: list[pd.Series[Any]] = [pd.Series(rows, name="row")]
+        if self._with_ids:
+            parts.append(pd.Series(ids, name=self._spec.id_column, dtype=object))
         parts += [pd.Series(values, name=name) for name, values in own.items()]
         parts += [pd.Series(others[name], name=f"other_{name}") for name in self._varying]
         claim = self._spec.claim
         for prefix, inputs in (("", X), ("other_", other)):
             if not self._spec.regression:
-                parts.append(pd.Series(self._net.predict(inputs), name=f"{prefix}answer"))
+                parts.append(pd.Series(self._answers(inputs), name=f"{prefix}answer"))
             if claim.is_score or self._net.outputs == 1:
                 scores = compute_scores(self._net, inputs, claim.on)
                 scores = scores if claim.on == "probability" else scores.astype(self._net.dtype)
                 names = ["score"] if self._net.outputs == 1 else [f"score_{k}" for k in range(self._net.outputs)]
                 parts += [pd.Series(scores[:, k], name=f"{prefix}{name}") for k, name in enumerate(names)]
         return pd.concat(parts, axis=1)
+
+    def _answers(self, X: FloatArray) -> Sequence[Any] | Ints:
+        """Return the predictions (k,): values of the label if it lists its classes, otherwise numbers."""
+        answers = self._net.predict(X)
+        label = self._spec.label
+        return answers if label is None or not label.classes else [label.name_class(int(a)) for a in answers]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -5,7 +5,7 @@ Values out of range are refused, moved, left out or let in, as `fairmend.spec.ou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +16,22 @@ import pandas as pd
 from fairmend.arrays import FloatArray, Ints
 from fairmend.errors import FairmendError
 from fairmend.evaluate.row_numbers import RowNumbers
+from fairmend.evaluate.score_match import require_scores
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange, apply_policy, find_wider_ranges, require_policy
+from fairmend.spec.read_values import RowsError
 from fairmend.tables import FIRST_ROW, TableStream
 
-__all__ = ["People", "PeopleStream", "choose_policy", "naming_file", "needs_range", "take_people"]
+__all__ = [
+    "People",
+    "PeopleStream",
+    "choose_policy",
+    "naming_file",
+    "needs_range",
+    "require_given_scores",
+    "take_people",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,17 +42,25 @@ class People:
     ----------
     spec : the spec, with wider ranges if they were widened
     frame, X : the people in the user's values, and as the network reads them (people, width)
-    rows : the row number of each (people,), as a spreadsheet counts
-    ids : the id of each, None without ids
+    numbers : their row numbers, as a spreadsheet counts, and ids
     out_of_range : what was done about values out of range
     """
 
     spec: Spec
     frame: pd.DataFrame
     X: FloatArray
-    rows: Ints
-    ids: list[str | None]
+    numbers: RowNumbers
     out_of_range: OutOfRange
+
+    @property
+    def rows(self) -> Ints:
+        """The row number of each (people,)."""
+        return self.numbers.numbers(np.arange(len(self.X)))
+
+    @property
+    def ids(self) -> list[str | None]:
+        """The id of each, None without ids."""
+        return self.numbers.ids(np.arange(len(self.X)))
 
 
 def choose_policy(out_of_range: str, needs_range: bool) -> str:
@@ -57,6 +75,26 @@ def needs_range(net: Network, spec: Spec) -> bool:
     return any(bool(used[spec.columns(f.name)].any()) for f in spec.varying)
 
 
+def require_given_scores(
+    spec: Spec, net: Network, frame: pd.DataFrame, path: Path | str, policy: str, numbers: Ints | None = None
+) -> None:
+    """Raise an error if the data has scores of the model that spec and network do not reproduce.
+
+    They are those of the values as they are, so people whose values are moved or left out are not compared.
+    `numbers` (rows,) are the numbers of the rows.
+    """
+    if spec.label is None or spec.label.score is None or spec.label.score not in frame.columns:
+        return
+    rows = np.arange(len(frame), dtype=np.int64) + FIRST_ROW if numbers is None else numbers
+    with naming_file(path):
+        leave_out = "skip" if policy == "clip" else policy
+        wide = spec.bring_into_range(frame, "widen", first_row=rows).spec if policy == "widen" else spec
+        inside, kept, _ = apply_policy(spec.features, frame, leave_out, rows)
+        X = wide.as_inputs(inside, net.dtype, first_row=rows[kept]) if len(inside) else None
+    if X is not None:
+        require_scores(spec, net, inside, X, path, first_row=rows[kept])
+
+
 def take_people(
     frame: pd.DataFrame,
     path: Path | str,
@@ -66,18 +104,24 @@ def take_people(
     *,
     most: int | None = None,
     seed: int = 0,
+    need_ids: bool = True,
 ) -> People:
-    """Return the people in the table of a file, all or `most` of them drawn at random."""
+    """Return the people in the table of a file, all or `most` of them drawn at random.
+
+    A table without the column of ids that the spec names is refused, unless `need_ids` is false.
+    """
     chosen = np.arange(len(frame), dtype=np.int64)
     if most is not None and most < len(frame):
         chosen = np.sort(np.random.default_rng(seed).permutation(len(frame))[:most]).astype(np.int64)
-    numbers = RowNumbers(FIRST_ROW, spec.id_column)
+    require_given_scores(spec, net, frame.iloc[chosen], path, policy, chosen + FIRST_ROW)
     with naming_file(path):
         inside = spec.bring_into_range(frame.iloc[chosen], policy, first_row=chosen + FIRST_ROW)
         left = chosen[inside.kept]
         X = inside.spec.as_inputs(inside.frame, net.dtype, first_row=left + FIRST_ROW)
-        numbers.add(frame)
-    return People(inside.spec, inside.frame, X, numbers.numbers(left), numbers.ids(left), inside.done)
+        with_ids = need_ids or spec.id_column in frame.columns
+        numbers = RowNumbers(FIRST_ROW, spec.id_column if with_ids else None)
+        numbers.add(frame, np.isin(np.arange(len(frame)), left))
+    return People(inside.spec, inside.frame, X, numbers, inside.done)
 
 
 class PeopleStream:
@@ -101,7 +145,7 @@ class PeopleStream:
     def _widen(self) -> None:
         start = FIRST_ROW
         for frame in self._table:
-            with naming_file(self._table.path):
+            with naming_file(self._table.path, self._table):
                 self.out_of_range += find_wider_ranges(self.spec.features, frame, start)
             start += len(frame)
         self.spec = self.spec.widen(self.out_of_range.ranges)
@@ -111,7 +155,9 @@ class PeopleStream:
         self.rows = RowNumbers(FIRST_ROW, self.spec.id_column)
         start, people = FIRST_ROW, 0
         for frame in self._table:
-            with naming_file(self._table.path):
+            numbers = np.arange(start, start + len(frame))
+            require_given_scores(self.spec, self._net, frame, self._table.path, self.out_of_range.policy, numbers)
+            with naming_file(self._table.path, self._table):
                 inside, kept, done = apply_policy(self.spec.features, frame, self.out_of_range.policy, start)
                 self.rows.add(frame, kept)
                 X = self.spec.as_inputs(inside, self._net.dtype, first_row=start) if len(inside) else None
@@ -124,9 +170,10 @@ class PeopleStream:
 
 
 @contextmanager
-def naming_file(path: Path | str) -> Iterator[None]:
-    """Put the name of the file before the message of an error."""
+def naming_file(path: Path | str, parts: Iterable[pd.DataFrame] | None = None) -> Iterator[None]:
+    """Put the name of the file before the message of an error; count the rows with a problem in all its parts."""
     try:
         yield
     except FairmendError as error:
-        raise FairmendError(f"{path}: {error}") from error
+        shown = error.counted(parts) if isinstance(error, RowsError) and parts is not None else error
+        raise FairmendError(f"{path}: {shown}") from error

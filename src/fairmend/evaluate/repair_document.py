@@ -66,6 +66,8 @@ def repair_document(
         ScoreRanges(score_kind(original), result.regions, unequal.exact, [], []),
         [short(warning, 2_000) for warning in comparison.warnings[:50]],
         repair=_repair(original, comparison, check),
+        first_row=people.rows.first,
+        notes=[short(people.out_of_range.describe(), 2_000)] if people.out_of_range.rows else [],
         threshold=spec.threshold,
     )
     if spec.claim.is_score:
@@ -74,7 +76,15 @@ def repair_document(
     nearest = find_nearest_counterfactuals(original, spec, people.X, rows, unequal.other[rows])
     return replace(
         document,
-        pairs=tabulate_pairs(nearest, spec, original, result.network, total=unequal.count, exact=unequal.exact),
+        pairs=tabulate_pairs(
+            nearest,
+            spec,
+            original,
+            result.network,
+            total=unequal.count,
+            exact=unequal.exact,
+            numbers=people.rows,
+        ),
         flips=nearest.decisive_features(),
         ranges=_score_ranges(original, comparison),
     )
@@ -107,8 +117,9 @@ def _repair(original: Network, comparison: RepairComparison, check: str | None) 
         covers_inference=bool(result.proven and result.proof.covers_inference[result.proof.holds].all()),
         precision=original.dtype.name,
         data_rows=len(people.X),
-        scored_rows=len(people.scored),
-        held_out=people.held_out,
+        scored_rows=len(people.X_scored),
+        held_out=people.held_out or people.test is not None,
+        test_data=people.test is not None,
         before=_network_figures(comparison.before),
         after=_network_figures(comparison.after),
         changed_predictions=comparison.changed,
@@ -158,7 +169,7 @@ def _network_figures(figures: Measurement) -> NetworkFigures:
 
 def _groups(original: Network, comparison: RepairComparison) -> list[FeatureGroups]:
     people = comparison.split
-    X = people.X[people.scored]
+    X = people.X_scored
     networks = (original, comparison.result.network)
     return tabulate_groups(
         people.spec,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fairmend.audit.result import user_values
 from fairmend.evaluate.document import Pair, PairTable
 from fairmend.evaluate.nearest_counterfactuals import NearestCounterfactuals
+from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.score_ranges import scores
 from fairmend.network import Network
 from fairmend.spec import Spec
@@ -18,7 +21,14 @@ _MOST_PAIRS, _MOST_COLUMNS = 1_000, 16
 
 
 def tabulate_pairs(
-    found: NearestCounterfactuals, spec: Spec, before: Network, after: Network | None = None, *, total: int, exact: bool
+    found: NearestCounterfactuals,
+    spec: Spec,
+    before: Network,
+    after: Network | None = None,
+    *,
+    total: int,
+    exact: bool,
+    numbers: RowNumbers,
 ) -> PairTable:
     """Return the pairs with the largest differences in score; `total` people are treated unequally."""
     chosen = found.take(np.argsort(-found.gap, kind="stable")[:_MOST_PAIRS])
@@ -27,10 +37,11 @@ def tabulate_pairs(
     names = [f.name for f in features[:_MOST_COLUMNS]]
     rows: list[Pair] = []
     if len(chosen.rows):
-        mine, theirs = user_values(spec, chosen.X), user_values(spec, chosen.other)
+        mine, theirs = (_named(spec, user_values(spec, side)) for side in (chosen.X, chosen.other))
         answers, values = _predictions_and_scores(before, chosen)
         later = None if after is None else _predictions_and_scores(after, chosen)
-        for i, row in enumerate(chosen.rows.tolist()):
+        ids = numbers.ids(chosen.rows)
+        for i, row in enumerate(numbers.numbers(chosen.rows).tolist()):
             differs = [name for name, is_so in zip(chosen.features, chosen.differs[i], strict=True) if is_so]
             rows.append(
                 Pair(
@@ -42,10 +53,17 @@ def tabulate_pairs(
                     values[i],
                     None if later is None else later[0][i],
                     None if later is None else later[1][i],
+                    None if (person := ids[i]) is None else short(person, 40),
                 )
             )
     first = sum(name in varying for name in names)
-    return PairTable(total, exact, [short(name) for name in names], first, len(features) - len(names), rows)
+    column = None if numbers.id_column is None else short(numbers.id_column)
+    return PairTable(total, exact, [short(name) for name in names], first, len(features) - len(names), rows, column)
+
+
+def _named(spec: Spec, values: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return values by feature, each under its name if it has one."""
+    return {f.name: [f.show(value) for value in values[f.name]] for f in spec.features}
 
 
 def _predictions_and_scores(net: Network, pairs: NearestCounterfactuals) -> tuple[list[list[int]], list[list[float]]]:

@@ -6,16 +6,18 @@ People count rows as a spreadsheet does: the header is row 1 and the first perso
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fairmend.arrays import Bools, Ints
+from fairmend.audit.result import AuditPair, AuditResult
 from fairmend.errors import FairmendError
 from fairmend.text import as_text, suggest
 
-__all__ = ["RowNumbers"]
+__all__ = ["RowNumbers", "number_pairs"]
 
 
 class RowNumbers:
@@ -62,6 +64,19 @@ class RowNumbers:
         part_of = np.searchsorted(starts, wanted, side="right") - 1
         found = [self._ids[part][int(i - starts[part])] for part, i in zip(part_of, wanted, strict=True)]
         return [None if pd.isna(value) else as_text(value) for value in found]
+
+
+def number_pairs(result: AuditResult, numbers: RowNumbers) -> AuditResult:
+    """Return the result with the row numbers and ids of people in its pairs, instead of their places in the audit."""
+
+    def named(pairs: Sequence[AuditPair]) -> tuple[AuditPair, ...]:
+        people = [pair.row for pair in pairs]
+        found = zip(pairs, numbers.numbers(people).tolist(), numbers.ids(people), strict=True)
+        return tuple(replace(pair, row=row, id=person) for pair, row, person in found)
+
+    worst = result.disparity.worst
+    disparity = result.disparity if worst is None else replace(result.disparity, worst=named([worst])[0])
+    return replace(result, pairs=named(result.pairs), disparity=disparity)
 
 
 def _id_column(frame: pd.DataFrame, name: str) -> pd.Series[Any]:

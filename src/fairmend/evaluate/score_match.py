@@ -18,6 +18,7 @@ from fairmend.evaluate.given_outputs import read_score_column
 from fairmend.network import Network
 from fairmend.network.scores import scores_of
 from fairmend.spec import Spec
+from fairmend.spec.read_values import RowNumber
 from fairmend.text import count
 
 __all__ = ["ScoreMatch", "describe_form", "match_scores", "require_informative", "require_scores"]
@@ -128,12 +129,12 @@ def match_scores(net: Network, X: FloatArray, given: Floats, *, regression: bool
 
 
 def require_scores(
-    spec: Spec, net: Network, frame: pd.DataFrame, X: FloatArray, source: object, *, first_row: int = 0
+    spec: Spec, net: Network, frame: pd.DataFrame, X: FloatArray, source: object, *, first_row: RowNumber = 0
 ) -> None:
     """Raise an error if the data has the scores that [label] names, and spec and network do not reproduce them.
 
     X (rows, inputs) is the frame, encoded. A random sample of the rows is compared. Error messages count rows from
-    ``first_row``.
+    ``first_row``, or call them by it.
     """
     given = read_score_column(spec.label, frame)
     if given is None:
@@ -149,7 +150,8 @@ def require_scores(
         require_informative(given[known], where)
     match = match_scores(net, X[known], given[known], regression=spec.regression)
     if not match.verified:
-        match = replace(match, differing=first_row + known[match.differing])
+        rows = known[match.differing]
+        match = replace(match, differing=first_row + rows if isinstance(first_row, int) else first_row[rows])
         raise FairmendError(
             f"{where}: {match}. Correct the spec with fairmend spec check, or pass --ignore-scores if another model "
             "gave the scores."

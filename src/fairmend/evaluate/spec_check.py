@@ -102,7 +102,7 @@ def check_spec(
         X = spec.as_inputs(frame, net.dtype)
         if spec.label is not None:
             known = utility(net, X, read_classes(spec, net, frame, "the data"))
-        warnings = spec_warnings(net.predict(X), None if known is None else known.auc)
+        warnings = spec_warnings(net.predict(X), None if known is None else known.auc, spec.classes)
     readable = frame is not None and not any(
         problem.feature in {feature.name for feature in spec.features} for problem in problems
     )

@@ -23,10 +23,12 @@ def describe_similarity(spec: Spec, *, exact: bool) -> Similarity:
 
 
 def class_names(spec: Spec, net: Network, frame: pd.DataFrame | None) -> list[str]:
-    """Return the names of the network's classes: the values of the label if there are two, otherwise "class 0" etc.
+    """Return the names of the network's classes: the values of the label, or "class 0" etc. if it does not list them.
 
     `frame` holds rows of the data; its label column names the negative class.
     """
+    if spec.label is not None and spec.label.classes:
+        return [short(name, 40) for name in spec.label.classes[:_MOST_CLASSES]]
     if net.outputs > 2 or spec.label is None or spec.label.positive is None:
         return [f"class {number}" for number in range(min(_MOST_CLASSES, max(2, net.outputs)))]
     positive = spec.label.positive

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,17 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairmend.arrays import FloatArray, Ints
-from fairmend.errors import FairmendError
+from fairmend.evaluate.people import naming_file, take_people
+from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.utility import utility
 from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.spec.out_of_range import OutOfRange
+from fairmend.spec.read_values import RowNumber, raise_for_rows
 from fairmend.spec.sanity import label_warnings, spec_warnings
+from fairmend.text import shown
 
-__all__ = ["DataSplit", "read_classes", "read_labels", "split_data"]
+__all__ = ["DataSplit", "TestRows", "describe_scored", "read_classes", "read_labels", "split_data"]
 
 # Fewer rows than this are too few to calibrate with, or to measure accuracy on.
 _ENOUGH_ROWS = 50
@@ -25,6 +29,14 @@ _ENOUGH_ROWS = 50
 # At least this many rows are held out, if there are; of more than twice as many, one half, and the others are used
 # without their labels. Accuracy on 1,000 rows has a standard error of at most 1.6 points.
 _SCORED_FIRST = 1_000
+
+
+@dataclass(frozen=True, eq=False)
+class TestRows:
+    """Rows that neither the training nor the repair used: encoded, with their classes or numbers to predict."""
+
+    X: FloatArray
+    y: npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +54,9 @@ class DataSplit:
     scored : the rows of the data on which accuracy is measured
     held_out : whether the scored rows are used for nothing else
     warnings : about the data and the split
+    rows : the row numbers and ids of the people in the data
+    out_of_range : what was done about values out of range
+    test : rows from elsewhere on which accuracy is measured instead of the scored rows; None without them
     """
 
     spec: Spec
@@ -56,6 +71,23 @@ class DataSplit:
     scored: Ints
     held_out: bool
     warnings: tuple[str, ...]
+    rows: RowNumbers = field(default_factory=RowNumbers)
+    out_of_range: OutOfRange = field(default_factory=lambda: OutOfRange("refuse"))
+    test: TestRows | None = None
+
+    @property
+    def X_scored(self) -> FloatArray:  # noqa: N802, an array of inputs is called X
+        """The inputs on which accuracy is measured."""
+        return self.X[self.scored] if self.test is None else self.test.X
+
+    @property
+    def y_scored(self) -> npt.NDArray[Any]:
+        """Their classes or numbers to predict."""
+        return self.y[self.scored] if self.test is None else self.test.y
+
+    def describe_scored(self) -> str:
+        """Return which rows the figures of accuracy come from, after "on" or "measured on"."""
+        return describe_scored(len(self.X_scored), test=self.test is not None, held_out=self.held_out)
 
 
 def split_data(
@@ -69,13 +101,20 @@ def split_data(
     repair_rows: int = 100,
     calibration_rows: int = 500,
     seed: int = 0,
+    policy: str = "refuse",
+    test_frame: pd.DataFrame | None = None,
+    test_source: Path | str = "the test data",
 ) -> DataSplit:
     """Encode the data and draw repair inputs and calibration rows from it, disjoint if there are enough rows.
 
-    `source` and `repair_source` name the data in messages. `repair_frame` gives the repair inputs; without it,
-    `repair_rows` of them are drawn from the data.
+    `source`, `repair_source` and `test_source` name the data in messages. `repair_frame` gives the repair inputs;
+    without it, `repair_rows` of them are drawn from the data. `policy` says what to do about values out of range; the
+    spec of the split has wider ranges if it is "widen". `test_frame` gives rows to measure accuracy on; without it,
+    some rows of the data are left aside for that.
     """
-    X, y = _encode(spec, net, frame, source), read_labels(spec, net, frame, source)
+    people = take_people(frame, source, spec, net, policy)
+    spec, frame, X, done = people.spec, people.frame, people.X, people.out_of_range
+    y = read_labels(spec, net, frame, source, people.rows)
     warnings = [] if spec.regression else _class_warnings(spec, net, frame, X, y, source)
     order = np.random.default_rng(seed).permutation(len(X)).astype(np.int64)
     if repair_frame is None:
@@ -87,7 +126,8 @@ def split_data(
         repair_frame, X_repair = frame.iloc[repair], X[repair]
     else:
         repair, rest = None, order
-        X_repair = _encode(spec, net, repair_frame, repair_source)
+        listed = take_people(repair_frame, repair_source, spec, net, policy, need_ids=False)
+        spec, repair_frame, X_repair, done = listed.spec, listed.frame, listed.X, done + listed.out_of_range
     if len(rest) >= min(calibration_rows, _ENOUGH_ROWS):
         calibration = rest[:calibration_rows]
     else:
@@ -95,9 +135,14 @@ def split_data(
         warnings.append(
             f"{source} has too few rows to calibrate on rows other than the repair inputs; some rows are used for both"
         )
+    test = None
+    if test_frame is not None:
+        found = take_people(test_frame, test_source, spec, net, policy, need_ids=False)
+        spec, done = found.spec, done + found.out_of_range
+        test = TestRows(found.X, read_labels(spec, net, found.frame, test_source, found.rows))
     unused = rest[~np.isin(rest, calibration)]
     held_out = len(unused) >= _ENOUGH_ROWS
-    measured = max(_SCORED_FIRST, len(unused) // 2)
+    measured = max(_SCORED_FIRST, len(unused) // 2) if test is None else 0
     scored = np.sort(unused[:measured]) if held_out else np.arange(len(X), dtype=np.int64)
     unlabelled = np.sort(unused[measured:])
     return DataSplit(
@@ -113,43 +158,55 @@ def split_data(
         scored,
         held_out,
         tuple(warnings),
+        people.numbers,
+        done,
+        test,
     )
 
 
-def _encode(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str) -> FloatArray:
-    try:
-        return spec.as_inputs(frame, net.dtype)
-    except FairmendError as error:
-        raise FairmendError(f"{source}: {error}") from error
+def describe_scored(rows: int, *, test: bool, held_out: bool) -> str:
+    """Return which rows the figures of accuracy come from, after "on" or "measured on"."""
+    if test:
+        return f"the {rows:,} rows of the test data"
+    which = (
+        f"a random sample of {rows:,} rows of the data that the repair did not use"
+        if held_out
+        else f"the {rows:,} rows of the data, including those used for repair and calibration"
+    )
+    return f"{which}; they may have been used for training the network"
 
 
 def read_labels(
-    spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str
+    spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str, first_row: RowNumber = 0
 ) -> npt.NDArray[np.integer] | FloatArray:
     """Return the label of each row (rows,): its class, or for a regression network the number to predict."""
     if not spec.regression:
-        return read_classes(spec, net, frame, source)
-    try:
-        return spec.labels(frame)
-    except FairmendError as error:
-        raise FairmendError(f"{source}: {error}") from error
+        return read_classes(spec, net, frame, source, first_row)
+    with naming_file(source):
+        return spec.labels(frame, first_row=first_row)
 
 
-def read_classes(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str) -> npt.NDArray[np.integer]:
+def read_classes(
+    spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str, first_row: RowNumber = 0
+) -> npt.NDArray[np.integer]:
     """Return the class of each row (rows,): 1 for the positive label, or with more than two classes its number."""
-    try:
-        y = spec.labels(frame)
-    except FairmendError as error:
-        raise FairmendError(f"{source}: {error}") from error
-    if net.outputs <= 2:
+    with naming_file(source):
+        spec.require_outputs(net.outputs)
+        y = spec.labels(frame, first_row=first_row)
+    if net.outputs <= 2 or (spec.label is not None and spec.label.classes):
         return y
-    assert spec.label is not None
-    numbers = pd.to_numeric(frame[spec.label.column], errors="coerce").to_numpy(np.float64)
-    bad = np.flatnonzero(~np.isin(numbers, np.arange(net.outputs)))
-    if bad.size:
-        raise FairmendError(
-            f"{source}, row {bad[0]}, label: {frame[spec.label.column].iloc[bad[0]]!r} is not a class number; "
-            f"the network has {net.outputs} classes, so use 0 to {net.outputs - 1}"
+    label = spec.label
+    assert label is not None
+    numbers = pd.to_numeric(frame[label.column], errors="coerce").to_numpy(np.float64)
+    with naming_file(source):
+        raise_for_rows(
+            "label",
+            ~np.isin(numbers, np.arange(net.outputs)),
+            lambda row: (
+                f'"{shown(frame[label.column].iloc[row])}" is not a class number; the network has {net.outputs} '
+                f"classes. List their names in [label]: classes = [...], or use 0 to {net.outputs - 1}"
+            ),
+            first_row,
         )
     return numbers.astype(np.int64)
 
@@ -157,7 +214,7 @@ def read_classes(spec: Spec, net: Network, frame: pd.DataFrame, source: Path | s
 def _class_warnings(
     spec: Spec, net: Network, frame: pd.DataFrame, X: FloatArray, y: npt.NDArray[Any], source: Path | str
 ) -> list[str]:
-    found = spec_warnings(net.predict(X), utility(net, X, y).auc)
+    found = spec_warnings(net.predict(X), utility(net, X, y).auc, spec.classes)
     if net.outputs > 2 or spec.label is None:
         return found
     labels = frame[spec.label.column].unique().tolist()

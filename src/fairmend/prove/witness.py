@@ -10,6 +10,7 @@ import numpy as np
 from fairmend.arrays import FloatArray
 from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.text import printable
 
 __all__ = ["Witness", "keep_ignored_features"]
 
@@ -41,7 +42,9 @@ class Witness:
             what = "score" if self.output is None else f"score {self.output}"
             scores = f"{what} {self.scores[1]:.5g} instead of {self.scores[0]:.5g}"
             return f"{spec.describe_pair(self.x, self.other)}: {scores}{tie}"
-        return f"{spec.describe_pair(self.x, self.other)}: class {self.other_answer} instead of {self.answer}{tie}"
+        answers = [answer for answer in (self.answer, self.other_answer) if answer is not None]
+        own, other = (printable(spec.name_class(answer, max(answers) + 1)) for answer in answers)
+        return f"{spec.describe_pair(self.x, self.other)}: {other} instead of {own}{tie}"
 
     def as_dict(self, spec: Spec) -> dict[str, Any]:
         """Return both as plain data, in the user's own values."""

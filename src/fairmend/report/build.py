@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from fairmend.arrays import FloatArray
 from fairmend.audit.result import AuditResult
 from fairmend.errors import FairmendError
 from fairmend.evaluate.provenance import describe_origin
+from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.what_if import WHAT_IF_ROWS, add_what_if
 from fairmend.network import Network
 from fairmend.prove.threshold import network_of_spec
@@ -32,6 +34,8 @@ def repair_report(
     data: pd.DataFrame | ArrayLike,
     y: ArrayLike | None = None,
     *,
+    X_test: pd.DataFrame | ArrayLike | None = None,
+    y_test: ArrayLike | None = None,
     held_out: bool = False,
     title: str = "the network",
     seed: int | None = None,
@@ -47,6 +51,8 @@ def repair_report(
     result : the result of `fairmend.repair` for `original`, `spec` and the repair inputs `X_repair`
     data, y : rows on which to measure both networks, encoded or as a DataFrame, and their classes; without y, a
         DataFrame must hold the label column
+    X_test, y_test : rows that the network was not trained on, in the same forms, from which accuracy and group figures
+        come instead; y_test may be left out as y may
     held_out : whether the data was used neither for the repair nor for calibration
     title : the name of the network
     seed, command : the random seed and the command line, to be shown in the report
@@ -54,9 +60,9 @@ def repair_report(
     what_if : whether the page carries both networks, if they are small, and computes the scores of any person
     what_if_rows : how many random rows of the data it then holds, to start from
     """
-    from fairmend.evaluate.compare import RepairComparison, measure
+    from fairmend.evaluate.compare import RepairComparison, measure, training_row_warnings
     from fairmend.evaluate.repair_document import repair_document
-    from fairmend.evaluate.split import DataSplit, read_labels
+    from fairmend.evaluate.split import DataSplit, TestRows
     from fairmend.metrics import changed_rate
 
     original = network_of_spec(original, spec)
@@ -66,26 +72,28 @@ def repair_report(
             f"X_repair has {len(X_inputs)} rows, but the result is for {result.regions}. "
             "Pass the rows that you passed to fairmend.repair"
         )
-    if y is None:
-        if not is_frame(data):
-            raise FairmendError(
-                "the report measures accuracy, so it needs labels. Pass y, or data as a DataFrame with the label column"
-            )
-        y = read_labels(spec, original, data, "the data")
-    labels = np.asarray(y)
-    if labels.shape != (len(X),):
-        raise FairmendError(f"y has shape {labels.shape}. Pass one label for each row of the data: ({len(X)},)")
+    labels = _read_labels(spec, original, data, X, y, "the data")
     frame = data if is_frame(data) else spec.decode(X)
     inputs = X_repair if is_frame(X_repair) else spec.decode(X_inputs)
     no_rows, all_rows = np.zeros(0, dtype=np.int64), np.arange(len(X), dtype=np.int64)
-    people = DataSplit(spec, frame, X, labels, inputs, X_inputs, None, no_rows, no_rows, all_rows, held_out, ())
+    rows = _row_numbers(spec, frame)
+    test = None
+    if X_test is not None:
+        rows_test = spec.as_inputs(X_test, original.dtype)
+        test = TestRows(rows_test, _read_labels(spec, original, X_test, rows_test, y_test, "the test data"))
+    people = DataSplit(
+        spec, frame, X, labels, inputs, X_inputs, None, no_rows, no_rows, all_rows, held_out, (), rows, test=test
+    )
     before, after = (measure(net, people, stage="") for net in (original, result.network))
     changed = None if spec.regression else changed_rate(original.predict(X), result.network.predict(X))
-    comparison = RepairComparison(people, result, before, after, changed, result.warnings)
+    warnings = [] if test is None else training_row_warnings(original, people)
+    comparison = RepairComparison(people, result, before, after, changed, (*warnings, *result.warnings))
     where = describe_origin(command=command, seed=seed, arrays={"data": X, "repair inputs": X_inputs})
     document = repair_document(original, comparison, where, title=title, check=check)
     if what_if:
-        document = add_what_if(document, spec, X, original, result.network, rows=what_if_rows, seed=seed or 0)
+        document = add_what_if(
+            document, spec, X, original, result.network, numbers=rows, rows=what_if_rows, seed=seed or 0
+        )
     return Report(document)
 
 
@@ -138,6 +146,7 @@ def audit_report(
             labelled = LabelledFigures(len(X), regression=regression_utility(network, X, y))
         elif y is not None:
             labelled = LabelledFigures(len(X), utility(network, X, y), group_metrics(network, spec, X, y))
+    numbers = _row_numbers(spec, frame)
     document = audit_document(
         network,
         spec,
@@ -146,11 +155,50 @@ def audit_report(
         title=title,
         labelled=labelled,
         frame=frame,
-        warnings=audit_warnings(network, found, labelled),
+        warnings=audit_warnings(network, spec, found, labelled),
+        rows=numbers,
     )
     if what_if:
-        examined = found.examined
         document = add_what_if(
-            document, spec, examined.X, network, people=examined.rows, rows=what_if_rows, seed=seed or 0
+            document,
+            spec,
+            found.examined.X,
+            network,
+            people=found.examined.rows,
+            numbers=numbers,
+            rows=what_if_rows,
+            seed=seed or 0,
         )
     return Report(document)
+
+
+def _read_labels(
+    spec: Spec,
+    network: Network,
+    data: pd.DataFrame | ArrayLike,
+    X: FloatArray,
+    y: ArrayLike | None,
+    source: str,
+) -> NDArray[Any]:
+    """Return y, or the labels of a data frame; X (rows, width) are its inputs."""
+    from fairmend.evaluate.split import read_labels
+
+    if y is None:
+        if not is_frame(data):
+            raise FairmendError(
+                "the report measures accuracy, so it needs labels. Pass y, or data as a DataFrame with the label column"
+            )
+        return read_labels(spec, network, data, source)
+    labels = np.asarray(y)
+    if labels.shape != (len(X),):
+        raise FairmendError(f"y has shape {labels.shape}. Pass one label for each row of {source}: ({len(X)},)")
+    return labels
+
+
+def _row_numbers(spec: Spec, frame: pd.DataFrame | None) -> RowNumbers:
+    """Return the rows of a data frame, counted from 0, with ids if it has them."""
+    if frame is None:
+        return RowNumbers()
+    rows = RowNumbers(0, spec.id_column if spec.id_column in frame.columns else None)
+    rows.add(frame)
+    return rows

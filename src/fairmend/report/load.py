@@ -9,7 +9,17 @@ from os import PathLike
 from pathlib import Path
 
 from fairmend.errors import FairmendError
-from fairmend.evaluate.document import AUDIT, FORMAT, REPAIR, VERSION, DisparityFigures, Document, Pair, ScoreFigures
+from fairmend.evaluate.document import (
+    AUDIT,
+    FORMAT,
+    REPAIR,
+    VERSION,
+    DisparityFigures,
+    Document,
+    FeatureGroups,
+    Pair,
+    ScoreFigures,
+)
 from fairmend.report.codec import from_plain
 from fairmend.report.frontier import GUARANTEES
 from fairmend.report.report import DATA_NAME, Report
@@ -72,6 +82,9 @@ def _inconsistencies(document: Document) -> Iterator[str]:
     for number, pair in enumerate(document.pairs.rows):
         if not _fits(pair, columns, repaired):
             yield f"pairs.rows[{number}]: its values, answers and scores do not fit the columns"
+    for feature in document.groups:
+        if not _shares_fit(feature, len(document.answers), repaired):
+            yield f"groups of {feature.feature!r:.40}: the shares of classes do not fit the answers"
     if document.repair is not None and any(
         candidate.proven and candidate.guarantee not in GUARANTEES for candidate in document.repair.candidates
     ):
@@ -115,6 +128,14 @@ def _score_figures(document: Document) -> Iterator[tuple[str, ScoreFigures]]:
         "repair.scores_after": None if document.repair is None else document.repair.scores_after,
     }
     yield from ((where, scores) for where, scores in found.items() if scores is not None)
+
+
+def _shares_fit(feature: FeatureGroups, answers: int, repaired: bool) -> bool:
+    """Return whether every group has the shares of the same classes."""
+    before = [len(group.classes_before) for group in feature.groups]
+    after = [len(group.classes_after) for group in feature.groups]
+    same = len(set(before)) <= 1 and max(before, default=0) <= answers
+    return same and after == (before if repaired else [0] * len(before))
 
 
 def _fits(pair: Pair, columns: int, repaired: bool) -> bool:

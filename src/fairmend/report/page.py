@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 from fairmend import text
 from fairmend.audit.result import wilson_interval
 from fairmend.evaluate.document import Document, Pair, PairTable
+from fairmend.evaluate.split import describe_scored
 from fairmend.evaluate.summary import gap_widened, summarize
 from fairmend.report import charts, frontier
 from fairmend.report.score_chart import difference_chart
@@ -124,6 +125,7 @@ def _template() -> jinja2.Template:
         "interval": _interval,
         "interval_of": lambda share, rows: _interval(round(share * rows), rows),
         "points": text.points,
+        "describe_scored": describe_scored,
         "threshold_chart": threshold_chart,
         "gap_widened": gap_widened,
     }

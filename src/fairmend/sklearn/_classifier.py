@@ -14,14 +14,16 @@ from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from fairmend.arrays import FloatArray
+from fairmend.arrays import FloatArray, Ints
 from fairmend.network.formats.sklearn import read_estimator, to_estimator
 from fairmend.repair.options import methods_with
 from fairmend.repair.run import repair
 from fairmend.sklearn._errors import InputError, as_input_errors
 from fairmend.sklearn._estimators import (
+    can_train_on_some_rows,
     choose_estimator,
     find_mlp,
+    fit_pipeline,
     is_frozen,
     is_pipeline,
     preprocessing_of,
@@ -76,6 +78,9 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         `fairmend.repair.policy.Policy`. `fit` raises ValueError if no candidate meets what you give here.
     repair_rows, calibration_rows : the number of rows of X to repair, and of other rows to keep the accuracy. The
         methods "auto" and "blind" use the remaining rows without their labels, to keep the predictions of the network.
+        If `fit` trains the network, it does so without the calibration rows, which are then at most a fifth of X: a
+        network is better on its training rows than elsewhere. Of fewer than 250 rows, and if a pipeline is inside of
+        a classifier with a threshold, none is held out.
     repair_options : a dict of further options of `fairmend.repair`.
     random_state : random seed of the training and of the repair.
 
@@ -90,6 +95,8 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     estimator_ : the estimator with the repaired weights, for use without fairmend; without a pipeline, an MLPClassifier
         that reads what `spec_.encode` returns, in a FixedThresholdClassifier if there is a threshold other than 0.5
     repair_inputs_, calibration_inputs_, calibration_classes_ : the encoded data of the repair
+    calibration_held_out_ : whether the network was trained without the calibration rows; False for a frozen network,
+        whose training rows are not known
     classes_, n_features_in_, feature_names_in_ : as in other scikit-learn estimators
 
     All of scikit-learn's estimator checks pass, except that the tag `poor_score` turns off the check of the score: its
@@ -138,9 +145,10 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             y = self._validate_labels(X, y)
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             estimator = choose_estimator(self.estimator, self.classes_, seed, self.random_state is not None)
-            self._fit_estimator(estimator, X, y)
+            calibration = self._choose_held_out(y, seed)
+            self._fit_estimator(estimator, X, y, np.setdiff1d(np.arange(len(y)), calibration))
             self._fit_threshold(estimator)
-            self._fit_repair(find_mlp(estimator), X, y, seed)
+            self._fit_repair(find_mlp(estimator), X, y, seed, calibration)
             repaired = replace_mlp(estimator, to_estimator(self.network_, find_mlp(estimator)))
             self.estimator_ = with_threshold(repaired, self.spec_.threshold, self.classes_)
         for warning in self.result_.warnings:
@@ -177,6 +185,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self.repair_inputs_,
             self.calibration_inputs_,
             self.calibration_classes_,
+            held_out=self.calibration_held_out_,
             title=f"the network of a {type(self).__name__}",
         )
 
@@ -203,8 +212,21 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise InputError(f"y has only 1 class, {self.classes_[0]!r}; a classifier needs at least two")
         return np.asarray(y)
 
-    def _fit_estimator(self, estimator: Any, X: Any, y: npt.NDArray[Any]) -> None:
-        """Train the estimator unless it is frozen, and set `spec_`."""
+    def _choose_held_out(self, y: npt.NDArray[Any], seed: int) -> Ints:
+        """Return the rows to calibrate with and not to train on: none for a frozen network, or if there are too few.
+
+        The first row of each class is left for the training.
+        """
+        rows = min(self.calibration_rows, len(y) // 5)
+        self.calibration_held_out_ = can_train_on_some_rows(self.estimator) and rows >= _ENOUGH_ROWS
+        if not self.calibration_held_out_:
+            return np.zeros(0, dtype=np.int64)
+        order = np.random.default_rng(seed).permutation(len(y)).astype(np.int64)
+        _, first = np.unique(y[order], return_index=True)
+        return np.delete(order, first)[:rows]
+
+    def _fit_estimator(self, estimator: Any, X: Any, y: npt.NDArray[Any], training: Ints) -> None:
+        """Train the estimator on some rows unless it is frozen, and set `spec_`."""
         if self.spec is None and self.protected is None:
             raise InputError("nothing says which features are protected. Pass spec or protected.")
         if self.spec is not None and self.spec.regression:
@@ -214,7 +236,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         frozen, self._preprocessing = isinstance(self.estimator, FrozenEstimator), None
         if is_pipeline(estimator):
             if not frozen:
-                estimator.fit(X, y)
+                fit_pipeline(estimator, X, y, training)
             self._preprocessing = preprocessing_of(estimator)
             self.spec_ = spec_of_pipeline(self._preprocessing, X, self.spec, self.protected)
             return
@@ -223,7 +245,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         elif self.protected is not None:
             self.spec_ = guess_spec(as_frame(X), self.protected, is_frozen(self.estimator))
         if not frozen:
-            estimator.fit(self._encode(X, np.float64), y)
+            estimator.fit(self._encode(X, np.float64)[training], y[training])
 
     def _fit_threshold(self, estimator: Any) -> None:
         """Set the threshold of `spec_` to that of the parameter, the spec or the fitted estimator."""
@@ -245,17 +267,21 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         with as_input_errors():
             return self._encode(self._validate_inputs(X, reset=False), self.network_.dtype)
 
-    def _fit_repair(self, mlp: Any, X: Any, y: npt.NDArray[Any], seed: int) -> None:
-        """Repair the network of a fitted MLPClassifier, and set the attributes of the repair."""
+    def _fit_repair(self, mlp: Any, X: Any, y: npt.NDArray[Any], seed: int, held_out: Ints) -> None:
+        """Repair the network of a fitted MLPClassifier, and set the attributes of the repair.
+
+        `held_out` are the rows that it was not trained on, to calibrate with; without any, other rows are drawn.
+        """
         if not np.array_equal(mlp.classes_, self.classes_):
             raise InputError(f"the model was trained on the classes {mlp.classes_}, but y has {self.classes_}")
         network = read_estimator(mlp)
         inputs, classes = self._encode(X, network.dtype), np.searchsorted(self.classes_, y)
         order = np.random.default_rng(seed).permutation(len(inputs))
+        order = order[~np.isin(order, held_out)]
         chosen, rest = order[: self.repair_rows], order[self.repair_rows :]
         if len(rest) < min(self.calibration_rows, _ENOUGH_ROWS):
             rest = order[::-1]
-        calibration = rest[: self.calibration_rows]
+        calibration = held_out if len(held_out) else rest[: self.calibration_rows]
         self.original_network_ = network
         self.repair_inputs_, self.calibration_inputs_ = inputs[chosen], inputs[calibration]
         self.calibration_classes_ = classes[calibration]

@@ -12,11 +12,21 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from fairmend.sklearn._errors import InputError
 
-__all__ = ["choose_estimator", "find_mlp", "is_frozen", "is_pipeline", "preprocessing_of", "replace_mlp"]
+__all__ = [
+    "can_train_on_some_rows",
+    "choose_estimator",
+    "find_mlp",
+    "fit_pipeline",
+    "is_frozen",
+    "is_pipeline",
+    "preprocessing_of",
+    "replace_mlp",
+]
 
 
 def choose_estimator(given: Any, classes: npt.NDArray[Any], seed: int, set_seed: bool) -> Any:
@@ -60,6 +70,28 @@ def is_frozen(estimator: Any) -> bool:
 def is_pipeline(estimator: Any) -> bool:
     """Return whether an estimator is a pipeline, frozen, with a threshold, or neither."""
     return isinstance(_inside(estimator), Pipeline)
+
+
+def can_train_on_some_rows(estimator: Any) -> bool:
+    """Return whether the network can be trained on some rows of X, and the steps before it on all.
+
+    A frozen network is not trained, and a classifier with a threshold trains a pipeline inside of it as a whole.
+    """
+    return not is_frozen(estimator) and not (isinstance(estimator, _WRAPPERS) and is_pipeline(estimator))
+
+
+def fit_pipeline(estimator: Any, X: Any, y: npt.NDArray[Any], training: npt.NDArray[np.int64]) -> None:
+    """Fit the steps before the network on all rows of X, and the network on the training rows.
+
+    The steps then know every category, and see no label of the other rows unless they use labels.
+    """
+    if not isinstance(estimator, Pipeline):
+        estimator.fit(X, y)
+        return
+    before = estimator[:-1]
+    inputs = before.fit_transform(X, y) if len(before) else X
+    estimator.steps[:-1] = before.steps
+    estimator.steps[-1][1].fit(_safe_indexing(inputs, training), y[training])
 
 
 def preprocessing_of(estimator: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairmend.spec.features import Feature
@@ -30,15 +30,22 @@ _MOST_CATEGORIES = 6  # shown by name
 def describe_values(feature: Feature) -> str:
     """Return the values that a feature can take."""
     if feature.categories:
-        text = ", ".join(feature.categories[:_MOST_CATEGORIES])
+        text = ", ".join(map(_with_name(feature), feature.categories[:_MOST_CATEGORIES]))
         if len(feature.categories) > _MOST_CATEGORIES:
             text += f", … ({len(feature.categories)} categories)"
     else:
         text = f"{'whole numbers ' if feature.kind == 'integer' else ''}{feature.extent}"
+        names = [f"{value} = {name}" for value, name in list((feature.names or {}).items())[:_MOST_CATEGORIES]]
+        text += f" ({', '.join(names)})" if names else ""
     if feature.missing is None:
         return text
     replacement = feature.missing if isinstance(feature.missing, str) else f"{feature.missing:.10g}"
     return f"{text}; a missing value becomes {replacement}"
+
+
+def _with_name(feature: Feature) -> Callable[[str], str]:
+    names = feature.names or {}
+    return lambda value: f"{value} = {names[value]}" if value in names else value
 
 
 def describe_encoding(feature: Feature) -> str:
@@ -83,24 +90,28 @@ def describe_links(spec: Spec) -> list[str]:
     features = {feature.name: feature for feature in spec.features}
     sentences = []
     for link in spec.links:
-        when = [f"{name} {_describe_condition(value)}" for name, value in link.when.items()]
+        when = [f"{name} {_describe_condition(features[name], value)}" for name, value in link.when.items()]
         then = [text for name, change in link.then.items() for text in _describe_change(features[name], change)]
         sentences.append(printable(f"With {listed(when, most=None)}: {', '.join(then)}."))
     return sentences
 
 
-def _describe_condition(value: Any) -> str:
+def _describe_condition(feature: Feature, value: Any) -> str:
     if isinstance(value, str):
-        return value
+        return str(feature.show(value))
     if isinstance(value, list) and isinstance(value[0], str):
-        return listed(value, "or", most=None)
-    return _between(value)
+        return listed([str(feature.show(one)) for one in value], "or", most=None)
+    low, high = ends_of(value)
+    return str(feature.show(low)) if low == high and feature.names else _between(value)
 
 
 def _describe_change(feature: Feature, change: Mapping[str, Any]) -> list[str]:
     """Return what a link does to a feature."""
     if feature.categories:
-        return [f"{feature.name} {_describe_condition(new)} instead of {own}" for own, new in change.items()]
+        return [
+            f"{feature.name} {_describe_condition(feature, new)} instead of {feature.show(own)}"
+            for own, new in change.items()
+        ]
     if "range" in change:
         return [f"{feature.name} {_between(change['range'])}"]
     low, high = ends_of(change["offset"])

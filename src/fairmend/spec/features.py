@@ -14,7 +14,14 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from fairmend.arrays import FloatArray
-from fairmend.spec.validation import scale_parameters, validate_feature, validate_label, validate_threshold
+from fairmend.spec.validation import (
+    scale_parameters,
+    validate_classes,
+    validate_feature,
+    validate_label,
+    validate_threshold,
+)
+from fairmend.text import as_text
 
 __all__ = ["Feature", "Label"]
 
@@ -43,6 +50,7 @@ class Feature:
     dropped : the category without a column of its own: all its columns are 0; one-hot only
     missing : the value that replaces a missing one; without it, missing values are an error
     indicates : the column whose missing values this feature marks: 1 where it is missing, 0 elsewhere
+    names : what people call the values, such as {1: "male", 2: "female"}; not for continuous features
     """
 
     name: str
@@ -56,6 +64,7 @@ class Feature:
     dropped: str | None = None
     missing: float | str | None = None
     indicates: str | None = None
+    names: Mapping[str, str] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         """Validate every field, and store numbers, tuples and categories in their canonical form."""
@@ -66,6 +75,10 @@ class Feature:
         """Show the fields that differ from their defaults."""
         shown = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
         return f"Feature({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+
+    def show(self, value: Any) -> Any:
+        """Return what people call a value of the user's data: its name, if it has one, or the value itself."""
+        return value if self.names is None else self.names.get(as_text(value), value)
 
     @property
     def one_hot(self) -> bool:
@@ -152,8 +165,9 @@ class Feature:
 
 @dataclass(frozen=True)
 class Label:
-    """The column that holds the outcome, and its positive value; without one, the outcome is a number to predict.
+    """The column that holds the outcome, and its positive value or its classes; without them, a number to predict.
 
+    ``classes`` are the values of the label in the order of the network's outputs, if it has more than two.
     ``threshold`` is the probability of the positive class from which a person gets the positive prediction.
     ``score`` names a column with the scores that the model itself gave: the probability of the positive class, or for
     a number to predict the output. Commands compare the network with it before they rely on the spec.
@@ -163,8 +177,23 @@ class Label:
     positive: str | None = None
     threshold: float = 0.5
     score: str | None = None
+    classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Validate every field, and store the positive value as text and the threshold as a float."""
+        """Validate every field, and store values of the label as text and the threshold as a float."""
+        object.__setattr__(self, "classes", validate_classes(self))
         object.__setattr__(self, "positive", validate_label(self))
         object.__setattr__(self, "threshold", validate_threshold(self))
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the outcome is a number to predict."""
+        return self.positive is None and not self.classes
+
+    def name_class(self, number: int) -> str:
+        """Return what a class of the network means: B, or "yes" and "not yes" of two classes."""
+        if self.classes:
+            return self.classes[number] if number < len(self.classes) else f"class {number}"
+        if self.positive is None or number > 1:
+            return f"class {number}"
+        return self.positive if number else f"not {self.positive}"

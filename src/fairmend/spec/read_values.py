@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Problem",
     "RowNumber",
+    "RowsError",
+    "find_classes",
     "find_problems",
     "find_rows_out_of_range",
     "is_frame",
     "raise_for_rows",
+    "read_classes",
     "read_labels",
     "read_targets",
     "read_values",
@@ -31,6 +34,8 @@ __all__ = [
 
 RowNumber: TypeAlias = "int | NDArray[np.int64]"
 """What error messages call the first row, from which they count, or each row (rows,)."""
+
+_Count: TypeAlias = "Callable[[pd.DataFrame], int]"
 
 
 def is_frame(X: object) -> TypeGuard[pd.DataFrame]:
@@ -57,12 +62,41 @@ class _Check:
     out_of_range: bool = False
 
 
+class RowsError(FairmendError):
+    """Rows with one problem, in a part of a table: `counted` tells how many there are in all of it."""
+
+    def __init__(self, message: str, bad: int, rows: int, count_in: _Count | None) -> None:
+        """Keep how many of the rows are `bad`, and the function that counts them in another part, if there is one."""
+        self._message, self._count_in = message, count_in
+        more = f" {bad:,} of the {rows:,} rows checked have this problem." if bad > 1 else ""
+        super().__init__(f"{message}{more}")
+
+    def counted(self, parts: Iterable[pd.DataFrame]) -> FairmendError:
+        """Return the error with the number of such rows in all parts of the table."""
+        if self._count_in is None:
+            return self
+        found = [(self._count_in(part), len(part)) for part in parts]
+        bad, rows = (sum(counts) for counts in zip(*found, strict=True))
+        return FairmendError(
+            f"{self._message} {bad:,} of all {rows:,} rows have this problem." if bad > 1 else str(self)
+        )
+
+
 def read_values(feature: Feature, frame: pd.DataFrame, first_row: RowNumber = 0) -> NDArray[np.float64]:
     """Return the values, or category codes, of a feature in the user's data (rows,); raise an error for a wrong one."""
     values, checks = _values_and_checks(feature, frame)
-    for check in checks:
-        raise_for_rows(f'feature "{feature.name}"', check.bad, check.problem, first_row)
+    for place, check in enumerate(checks):
+        _raise_for_check(feature, place, check, first_row)
     return values
+
+
+def _raise_for_check(feature: Feature, place: int, check: _Check, first_row: RowNumber) -> None:
+    """Raise an error for the first row that fails; `place` is that of the check among those of the feature."""
+
+    def count_in(frame: pd.DataFrame) -> int:
+        return int(_values_and_checks(feature, frame)[1][place].bad.sum())
+
+    raise_for_rows(f'feature "{feature.name}"', check.bad, check.problem, first_row, count_in)
 
 
 def find_rows_out_of_range(
@@ -74,11 +108,11 @@ def find_rows_out_of_range(
     """
     values, checks = _values_and_checks(feature, frame)
     outside = np.zeros(len(values), dtype=bool)
-    for check in checks:
+    for place, check in enumerate(checks):
         if check.out_of_range:
             outside |= check.bad
         else:
-            raise_for_rows(f'feature "{feature.name}"', check.bad, check.problem, first_row)
+            _raise_for_check(feature, place, check, first_row)
     return values, outside
 
 
@@ -95,7 +129,7 @@ def find_problems(feature: Feature, frame: pd.DataFrame) -> list[Problem]:
 def _values_and_checks(feature: Feature, frame: pd.DataFrame) -> tuple[NDArray[np.float64], list[_Check]]:
     if feature.indicates is not None and feature.name not in frame.columns:
         marked = _column(frame, feature.indicates, f'feature "{feature.name}"')
-        return marked.isna().to_numpy(np.float64), []
+        return np.asarray(marked.isna(), dtype=np.float64), []
     series = _column(frame, feature.name, f'feature "{feature.name}"')
     return _codes(feature, series) if feature.categories else _numbers(feature, series)
 
@@ -108,6 +142,31 @@ def read_labels(label: Label, frame: pd.DataFrame, first_row: RowNumber = 0) -> 
     raise_for_rows("label", codes < 0, lambda row: "the value is missing. Fill it in, or remove the row.", first_row)
     positive = np.array([as_text(value) == label.positive for value in uniques], dtype=np.int8)
     return positive[codes]
+
+
+def find_classes(label: Label, series: pd.Series[Any]) -> NDArray[np.int64]:
+    """Return the number of the class of each value (rows,), its place in the classes of the label; -1 for others."""
+    import pandas as pd
+
+    codes, uniques = pd.factorize(series)
+    place = {name: number for number, name in enumerate(label.classes)}
+    # A missing value has the code -1, which picks the last entry.
+    return np.array([*(place.get(as_text(value), -1) for value in uniques), -1], dtype=np.int64)[codes]
+
+
+def read_classes(label: Label, frame: pd.DataFrame, first_row: RowNumber = 0) -> NDArray[np.int64]:
+    """Return the number of the class of each row (rows,): its place in the classes of the label."""
+    series = _column(frame, label.column, "the label")
+    missing = series.isna().to_numpy(bool)
+    raise_for_rows("label", missing, lambda row: "the value is missing. Fill it in, or remove the row.", first_row)
+    numbers = find_classes(label, series)
+
+    def unknown(row: int) -> str:
+        found = as_text(series.iloc[row])
+        return f'"{shown(found)}" is not one of its classes{suggest(found, label.classes)}. Correct it, or `classes`.'
+
+    raise_for_rows("label", numbers < 0, unknown, first_row)
+    return numbers
 
 
 def read_targets(label: Label, frame: pd.DataFrame, first_row: RowNumber = 0) -> NDArray[np.float64]:
@@ -210,10 +269,19 @@ def _codes(feature: Feature, series: pd.Series[Any]) -> tuple[NDArray[np.float64
     return codes, [*checks, _Check((codes < 0) & ~missing, unknown, out_of_range=True)]
 
 
-def raise_for_rows(where: str, bad: NDArray[np.bool_], problem: Callable[[int], str], first_row: RowNumber = 0) -> None:
-    """Raise an error for the first bad row, if there is one; rows are counted from ``first_row``, or named by it."""
+def raise_for_rows(
+    where: str,
+    bad: NDArray[np.bool_],
+    problem: Callable[[int], str],
+    first_row: RowNumber = 0,
+    count_in: _Count | None = None,
+) -> None:
+    """Raise an error for the first bad row, if there is one; rows are counted from ``first_row``, or named by it.
+
+    ``count_in`` counts the rows with this problem in another part of the same table.
+    """
     rows = np.flatnonzero(bad)
     if rows.size:
-        more = f" {rows.size:,} of the {len(bad):,} rows checked have this problem." if rows.size > 1 else ""
         number = first_row + rows[0] if isinstance(first_row, int) else first_row[rows[0]]
-        raise FairmendError(f"{where}, row {number}: {problem(int(rows[0]))}{more}")
+        message = f"{where}, row {number}: {problem(int(rows[0]))}"
+        raise RowsError(message, rows.size, len(bad), count_in)

@@ -24,7 +24,7 @@ _FEWEST_ROWS = 20  # with fewer, a constant prediction or a low AUC can be chanc
 _LOWEST_AUC = 0.4
 
 _CONSTANT = (
-    "The network gives all {rows:,} people the same prediction (class {prediction}). Check that the spec matches the "
+    "The network gives all {rows:,} people the same prediction ({prediction}). Check that the spec matches the "
     "training data: scale, encoding, order of columns."
 )
 _AGAINST_LABELS = (
@@ -33,11 +33,18 @@ _AGAINST_LABELS = (
 )
 
 
-def spec_warnings(predictions: npt.NDArray[np.integer], auc: float | None = None) -> list[str]:
-    """Return a sentence for each sign that the spec is wrong, given the predictions (people,) and the AUC if known."""
+def spec_warnings(
+    predictions: npt.NDArray[np.integer], auc: float | None = None, classes: Sequence[str] = ()
+) -> list[str]:
+    """Return a sentence for each sign that the spec is wrong, given the predictions (people,) and the AUC if known.
+
+    `classes` are the names of the classes, if they have any.
+    """
     found = []
     if len(predictions) >= _FEWEST_ROWS and (predictions == predictions[0]).all():
-        found.append(_CONSTANT.format(rows=len(predictions), prediction=int(predictions[0])))
+        number = int(predictions[0])
+        name = shown(classes[number]) if number < len(classes) else f"class {number}"
+        found.append(_CONSTANT.format(rows=len(predictions), prediction=name))
     if len(predictions) >= _FEWEST_ROWS and auc is not None and auc < _LOWEST_AUC:
         found.append(_AGAINST_LABELS.format(auc=auc))
     return found

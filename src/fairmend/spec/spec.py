@@ -34,7 +34,15 @@ from fairmend.spec.neighbourhoods import (
 )
 from fairmend.spec.out_of_range import InRange, apply_policy, find_wider_ranges, require_policy
 from fairmend.spec.products import Products, require_few_products
-from fairmend.spec.read_values import RowNumber, is_frame, raise_for_rows, read_labels, read_targets, read_values
+from fairmend.spec.read_values import (
+    RowNumber,
+    is_frame,
+    raise_for_rows,
+    read_classes,
+    read_labels,
+    read_targets,
+    read_values,
+)
 from fairmend.spec.toml import (
     feature_table,
     from_table,
@@ -50,7 +58,7 @@ from fairmend.spec.validation import (
     validate_features_together,
     validate_id_column,
 )
-from fairmend.text import printable, suggest
+from fairmend.text import listed, printable, suggest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -175,16 +183,19 @@ class Spec:
         return [
             name
             for f in self._features
-            for name in ([f"{f.name}={c}" for c in f.categories or () if c != f.dropped] if f.one_hot else [f.name])
+            for name in (
+                [f"{f.name}={f.show(c)}" for c in f.categories or () if c != f.dropped] if f.one_hot else [f.name]
+            )
         ]
 
     @property
     def data_columns(self) -> tuple[set[str], set[str]]:
-        """The columns of the data that features are read from, and those of the label, its score and the id."""
+        """The columns of the data that features and ids are read from, and those of the label and its score."""
         needed = {feature.name for feature in self._features if feature.indicates is None}
+        needed |= set() if self._id_column is None else {self._id_column}
         marked = {name for feature in self._features if feature.indicates for name in (feature.name, feature.indicates)}
         label = () if self._label is None else (self._label.column, self._label.score)
-        return needed, {name for name in (*label, self._id_column, *marked) if name is not None}
+        return needed, {name for name in (*label, *marked) if name is not None}
 
     @property
     def finite(self) -> bool:
@@ -203,6 +214,26 @@ class Spec:
                 f"{network} reads {inputs} columns, but {spec} describes {self._width} ({shown}). "
                 "Use the spec of the data that the network was trained on."
             )
+
+    def require_outputs(self, outputs: int, network: str = "the network", spec: str = "the spec") -> None:
+        """Raise an error if a network does not have as many outputs as the label has classes."""
+        classes = self.classes
+        if classes and outputs != len(classes):
+            raise FairmendError(
+                f"{network} has {outputs} output{'' if outputs == 1 else 's'}, but {spec} names {len(classes)} classes "
+                f"({listed(classes)}). List one class for each output, in their order, in [label]."
+            )
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes that the label lists, in the order of the network's outputs; empty if it lists none."""
+        return () if self._label is None else self._label.classes
+
+    def name_class(self, number: int, outputs: int = 2) -> str:
+        """Return what a class of a network with so many outputs means, as the label says; "class 2" if it does not."""
+        if self._label is None or (outputs > 2 and not self._label.classes):
+            return f"class {number}"
+        return self._label.name_class(number)
 
     def require_class_claim(self, what: str, instead: str = "an audit") -> None:
         """Raise an error if the claim is about scores, as ``what`` compares classes only, unlike ``instead``."""
@@ -239,6 +270,7 @@ class Spec:
         if self._label is not None:
             positive = self._label.positive
             parts.append(f"label: {self._label.column}" + (f' = "{positive}"' if positive is not None else ""))
+            parts[-1] += f" ({len(self._label.classes)} classes)" if self._label.classes else ""
             parts += [f"threshold: {self.threshold:g}"] if self.threshold != 0.5 else []
         parts += [f"claim: {self._claim.on} ±{self._claim.delta:g}"] if self._claim.is_score else []
         return printable(f"Spec({'; '.join(parts)})")
@@ -404,10 +436,13 @@ class Spec:
     def labels(self, frame: pd.DataFrame, *, first_row: RowNumber = 0) -> NDArray[Any]:
         """Return 1 for each row whose label is the positive one, else 0 (rows,), int8.
 
-        Without a positive value, return the numbers to predict (rows,), float64. `encode` explains ``first_row``.
+        With classes, return their numbers (rows,), int64; with neither, the numbers to predict (rows,), float64.
+        `encode` explains ``first_row``.
         """
         if self._label is None:
             raise FairmendError("the spec has no label. Add [label] with column and positive.")
+        if self._label.classes:
+            return read_classes(self._label, frame, first_row)
         if self._label.positive is None:
             return read_targets(self._label, frame, first_row)
         return read_labels(self._label, frame, first_row)
@@ -443,7 +478,9 @@ class Spec:
     def describe_pair(self, x: ArrayLike, x2: ArrayLike) -> str:
         """Return how x2 differs from x, both encoded (width,): "the same person, age 34 instead of 61"."""
         pair = self._matrix(np.stack([np.asarray(x), np.asarray(x2)]))
-        decoded = ((f.name, *decode_columns(f, pair[:, self._slices[f.name]]).tolist()) for f in self._features)
+        decoded = (
+            (f.name, *map(f.show, decode_columns(f, pair[:, self._slices[f.name]]).tolist())) for f in self._features
+        )
         return describe_difference(decoded)
 
     def _matrix(self, X: ArrayLike, first_row: RowNumber = 0) -> FloatArray:

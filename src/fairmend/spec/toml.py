@@ -165,7 +165,8 @@ def name_feature(number: int, data: object) -> str:
 
 def label_table(label: Label) -> dict[str, Any]:
     """Return a label as a TOML table, without the keys at their defaults."""
-    return {key.name: getattr(label, key.name) for key in fields(label) if getattr(label, key.name) != key.default}
+    plain = {key.name: getattr(label, key.name) for key in fields(label) if getattr(label, key.name) != key.default}
+    return plain | ({"classes": list(label.classes)} if label.classes else {})
 
 
 def feature_table(f: Feature) -> dict[str, Any]:
@@ -177,6 +178,8 @@ def feature_table(f: Feature) -> dict[str, Any]:
         plain["range"] = list(f.range)
     if f.scale:
         plain["scale"] = dict(f.scale)
+    if f.names:
+        plain["names"] = dict(f.names)
     if f.kind == "integer" and f.tolerance and f.tolerance.is_integer():
         plain["tolerance"] = int(f.tolerance)
     return plain

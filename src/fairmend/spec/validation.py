@@ -29,6 +29,7 @@ __all__ = [
     "scale_parameters",
     "validate_claim",
     "validate_claim_for_label",
+    "validate_classes",
     "validate_feature",
     "validate_features_together",
     "validate_id_column",
@@ -104,6 +105,8 @@ def validate_feature(f: Feature) -> dict[str, Any]:
         checked["missing"] = _missing(f, checked, where)
     if f.indicates is not None:
         _require_indicator(f, checked, where)
+    if f.names is not None:
+        checked["names"] = _names(f, checked, where)
     offset, factor = scale_parameters(checked.get("scale"))
     with np.errstate(all="ignore"):
         lo, hi = checked.get("range") or (0, len(checked["categories"]))
@@ -120,6 +123,26 @@ def validate_label(label: Label) -> str | None:
     if label.score is not None and (not isinstance(label.score, str) or label.score in ("", label.column)):
         raise FairmendError(f"[label]: score must be the name of a column other than the label, got {label.score!r}")
     return None if label.positive is None else as_value_text(label.positive, "[label]: positive")
+
+
+def validate_classes(label: Label) -> tuple[str, ...]:
+    """Return the classes of a label as text; raise an error for wrong ones."""
+    given = as_list(label.classes)
+    if given is None:
+        raise FairmendError(f"[label]: classes must be a list of label values, got {label.classes!r}")
+    texts = tuple(as_value_text(value, "[label]: a class") for value in given)
+    if not texts:
+        return ()
+    twice = first_repeated(texts)
+    if twice is not None:
+        raise FairmendError(f'[label]: class "{twice}" is listed twice. Remove one.')
+    if len(texts) < 3:
+        raise FairmendError(
+            "[label]: classes is for three or more classes. Of two, set the positive one: positive = ..."
+        )
+    if label.positive is not None:
+        raise FairmendError("[label]: positive is for two classes, and classes for more. Remove one of them.")
+    return texts
 
 
 def validate_threshold(label: Label) -> float:
@@ -159,9 +182,14 @@ def validate_claim_for_label(claim: Claim, label: Label | None) -> None:
     """Raise an error for a claim about classes where the label is a number to predict, or the other way round."""
     if label is None:
         return
-    if label.positive is None and claim.on != "output":
+    if label.classes and claim.on == "output":
         raise FairmendError(
-            f'[label] has no positive value, so "{label.column}" is a number to predict. Add positive = ..., or a '
+            f'[claim]: on = "output" is for a number to predict, but "{label.column}" has classes. Set on = "logit".'
+        )
+    if label.is_number and claim.on != "output":
+        raise FairmendError(
+            f'[label] has no positive value, so "{label.column}" is a number to predict. Add positive = ..., classes = '
+            "[...] for more than two classes, or a "
             '[claim] with kind = "score", delta = ... and on = "output".'
         )
     if label.positive is not None and claim.on == "output":
@@ -277,6 +305,34 @@ def _missing(f: Feature, checked: Mapping[str, Any], where: str) -> float | str:
     if not value.is_integer():
         raise FairmendError(f"{where}: missing must be a whole number, as the feature is an integer, got {value:g}")
     return int(value)
+
+
+def _names(f: Feature, checked: Mapping[str, Any], where: str) -> dict[str, str] | None:
+    """Return the names of values, by the text of the value; each must be a value of the feature."""
+    if not isinstance(f.names, Mapping):
+        raise FairmendError(f'{where}: names must be a table such as {{1 = "male", 2 = "female"}}, got {f.names!r}')
+    if f.kind == "continuous":
+        raise FairmendError(f"{where}: names are for codes and categories, but it is continuous. Remove them.")
+    names = {
+        as_value_text(value, f"{where}: a value in names"): as_value_text(name, f"{where}: a name")
+        for value, name in f.names.items()
+    }
+    for value in names:
+        if not _is_value(value, checked):
+            hint = suggest(value, checked["categories"]) if "categories" in checked else ""
+            raise FairmendError(f'{where}: names has "{value}", which is not one of its values{hint}')
+    twice = first_repeated(names.values())
+    if twice is not None:
+        raise FairmendError(f'{where}: names calls two values "{twice}". Rename one.')
+    return names or None
+
+
+def _is_value(text: str, checked: Mapping[str, Any]) -> bool:
+    """Return whether a text is a category, or a whole number in the range."""
+    if "categories" in checked:
+        return text in checked["categories"]
+    low, high = checked["range"]
+    return text.removeprefix("-").isdecimal() and low <= int(text) <= high
 
 
 def _require_indicator(f: Feature, checked: Mapping[str, Any], where: str) -> None:

@@ -63,12 +63,12 @@ def test_data_that_does_not_fit_is_listed_with_rows(tmp_path):
     result = run("spec", "check", case.spec, "--data", case.data)
     assert result.exit_code == 2
     for words in (
-        '"age": 2 rows (3, 8), the first: 99 is above the range 18 to 75',
-        '"gender": 1 row (4), the first: "x" is not one of its categories',
-        '"income": 1 row (6), the first: the value is missing',
-        '"income": 1 row (5), the first: "lots" is not a number',
-        '"credits": 1 row (7), the first: 1.5 is not a whole number',
-        '"good": 1 row (9), the first: the label is missing',
+        '"age": 2 rows (5, 10), the first: 99 is above the range 18 to 75',
+        '"gender": 1 row (6), the first: "x" is not one of its categories',
+        '"income": 1 row (8), the first: the value is missing',
+        '"income": 1 row (7), the first: "lots" is not a number',
+        '"credits": 1 row (9), the first: 1.5 is not a whole number',
+        '"good": 1 row (11), the first: the label is missing',
     ):
         assert words in result.output
     document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--json").output)
@@ -76,7 +76,7 @@ def test_data_that_does_not_fit_is_listed_with_rows(tmp_path):
     assert document["data"]["problems"][0] == {
         "column": "age",
         "rows": 2,
-        "first_rows": [3, 8],
+        "first_rows": [5, 10],
         "problem": "99 is above the range 18 to 75. Correct the value, widen `range` in the spec, or pass "
         "--out-of-range clip, skip or widen (in Python: spec.bring_into_range).",
     }

@@ -130,7 +130,7 @@ def spoilt(**changes):
         (spoilt(sex="f"), {}, ['"sex" is f in every row']),
         (spoilt(approved="yes"), {}, ['"approved" is "yes" in every row']),
         (spoilt(approved=np.nan), {}, ['"approved" has no values']),
-        (spoilt(approved=["a", "b", "c"] * 40), {}, ["3 values", "--positive"]),
+        (spoilt(approved=[f"v{i % 30}" for i in range(ROWS)]), {}, ["30 values", "--positive"]),
         (spoilt(age=["?" if i % 9 == 0 else i for i in range(ROWS)]), {}, ['"age" contains numbers', '"?"']),
         (spoilt(age=np.inf), {}, ['"age"', "not a finite number"]),
         (people().iloc[:0], {}, ["no rows"]),

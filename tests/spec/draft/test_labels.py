@@ -27,7 +27,6 @@ def frame(*values):
         ((-1, 1), "1", "guessed from the words"),
         (("N", "Y"), "Y", "guessed from the words"),
         (("no", "subscribed"), "subscribed", "guessed from the words"),
-        ((0, 1, 2), "1", "class numbers"),
     ],
 )
 def test_the_positive_value_is_guessed_with_a_reason(values, positive, reason):
@@ -46,7 +45,7 @@ def test_values_are_counted():
     [
         ((None, None), None, ['"y" has no values']),
         (("a", "a"), None, ['"y" is "a" in every row']),
-        (("a", "b", "c"), None, ["3 values", "--positive"]),
+        ([f"v{i}" for i in range(30)], None, ["30 values", "--positive"]),
         (("a", "b"), None, ['"a" (1 row), "b" (1 row)', "nothing says which is positive", "--positive"]),
         ((1, 2), None, ["nothing says which is positive"]),
         (("good", "yes"), None, ["nothing says which is positive"]),
@@ -76,8 +75,6 @@ def test_many_numbers_are_one_to_predict():
     assert guess_label(frame(1, 2), "y", on="output")[0] == Label("y")
     assert guess_label(frame(*range(100, 130)), "y", 105)[0] == Label("y", "105")
     assert label_from_options("y", None, None, "output") == Label("y")
-    with refused("has 3 values", "--on output"):
-        guess_label(frame(1, 2, 3), "y")
 
 
 def test_the_claim_follows_from_the_label_and_the_options():
@@ -98,3 +95,33 @@ def test_the_claim_follows_from_the_label_and_the_options():
     ):
         with refused(*words):
             guess_claim(*bad)
+
+
+@pytest.mark.parametrize(
+    ("values", "classes"),
+    [
+        (("F", "A", "C", "A"), ("A", "C", "F")),
+        ((10, 9, 2), ("2", "9", "10")),  # as numbers, not as text
+        ((2.0, 0.0, 1.0, None), ("0", "1", "2")),
+        (("10", "9", "x"), ("10", "9", "x")),
+    ],
+)
+def test_more_than_two_values_are_classes_in_the_order_of_frameworks(values, classes):
+    label, notes = guess_label(frame(*values), "y")
+    assert label == Label("y", classes=classes)
+    assert "in sorted order, as scikit-learn" in notes[-1]
+    assert guess_claim(label, frame(*values)) == (Claim(), ())
+
+
+def test_the_model_decides_between_classes_and_a_positive_value():
+    grades = frame("A", "B", "C", "D")
+    assert guess_label(grades, "y", outputs=4)[0].classes == ("A", "B", "C", "D")
+    with refused("has 4 values", "two classes", "--positive"):
+        guess_label(grades, "y", outputs=1)
+    with refused("has 4 values", "has 6 outputs"):
+        guess_label(grades, "y", outputs=6)
+    assert guess_label(grades, "y", "B", outputs=1)[0] == Label("y", "B")
+    label, notes = guess_label(grades, "y", classes=["D", "C", "B", "A", "E"])
+    assert label.classes == ("D", "C", "B", "A", "E")
+    assert "order of the fitted model" in notes[-1]
+    assert label_from_options("y", None, None, classes=["x", "y", "z"]).classes == ("x", "y", "z")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,16 @@ import click
 
 from fairmend._version import __version__
 from fairmend.cli.group import Command
-from fairmend.cli.options import FILE, activation_option, common_options, json_option, threshold_option
+from fairmend.cli.options import (
+    FILE,
+    activation_option,
+    common_options,
+    json_option,
+    out_of_range_option,
+    threshold_option,
+)
 from fairmend.cli.spec.given import encoded_option, require_with, scores_option
+from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,6 +38,7 @@ _COLUMNS_NAMED = 10
 @click.argument("spec_file", metavar="SPEC", type=FILE)
 @click.option("--data", type=FILE, help="People, .csv or .parquet, to check against the spec.")
 @click.option("--model", type=FILE, help="Model file, to check against the spec.")
+@out_of_range_option
 @threshold_option
 @scores_option
 @encoded_option
@@ -42,6 +52,7 @@ def command(
     spec_file: Path,
     data: Path | None,
     model: Path | None,
+    out_of_range: str,
     threshold: float | None,
     scores: Path | None,
     encoded: Path | None,
@@ -53,19 +64,33 @@ def command(
     SPEC is a .toml file. The scores that the model gave, or the matrix that it was fed with, verify the encoding.
     Exits with 0 if everything fits, 2 if something does not.
     """
-    from fairmend.cli.console import console, show_json
+    import numpy as np
+
+    from fairmend.cli.console import console, show_json, show_out_of_range
     from fairmend.cli.inputs import load_spec
     from fairmend.cli.spec.given import load_scores
     from fairmend.evaluate.given_outputs import read_matrix
+    from fairmend.evaluate.people import naming_file
     from fairmend.evaluate.spec_check import check_spec
     from fairmend.network import load_network
     from fairmend.prove.threshold import network_of_spec
-    from fairmend.tables import read_table
+    from fairmend.spec.out_of_range import OutOfRange
+    from fairmend.tables import FIRST_ROW, read_table
 
     require_with("--scores", scores, data=data, model=model)
     require_with("--encoded", encoded, data=data)
-    spec = load_spec(spec_file, threshold)
-    frame = None if data is None else read_table(data)
+    spec, frame, done = (
+        load_spec(spec_file, threshold),
+        None if data is None else read_table(data),
+        OutOfRange(out_of_range),
+    )
+    rows = np.arange(0 if frame is None else len(frame)) + FIRST_ROW
+    if frame is not None and data is not None and out_of_range != "refuse":
+        if scores is not None or encoded is not None:
+            raise FairmendError("--scores and --encoded are of the data as it is; leave out --out-of-range")
+        with naming_file(data):
+            inside = spec.bring_into_range(frame, out_of_range, first_row=FIRST_ROW)
+        spec, frame, rows, done = inside.spec, inside.frame, rows[inside.kept], inside.done
     net = None if model is None else network_of_spec(load_network(model, activation), spec)
     check = check_spec(
         spec,
@@ -74,10 +99,13 @@ def command(
         scores=None if frame is None or net is None else load_scores(scores, spec.label, frame, net, data),
         matrix=None if frame is None or encoded is None else read_matrix(encoded, len(frame)),
     )
+    check = replace(check, problems=tuple(replace(p, rows=rows[p.rows]) for p in check.problems))
     if json_output:
-        show_json(_document(check, spec_file, data))
+        show_json({**_document(check, spec_file, data), "out_of_range": done.as_dict()})
     else:
-        _show(console(), check, spec_file, data, model)
+        screen = console()
+        _show(screen, check, spec_file, data, model)
+        show_out_of_range(screen, done)
     ctx.exit(FITS if check.fits else DOES_NOT_FIT)
 
 
@@ -194,6 +222,7 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
         describe_similarity,
         describe_values,
     )
+    from fairmend.text import listed
 
     spec, sizes = check.spec, check.sizes
     title = f"{name}: {len(spec.features)} features in {spec.width} input columns"
@@ -215,7 +244,10 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
         )
     if spec.claim.is_score:
         screen.print(Text(describe_claim(spec.claim)))
-    if spec.label is not None and spec.label.positive is None:
+    if spec.label is not None and spec.label.classes:
+        classes = listed([f'"{name}"' for name in spec.label.classes], most=None)
+        screen.print(Text(f'The classes are {classes}, in column "{spec.label.column}".'))
+    elif spec.label is not None and spec.label.is_number:
         screen.print(Text(f'The number to predict is in column "{spec.label.column}".'))
     elif spec.label is not None:
         screen.print(Text(f'The positive outcome is "{spec.label.positive}" in column "{spec.label.column}".'))

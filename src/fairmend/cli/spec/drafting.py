@@ -142,6 +142,7 @@ def _show(
 
     from fairmend.cli.console import console
     from fairmend.spec.describe import describe_claim
+    from fairmend.text import listed
 
     spec, screen = draft.spec, console()
     size = f" ({len(spec.features)} features in {spec.width} columns)"
@@ -150,8 +151,9 @@ def _show(
     if spec.label is None:
         screen.print(Text("Label: none. audit works without a label; repair needs [label] with column and positive."))
     else:
-        positive = spec.label.positive
-        kind = "a number to predict" if positive is None else f'positive "{positive}"'
+        kind = "a number to predict" if spec.label.is_number else f'positive "{spec.label.positive}"'
+        if spec.label.classes:
+            kind = f"{len(spec.label.classes)} classes: {listed(spec.label.classes)}"
         screen.print(Text(f"Label: {spec.label.column}, {kind}"))
     if spec.claim.is_score:
         screen.print(Text(f"Claim: {describe_claim(spec.claim)}"))

@@ -54,13 +54,16 @@ def command(
     fitted, warnings = read_pipeline(pipeline, trust_pickle)
     for warning in warnings:
         echo_line(f"Warning: {warning}", err=True)
+    net = None if model is None else load_network(model)
     try:
-        found = label_from_options(label, positive, frame, on)
+        known = getattr(fitted, "classes_", None)
+        outputs = None if net is None else net.outputs
+        found = label_from_options(label, positive, frame, on, outputs=outputs, classes=known)
         claim, review = guess_claim(found, frame, delta, on)
         draft = draft_from_sklearn(fitted, split_names(protected), found, frame, claim)
         draft = replace(draft, review=(*draft.review, *review))
     except FairmendError as error:
         raise FairmendError(f"{pipeline}: {error}") from error
-    inputs = None if model is None else load_network(model).inputs
+    inputs = None if net is None else net.inputs
     title = f"Derived from {pipeline.name} by fairmend spec from-sklearn"
     ctx.exit(finish(draft, frame, title, out, data, model, inputs, json_output=json_output))

@@ -93,6 +93,7 @@ def command(
     refuse_overwriting(out, force, [data, model, scores, encoded, scaler])
     frame = read_table(data)
     net = None if model is None else load_network(model)
+    inputs = None if net is None else net.inputs
     codes = split_names(categorical)
     scales = None if scaler is None else _scales(scaler, frame, [*split_names(drop), *codes, label, score_column])
     try:
@@ -111,6 +112,7 @@ def command(
             inputs=None if net is None else net.inputs,
             delta=delta,
             on=on,
+            outputs=None if net is None else net.outputs,
         )
     except FairmendError as error:
         raise FairmendError(f"{data}: {error}") from error

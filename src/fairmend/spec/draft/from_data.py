@@ -43,6 +43,7 @@ def draft_from_data(
     leave_out: bool = True,
     delta: float | None = None,
     on: str | None = None,
+    outputs: int | None = None,
 ) -> Draft:
     """Return a draft of a spec that encodes this data.
 
@@ -51,8 +52,9 @@ def draft_from_data(
     "min-max" for numbers from 0 to 1, "none" for unscaled numbers; ``scales`` has the scale of each number by name,
     and others are then not scaled. ``categorical`` and ``integer`` name columns of these kinds. ``order`` names the
     columns that the model reads, in its order; the others are left out. ``score`` names a column with the model's own
-    scores. Columns that look like ids are left out, unless ``leave_out`` is False or ``order`` names them. ``delta``
-    and ``on`` make the claim one about scores; `guess_claim` has their defaults.
+    scores. Columns that look like ids are left out, unless ``leave_out`` is False or ``order`` names them. ``outputs``
+    is the number of outputs of the model. ``delta`` and ``on`` make the claim one about scores; `guess_claim` has their
+    defaults.
     """
     if scale not in _SCALES:
         raise FairmendError(f"scale must be one of {', '.join(_SCALES)}, got {scale!r}")
@@ -78,7 +80,7 @@ def draft_from_data(
             f"the data has {len(columns):,} columns, and a spec describes at most {MOST_FEATURES:,} features. Remove "
             "the columns that the model does not read, from the file or with --drop."
         )
-    found, label_notes = (None, ()) if label is None else guess_label(data, label, positive, on=on)
+    found, label_notes = (None, ()) if label is None else guess_label(data, label, positive, on=on, outputs=outputs)
     claim, claim_review = guess_claim(found, data, delta, on)
     if not wanted:
         raise FairmendError("no protected column is given. Name at least one, such as gender or age.")

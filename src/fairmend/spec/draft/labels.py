@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fairmend.errors import FairmendError
@@ -33,11 +34,19 @@ _SHARE = 0.01  # of the range of a number to predict: a first delta, for the use
 
 
 def guess_label(
-    data: pd.DataFrame, column: str, positive: Any = None, *, on: str | None = None
+    data: pd.DataFrame,
+    column: str,
+    positive: Any = None,
+    *,
+    on: str | None = None,
+    outputs: int | None = None,
+    classes: Sequence[Any] | None = None,
 ) -> tuple[Label, tuple[str, ...]]:
     """Return the label in a column, with notes; without ``positive``, the positive one of two values is guessed.
 
     Many numbers, or a claim ``on`` the output of the network, make it a number to predict, without a positive value.
+    More than two other values are classes. ``outputs`` is the number of outputs of the network, and ``classes`` are the
+    classes that it was trained with, in their order, if they are known.
     """
     require_columns([column], list(data.columns), "label")
     values = data[column].astype(object)
@@ -61,22 +70,61 @@ def guess_label(
         return Label(column), (note + (f"; {count_rows(gaps)} without a value" if gaps else ""),)
     if len(found) < 2:
         raise FairmendError(f'the label "{column}" is "{found[0]}" in every row. Choose another column.')
-    if len(found) > 2 and found != [str(i) for i in range(len(found))]:
+    if len(found) > 2 or (outputs or 0) > 2:
+        return _guess_classes(values.dropna(), column, shown, notes, outputs, classes)
+    chosen = _positive_of(found)
+    if chosen is None:
         raise FairmendError(
-            f'the label "{column}" has {len(found)} values: {shown}. Name the positive one with --positive, or '
-            "pass --on output if it is a number to predict."
+            f'the label "{column}" is {shown}, and nothing says which is positive. Name the one that the model '
+            "calls class 1 with --positive."
         )
-    if len(found) > 2:
-        chosen, why = "1", "the values are the class numbers of a model with several classes"
-    else:
-        chosen, why = _positive_of(found), "guessed from the words"
-        if chosen is None:
-            raise FairmendError(
-                f'the label "{column}" is {shown}, and nothing says which is positive. Name the one that the model '
-                "calls class 1 with --positive."
-            )
-    notes.append(f"positive: {why}. Check that the model calls it class 1.")
+    notes.append("positive: guessed from the words. Check that the model calls it class 1.")
     return Label(column, chosen), tuple(notes)
+
+
+def _guess_classes(
+    values: pd.Series[Any],
+    column: str,
+    shown: str,
+    notes: list[str],
+    outputs: int | None,
+    classes: Sequence[Any] | None,
+) -> tuple[Label, tuple[str, ...]]:
+    """Return a label with more than two classes, in the order in which frameworks number them: sorted."""
+    ordered = _sorted_values(values) if classes is None else [as_text(value) for value in classes]
+    if outputs is not None and outputs <= 2:
+        raise FairmendError(
+            f'the label "{column}" has {len(ordered)} values: {shown}. The model tells two classes apart; name the '
+            "positive one with --positive."
+        )
+    if len(ordered) > _MOST_CLASSES and outputs is None and classes is None:
+        raise FairmendError(
+            f'the label "{column}" has {len(ordered)} values: {shown}. Name the positive one with --positive, or pass '
+            "--on output if it is a number to predict."
+        )
+    if outputs is not None and outputs != len(ordered):
+        raise FairmendError(
+            f'the label "{column}" has {len(ordered)} values: {shown}. The model has {outputs} outputs. Name the '
+            "classes of all outputs in [label] of a spec, or draft it from data that has them all."
+        )
+    order = (
+        "in sorted order, as scikit-learn and most frameworks number them. Check that the outputs of the model have "
+        "this order"
+        if classes is None
+        else "in the order of the fitted model"
+    )
+    return Label(column, classes=tuple(ordered)), (*notes, f"classes: {order}.")
+
+
+def _sorted_values(values: pd.Series[Any]) -> list[str]:
+    """Return the distinct values as text: numbers by size, other values as text."""
+    import pandas as pd
+
+    distinct = values.drop_duplicates()
+    numbers = pd.to_numeric(distinct, errors="coerce")
+    ordered = distinct.iloc[numbers.argsort(kind="stable")] if numbers.notna().all() else distinct
+    texts = list(dict.fromkeys(as_text(value) for value in ordered))
+    return texts if numbers.notna().all() else sorted(texts)
 
 
 def _positive_of(pair: list[str]) -> str | None:
@@ -122,7 +170,7 @@ def guess_claim(
 
     A number to predict is compared by the output of the network, classes with a ``delta`` by their probability.
     """
-    number = on == "output" or (label is not None and label.positive is None)
+    number = on == "output" or (label is not None and label.is_number)
     if delta is not None:
         return Claim("score", delta, on or ("output" if number else "probability")), ()
     if on is not None and not number:
@@ -145,13 +193,24 @@ def guess_claim(
 
 
 def label_from_options(
-    column: str | None, positive: object, data: pd.DataFrame | None, on: str | None = None
+    column: str | None,
+    positive: object,
+    data: pd.DataFrame | None,
+    on: str | None = None,
+    *,
+    outputs: int | None = None,
+    classes: Sequence[Any] | None = None,
 ) -> Label | None:
-    """Return the label with this column and positive value; with data, a missing positive value is guessed."""
+    """Return the label with this column and positive value; with data, a missing positive value is guessed.
+
+    ``outputs`` and ``classes`` are those of the model, if they are known.
+    """
     if column is None:
         return None
     if data is not None:
-        return guess_label(data, column, positive, on=on)[0]
+        return guess_label(data, column, positive, on=on, outputs=outputs, classes=classes)[0]
+    if positive is None and on != "output" and classes is not None and len(classes) > 2:
+        return Label(column, classes=tuple(as_text(value) for value in classes))
     if on == "output" and positive is None:
         return Label(column)
     return Label(column, "1" if positive is None else str(positive))

@@ -1,0 +1,114 @@
+"""Values out of range are refused, moved, left out or let in, and every one of them is counted."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairmend.spec import Spec
+from fairmend.spec.out_of_range import OutOfRange, Outside, apply_policy, find_wider_ranges
+from support.spec_cases import refused
+
+
+@pytest.fixture
+def wrong(frame):
+    frame["age"] = [61, 130, 16]
+    frame["hours"] = [40, 1, 101]
+    return frame
+
+
+def test_refuse_is_the_default_and_says_what_else_there_is(spec, wrong):
+    with refused('"age"', "row 1", "130", "--out-of-range clip, skip or widen"):
+        spec.encode(wrong)
+    with refused("row 1"):
+        spec.bring_into_range(wrong)
+    with refused('must be one of refuse, clip, skip, widen, got "clp"', 'did you mean "clip"'):
+        spec.bring_into_range(wrong, "clp")
+
+
+def test_clip_moves_values_to_the_nearest_end(spec, wrong):
+    inside = spec.bring_into_range(wrong, "clip")
+    assert inside.frame["age"].tolist() == [61, 90, 17]
+    assert inside.frame["hours"].tolist() == [40, 1, 100]
+    assert inside.frame["age"].dtype == np.int64
+    assert wrong["age"].tolist() == [61, 130, 16]  # the user's own data is not changed
+    assert inside.kept.all()
+    assert inside.spec == spec
+    assert inside.done.as_dict() == {
+        "policy": "clip",
+        "rows": 2,
+        "features": {
+            "age": {"below": 1, "above": 1, "unknown": 0},
+            "hours": {"below": 0, "above": 1, "unknown": 0},
+        },
+        "ranges": {},
+    }
+    np.testing.assert_array_equal(spec.encode(wrong, out_of_range="clip"), spec.encode(inside.frame))
+
+
+def test_skip_leaves_out_rows_with_values_out_of_range_and_unknown_categories(spec, wrong):
+    wrong["race"] = ["White", "White", "Martian"]
+    inside = spec.bring_into_range(wrong, "skip")
+    assert inside.kept.tolist() == [True, False, False]
+    assert inside.frame["age"].tolist() == [61]
+    assert inside.done.features["race"] == Outside(unknown=1)
+    assert "2 rows with a value out of range: left out (skip). age: 1 below, 1 above" in inside.done.describe()
+    assert len(spec.encode(wrong, out_of_range="skip")) == 1
+    wrong["age"] = 200
+    with refused("every row has a value out of range"):
+        spec.bring_into_range(wrong, "skip")
+
+
+def test_widen_widens_the_range_of_the_spec_and_nothing_else(spec, wrong):
+    inside = spec.bring_into_range(wrong, "widen")
+    ranges = {f.name: f.range for f in inside.spec.features}
+    assert ranges["age"] == (16, 130)
+    assert ranges["hours"] == (1, 101)
+    assert inside.frame is wrong
+    assert inside.spec.widen({"age": (17, 90), "hours": (1, 100)}) == spec
+    assert "age: 1 below, 1 above, now 16 to 130" in inside.done.describe()
+    same = spec.bring_into_range(wrong.assign(age=50, hours=50), "widen")
+    assert same.spec is spec
+    assert same.done.describe() == ""
+
+
+@pytest.mark.parametrize(("policy", "why"), [("clip", "no nearest one"), ("widen", "was not trained on")])
+def test_an_unknown_category_cannot_be_moved_or_let_in(spec, frame, policy, why):
+    frame["race"] = ["White", "Martian", "White"]
+    with refused('"race"', "row 1", '"Martian"', f"{policy} cannot help", why, "--out-of-range skip"):
+        spec.bring_into_range(frame, policy)
+
+
+@pytest.mark.parametrize("policy", ["clip", "skip", "widen"])
+@pytest.mark.parametrize(("value", "words"), [(None, "missing"), ("thirty", "not a number"), (20.5, "whole number")])
+def test_no_policy_lets_in_values_that_are_wrong_in_another_way(spec, frame, policy, value, words):
+    frame["age"] = pd.Series([61, value, 200], dtype=object)
+    with refused('"age"', "row 1", words):
+        spec.bring_into_range(frame, policy)
+
+
+def test_infinity_is_moved_or_left_out_but_is_in_no_range(spec, frame):
+    frame["gain"] = [0.0, np.inf, -np.inf]
+    assert spec.bring_into_range(frame, "clip").frame["gain"].tolist() == [0.0, 0.1, 0.0]
+    assert spec.bring_into_range(frame, "skip").kept.tolist() == [True, False, False]
+    with refused('"gain"', "row 1", "infinity is in no range"):
+        spec.bring_into_range(frame, "widen")
+
+
+def test_text_and_categories_are_clipped_too(spec, frame):
+    for values in (pd.Series(["61", " 34", "130.0"]), pd.Series([61, 34, 130], dtype="category")):
+        moved = spec.bring_into_range(frame.assign(age=values), "clip").frame
+        assert spec.decode(spec.encode(moved))["age"].tolist() == [61, 34, 90]
+
+
+def test_parts_of_the_data_add_up(spec, wrong):
+    parts = [wrong.iloc[:2], wrong.iloc[2:]]
+    whole = find_wider_ranges(spec.features, wrong)
+    assert sum((find_wider_ranges(spec.features, part) for part in parts), OutOfRange("widen")) == whole
+    clipped = apply_policy(spec.features, wrong, "clip")[2]
+    assert sum((apply_policy(spec.features, part, "clip")[2] for part in parts), OutOfRange("clip")) == clipped
+
+
+def test_a_widened_spec_keeps_everything_else(spec):
+    named = Spec(spec.features, spec.label, spec.claim, spec.links, "customer")
+    wide = named.widen({"age": (0, 120)})
+    assert (wide.id_column, wide.label, wide.links) == ("customer", spec.label, spec.links)
