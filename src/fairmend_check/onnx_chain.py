@@ -139,7 +139,8 @@ class Chain:
         offset, scale = (np.array(node.attributes[name], np.float64) for name in ("offset", "scale"))
         if self.element != ELEMENTS["float32"] or any(part.size not in (1, self.columns) for part in (offset, scale)):
             raise CheckError("node Scaler does not give float32, or has another number of columns than its input")
-        return scaling(*(part.reshape(()) if part.size == 1 else part for part in (offset, scale)), None)
+        offset, scale = (part.reshape(()) if part.size == 1 else part for part in (offset, scale))
+        return scaling(offset, scale, None)
 
     def _activation(self, node: Node) -> Activation:
         if node.kind == "LeakyRelu":

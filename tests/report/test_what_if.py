@@ -57,6 +57,7 @@ CHANGES = {
     "categories": lambda w: replace(
         w, features=[w.features[0], replace(w.features[1], categories=["f"]), *w.features[2:]]
     ),
+    "names": lambda w: replace(w, features=[replace(w.features[0], names={"18": "young"}), *w.features[1:]]),
     "width": lambda w: replace(w, features=w.features[:-1], links=[], people=[]),
     "no network": lambda w: replace(w, before=replace(w.before, layers=[])),
     "precision": lambda w: replace(w, before=replace(w.before, precision="float16")),

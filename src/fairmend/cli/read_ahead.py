@@ -34,7 +34,7 @@ def read_ahead(items: Iterable[T]) -> Iterator[T]:
 
 
 class _Reader(Thread, Generic[T]):
-    """Puts items into `ready`, as long as there is room: each a list of one item, an error, and whether it is the end."""
+    """Puts items into `ready` while there is room: each a list of one item, an error, and whether it is the end."""
 
     def __init__(self, items: Iterable[T]) -> None:
         super().__init__(name="read ahead", daemon=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
     from fairmend.evaluate.compare import RepairComparison
     from fairmend.evaluate.document import Document
     from fairmend.network import Network
+    from fairmend.prove.certificate import Certificate
 
-__all__ = ["REPORT_FILES", "check_certificate", "describe_repair", "show_report", "write_report"]
+__all__ = ["REPORT_FILES", "check_certificate", "describe_repair", "save_checked", "show_report", "write_report"]
+
+_logger = logging.getLogger(__name__)
 
 REPORT_FILES = {
     "report.html": "the report, for a browser",
@@ -35,6 +39,28 @@ def write_report(folder: Path, document: Document) -> None:
     report.save(folder / PAGE_NAME)
 
 
+class UncheckableFileError(FairmendError):
+    """`fairmend check` cannot read a model file."""
+
+
+def save_checked(network: Network, certificate: Certificate, path: Path, model: Path) -> CheckResult:
+    """Save a network, and its certificate once it is checked.
+
+    The file has the form of the original. If `fairmend check` does not read that form, it is fairmend's own.
+    """
+    network.save(model)
+    certificate.save(path, model)
+    try:
+        return check_certificate(path, model, real=certificate.real_only)
+    except UncheckableFileError:
+        if network.form is None:
+            raise
+        _logger.warning("%s has fairmend's own form: fairmend check cannot read that of the original", model.name)
+    network.save(model, keep_form=False)
+    certificate.save(path, model)
+    return check_certificate(path, model, real=certificate.real_only)
+
+
 def check_certificate(certificate: Path, model: Path, *, real: bool = False) -> CheckResult:
     """Check a certificate that is about to be published; raise `FairmendError` if it does not hold for the model.
 
@@ -45,9 +71,9 @@ def check_certificate(certificate: Path, model: Path, *, real: bool = False) -> 
     result = check(certificate, model, real=real)
     reason = "" if result.valid else result.reasons[0]
     if not result.readable and reason.startswith(f"model {model.name}: "):
-        raise FairmendError(
+        raise UncheckableFileError(
             f"{reason}. fairmend check cannot read this file, so no certificate was written. Save the network "
-            'with fairmend, load_network(file).save("model.onnx"), and certify that file'
+            'with fairmend, load_network(file).save("model.onnx", keep_form=False), and certify that file'
         )
     if not result.valid:  # fairmend and the checker disagree, so neither can be trusted
         raise FairmendError(

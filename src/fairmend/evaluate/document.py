@@ -322,7 +322,7 @@ class ScorePair:
     """The two similar people whose scores differ most, the lower score first.
 
     `values` and `others` are theirs, by column; `answer` names the class whose probability it is, None for a regression
-    network.
+    network. Both are similar to the person in row `row`, with the id `id` if the data has ids.
     """
 
     row: int
@@ -332,6 +332,7 @@ class ScorePair:
     others: list[str]
     scores: list[float]
     answer: str | None = None
+    id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -430,7 +431,7 @@ class WhatIfFeature:
 
     The network reads (value - `offset`) / `factor`, or one column for each category except `dropped`. Similar people
     have any value if `protected`, else one up to `reach` away. `missing` is what replaces a missing value. `marks` is
-    the number of the feature whose missing values this one marks by 1.
+    the number of the feature whose missing values this one marks by 1. `names` are those of whole numbers.
     """
 
     name: str
@@ -446,6 +447,7 @@ class WhatIfFeature:
     reach: float
     missing: float | None
     marks: int | None = None
+    names: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

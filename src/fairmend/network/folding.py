@@ -132,9 +132,7 @@ class Fold:
         vanished = (weight == 0) & (raw != 0) & (inner.factor != 0) & (outer.factor != 0)[:, None]
         if vanished.any():
             norm = (*self.before, *self.after)[0]
-            raise FairmendError(
-                f"{self.source}: {norm.where} makes weights of the layer beside it smaller than {dtype}"
-            )
+            raise FairmendError(f"{self.source}: {norm.where} makes weights beside it too small for {dtype}")
         return weight, shift
 
     def refit(self, weight: FloatArray, bias: FloatArray) -> Fold:

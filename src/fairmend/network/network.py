@@ -255,15 +255,17 @@ class Network:
         """
         return Network(self.affines, self.activations, self.closing, self.names, threshold, self.form)
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: str | PathLike[str], *, keep_form: bool = True) -> None:
         """Write one file in the format of its suffix: .onnx, .h5, .keras, .nnet (ReLU only), .pth or .safetensors.
 
         In the format that the network was read from, only the weights change: names, shapes, further outputs, batch
-        normalisation and metadata stay as they were. An existing file is replaced completely, or not at all.
+        normalisation and metadata stay as they were. With ``keep_form=False`` the file is what fairmend writes for a
+        network from elsewhere, with the norms folded into the layers. An existing file is replaced completely, or not
+        at all.
         """
         from fairmend.network.formats import write_network
 
-        write_network(self, path)
+        write_network(self, path, keep_form)
 
     def _run(self, X: npt.ArrayLike, layers: int) -> FloatArray:
         """Return the output of the first `layers` affine layers (rows, width), computed in blocks of rows."""

@@ -45,6 +45,7 @@ FORMAT = "fairmend-certificate"
 VERSION = 4
 
 _STATE_DICTS = (".pth", ".pt", ".safetensors")  # files that hold weights by name, and no architecture
+_BATCH_NORM = b".running_var"  # of a key in a state dict with batch normalisation
 
 # The certificate claims this share of the proven margin, because the checker's rigorous arithmetic rounds differently.
 _CLAIMED_SHARE = 0.999
@@ -97,10 +98,13 @@ class Certificate:
         activations between them. Without a model file it cannot be checked against a state dict.
         """
         try:
-            digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+            content = Path(path).read_bytes()
         except OSError as error:
             raise FairmendError(f"{path}: cannot read the model: {error.strerror or error}") from error
-        layers = list(self.layers) if Path(path).suffix.lower() in _STATE_DICTS else None
+        layers = None
+        if Path(path).suffix.lower() in _STATE_DICTS:
+            layers = list(self.layers) if _BATCH_NORM in content else _without_norms(self.layers)
+        digest = hashlib.sha256(content).hexdigest()
         model = {**self.content["model"], "file_sha256": digest, "layers": layers}
         return replace(self, content={**self.content, "model": model})
 
@@ -301,6 +305,17 @@ def _layers(network: Network) -> tuple[dict[str, Any], ...]:
         layers[-1] |= {"activation": activation.name, "slope": float(activation.slope)}
     layers[-1] |= {"activation": "none"}
     return tuple(layers)
+
+
+def _without_norms(layers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the layers of a file that was saved with its norms folded into the affine layers."""
+    found: list[dict[str, Any]] = []
+    for layer in layers:
+        if "epsilon" not in layer:
+            found.append(layer)
+        elif found and layer["activation"] != "identity":
+            found[-1] = {**found[-1], "activation": layer["activation"], "slope": layer["slope"]}
+    return found
 
 
 def _layer(name: str, epsilon: float | None = None) -> dict[str, Any]:

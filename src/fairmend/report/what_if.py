@@ -63,7 +63,14 @@ def _is_valid(feature: WhatIfFeature) -> bool:
         and feature.factor != 0
         and feature.reach >= 0
         and (feature.missing is None or _has_value(feature, feature.missing))
+        and (not feature.names or (feature.kind == "integer" and _names_every_value(feature)))
     )
+
+
+def _names_every_value(feature: WhatIfFeature) -> bool:
+    count = len(feature.names)
+    values = range(int(feature.low), int(feature.low) + count)
+    return feature.high - feature.low + 1 == count and all(str(value) in feature.names for value in values)
 
 
 def _has_value(feature: WhatIfFeature, value: float) -> bool:

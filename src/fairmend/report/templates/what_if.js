@@ -205,7 +205,7 @@
     const own = moved && scores[moved.k];
     if (!moved || (moved.score.low <= own.high && own.low <= moved.score.high)) return "none moves it";
     const changes = model.features.flatMap((feature, i) => {
-      const [mine, theirs] = [person[i], moved.values[i]].map((value) => feature.categories[value] ?? plain(value));
+      const [mine, theirs] = [person[i], moved.values[i]].map((value) => valueName(feature, value));
       return person[i] === moved.values[i] ? [] : `${feature.name} ${theirs} instead of ${mine}`;
     });
     const which = scores.length > 1 ? `${model.scores[moved.k]} at ` : "";
@@ -213,7 +213,8 @@
     return `${changes.join(", ")}: ${which}${before === after ? `still ${after}` : after}`;
   }
 
-  const plain = (value) => String(Number(value.toPrecision(6)));
+  const valueName = ({ categories, names }, value) =>
+    categories[value] ?? names[value] ?? String(Number(value.toPrecision(6)));
 
   function speakLater() {
     clearTimeout(speakLater.timer);

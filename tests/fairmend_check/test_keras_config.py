@@ -1,0 +1,82 @@
+"""Configs of functional Keras models: one chain in the order of the list, and nothing that Keras reads otherwise."""
+
+import copy
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from fairmend_check.errors import CheckError
+from fairmend_check.keras_config import read_layers
+
+(NORMS,) = (Path(__file__).parents[1] / "corpus" / "keras").glob("keras3.15.1*norms.keras")
+with zipfile.ZipFile(NORMS) as archive:
+    CONFIG = json.loads(archive.read("config.json"))
+NAMES = [layer["config"]["name"] for layer in CONFIG["config"]["layers"]]
+
+
+def read(config):
+    return [layer.name for layer in read_layers(json.dumps(config).encode())]
+
+
+def test_a_chain_is_read_in_its_order():
+    assert read(CONFIG) == NAMES
+
+
+def entry(config, kind):
+    return next(layer for layer in config["config"]["layers"] if layer["class_name"] == kind)
+
+
+def reads(config, kind, *source):
+    tensor = entry(config, kind)["inbound_nodes"][0]["args"][0]
+    tensor["config"]["keras_history"] = list(source)
+
+
+EDITS = {
+    "reads something else": lambda config: reads(config, "Dropout", NAMES[0], 0, 0),
+    "or is used more than once": lambda config: reads(config, "Dropout", NAMES[5], 1, 0),
+    "reads something": lambda config: config["config"]["layers"].insert(1, config["config"]["layers"].pop(3)),
+    "called with options": lambda config: entry(config, "Dropout")["inbound_nodes"][0]["kwargs"].update(training=True),
+    'unknown key "attention"': lambda config: entry(config, "Dense")["inbound_nodes"][0]["kwargs"].update(
+        attention=None
+    ),
+    "output_layers are not": lambda config: config["config"].update(output_layers=[NAMES[3], 0, 0]),
+    "input_layers are not": lambda config: config["config"].update(input_layers=[[NAMES[0], 0, 0], [NAMES[1], 0, 0]]),
+    "does not read one value": lambda config: entry(config, "Dense")["inbound_nodes"][0].update(args=[]),
+    "not a part of Keras": lambda config: config.update(registered_name="My>Functional"),
+    "neither a Sequential nor functional": lambda config: config.update(class_name="MyModel"),
+    "option renorm": lambda config: entry(config, "BatchNormalization")["config"].update(renorm=True),
+    'unknown key "something"': lambda config: entry(config, "Rescaling")["config"].update(something=1),
+    "computes in float16": lambda config: entry(config, "Normalization")["config"].update(dtype="float16"),
+    "has the activation ELU": lambda config: entry(config, "Dense")["config"].update(
+        activation={"class_name": "ELU", "config": {}}
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", EDITS)
+def test_what_could_be_read_otherwise_is_refused(reason):
+    config = copy.deepcopy(CONFIG)
+    EDITS[reason](config)
+    with pytest.raises(CheckError, match=reason):
+        read(config)
+
+
+def test_keras_2_names_the_source_in_a_list():
+    config = copy.deepcopy(CONFIG)
+    for before, layer in zip(NAMES, config["config"]["layers"][1:], strict=False):
+        layer["inbound_nodes"] = [[[before, 0, 0, {}]]]
+    config["config"]["input_layers"] = [[NAMES[0], 0, 0]]
+    assert read(config) == NAMES
+    config["config"]["layers"][2]["inbound_nodes"] = [[[NAMES[1], 0, 0, {}], [NAMES[0], 0, 0, {}]]]
+    with pytest.raises(CheckError, match="does not read one value"):
+        read(config)
+
+
+def test_an_activation_may_be_a_layer():
+    config = copy.deepcopy(CONFIG)
+    entry(config, "Dense")["config"]["activation"] = {
+        "class_name": "LeakyReLU", "config": {"name": "l", "negative_slope": {"type": "ndarray", "value": 0.25}}
+    }  # fmt: skip
+    assert read(config) == NAMES
