@@ -54,7 +54,7 @@ CONSTRUCTORS = {
 # Classes that users read and do not construct, with the attributes that are documented.
 ATTRIBUTES = {
     "fairmend.AuditResult": "idi_rate count pairs total exact unknown method plan sampled interval evaluations "
-    "seconds as_dict",
+    "disparity seconds as_dict",
     "fairmend.CertifyResult": "verdicts unfair_rate witnesses reasons engine seconds counts as_dict",
     "fairmend.CheckResult": "valid reasons claim regions covers_inference least_margin seconds condition "
     "largest_difference readable verdict as_dict",
