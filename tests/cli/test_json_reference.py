@@ -6,6 +6,7 @@ A new command: add its section to the page, and a line to RUNS that prints its d
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fairmend.bench.run as bench
@@ -14,7 +15,7 @@ from fairmend.bench.tables import Entry, Table
 from fairmend.cli.config import commands_of
 from fairmend.cli.demo import run_demo
 from fairmend.cli.main import main
-from support.cli_case import Case, run, small_people
+from support.cli_case import Case, run, small_network, small_people, small_spec
 from support.json_paths import documented, fits, paths
 from support.price_case import PriceCase
 
@@ -64,7 +65,19 @@ def reported(case, _):
 
 
 def drafted(case, _):
-    return printed("spec", "init", case.data, "--protected", "age", "--label", "good", "--drop", "remark", "--force")
+    """Return the keys of a draft, and of those that scores and a matrix verify."""
+    init = ("spec", "init", case.data, "--protected", "age", "--label", "good", "--drop", "remark", "--force")
+    files = given_files(case)
+    scores = printed(*init, "--model", case.model, "--scores", files[0])
+    return {**printed(*init), "scores": scores["scores"], "encoded": printed(*init, "--encoded", files[1])["encoded"]}
+
+
+def given_files(case):
+    """Write the scores that the model gives for the people, and the matrix that it reads."""
+    X = small_spec().encode(small_people())
+    np.save(case.folder / "X.npy", X)
+    np.save(case.folder / "scores.npy", small_network().probabilities(X))
+    return case.folder / "scores.npy", case.folder / "X.npy"
 
 
 def drafted_from_sklearn(case, _):
@@ -86,8 +99,11 @@ def spec_checked(case, _):
     assert result.exit_code == 2
     document = json.loads(result.stdout)
     case.write(small_people())
-    fitting = printed("spec", "check", case.spec, "--data", case.data)
-    return {**document, "neighbourhood": fitting["neighbourhood"]}
+    scores, matrix = given_files(case)
+    files = ("--data", case.data, "--model", case.model, "--scores", scores)
+    np.save(matrix, np.load(matrix) + 1)
+    verified = json.loads(run("spec", "check", case.spec, *files, "--encoded", matrix, "--json").stdout)
+    return {**document, **{key: verified[key] for key in ("neighbourhood", "scores", "encoded")}}
 
 
 def audited(case, _):

@@ -10,7 +10,7 @@ import pytest
 import fairmend
 from fairmend.audit import run
 from fairmend.evaluate.row_numbers import RowNumbers
-from fairmend.evaluate.what_if import MOST_FEATURES, MOST_WEIGHTS, add_what_if
+from fairmend.evaluate.what_if import MOST_CATEGORIES, MOST_FEATURES, MOST_WEIGHTS, add_what_if
 from fairmend.report import audit_report
 from fairmend.spec import Feature, Label, Spec
 from support.report_cases import audit_of, repair_of, repaired
@@ -73,6 +73,14 @@ def test_too_many_features_are_left_out():
     spec = Spec(features, Label("good", "yes"))
     left_out = add_what_if(BARE, spec, spec.sample_inputs(3, np.random.default_rng(0)), network_for(spec))
     assert left_out.what_if_left_out == "there are 201 features, and a page has controls for at most 200"
+
+
+def test_too_many_categories_are_left_out():
+    names = tuple(f"c{i}" for i in range(MOST_CATEGORIES + 1))
+    spec = Spec([Feature("place", "categorical", categories=names, protected=True)], Label("good", "yes"))
+    left_out = add_what_if(BARE, spec, spec.sample_inputs(3, np.random.default_rng(0)), network_for(spec))
+    assert left_out.what_if is None
+    assert left_out.what_if_left_out == "the features have 5,001 categories, and a page has room for at most 5,000"
 
 
 def test_people_are_those_of_the_pairs_and_a_seeded_sample():

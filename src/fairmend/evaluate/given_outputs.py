@@ -94,7 +94,7 @@ def _numbers(frame: pd.DataFrame, where: str) -> Floats:
     texts = [name for name in texts if pd.to_numeric(frame[name], errors="coerce").isna().ne(frame[name].isna()).any()]
     if texts:
         raise FairmendError(f"{where}: column {listed(texts)} holds text. Keep only the numbers that the model gave.")
-    return frame.apply(pd.to_numeric).to_numpy(np.float64, na_value=np.nan)
+    return np.asarray(frame.apply(pd.to_numeric).to_numpy(np.float64, na_value=np.nan))
 
 
 def _require_rows(path: Path, found: int, rows: int) -> None:

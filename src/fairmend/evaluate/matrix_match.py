@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend.arrays import Floats
+from fairmend.arrays import FloatArray, Floats
 from fairmend.text import count, short
 
 __all__ = ["ColumnDifference", "MatrixMatch", "match_matrix"]
@@ -61,7 +61,7 @@ class MatrixMatch:
         return f"verified: {count(self.rows)} rows of {self.columns} columns, largest difference {self.largest:.1g}"
 
 
-def match_matrix(ours: Floats, given: Floats, names: Sequence[str]) -> MatrixMatch:
+def match_matrix(ours: FloatArray, given: Floats, names: Sequence[str]) -> MatrixMatch:
     """Compare the encoded data with a given matrix, both (rows, columns); ``names`` are those of our columns."""
     rows, columns = ours.shape
     if given.shape != ours.shape:

@@ -70,7 +70,7 @@ class Distance:
             return outputs
         if self._target.shape[1] == 1:
             return outputs[:, 1:2] - outputs[:, :1]
-        return outputs - outputs.mean(axis=1, keepdims=True)
+        return np.asarray(outputs - outputs.mean(axis=1, keepdims=True))
 
     def of(self, states: Sequence[State]) -> Floats:
         """Return the distance of each state (states,)."""
