@@ -299,9 +299,10 @@ def load_network(source: NetworkSource, activation: str | Activation = "relu") -
     A file is read by its suffix: .onnx, .h5, .keras, .nnet, .pth or .safetensors. Neither Keras nor any other framework
     needs to be installed, and nothing in the file is executed.
 
-    A model of scikit-learn is an MLPClassifier or MLPRegressor, a linear model, or a Pipeline, a search or a calibration
-    by a sigmoid with one of these inside. Of a Pipeline, the network is the model at its end: `Spec.from_sklearn`
-    describes the steps before it. `fairmend.network.formats.sklearn.to_estimator` puts a repaired network into a copy.
+    A model of scikit-learn is an MLPClassifier or MLPRegressor, a linear model, or a Pipeline, a search or a
+    calibration by a sigmoid with one of these inside. Of a Pipeline, the network is the model at its end:
+    `Spec.from_sklearn` describes the steps before it. `fairmend.network.formats.sklearn.to_estimator` puts a repaired
+    network into a copy.
 
     `activation` names the activation between the affine layers of a file that holds weights only: a .pth or
     .safetensors state dict that fairmend did not write. Other sources name it themselves. "leaky_relu" has PyTorch's
