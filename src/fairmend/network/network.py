@@ -27,11 +27,11 @@ from fairmend.network.form import Form
 
 if TYPE_CHECKING:
     import pandas as pd
-    from sklearn.neural_network import MLPClassifier, MLPRegressor
+    from sklearn.base import BaseEstimator
     from torch import nn
 
 
-NetworkSource: TypeAlias = Union["Network", str, PathLike[str], "nn.Module", "MLPClassifier", "MLPRegressor"]
+NetworkSource: TypeAlias = Union["Network", str, PathLike[str], "nn.Module", "BaseEstimator"]
 """What `load_network` reads: a file, a module, a fitted estimator, or a Network, which it returns unchanged."""
 
 CLOSINGS = ("none", "sigmoid", "softmax")
@@ -320,8 +320,12 @@ def load_network(source: NetworkSource, activation: str | Activation = "relu") -
     """Read a network from a file, a PyTorch module, or a fitted MLPClassifier or MLPRegressor of scikit-learn.
 
     A file is read by its suffix: .onnx, .h5, .keras, .nnet, .pth or .safetensors. Neither Keras nor any other framework
-    needs to be installed, and nothing in the file is executed. `fairmend.network.formats.sklearn.to_estimator` puts a
-    repaired network into a copy of an estimator.
+    needs to be installed, and nothing in the file is executed.
+
+    A model of scikit-learn is an MLPClassifier or MLPRegressor, a linear model, or a Pipeline, a search or a
+    calibration by a sigmoid with one of these inside. Of a Pipeline, the network is the model at its end:
+    `Spec.from_sklearn` describes the steps before it. `fairmend.network.formats.sklearn.to_estimator` puts a repaired
+    network into a copy.
 
     `activation` names the activation between the affine layers of a file that holds weights only: a .pth or
     .safetensors state dict that fairmend did not write. Other sources name it themselves. "leaky_relu" has PyTorch's
