@@ -124,7 +124,7 @@ class Chain:
         value = row.astype(np.float64)
         if node.kind == "Div" and not value.all():
             raise CheckError("node Div divides by 0")
-        gain = {"Mul": value, "Div": 1 / value}[node.kind] if node.kind in ("Mul", "Div") else 1.0
+        gain = value if node.kind == "Mul" else 1 / value if node.kind == "Div" else 1.0
         shift = {"Add": value, "Sub": -value}.get(node.kind)
         self.steps.append(scaling(0.0, gain, shift))
 

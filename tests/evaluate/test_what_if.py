@@ -124,6 +124,19 @@ def test_values_are_as_the_user_wrote_them():
     assert np.array_equal(spec.encode(again), spec.encode(frame))
 
 
+def test_codes_have_the_names_that_people_call_them():
+    features = [
+        Feature("sex", "integer", range=(1, 2), protected=True, names={1: "male", 2: "female"}),
+        Feature("home", "categorical", categories=("1", "2"), names={"1": "own"}),
+        Feature("year", "integer", range=(0, 900), names={0: "never"}),
+    ]
+    spec = Spec(features, Label("good", "yes"))
+    sex, home, year = add_what_if(BARE, spec, np.ones((1, 3), np.float32), network_for(spec)).what_if.features
+    assert (sex.names, sex.categories) == ({"1": "male", "2": "female"}, [])
+    assert (home.names, home.categories) == ({}, ["own", "2"])
+    assert year.names == {}
+
+
 def test_samples_are_called_samples():
     names = {person.name.split()[0] for person in audit_of(sampled=True).document.what_if.people}
     assert names == {"Sample"}

@@ -385,6 +385,18 @@ def test_a_wrong_value_is_named_and_nothing_is_shown_for_it(page):
     assert "%" in page.locator("[data-cell=score-before-0]").inner_text()
 
 
+def test_codes_with_names_are_chosen_by_name_and_moves_are_told_with_them(open_report):
+    sex = Feature("sex", "integer", range=(1, 2), protected=True, names={1: "male", 2: "female"})
+    spec = Spec([sex, Feature("income", "integer", range=(0, 9), missing=3)], Label("good", "yes"))
+    net = Network([Affine(np.array([[1, 1]], np.float32), np.zeros(1, np.float32))], [])
+    X = np.array([[1, 5]], np.float32)
+    page = open_report(audit_report(fairmend.audit(net, spec, X), net, spec, X), "names")
+    assert page.get_by_label("sex").locator("option").all_inner_texts() == ["male", "female"]
+    page.get_by_label("sex").select_option("female")
+    page.locator(DONE).wait_for()
+    assert page.locator("[data-cell=moves-before]").inner_text().startswith("sex male instead of female: ")
+
+
 def test_a_person_of_the_list_has_the_values_of_that_row(audit_page):
     page, (report, _, spec) = audit_page, asked_audit()
     people = report.document.what_if.people

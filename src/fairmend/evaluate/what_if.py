@@ -30,7 +30,7 @@ from fairmend.spec.features import Feature
 from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
 from fairmend.spec.reachable import encode_column
 from fairmend.spec.validation import scale_parameters
-from fairmend.text import as_text, short
+from fairmend.text import short
 
 __all__ = ["MOST_CATEGORIES", "MOST_FEATURES", "MOST_WEIGHTS", "WHAT_IF_ROWS", "add_what_if"]
 
@@ -146,7 +146,7 @@ def _feature(feature: Feature, features: Sequence[Feature]) -> WhatIfFeature:
         kind=feature.kind,
         low=float(low),
         high=float(high),
-        categories=[_shown(feature, category) for category in categories],
+        categories=[short(feature.show(category)) for category in categories],
         one_hot=feature.one_hot,
         dropped=None if feature.dropped is None else categories.index(feature.dropped),
         offset=float(offset),
@@ -162,14 +162,9 @@ def _feature(feature: Feature, features: Sequence[Feature]) -> WhatIfFeature:
 def _names_of_numbers(feature: Feature) -> dict[str, str]:
     """Return what the page calls each value of an integer that has names, if there are few enough to choose from."""
     low, high = feature.bounds
-    if feature.kind != "integer" or getattr(feature, "names", None) is None or high - low >= _MOST_NAMED:
+    if feature.kind != "integer" or feature.names is None or high - low >= _MOST_NAMED:
         return {}
-    return {str(value): _shown(feature, value) for value in range(int(low), int(high) + 1)}
-
-
-def _shown(feature: Feature, value: object) -> str:
-    names = getattr(feature, "names", None) or {}
-    return short(names.get(as_text(value), value))
+    return {str(value): short(feature.show(value)) for value in range(int(low), int(high) + 1)}
 
 
 def _link(link: Link, features: Sequence[Feature]) -> WhatIfLink:

@@ -168,3 +168,18 @@ def test_two_exchanged_columns_are_caught_although_the_accuracy_is_plausible(tmp
     assert "column 3 (credits)" in caught.output
     document = json.loads(run("spec", "check", case.spec, "--data", case.data, "--encoded", matrix, "--json").output)
     assert [found["name"] for found in document["encoded"]["differing_columns"]] == ["credits", "income"]
+
+
+def test_rows_are_counted_as_in_the_file(tmp_path):
+    case = Case(tmp_path)
+    scores, matrix = with_scores(case)
+    wrong = pd.read_csv(scores)
+    wrong.loc[7, "p"] += 0.1
+    wrong.to_csv(scores, index=False)
+    X = np.load(matrix)
+    X[7, 3] += 1
+    np.save(matrix, X)
+    files = ("--data", case.data, "--model", case.model, "--scores", scores, "--encoded", matrix)
+    output = run("spec", "check", case.spec, *files).output
+    assert "1 of 200 rows differ from the model's own scores, most in row 9" in output
+    assert "column 3 (income): 1 row, most in row 9" in output

@@ -24,6 +24,7 @@ from fairmend.errors import FairmendError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from fairmend.arrays import Ints
     from fairmend.evaluate.spec_check import SpecCheck
 
 __all__ = ["command"]
@@ -99,7 +100,7 @@ def command(
         scores=None if frame is None or net is None else load_scores(scores, spec.label, frame, net, data),
         matrix=None if frame is None or encoded is None else read_matrix(encoded, len(frame)),
     )
-    check = replace(check, problems=tuple(replace(p, rows=rows[p.rows]) for p in check.problems))
+    check = _with_row_numbers(check, rows)
     if json_output:
         show_json({**_document(check, spec_file, data), "out_of_range": done.as_dict()})
     else:
@@ -107,6 +108,17 @@ def command(
         _show(screen, check, spec_file, data, model)
         show_out_of_range(screen, done)
     ctx.exit(FITS if check.fits else DOES_NOT_FIT)
+
+
+def _with_row_numbers(check: SpecCheck, rows: Ints) -> SpecCheck:
+    """Return the check with the numbers of the rows in the file."""
+    scores, matrix = check.scores, check.matrix
+    if scores is not None:
+        scores = replace(scores, differing=rows[scores.differing])
+    if matrix is not None:
+        matrix = replace(matrix, differing=tuple(replace(d, row=int(rows[d.row])) for d in matrix.differing))
+    problems = tuple(replace(p, rows=rows[p.rows]) for p in check.problems)
+    return replace(check, problems=problems, scores=scores, matrix=matrix)
 
 
 def _document(check: SpecCheck, spec_file: Path, data: Path | None) -> dict[str, Any]:

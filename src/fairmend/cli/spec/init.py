@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -155,10 +156,11 @@ def _from_scores(
 ) -> tuple[Draft, Verification]:
     from fairmend.cli.console import progress_bars
     from fairmend.evaluate.encoding_search.drafted import draft_from_scores
+    from fairmend.tables import FIRST_ROW
 
     with progress_bars(quiet=quiet) as progress:
         try:
-            made, match = draft_from_scores(draft, frame, net, given, progress=progress, **known)
+            made, match = draft_from_scores(draft, frame, net, given, progress=progress, first_row=FIRST_ROW, **known)
         except FairmendError as error:
             raise FairmendError(f"{data}: {error}") from error
     return made, Verification(str(match), {"scores": scores_document(match)})
@@ -170,6 +172,7 @@ def _from_matrix(draft: Draft, frame: pd.DataFrame, encoded: Path, net: Network 
     from fairmend.evaluate.given_outputs import read_matrix
     from fairmend.evaluate.matrix_match import match_matrix
     from fairmend.spec.draft.from_matrix import draft_from_matrix
+    from fairmend.tables import FIRST_ROW
 
     matrix = read_matrix(encoded, len(frame))
     if net is not None and net.inputs != matrix.shape[1]:
@@ -177,5 +180,6 @@ def _from_matrix(draft: Draft, frame: pd.DataFrame, encoded: Path, net: Network 
     made = draft_from_matrix(draft, frame, matrix, encoded.name)
     match = match_matrix(made.spec.encode(frame, np.float64), matrix, made.spec.column_names)
     if not match.verified:
-        raise FairmendError(f"{encoded}: {match}: {match.differing[0]}. Write the spec by hand.")
+        first = replace(match.differing[0], row=match.differing[0].row + FIRST_ROW)
+        raise FairmendError(f"{encoded}: {match}: {first}. Write the spec by hand.")
     return made, Verification(str(match), {"encoded": matrix_document(match)})

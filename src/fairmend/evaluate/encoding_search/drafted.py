@@ -32,11 +32,13 @@ def draft_from_scores(
     scales: Mapping[str, Mapping[str, float]] | None = None,
     codes: bool = True,
     fixed_order: bool = False,
+    first_row: int = 0,
     progress: Progress = lambda stage, done, total: None,
 ) -> tuple[Draft, ScoreMatch]:
     """Return the draft with the encoding and order that reproduce the given scores; raise an error if none is found.
 
-    ``codes`` says whether whole numbers may be codes of categories; with ``fixed_order``, the order is known.
+    ``codes`` says whether whole numbers may be codes of categories; with ``fixed_order``, the order is known. Error
+    messages count rows from ``first_row``.
     """
     ids = [name for name, reason in draft.left_out if "look like ids" in reason and not fixed_order]
     columns = columns_of(draft, frame, scales=scales, codes=codes, optional=ids)
@@ -44,9 +46,10 @@ def draft_from_scores(
         columns, frame, net, given, regression=draft.claim.on == "output", fixed_order=fixed_order, progress=progress
     )
     if not found.match.verified:
+        match = replace(found.match, differing=found.match.differing + first_row)
         raise FairmendError(
             f"none of {count(found.tried)} encodings reproduces the scores. The nearest, {_shown(found)}, is "
-            f"{found.match}. Check that this model gave the scores for these rows, in this order; name --categorical, "
+            f"{match}. Check that this model gave the scores for these rows, in this order; name --categorical, "
             "--order or --scaler, or pass the matrix that the model read with --encoded."
         )
     before = {drafted.feature.name: drafted for drafted in draft.features}
