@@ -126,8 +126,9 @@ class _Search:
         if not self.fixed_order:
             for sweeps, kept in _HALVING:
                 assigned = self._assigned(starts)
-                if self.matches(assigned[0]):
-                    return assigned[0], assigned[:1]
+                for state in (assigned[0], *(self._fitted(state) for state in assigned[:_FITTED])):
+                    if state is not None and self.matches(state):
+                        return state, [state]
                 starts = self._arranged([*assigned, *starts], sweeps)[:kept]
                 if self.matches(starts[0]):
                     return starts[0], starts[:1]
