@@ -2,9 +2,9 @@
 
     python benchmarks/million.py [--rows 1000000]
 
-The table is synthetic: 13 features, of text and numbers, and a label. The network is trained on the first 20,000 rows.
-Each audit is a process of its own on two cores. The script exits with 1 if one takes more than 30 s or 400 MB, or if
-the two files give different counts.
+The table is synthetic: 13 features, of text and numbers, and a label; each person has 630 counterfactuals. The network
+is trained on 20,000 other people. Each audit, with its report, is a process of its own on two cores. The script exits
+with 1 if one takes more than 30 s or 400 MB, or if the two files give different counts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CATEGORIES = {
     "sex": ("Female", "Male"),
 }
 NUMBERS = {"age": (18, 80), "hours": (1, 99), "years": (0, 45), "income": (0, 250_000), "debt": (0.0, 5.0)}
-PROTECTED = ("race", "sex")
+PROTECTED = ("race", "sex", "age")  # 630 combinations: as many counterfactuals of each person
 
 
 def people(rows: int, seed: int) -> pd.DataFrame:
@@ -70,6 +70,7 @@ def spec_of(frame: pd.DataFrame) -> Spec:
             name,
             "continuous" if name == "debt" else "integer",
             range=ends,
+            protected=name in PROTECTED,
             scale={"mean": float(frame[name].mean()), "std": float(frame[name].std())},
         )
         for name, ends in NUMBERS.items()
@@ -80,7 +81,7 @@ def spec_of(frame: pd.DataFrame) -> Spec:
 def write_files(folder: Path, rows: int) -> None:
     """Write model.onnx, spec.toml, people.csv and people.parquet."""
     import pyarrow as pa
-    from pyarrow.parquet import ParquetWriter
+    from pyarrow.parquet import write_table
     from sklearn.neural_network import MLPClassifier
 
     training = people(TRAINING_ROWS, 0)
@@ -89,16 +90,13 @@ def write_files(folder: Path, rows: int) -> None:
     classifier = MLPClassifier((32, 16), max_iter=15, random_state=0, early_stopping=True)
     classifier.fit(spec.encode(training), spec.labels(training))
     load_network(classifier).save(folder / "model.onnx")
-    writer = None
+    tables = []
     with (folder / "people.csv").open("w") as csv:
         for number, start in enumerate(range(0, rows, PIECE)):
             frame = people(min(PIECE, rows - start), number + 1)
             frame.to_csv(csv, index=False, header=start == 0, lineterminator="\n")
-            table = pa.Table.from_pandas(frame, preserve_index=False)
-            writer = writer or ParquetWriter(folder / "people.parquet", table.schema)
-            writer.write_table(table)
-    if writer is not None:
-        writer.close()
+            tables.append(pa.Table.from_pandas(frame, preserve_index=False))
+    write_table(pa.concat_tables(tables), folder / "people.parquet")  # in one row group, as pandas does
 
 
 @dataclass(frozen=True)

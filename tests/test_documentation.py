@@ -1,5 +1,6 @@
 """Every page runs: what it shows as Python and shell is executed, in a folder of its own."""
 
+import json
 import os
 import re
 import shutil
@@ -100,3 +101,16 @@ def test_every_path_in_the_map_for_contributors_exists():
         folders += [(ROOT / name).parent if "." in Path(name).name else ROOT / name for name in named]
         missing += [name for name in named if not any((folder / name).exists() for folder in folders)]
     assert missing == []
+
+
+def test_the_notebook_runs(tmp_path):
+    """It has no outputs in the repository: a reader makes them, and they cannot be out of date."""
+    source = ROOT / "docs" / "tutorial.ipynb"
+    assert not any(cell.get("outputs") for cell in json.loads(source.read_text(encoding="utf-8"))["cells"])
+    shutil.copy(source, tmp_path)
+    execute = [sys.executable, "-m", "jupyter", "execute", "--inplace", source.name]
+    done = subprocess.run(execute, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    cells = json.loads((tmp_path / source.name).read_text(encoding="utf-8"))["cells"]
+    shown = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
+    assert sum("text/html" in data for data in shown) >= 7

@@ -26,7 +26,7 @@ FUNCTIONS = {
     "fairmend.audit": "net spec X= samples= seed= * per_row= pairs= method= time_limit= rows= progress= "
     "on_plan= witnesses=",
     "fairmend.certify": "net spec X engine= * time_limit= seed= progress=",
-    "fairmend.check": "certificate model spec= * real=",
+    "fairmend.check": "certificate model spec= * real= progress=",
     "fairmend.export_vnnlib": "net spec X out * rows= timeout= most_boxes=",
     "fairmend.load_network": "source activation=",
     "fairmend.repair": "net spec X_repair X_cal y_cal method= seed= * features= steps= learning_rate= fairness_weight= "
@@ -54,10 +54,10 @@ CONSTRUCTORS = {
 # Classes that users read and do not construct, with the attributes that are documented.
 ATTRIBUTES = {
     "fairmend.AuditResult": "idi_rate count pairs total exact unknown method plan sampled interval evaluations "
-    "seconds as_dict",
+    "disparity seconds as_dict",
     "fairmend.CertifyResult": "verdicts unfair_rate witnesses reasons engine seconds counts as_dict",
     "fairmend.CheckResult": "valid reasons claim regions covers_inference least_margin seconds condition "
-    "largest_difference as_dict",
+    "largest_difference readable verdict as_dict",
     "fairmend.RepairResult": "network certificate objective history warnings method proven regions candidates seconds",
     "fairmend.SearchResult": "idis count others method seeds starts calls exact seconds as_dict",
     "fairmend.Network": "logits predict probabilities save inputs outputs depth dtype threshold at_threshold",

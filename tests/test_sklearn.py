@@ -343,3 +343,41 @@ def test_a_spec_that_predicts_a_number_is_refused():
     spec = Spec([Feature("a", "integer", range=(0, 1), protected=True)], None, claim)
     with pytest.raises(ValueError, match="repairs classifiers, but the spec predicts a number"):
         FairRepairClassifier(MLPClassifier(), spec=spec).fit(np.array([[0.0], [1.0]]), [0, 1])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_the_calibration_rows_are_not_trained_on(pipeline, monkeypatch):
+    X, y = people_of_two_kinds(300)
+    seen = []
+    fit = MLPClassifier.fit
+    monkeypatch.setattr(MLPClassifier, "fit", lambda self, X, y: seen.append(len(y)) or fit(self, X, y))
+    network = MLPClassifier((4,), max_iter=30, random_state=0)
+    estimator = make_pipeline(ColumnTransformer([("x", StandardScaler(), ["income", "sex"])]), network)
+    model = FairRepairClassifier(
+        estimator if pipeline else network, protected=["sex"], method="blind", repair_rows=20, random_state=0
+    )
+    model.fit(X, y)
+    assert seen == [240]
+    assert model.calibration_held_out_
+    assert len(model.calibration_inputs_) == 60
+    trained = {tuple(row) for row in model.repair_inputs_.tolist()}
+    assert not trained & {tuple(row) for row in model.calibration_inputs_.tolist()}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_few_rows_and_frozen_networks_are_calibrated_on_what_there_is():
+    X, y = people_of_two_kinds(120)
+    network = MLPClassifier((4,), max_iter=30, random_state=0)
+    small = FairRepairClassifier(network, protected=["sex"], method="blind", repair_rows=20).fit(X, y)
+    X, y = people_of_two_kinds(300)
+    trained = FrozenEstimator(network.fit(X.to_numpy(), y))
+    frozen = FairRepairClassifier(trained, protected=[1], method="blind", repair_rows=20).fit(X.to_numpy(), y)
+    assert not small.calibration_held_out_
+    assert not frozen.calibration_held_out_
+
+
+def people_of_two_kinds(rows):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"income": rng.normal(size=rows), "sex": rng.integers(0, 2, rows)})
+    return X, (X["income"] + 0.5 * X["sex"] + rng.normal(size=rows) > 0).to_numpy(int)

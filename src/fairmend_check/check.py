@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -39,6 +40,7 @@ def check(
     spec: str | PathLike[str] | None = None,
     *,
     real: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> CheckResult:
     """Check a certificate against a model file, and against a spec file if you pass one.
 
@@ -51,9 +53,10 @@ def check(
     model : the model that the certificate is about: .onnx, .safetensors, .pth, .pt, .h5, .keras or .nnet
     spec : a spec, a .toml file; the certificate is not valid if it is about another spec
     real : also accept a claim about exact real arithmetic only, which does not cover inference
+    progress : called with the number of regions that are checked and that of all, after each block of a certificate
     """
     try:
-        return check_files(certificate, model, spec, real=real)
+        return check_files(certificate, model, spec, real=real, progress=progress)
     except CannotAnswerError as error:
         return CheckResult(False, (str(error),), "", 0, None, None, 0.0, readable=False)
 
@@ -64,10 +67,11 @@ def check_files(
     spec: str | PathLike[str] | None = None,
     *,
     real: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> CheckResult:
     """Do as `check` does, but raise CannotAnswerError if this Python cannot compare the spec."""
     started = time.perf_counter()
-    found = _Findings()
+    found = _Findings(progress=progress)
     try:
         _check(found, Path(certificate), Path(model), None if spec is None else Path(spec), real)
     except CannotAnswerError:
@@ -107,6 +111,7 @@ class _Findings:
     largest_difference: float | None = None
     largest: tuple[float, float] | None = None  # differences of scores so far, in inference and as claimed
     readable: bool = True
+    progress: Callable[[int, int], None] | None = None
 
     def unreadable(self, reason: str) -> None:
         """Note that there is no verdict, and why: this reason comes first."""
@@ -153,6 +158,8 @@ def _check_regions(found: _Findings, claimed: Certificate, network: Model) -> No
         covers = covers and block
         if len(found.reasons) > before:
             break
+        if found.progress is not None:
+            found.progress(regions.first + len(regions.x), claimed.count)
     found.covers_inference = covers
     if found.largest is not None:
         largest = found.largest[0 if covers else 1]
@@ -166,11 +173,10 @@ def _margins(found: _Findings, claimed: Certificate, cover: Cover, regions: Regi
     found.least_margin = least if np.isfinite(least) else None
     for row in np.flatnonzero(~(proven.margin > 0 if regions.margins is None else proven.margin >= regions.margins)):
         margin, label = proven.margin[row], regions.classes[row]
-        claimed_margin = "" if regions.margins is None else f"is {regions.margins[row]:.9g}, "
+        stated = "positive" if regions.margins is None else f"{regions.margins[row]:.9g}"
         confirmed = f"only {margin:.9g} can be confirmed" if np.isfinite(margin) else "no bound can be confirmed"
         found.reasons.append(
-            f"regions[{regions.first + row}]: the claimed margin of class {label} {claimed_margin or 'is positive, '}"
-            f"but {confirmed}"
+            f"regions[{regions.first + row}]: the claimed margin of class {label} is {stated}, but {confirmed}"
         )
     if claimed.arithmetic != "real":
         found.reasons += [
@@ -184,15 +190,22 @@ def _margins(found: _Findings, claimed: Certificate, cover: Cover, regions: Regi
 def _scores(found: _Findings, claimed: Certificate, claim: ScoreClaim, cover: Cover, regions: Regions) -> bool:
     """Note which scores can differ by more than is claimed, and return whether none can in inference."""
     score = Score.of(claim, cover.model.outputs)
+    precision = Precision.of(cover.model.dtype)
     proven = prove_scores(cover, regions, score)
     low, high = (proven.low, proven.high) if regions.bounds is None else regions.bounds
+    if regions.bounds is None and not cover.reasons:
+        wide = np.flatnonzero(~(score.difference(low, high, proven.error, precision) <= claim.delta))
+        if len(wide):
+            again = prove_scores(cover, regions.subset(wide), score, halve=True)
+            low[wide], high[wide] = np.maximum(low[wide], again.low), np.minimum(high[wide], again.high)
+            proven.error[wide] = np.minimum(proven.error[wide], again.error)
     for row, output in np.argwhere(~((proven.low >= low) & (proven.high <= high))):
         at = row, output
         found.reasons.append(
             f"regions[{regions.first + row}]: score {output} is claimed to be {low[at]:.17g} to {high[at]:.17g}, but "
             f"only {proven.low[at]:.17g} to {proven.high[at]:.17g} can be confirmed"
         )
-    inference = score.difference(low, high, proven.error, Precision.of(cover.model.dtype))
+    inference = score.difference(low, high, proven.error, precision)
     real = claimed.arithmetic == "real"
     differences = score.difference(low, high, proven.error, None) if real else inference
     before = found.largest or (-np.inf, -np.inf)

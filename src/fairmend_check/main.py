@@ -55,7 +55,7 @@ def check_and_print(
     for path in (certificate, model, spec):
         if path is not None and not _exists(path):
             raise CannotAnswerError(f"{path}: no such file")
-    result = check_files(certificate, model, spec, real=real)
+    result = check_files(certificate, model, spec, real=real, progress=_show_progress if _watched() else None)
     if json_output:
         content = {**result.as_dict(), "certificate": str(certificate), "model": str(model)}
         lines = [json.dumps(content, indent=2).replace("\x7f", "\\u007f")]  # json escapes all others
@@ -64,6 +64,17 @@ def check_and_print(
         lines[0] = _coloured(lines[0], _GREEN if result.valid else _RED)
     sys.stdout.write("\n".join(lines) + "\n")
     return result
+
+
+def _watched() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _show_progress(done: int, total: int) -> None:
+    """Show how many of many neighbourhoods are checked, on one line of the terminal that is empty at the end."""
+    text = f"Checked {done:,} of {total:,} neighbourhoods"
+    sys.stderr.write(f"\r{text if done < total else ' ' * len(text)}\r")
+    sys.stderr.flush()
 
 
 def _lines(result: CheckResult, certificate: Path, model: Path) -> list[str]:

@@ -47,7 +47,7 @@ class Fold:
 def batch_norm(mean: Any, variance: Any, gain: Any, shift: Any, epsilon: float) -> Norm:
     """Return (x - mean) / sqrt(variance + epsilon) gain + shift; without gain and shift, 1 and 0."""
     spread = np.asarray(variance, np.float64) + epsilon
-    if not (spread >= _LEAST_VARIANCE).all():
+    if not ((spread >= _LEAST_VARIANCE) & np.isfinite(spread)).all():
         raise CheckError("batch normalisation has a variance that is not positive")
     return scaling(mean, 1 / np.sqrt(spread) if gain is None else 1 / np.sqrt(spread) * _floats(gain), shift)
 
@@ -99,12 +99,13 @@ def _joined(norms: Sequence[Norm], width: int) -> Norm:
     for norm in norms:
         if norm.shift.shape not in ((), (width,)) or norm.factor.shape not in ((), (width,)):
             raise CheckError(f"batch normalisation or scaling of {norm.shift.size} numbers is beside {width} units")
-        found = Norm(
-            norm.factor * found.factor,
-            norm.factor * found.shift + norm.shift,
-            np.abs(norm.factor) * found.size + norm.size,
-            found.roundings + norm.roundings,
-        )
+        with np.errstate(all="ignore"):  # of what is not finite, which is refused below
+            found = Norm(
+                norm.factor * found.factor,
+                norm.factor * found.shift + norm.shift,
+                np.abs(norm.factor) * found.size + norm.size,
+                found.roundings + norm.roundings,
+            )
         if not (np.maximum(np.abs(found.factor), found.size) <= _MOST).all():
             raise CheckError("batch normalisation or scaling has a number that is too large or not finite")
     return found

@@ -124,7 +124,7 @@ class Chain:
         value = row.astype(np.float64)
         if node.kind == "Div" and not value.all():
             raise CheckError("node Div divides by 0")
-        gain = {"Mul": value, "Div": 1 / value}[node.kind] if node.kind in ("Mul", "Div") else 1.0
+        gain = value if node.kind == "Mul" else 1 / value if node.kind == "Div" else 1.0
         shift = {"Add": value, "Sub": -value}.get(node.kind)
         self.steps.append(scaling(0.0, gain, shift))
 
@@ -139,7 +139,8 @@ class Chain:
         offset, scale = (np.array(node.attributes[name], np.float64) for name in ("offset", "scale"))
         if self.element != ELEMENTS["float32"] or any(part.size not in (1, self.columns) for part in (offset, scale)):
             raise CheckError("node Scaler does not give float32, or has another number of columns than its input")
-        return scaling(*(part.reshape(()) if part.size == 1 else part for part in (offset, scale)), None)
+        offset, scale = (part.reshape(()) if part.size == 1 else part for part in (offset, scale))
+        return scaling(offset, scale, None)
 
     def _activation(self, node: Node) -> Activation:
         if node.kind == "LeakyRelu":

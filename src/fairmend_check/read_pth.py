@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from fairmend_check.pickle_reader import Storage, Tensor, read_pickle
 from fairmend_check.state_dict import model_of_tensors
 from fairmend_check.zip_archive import MAX_BYTES, read_archive
 
-Numbers = NDArray[np.floating] | NDArray[np.int64]
+Numbers = NDArray[Any]
 
 _TYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "LongStorage": "<i8"}
 _MEMBERS = {  # what torch.save writes beside the storages; older releases write the first two only

@@ -53,7 +53,7 @@ def _header(text: bytes) -> dict[str, Any]:
     return header
 
 
-def _tensor(entry: dict[str, Any], body: memoryview, start: int, name: str) -> tuple[NDArray[np.floating], int]:
+def _tensor(entry: dict[str, Any], body: memoryview, start: int, name: str) -> tuple[NDArray[Any], int]:
     """Return a tensor, which must start where the one before it ends, and its own end."""
     kind, shape, (first, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
     if kind not in _TYPES:

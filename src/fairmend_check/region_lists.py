@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,10 @@ class Regions:
     classes: NDArray[np.int64]
     margins: Array | None
     bounds: tuple[Array, Array] | None
+
+    def subset(self, rows: NDArray[np.int64]) -> Regions:
+        """Return some regions of a block about scores, which has no pieces, classes or bounds."""
+        return replace(self, x=self.x[rows], points=self.points[rows])
 
 
 def read_listed(entries: Sequence[Any], model: Model, scores: bool = False) -> Regions:

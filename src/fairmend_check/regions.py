@@ -24,6 +24,8 @@ MAX_WORK = 10**12  # multiplications for the points of all regions together, or 
 _PER_UNIT = 200  # what an input or output of a layer costs beside them
 _BOXES_EACH = 100  # what boxes may cost is no less than this number of them for each region
 MAX_PARTS = 10**7  # of all neighbourhoods together, for each link: a few minutes
+_HALVINGS = 4  # of a box of its own choice that linear bounds do not decide
+_HALVED = 2**10  # boxes that are halved at once
 _BATCH = 2**20  # numbers in a batch of boxes, at the widest layer or for all pairs of outputs
 
 Intervals = list[tuple[Array, Array]]
@@ -38,6 +40,19 @@ class Boxes:
     upper: Array
     points: bool = False
     slopes: Slopes | None = None
+
+    def subset(self, rows: np.ndarray) -> Boxes:
+        """Return some of the boxes, without slopes."""
+        return Boxes(self.owner[rows], self.lower[rows], self.upper[rows], self.points)
+
+    def halved(self, model: Model) -> Boxes:
+        """Return the lower half of each box and then the upper ones, cut where it is widest in terms of the weights."""
+        width = (self.upper - self.lower) * np.abs(model.weights[0]).sum(axis=0)
+        at = np.arange(len(width)), width.argmax(axis=1)
+        below, above = self.upper.copy(), self.lower.copy()
+        below[at] = above[at] = 0.5 * self.lower[at] + 0.5 * self.upper[at]
+        ends = np.concatenate([self.lower, above]), np.concatenate([below, self.upper])
+        return Boxes(np.concatenate([self.owner, self.owner]), *ends)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,24 +98,27 @@ class Cover:
         """How many boxes of its own choice can be checked, however few regions there are."""
         return MAX_WORK // _box_work(self.model)
 
-    def batches(self, regions: Regions) -> Iterator[Boxes]:
-        """Return the boxes of regions, in batches; none of a region with a reason against it."""
+    def batches(self, regions: Regions, room: int = 1) -> Iterator[Boxes]:
+        """Return the boxes of regions, in batches; none of a region with a reason against it.
+
+        Batches leave ``room`` for this many boxes in place of each.
+        """
         self.regions += len(regions.x)
         linear, by_points = np.flatnonzero(~regions.points), np.flatnonzero(regions.points)
         if regions.pieces is None:
-            yield from self._own(regions, linear, points=False)
+            yield from self._own(regions, linear, room, points=False)
         elif len(linear):
             self._check_pieces(regions, linear)
             if not self.reasons:
                 pieces = regions.pieces
                 yield Boxes(pieces.owner, pieces.lower, pieces.upper, slopes=pieces.slopes)
-        yield from self._own(regions, by_points, points=True)
+        yield from self._own(regions, by_points, room, points=True)
 
-    def _own(self, regions: Regions, rows: np.ndarray, points: bool) -> Iterator[Boxes]:
+    def _own(self, regions: Regions, rows: np.ndarray, room: int, points: bool) -> Iterator[Boxes]:
         # Leads and differences of outputs are as many as their pairs.
         widest = max(self.model.outputs**2, *(max(weight.shape) for weight in self.model.weights))
         around = self._neighbourhoods(regions, rows, points)
-        for owner, lower, upper in batches(around, max(1, _BATCH // widest), points=points):
+        for owner, lower, upper in batches(around, max(1, _BATCH // (widest * room)), points=points):
             yield Boxes(owner, lower, upper, points)
 
     def _neighbourhoods(
@@ -165,12 +183,14 @@ def prove(cover: Cover, regions: Regions, least: float = np.inf) -> ProvenMargin
     return ProvenMargins(margin, (excess > 0) & (margin > 0))
 
 
-def prove_scores(cover: Cover, regions: Regions, score: Score) -> ProvenScores:
-    """Return bounds of the scores of regions."""
+def prove_scores(cover: Cover, regions: Regions, score: Score, *, halve: bool = False) -> ProvenScores:
+    """Return bounds of the scores of regions; ``halve`` boxes of the checker's own choice to make them tighter."""
     model = cover.model
     shape = len(regions.x), model.outputs
     low, high, error = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape)
-    for boxes in cover.batches(regions):
+    for boxes in cover.batches(regions, 2**_HALVINGS if halve else 1):
+        for _ in range(_HALVINGS if halve and not boxes.points and boxes.slopes is None else 0):
+            boxes = boxes.halved(model)
         if boxes.points:
             layers = _intervals(model, boxes)
             least, most = score.from_outputs(*layers[-1])
@@ -188,11 +208,12 @@ def prove_scores(cover: Cover, regions: Regions, score: Score) -> ProvenScores:
 
 
 def _margins(
-    model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, least: float
+    model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, least: float, halvings: int = _HALVINGS
 ) -> tuple[Array, Array]:
     """Return lower bounds of the margins over boxes, and by how much they exceed the error of inference; (boxes,).
 
-    Intervals alone decide most boxes. The others, and those that are below ``least``, get linear bounds.
+    Intervals alone decide most boxes. The others, and those that are below ``least``, get linear bounds. Those that are
+    still not decided are halved.
     """
     if boxes.slopes is not None:
         return _linear_margins(model, threshold, classes, boxes)
@@ -201,9 +222,15 @@ def _margins(
     over = _excess(model, threshold, classes, boxes, layers, bound)
     weak = np.flatnonzero(~(over > 0) | (bound < least))
     if not boxes.points and len(weak):
-        some = Boxes(boxes.owner[weak], boxes.lower[weak], boxes.upper[weak])
-        tight, tight_over = _linear_margins(model, threshold, classes[weak], some)
+        tight, tight_over = _linear_margins(model, threshold, classes[weak], boxes.subset(weak))
         bound[weak], over[weak] = np.maximum(bound[weak], tight), np.maximum(over[weak], tight_over)
+    doubtful = np.flatnonzero(~(over > 0) & (boxes.lower < boxes.upper).any(axis=1))
+    for start in range(0, len(doubtful) if halvings else 0, _HALVED):
+        some = doubtful[start : start + _HALVED]
+        both = np.concatenate([classes[some], classes[some]])
+        halves = _margins(model, threshold, both, boxes.subset(some).halved(model), -np.inf, halvings - 1)
+        for found, inner in zip((bound, over), halves, strict=True):
+            found[some] = np.maximum(found[some], inner.reshape(2, -1).min(axis=0))
     return bound, over
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import Any
 
 from fairmend_check.printable import printable
@@ -64,6 +65,12 @@ class CheckResult:
         regions = f" {self.regions:,} regions{margin}," if self.regions else ""
         condition = f" Condition: {printable(self.condition)}" if self.condition else ""
         return f"CheckResult(VALID: {printable(self.claim)}{condition}{regions} {self.seconds:.2f} s)"
+
+    def _repr_html_(self) -> str:
+        """Show the verdict in a notebook, with the claim or the reasons."""
+        lines = [self.claim, *self.reasons, self.condition and f"Condition: {self.condition}"]
+        shown = "".join(f"<p>{escape(printable(line))}</p>" for line in lines if line)
+        return f"<p><strong>Certificate: {self.verdict.upper()}</strong></p>{shown}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""

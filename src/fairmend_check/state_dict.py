@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.model import Layer, Model
 from fairmend_check.norms import Norm, batch_norm
 
-Tensors = dict[str, NDArray[np.floating] | NDArray[np.int64]]
+Tensors = dict[str, NDArray[Any]]
 
 _COUNTER = "num_batches_tracked"  # of BatchNorm: whole numbers, which inference does not use
 _ROUNDED = {"float32": "", "float64": " A module in float32 would round the weights, which the claim does not cover."}

@@ -99,3 +99,18 @@ def test_an_overflow_is_no_verdict():
         [type(a)(a.weight * np.float32(1e30), a.bias) if i == 0 else a for i, a in enumerate(net.affines)]
     ).with_affines([type(a)(a.weight * np.float32(1e30), a.bias) for a in net.affines])
     assert FastScores(huge, spec).error(np.ones((1, 1), np.float32)) == np.inf
+
+
+def test_tables_in_place_of_biases_are_not_used_where_they_would_cost_precision():
+    ends = ((0, 9), (10**6, 10**6 + 9))
+    small, large = (Spec([Feature("age", "integer", range=range_, protected=True)]) for range_ in ends)
+    net = random_network(np.random.default_rng(0), 1, [4, 4])
+    for spec in (small, large):
+        X = spec.sample_inputs(50, np.random.default_rng(0))
+        found, fast = FastScores(net, spec).extremes(X), FastScores(net, spec)
+        assert found.regrouping.max() <= 10 * fast.error(X)
+    table = np.ones((4, 3), np.float32)
+    tables, error = fast_scores.shifted_tables(net, table)
+    assert [each.shape for each in tables] == [(4, 3), (4, 3), (1, 3)]
+    assert 0 < error < 1e-4
+    assert fast_scores.shifted_tables(net, table * np.float32(1e38))[1] > 1e30

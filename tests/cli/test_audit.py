@@ -115,7 +115,7 @@ def test_a_continuous_protected_feature_is_decided_exactly_or_sampled_and_that_i
     small_spec(kind="continuous").save(case.spec)
     result = audit(case)
     assert result.exit_code == 1, result.stderr
-    assert "at least" not in result.stdout.partition("The worst pairs")[0]
+    assert "at least" not in result.stdout.partition("Score disparity")[0]
     monkeypatch.setattr(plan, "EXACT_SECONDS", 0.0)
     monkeypatch.setattr(plan._Costs, "sampling", lambda _: 0.0)
     result = audit(case)

@@ -32,7 +32,7 @@ def test_an_audit_of_decisions_shows_the_disparity(case):
     shares = " / ".join(percent(count / 200) for count in found.above.values())
     assert f"Score disparity above 1 / 5 / 10 points {' '.join(shares.split())}" in shown
     pair = found.worst
-    assert f'Largest score disparity, row {pair.row}: "yes" has probability' in shown
+    assert f'Largest score disparity, row {pair.row + 2}: "yes" has probability' in shown
     assert "with age 18; " in shown
 
 

@@ -2,8 +2,10 @@
 
 import json
 
+import pandas as pd
 import pytest
 
+from fairmend.report import load_report
 from support.cli_case import Case, run
 
 
@@ -29,6 +31,15 @@ def test_out_names_another_file(folder, tmp_path):
     shown = json.loads(run("report", folder, "--out", tmp_path / "page.html", "--json").stdout)
     assert (shown["kind"], shown["report"]) == ("audit", str(tmp_path / "page.html"))
     assert (tmp_path / "page.html").read_text() == (folder / "report.html").read_text()
+
+
+def test_people_to_start_from_are_those_of_their_rows_in_the_file(folder, tmp_path):
+    frame = pd.read_csv(tmp_path / "people.csv")
+    listed = load_report(folder).document.what_if.people
+    assert {person.unequal for person in listed} == {True, False}
+    for person in listed:
+        row = frame.iloc[int(person.name.removeprefix("Row ")) - 2]  # row 1 of the file is its header
+        assert person.values == [row["age"], ["f", "m"].index(row["gender"]), row["income"], row["credits"]]
 
 
 def test_networks_and_rows_are_left_out_of_the_page_if_asked(folder, tmp_path):

@@ -1,5 +1,7 @@
 """The range of the score: exact where it says so, sound where it does not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -94,3 +96,17 @@ def test_ranges_over_huge_neighbourhoods_have_sound_bounds(name):
     assert (found.low <= found.seen_low).all()
     assert (found.seen_high <= found.high).all()
     assert np.isfinite(found.low).all()
+
+
+def test_one_prediction_is_on_one_side_of_the_threshold():
+    spec = small_spec().at_threshold(0.3)
+    X = spec.encode(small_people(40))
+    net = random_network(np.random.default_rng(3), spec.width, (8, 6)).at_threshold(0.3)
+    found = compute_score_ranges(net, spec, X)
+    for bounds in (found, replace(found, exact=False)):
+        states = [entry.state for entry in bounds.as_list(net, find_unequal(net, spec, X).rows)]
+        expected = [
+            "two" if low < net.offset <= high else "one" for low, high in zip(found.low, found.high, strict=True)
+        ]
+        assert states == expected
+        assert set(states) == {"one", "two"}

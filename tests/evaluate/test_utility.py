@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import (
+    accuracy_score,
     average_precision_score,
+    balanced_accuracy_score,
     mean_absolute_error,
     mean_squared_error,
     r2_score,
@@ -168,3 +170,16 @@ def test_errors_of_a_regression_network_are_those_of_scikit_learn():
     assert found.root_mean_squared_error == pytest.approx(np.sqrt(mean_squared_error(y, predicted)))
     with pytest.raises(FairmendError, match="2 outputs"):
         regression_utility_of(np.zeros((3, 2)), [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_figures_are_about_predictions_at_the_threshold(outputs):
+    rng = np.random.default_rng(0)
+    net, X, y = random_network(rng, 3, (4,), outputs), rng.normal(size=(300, 3)), rng.integers(0, 2, 300)
+    probability = net.probabilities(X) if outputs == 1 else net.probabilities(X)[:, 1]
+    found, before = utility(net.at_threshold(0.52), X, y, net), (probability >= 0.5)
+    assert found.accuracy == pytest.approx(accuracy_score(y, probability >= 0.52))
+    assert found.balanced_accuracy == pytest.approx(balanced_accuracy_score(y, probability >= 0.52))
+    assert found.positive_rate == np.mean(probability >= 0.52)
+    assert found.changed == pytest.approx(np.mean((probability >= 0.52) != before))
+    assert found.auc == utility(net, X, y).auc

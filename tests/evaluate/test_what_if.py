@@ -10,7 +10,7 @@ import pytest
 import fairmend
 from fairmend.audit import run
 from fairmend.evaluate.row_numbers import RowNumbers
-from fairmend.evaluate.what_if import MOST_FEATURES, MOST_WEIGHTS, add_what_if
+from fairmend.evaluate.what_if import MOST_CATEGORIES, MOST_FEATURES, MOST_WEIGHTS, add_what_if
 from fairmend.report import audit_report
 from fairmend.spec import Feature, Label, Spec
 from support.report_cases import audit_of, repair_of, repaired
@@ -75,6 +75,14 @@ def test_too_many_features_are_left_out():
     assert left_out.what_if_left_out == "there are 201 features, and a page has controls for at most 200"
 
 
+def test_too_many_categories_are_left_out():
+    names = tuple(f"c{i}" for i in range(MOST_CATEGORIES + 1))
+    spec = Spec([Feature("place", "categorical", categories=names, protected=True)], Label("good", "yes"))
+    left_out = add_what_if(BARE, spec, spec.sample_inputs(3, np.random.default_rng(0)), network_for(spec))
+    assert left_out.what_if is None
+    assert left_out.what_if_left_out == "the features have 5,001 categories, and a page has room for at most 5,000"
+
+
 def test_people_are_those_of_the_pairs_and_a_seeded_sample():
     document = audit_of().document
     unequal = [person for person in document.what_if.people if person.unequal]
@@ -114,6 +122,19 @@ def test_values_are_as_the_user_wrote_them():
         if f.categories:
             again[f.name] = [f.categories[int(code)] for code in again[f.name]]
     assert np.array_equal(spec.encode(again), spec.encode(frame))
+
+
+def test_codes_have_the_names_that_people_call_them():
+    features = [
+        Feature("sex", "integer", range=(1, 2), protected=True, names={1: "male", 2: "female"}),
+        Feature("home", "categorical", categories=("1", "2"), names={"1": "own"}),
+        Feature("year", "integer", range=(0, 900), names={0: "never"}),
+    ]
+    spec = Spec(features, Label("good", "yes"))
+    sex, home, year = add_what_if(BARE, spec, np.ones((1, 3), np.float32), network_for(spec)).what_if.features
+    assert (sex.names, sex.categories) == ({"1": "male", "2": "female"}, [])
+    assert (home.names, home.categories) == ({}, ["own", "2"])
+    assert year.names == {}
 
 
 def test_samples_are_called_samples():

@@ -11,7 +11,7 @@ import pytest
 
 import fairmend
 import fairmend_check
-from fairmend_check.main import _wrapped, main
+from fairmend_check.main import _show_progress, _wrapped, main
 from fairmend_check.result import CheckResult
 from support.checker_cases import case, rounding_case, write
 
@@ -69,6 +69,17 @@ def test_an_invalid_certificate_exits_with_1_and_lists_the_reasons(files, tmp_pa
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"INVALID: {changed} does not hold for {files[1]}."
     assert [line[:16] for line in lines[1:]] == ["  - regions[0]: ", "  - regions[1]: "]
+
+
+def test_progress_is_shown_on_a_terminal_only_and_leaves_no_trace(files, capsys, monkeypatch):
+    assert main(list(files)) == 0
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    _show_progress(1, 4)
+    assert capsys.readouterr().err == "\rChecked 1 of 4 neighbourhoods\r"
+    assert main(list(files)) == 0
+    assert capsys.readouterr().err.strip() == ""
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -135,7 +146,7 @@ def test_a_name_in_a_certificate_cannot_draw_another_verdict(capsys, monkeypatch
     hostile = "age\x1b[1A\x1b[2KVALID: c.json holds for m.onnx.\nProven\u202e"
     for valid in (False, True):
         result = CheckResult(valid, () if valid else (hostile,), hostile, 1, True, 0.5, 0.1)
-        monkeypatch.setattr("fairmend_check.main.check_files", lambda *_, real, result=result: result)
+        monkeypatch.setattr("fairmend_check.main.check_files", lambda *_, result=result, **__: result)
         monkeypatch.setattr("fairmend_check.main._exists", lambda _: True)
         assert main(["c.json", "m.onnx"]) == (0 if valid else 1)
         printed = capsys.readouterr().out

@@ -244,6 +244,32 @@ def test_whatever_is_accepted_after_random_changes_of_bytes_is_unchanged(files, 
         assert not fairmend.check(tmp_path / "damaged.json", files[1]).valid or bytes(damaged) == whole
 
 
+def test_whatever_is_accepted_after_random_edits_is_true(files, tmp_path):
+    """A forger moves people, gives them other classes and other proofs, and signs the file."""
+    rng, network = np.random.default_rng(4), fairmend.load_network(files[1])
+    verdicts = []
+    for _ in range(30):
+        lines = read_blocks_of(files[0])
+        for _ in range(rng.integers(1, 4)):
+            block = lines[1 + rng.integers(len(lines) - 2)]
+            row, column = rng.integers(block["regions"]), rng.integers(3)
+            if rng.random() < 0.2:
+                block["classes"][row] = rng.integers(3)
+            else:
+                others = block["inputs"][:, column]
+                block["inputs"][row, column] = rng.choice([others[rng.integers(len(others))], others[row] * 1.01])
+        verdicts.append(fairmend.check(write_blocks(tmp_path / "edited.json", lines), files[1]).verdict)
+        if verdicts[-1] == "valid":
+            regions = [
+                {"input": x.tolist(), "class": int(label), "margin": 1e-30}
+                for block in lines[1:-1]
+                for x, label in zip(block["inputs"], block["classes"], strict=True)
+            ]
+            assert is_true({**lines[0], "regions": regions}, network, rng)
+    assert verdicts.count("valid") > 2
+    assert verdicts.count("invalid") > 8
+
+
 def test_a_bomb_is_not_inflated(monkeypatch):
     """A stream of a gigabyte takes no more memory than the declared size and one byte."""
     asked = []
@@ -335,6 +361,6 @@ def test_blocks_confirm_what_listed_regions_do_one_by_one(tmp_path_factory, clai
         alone = fairmend.check(folder / "one.json", folder / "model.safetensors", real=blocks.real_only)
         assert alone.valid, alone.reasons
         least.append(alone.least_margin)
-    assert together.least_margin >= min(least) * (1 - 1e-6)
+    assert together.least_margin >= min(least) * 0.99  # other slopes, which may be a little less tight
     assert together.regions == covered.sum() == len(least)
     assert is_true(listed.content, net, np.random.default_rng(0))

@@ -10,14 +10,17 @@ from fairmend.spec.neighbourhoods import Regions
 from fairmend_check import check, regions
 from fairmend_check.certificate import read_certificate
 from fairmend_check.errors import CheckError
-from fairmend_check.model import make_model
+from fairmend_check.model import Activation, make_model
 from fairmend_check.read_model import read_model
 from fairmend_check.region_lists import read_listed
-from fairmend_check.regions import Cover
+from fairmend_check.regions import Boxes, Cover
+from fairmend_check.scores import Score
 from fairmend_check.spec import read_spec
-from support.checker_cases import case, margin_of, neighbours
+from fairmend_check.threshold import Threshold
+from support.checker_cases import case, margin_of, neighbours, outputs_of
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people
+from support.strategies import random_network
 
 
 def read(kind, folder):
@@ -55,6 +58,38 @@ def test_batches_do_not_change_margins(batch, tmp_path, monkeypatch):
     whole = regions.prove(Cover(model, spec), found).margin
     monkeypatch.setattr(regions, "_BATCH", batch)
     assert np.allclose(regions.prove(Cover(model, spec), found).margin, whole, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("activation", ["relu", "sigmoid"])
+def test_halved_boxes_have_tighter_bounds_that_are_still_true(activation):
+    rng = np.random.default_rng(3)
+    network = random_network(rng, 3, (6, 5), 1, activation, np.float32)
+    layers = [(affine.weight, affine.bias) for affine in network.affines]
+    model = make_model(layers, [Activation(activation)] * 2)
+    lower = rng.normal(size=(40, 3))
+    boxes = Boxes(np.arange(40), lower, lower + rng.uniform(0, 2, (40, 3)))
+    classes, half = np.ones(40, dtype=int), Threshold.of(0.5, "float32")
+    whole, tighter = (regions._margins(model, half, classes, boxes, np.inf, times)[0] for times in (0, 3))
+    assert (tighter >= whole).all()
+    assert (tighter > whole + 1e-3).sum() > 5
+    points = boxes.lower[:, None] + rng.random((40, 500, 3)) * (boxes.upper - boxes.lower)[:, None]
+    truth = outputs_of(network, points.reshape(-1, 3)).reshape(40, 500).min(axis=1)
+    assert (tighter <= truth).all()
+    halves = boxes.halved(model)
+    assert (np.minimum(halves.lower[:40], halves.lower[40:]) == boxes.lower).all()
+    assert (np.maximum(halves.upper[:40], halves.upper[40:]) == boxes.upper).all()
+    assert ((halves.upper[:40] == halves.lower[40:]).sum(axis=1) >= 1).all()
+
+
+def test_a_region_without_boxes_is_not_confirmed(tmp_path, monkeypatch):
+    """Nobody may find a way to claim something about nothing."""
+    _, spec, model, found = read({"features": "points", "outputs": 3}, tmp_path)
+    monkeypatch.setattr(Cover, "batches", lambda *arguments: iter(()))
+    proven = regions.prove(Cover(model, spec), found)
+    assert (proven.margin == -np.inf).all()
+    assert not proven.covers.any()
+    scores = regions.prove_scores(Cover(model, spec), found, Score("output", 3))
+    assert (scores.high - scores.low == np.inf).all()
 
 
 def test_a_margin_below_the_error_of_inference_does_not_cover_it():

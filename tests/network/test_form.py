@@ -1,7 +1,9 @@
 """A network goes back into the form that it came in, or is written as others are, with a warning."""
 
+import json
 import logging
 
+import h5py
 import numpy as np
 import pytest
 
@@ -29,3 +31,22 @@ def test_another_dtype_or_format_has_no_form(suffix, tmp_path):
     assert network.astype(np.float64).form is None
     network.save(tmp_path / f"m{suffix}")
     assert load_network(tmp_path / f"m{suffix}") == network
+
+
+def test_a_network_can_be_saved_without_its_form(tmp_path):
+    kernel = np.random.default_rng(0).normal(size=(3, 1)).astype(np.float32)
+    path = write_h5(
+        tmp_path / "m.h5",
+        sequential(dense("a", 1, batch_input_shape=[None, 3])),
+        {"a": {"kernel": kernel, "bias": np.float32([1])}},
+    )
+    network = load_network(path)
+    network.save(tmp_path / "same.h5")
+    network.save(tmp_path / "own.h5", keep_form=False)
+    names = [
+        json.loads(h5py.File(tmp_path / name).attrs["model_config"])["config"].get("name")
+        for name in ("same.h5", "own.h5")
+    ]
+    assert names[0] != "fairmend"
+    assert names[1] == "fairmend"
+    assert load_network(tmp_path / "own.h5") == network

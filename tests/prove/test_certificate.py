@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from torch import nn
 
 import fairmend
 from fairmend.errors import FairmendError
-from fairmend.network import Activation, Affine, Network
+from fairmend.network import Activation, Affine, Network, load_network
 from fairmend.prove.certificate import certificate_of_blindness, certificate_of_fair, weights_digest
 from fairmend.prove.certify import certify
 from fairmend.prove.result import Verdict
@@ -17,6 +18,7 @@ from fairmend.spec import Claim, Feature, Spec
 from support.certify_cases import AGE, HOURS, balanced_network, linear
 from support.checker_cases import TWO_FEATURES
 from support.score_cases import largest_differences
+from support.torch_modules import trained_norm
 from support.twin_cases import bump_network, person, twin_spec
 
 SPEC = Spec([AGE, HOURS])
@@ -146,3 +148,19 @@ def test_a_certificate_of_scores_lists_their_bounds_and_covers_only_who_keeps_de
     net.save(tmp_path / "model.onnx")
     certificate.save(tmp_path / "certificate.json", tmp_path / "model.onnx")
     assert fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx").valid
+
+
+def test_a_file_with_folded_norms_is_checked_as_such(tmp_path):
+    """A network with batch normalisation may be saved with or without it: the certificate names what the file holds."""
+    layers = [nn.Linear(2, 3), trained_norm(3), nn.LeakyReLU(0.25), trained_norm(3), nn.Linear(3, 1)]
+    network = load_network(nn.Sequential(*layers).eval())
+    spec = Spec([Feature("g", "integer", range=(0, 1), protected=True), Feature("x", "continuous", range=(0, 1))])
+    ignoring = Affine(network.affines[0].weight * np.float32([0, 1]), network.affines[0].bias)
+    network = network.with_affines([ignoring, network.affines[1]])
+    certificate = certificate_of_blindness(network, spec, [0], method="blind")
+    for keep, path in ((True, tmp_path / "a.pth"), (False, tmp_path / "b.pth"), (True, tmp_path / "c.onnx")):
+        network.save(path, keep_form=keep)
+        certificate.save(tmp_path / "c.json", path)
+        result = fairmend.check(tmp_path / "c.json", path)
+        assert result.valid, result.reasons
+        assert ("BatchNorm1d" in result.condition) == (path.name == "a.pth")

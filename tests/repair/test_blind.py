@@ -152,8 +152,10 @@ def test_nobody_is_left_at_the_threshold_where_many_have_the_same_output():
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_the_rate_of_positive_predictions_is_matched(outputs):
     network, _, X, _ = case(SPEC, 10, outputs, rows=300)
+    for threshold in (0.5, 0.3):
+        at = match_rate(network.at_threshold(threshold), X, 0.25)
+        assert abs(np.mean(at.predict(X) == 1) - 0.25) < 0.01
     matched = match_rate(network, X, 0.25)
-    assert abs(np.mean(matched.predict(X) == 1) - 0.25) < 0.01
     assert matched.affines[:-1] == network.affines[:-1]
 
 

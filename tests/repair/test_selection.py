@@ -205,3 +205,19 @@ def test_a_regression_keeps_its_fit_and_has_a_claim_about_scores_for_everyone():
     assert chosen(result).balanced_accuracy == chosen(result).accuracy <= 1
     assert "R²" in chosen(result).reason
     assert 0 <= chosen(result).agreement <= 1
+
+
+def test_a_threshold_and_a_bias_moved_by_its_log_odds_make_the_same_choice():
+    """The offset of 0.3 is not baked in: auto sees the same decisions, and chooses the same, for the moved network."""
+    network, X_repair, X, y = case(SPEC, 12, rows=60)
+    labelled = Spec(SPEC.features, fairmend.Label("outcome", "1"))
+    at = network.at_threshold(0.3)
+    head = Affine(network.head.weight, (network.head.bias + np.float32(at.offset)).astype(network.dtype))
+    moved = network.with_affines([*network.affines[:-1], head])
+    plain = fairmend.repair(network, labelled, X_repair, X, y, seed=3, prefer="decisions")
+    there = fairmend.repair(moved, labelled.at_threshold(0.3), X_repair, X, y, seed=3, prefer="decisions")
+    assert there.network.threshold == 0.3
+    assert there.original_accuracy == plain.original_accuracy
+    for one, other in zip(plain.candidates, there.candidates, strict=True):
+        if not one.recipe.distil_steps and one.proven:  # training towards other probabilities gives other networks
+            assert (one.recipe, one.accuracy, one.changed) == (other.recipe, other.accuracy, other.changed)

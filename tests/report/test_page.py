@@ -158,5 +158,5 @@ def test_accuracy_on_held_out_rows_has_an_interval():
     document = repair_of().document
     held_out = replace(document.repair, held_out=True, scored_rows=100, data_rows=1_000)
     page = render(replace(document, repair=held_out)).replace("\N{NO-BREAK SPACE}", " ")
-    assert "Measured on a random sample of 100 rows that were used for nothing else" in page
+    assert "Measured on a random sample of 100 rows of the data that the repair did not use" in page
     assert " % to " in page.split('id="utility"')[1].split("</section>")[0]

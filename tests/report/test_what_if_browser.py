@@ -10,15 +10,17 @@ import torch
 from torch import nn
 
 import fairmend
+from fairmend.evaluate.what_if import add_what_if
 from fairmend.network import Affine, Network, load_network
 from fairmend.network.scores import compute_scores
 from fairmend.report import audit_report
+from fairmend.report.what_if import what_if_data
 from fairmend.spec import Claim, Feature, Label, Spec
 from support.browser import NO_CHROMIUM, Opened, launch
 from support.cli_case import small_people
 from support.link_cases import HOURS, family_spec
-from support.report_cases import repair_of, repaired
-from support.what_if_cases import asked_audit, every_kind, network_for, people_of_every_kind
+from support.report_cases import audit_of, repair_of, repaired
+from support.what_if_cases import asked_audit, asked_network, every_kind, network_for, people_of_every_kind
 
 pytestmark = pytest.mark.skipif(NO_CHROMIUM is not None, reason=str(NO_CHROMIUM))
 
@@ -42,9 +44,9 @@ TYPE = """people => {
       .map((cell) => cell.textContent);
   });
 }"""
-# Runs a function of the page's own model, with the network before the repair.
-WITH_MODEL = """([people, what]) => {
-  const model = whatIfModel.readModel(document.getElementById("what-if").dataset.model);
+# Runs a function of the page's own script for people, with the data that a page would carry.
+COMPUTE = """([data, people, what]) => {
+  const model = whatIfModel.readModel(data);
   const encode = (person) => [...whatIfModel.encode(model, person)];
   const scores = (person) => whatIfModel.computeScores(model, model.networks[0], whatIfModel.encode(model, person));
   const actions = {
@@ -73,17 +75,40 @@ def open_report(browser, tmp_path_factory):
     folder, opened = tmp_path_factory.mktemp("pages"), {}
 
     def open_(report, name, **options):
-        """Open a report once for each name; with options, anew."""
-        if name not in opened or options:
-            file = folder / f"{name}.html"
-            report.save(file)
-            opened[name] = Opened(browser, file, **options)
+        """Open a report, once for each name."""
+        if name not in opened:
+            report.save(folder / f"{name}.html")
+            opened[name] = Opened(browser, folder / f"{name}.html", **options)
         return opened[name].page
 
     yield open_
     for one in opened.values():
         assert one.said == []
         one.context.close()
+
+
+@pytest.fixture(scope="module")
+def page(open_report):
+    """The page of a repair."""
+    return open_report(repair_of(), "repair")
+
+
+@pytest.fixture(scope="module")
+def audit_page(open_report):
+    """The page of an audit of people with every kind of feature."""
+    return open_report(asked_audit()[0], "audit")
+
+
+@pytest.fixture
+def compute(audit_page):
+    def compute_(spec, net, people, what):
+        """Let the page compute something about people, with this network."""
+        data = what_if_data(
+            add_what_if(audit_of().document, spec, spec.sample_inputs(600, np.random.default_rng(0)), net)
+        )
+        return audit_page.evaluate(COMPUTE, [data, people, what])
+
+    return compute_
 
 
 def run_onnx(net, X, folder):
@@ -125,11 +150,11 @@ def as_shown(value, text):
     return f"{rounded}\N{NO-BREAK SPACE}%"
 
 
-def test_what_is_shown_of_a_thousand_people_is_what_onnx_runtime_computes(open_report, tmp_path):
+def test_what_is_shown_of_a_thousand_people_is_what_onnx_runtime_computes(page, tmp_path):
     """Every digit shown, before and after a repair, and every prediction that the page calls certain."""
     result, spec, original, _, _ = repaired()
     frame = small_people(1_000)
-    shown = open_report(repair_of(), "repair").evaluate(TYPE, typed(spec, frame))
+    shown = page.evaluate(TYPE, typed(spec, frame))
     assert {len(row) for row in shown} == {4}
     for number, net in enumerate((original, result.network)):
         logits = run_onnx(net, spec.encode(frame), tmp_path)[:, 0]
@@ -148,11 +173,10 @@ def test_what_is_shown_of_a_thousand_people_is_what_onnx_runtime_computes(open_r
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_all_networks_give_the_digits_of_onnx_runtime(open_report, tmp_path, case):
-    report, net, spec = asked_audit(**CASES[case])
+def test_all_networks_give_the_digits_of_onnx_runtime(compute, tmp_path, case):
+    net, spec = asked_network(**CASES[case])
     frame = people_of_every_kind(1_000, seed=6, missing=0.2)
-    page = open_report(report, case)
-    shown = page.evaluate(WITH_MODEL, [as_numbers(spec, frame), "shown"])
+    shown = compute(spec, net, as_numbers(spec, frame), "shown")
     computed = run_onnx(net, spec.encode(frame, net.dtype), tmp_path)
     scores = computed[:, 1:] if net.outputs == 2 and not spec.regression else computed
     assert shown == [
@@ -163,17 +187,17 @@ def test_all_networks_give_the_digits_of_onnx_runtime(open_report, tmp_path, cas
 
 
 @pytest.mark.parametrize("case", ["one logit", "float64"])
-def test_a_person_is_encoded_as_the_spec_does(open_report, case):
-    report, net, spec = asked_audit(**CASES[case])
+def test_a_person_is_encoded_as_the_spec_does(compute, case):
+    net, spec = asked_network(**CASES[case])
     frame = people_of_every_kind(300, seed=7, missing=0.2)
-    encoded = open_report(report, case).evaluate(WITH_MODEL, [as_numbers(spec, frame), "encode"])
+    encoded = compute(spec, net, as_numbers(spec, frame), "encode")
     assert np.array_equal(np.array(encoded), spec.encode(frame, net.dtype).astype(np.float64))
 
 
-def test_typing_a_missing_value_is_encoded_as_the_spec_does(open_report):
-    report, net, spec = asked_audit()
+def test_typing_a_missing_value_is_encoded_as_the_spec_does(audit_page):
+    _, net, spec = asked_audit()
     frame = people_of_every_kind(30, seed=8, missing=1.0)
-    shown = open_report(report, "one logit").evaluate(TYPE, typed(spec, frame))
+    shown = audit_page.evaluate(TYPE, typed(spec, frame))
     scores = compute_scores(net, spec.encode(frame), "probability")[:, 0]
     assert [row[0] for row in shown] == [as_shown(s, row[0]) for s, row in zip(scores, shown, strict=True)]
 
@@ -182,21 +206,19 @@ def rows_of(points):
     return sorted(map(tuple, np.asarray(points, np.float64).tolist()))
 
 
-def test_similar_people_are_those_of_the_spec_with_tolerances_and_links(open_report):
-    report, _, spec = asked_audit()
+def test_similar_people_are_those_of_the_spec_with_tolerances_and_links(compute):
+    net, spec = asked_network()
     frame = people_of_every_kind(5, seed=9)
     frame.loc[:2, ["age", "gender"]] = [[60, "m"], [19, "f"], [60, "f"]]
-    listed = open_report(report, "one logit").evaluate(WITH_MODEL, [as_numbers(spec, frame), "similar"])
+    listed = compute(spec, net, as_numbers(spec, frame), "similar")
     owners, points = (np.concatenate(parts) for parts in zip(*spec.points(spec.encode(frame)), strict=True))
     for row, found in enumerate(listed):
         assert rows_of(found) == rows_of(points[owners == row])
 
 
-def test_similar_people_of_a_family_are_those_of_the_spec(open_report):
+def test_similar_people_of_a_family_are_those_of_the_spec(compute):
     spec = family_spec(HOURS)
     X = spec.sample_inputs(8, np.random.default_rng(2))
-    net = network_for(spec)
-    page = open_report(audit_report(fairmend.audit(net, spec, X, pairs=0), net, spec, X), "family")
     people = [
         [
             float(f.categories.index(value) if f.categories else value)
@@ -204,7 +226,7 @@ def test_similar_people_of_a_family_are_those_of_the_spec(open_report):
         ]
         for row in spec.decode(X).to_numpy().tolist()
     ]
-    listed = page.evaluate(WITH_MODEL, [people, "similar"])
+    listed = compute(spec, network_for(spec), people, "similar")
     owners, points = (np.concatenate(parts) for parts in zip(*spec.points(X), strict=True))
     for row, found in enumerate(listed):
         assert rows_of(found) == rows_of(points[owners == row])
@@ -214,12 +236,12 @@ def infinite_spec() -> Spec:
     return every_kind(tolerance=4.5)
 
 
-def test_people_who_are_drawn_are_similar_and_the_page_says_so(open_report):
+def test_people_who_are_drawn_are_similar_and_the_page_says_so(open_report, compute):
     spec, frame = infinite_spec(), people_of_every_kind(6, seed=3)
     net = network_for(spec)
     page = open_report(audit_report(fairmend.audit(net, spec, frame, pairs=0), net, spec, frame), "drawn")
     X = spec.encode(frame)
-    for row, found in enumerate(page.evaluate(WITH_MODEL, [as_numbers(spec, frame), "drawn"])):
+    for row, found in enumerate(compute(spec, net, as_numbers(spec, frame), "drawn")):
         others = np.array(found, np.float32)
         assert spec.are_similar(np.repeat(X[row : row + 1], len(others), axis=0), others).all()
         assert len(np.unique(others, axis=0)) > 100
@@ -237,16 +259,14 @@ def add_in_order(values, weight, bias, order, reverse):
 
 
 @pytest.mark.parametrize(("hidden", "scale"), [((20, 20), 30), ((16,) * 9, 1)])
-def test_every_order_of_adding_stays_within_the_bounds_of_a_score(open_report, hidden, scale):
+def test_every_order_of_adding_stays_within_the_bounds_of_a_score(compute, hidden, scale):
     """Large weights that cancel make rounding matter; what other programs compute stays inside the bounds."""
     spec, rng = every_kind(regression=True), np.random.default_rng(4)
     tame = network_for(spec, hidden=hidden)
     wild = [Affine(affine.weight * np.float32(scale), affine.bias * np.float32(scale)) for affine in tame.affines]
     net = Network(wild, tame.activations)
     frame = people_of_every_kind(100, seed=11)
-    found = fairmend.audit(net, spec, frame[:20], pairs=0)
-    page = open_report(audit_report(found, net, spec, frame[:20]), f"wild {len(hidden)}")
-    scores = page.evaluate(WITH_MODEL, [as_numbers(spec, frame), "scores"])
+    scores = compute(spec, net, as_numbers(spec, frame), "scores")
     low, high = (np.array([row[0][end] for row in scores]) for end in ("low", "high"))
     for attempt in range(20):
         values = spec.encode(frame)
@@ -257,7 +277,7 @@ def test_every_order_of_adding_stays_within_the_bounds_of_a_score(open_report, h
         assert ((low <= values[:, 0]) & (values[:, 0] <= high)).all()
 
 
-def test_a_network_with_batch_normalisation_is_bounded_as_pytorch_computes_it(open_report):
+def test_a_network_with_batch_normalisation_is_bounded_as_pytorch_computes_it(compute):
     """PyTorch computes the norm as a step of its own, in which large numbers cancel; here it is folded."""
     spec, frame = every_kind(regression=True), people_of_every_kind(300, seed=13)
     torch.manual_seed(0)
@@ -267,14 +287,13 @@ def test_a_network_with_batch_normalisation_is_bounded_as_pytorch_computes_it(op
         module[1].running_mean += 3_000
         computed = module(torch.from_numpy(spec.encode(frame))).numpy()[:, 0]
     net = load_network(module)
-    page = open_report(audit_report(fairmend.audit(net, spec, frame[:20], pairs=0), net, spec, frame[:20]), "norm")
     for what, holds in (("scores", True), ("unfolded", False)):
-        scores = page.evaluate(WITH_MODEL, [as_numbers(spec, frame), what])
+        scores = compute(spec, net, as_numbers(spec, frame), what)
         low, high = (np.array([row[0][end] for row in scores]) for end in ("low", "high"))
         assert ((low <= computed) & (computed <= high)).all() == holds
 
 
-def test_rounding_at_its_worst_reaches_the_bound_and_not_more(open_report):
+def test_rounding_at_its_worst_reaches_the_bound_and_not_more(compute):
     """Added to 1 one by one, halves of its last place are lost; added up first, they count."""
     features = [Feature(f"f{i}", "integer", range=(0, 1), protected=i == 0) for i in range(60)]
     spec = Spec(features, Label("price"), Claim("score", 1.0, "output"))
@@ -282,17 +301,15 @@ def test_rounding_at_its_worst_reaches_the_bound_and_not_more(open_report):
     weight[0, 0] = 1
     net = Network([Affine(weight, np.zeros(1, np.float32))], [])
     X = np.ones((1, 60), np.float32)
-    page = open_report(audit_report(fairmend.audit(net, spec, X), net, spec, X), "worst")
-    ((score,),) = page.evaluate(WITH_MODEL, [[[1] * 60], "scores"])
+    ((score,),) = compute(spec, net, [[1] * 60], "scores")
     one_by_one = add_in_order(X, weight, np.zeros(1, np.float32), range(60), False)[0, 0]
     assert one_by_one == 1
     assert score["value"] == 1 + 59 * 2.0**-24
     assert 0.9 < (score["value"] - one_by_one) / (score["value"] - score["low"]) < 1
 
 
-def test_range_others_and_the_value_that_moves_most_are_those_of_all_similar_people(open_report):
-    report, net, spec = asked_audit()
-    page = open_report(report, "one logit")
+def test_range_others_and_the_value_that_moves_most_are_those_of_all_similar_people(audit_page):
+    page, (_, net, spec) = audit_page, asked_audit()
     frame = people_of_every_kind(1, seed=12)
     page.evaluate(TYPE, typed(spec, frame))
     page.locator(DONE).wait_for()
@@ -327,9 +344,9 @@ def _only(name, spec, X, points):
     return same
 
 
-def test_it_is_used_by_keyboard_and_read_aloud(open_report):
-    page = open_report(repair_of(), "keyboard", viewport={"width": 1200, "height": 900})
+def test_it_is_used_by_keyboard_and_read_aloud(page):
     start = page.get_by_label("Start from")
+    start.select_option("0")
     start.focus()
     seen = []
     for _ in range(6):
@@ -355,8 +372,7 @@ def test_it_is_used_by_keyboard_and_read_aloud(open_report):
     assert page.evaluate(f"{controls}.filter((one) => !one.labels.length && !one.ariaLabel).length") == 0
 
 
-def test_a_wrong_value_is_named_and_nothing_is_shown_for_it(open_report):
-    page = open_report(repair_of(), "wrong", viewport={"width": 1200, "height": 900})
+def test_a_wrong_value_is_named_and_nothing_is_shown_for_it(page):
     age = page.get_by_label("age", exact=True)
     for text in ("17", "76", "30.5", ""):
         age.fill(text)
@@ -369,9 +385,20 @@ def test_a_wrong_value_is_named_and_nothing_is_shown_for_it(open_report):
     assert "%" in page.locator("[data-cell=score-before-0]").inner_text()
 
 
-def test_a_person_of_the_list_has_the_values_of_that_row(open_report):
-    report, _, spec = asked_audit()
-    page = open_report(report, "chosen", viewport={"width": 1200, "height": 900})
+def test_codes_with_names_are_chosen_by_name_and_moves_are_told_with_them(open_report):
+    sex = Feature("sex", "integer", range=(1, 2), protected=True, names={1: "male", 2: "female"})
+    spec = Spec([sex, Feature("income", "integer", range=(0, 9), missing=3)], Label("good", "yes"))
+    net = Network([Affine(np.array([[1, 1]], np.float32), np.zeros(1, np.float32))], [])
+    X = np.array([[1, 5]], np.float32)
+    page = open_report(audit_report(fairmend.audit(net, spec, X), net, spec, X), "names")
+    assert page.get_by_label("sex").locator("option").all_inner_texts() == ["male", "female"]
+    page.get_by_label("sex").select_option("female")
+    page.locator(DONE).wait_for()
+    assert page.locator("[data-cell=moves-before]").inner_text().startswith("sex male instead of female: ")
+
+
+def test_a_person_of_the_list_has_the_values_of_that_row(audit_page):
+    page, (report, _, spec) = audit_page, asked_audit()
     people = report.document.what_if.people
     frame = people_of_every_kind(40)
     for number in (0, len(people) - 1):
@@ -383,16 +410,16 @@ def test_a_person_of_the_list_has_the_values_of_that_row(open_report):
     assert page.get_by_label("income", exact=True).input_value() == expected[5]
 
 
-def test_on_paper_and_without_scripts_there_are_no_controls(open_report):
-    page = open_report(repair_of(), "paper", viewport={"width": 700, "height": 900})
+def test_on_paper_and_without_scripts_there_are_no_controls(open_report, page):
     page.emulate_media(media="print")
     assert not page.locator("#what-if form").is_visible()
     assert page.locator("#what-if .on-paper").is_visible()
+    page.emulate_media(media="screen")
     page = open_report(repair_of(), "no script", java_script_enabled=False)
     assert not page.locator("#what-if form").is_visible()
     assert "needs JavaScript" in page.locator("#what-if noscript").inner_text()
 
 
-def test_the_data_in_the_page_is_the_document(open_report):
-    model = open_report(repair_of(), "repair").evaluate("JSON.parse(document.getElementById('what-if').dataset.model)")
+def test_the_data_in_the_page_is_the_document(page):
+    model = page.evaluate("JSON.parse(document.getElementById('what-if').dataset.model)")
     assert model == {**asdict(repair_of().document.what_if), "answers": ["no", "yes"]}

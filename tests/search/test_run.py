@@ -198,3 +198,13 @@ def test_a_claim_about_scores_is_refused_by_name(method):
     X = price_spec().encode(price_people(5))
     with pytest.raises(fairmend.FairmendError, match=f"the search with {method} compares classes"):
         fairmend.search(price_network(), price_spec(), X, method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_is_found_is_unequal_at_the_threshold(method):
+    labelled = fairmend.Spec(spec().features, fairmend.Label("outcome", "1", 0.55))
+    net = biased(labelled)
+    at = net.at_threshold(0.55)
+    found = fairmend.search(net, labelled, people(labelled), method, seeds=20, local_steps=5)
+    assert found.count
+    assert (at.predict(found.idis) != at.predict(found.others)).all()

@@ -142,3 +142,8 @@ def test_a_threshold_is_a_probability(threshold):
 def test_a_number_to_predict_has_no_threshold():
     with pytest.raises(FairmendError, match='"price" has no positive value'):
         Label("price", threshold=0.3)
+
+
+def test_a_label_of_many_classes_has_no_threshold():
+    with pytest.raises(FairmendError, match=r'"grade" has 3 classes\. Remove the threshold'):
+        Label("grade", classes=("A", "B", "C"), threshold=0.3)

@@ -69,19 +69,22 @@ def network_for(spec: Spec, outputs: int = 1, activation: str = "relu", hidden=(
     return random_network(np.random.default_rng(seed), spec.width, hidden, outputs, activation, **options)
 
 
-@cache
-def asked_audit(
+def asked_network(
     outputs: int = 1,
     activation: str = "relu",
     regression: bool = False,
     dtype: str = "float32",
     hidden: tuple[int, ...] = (12, 7),
 ):
-    """Return an audit's report, its network and its spec; with two outputs the network ends in a softmax."""
-    spec, frame = every_kind(regression=regression, threshold=0.3), people_of_every_kind(40)
-    if outputs > 2:
-        spec, frame = every_kind(), frame.assign(good=np.arange(40) % outputs)
+    """Return a network and its spec; a network that predicts classes ends in probabilities."""
+    spec = every_kind(regression=regression, threshold=0.3 if outputs <= 2 else 0.5)
     closing = "none" if regression else {1: "sigmoid"}.get(outputs, "softmax")
-    net = network_for(spec, outputs, activation, hidden, dtype=dtype, closing=closing)
-    found = fairmend.audit(net, spec, frame, pairs=0)
-    return audit_report(found, net, spec, frame), net, spec
+    return network_for(spec, outputs, activation, hidden, dtype=dtype, closing=closing), spec
+
+
+@cache
+def asked_audit(outputs: int = 1, **options):
+    """Return an audit's report, its network and its spec."""
+    (net, spec), frame = asked_network(outputs, **options), people_of_every_kind(40)
+    frame = frame if outputs <= 2 else frame.assign(good=np.arange(40) % outputs)
+    return audit_report(fairmend.audit(net, spec, frame, pairs=0), net, spec, frame), net, spec

@@ -4,6 +4,8 @@
 - `input_blocks`: inputs of any origin, in blocks
 - `neighbours`: inputs compared with all of their neighbours, or with random ones (`random_neighbours`)
 - `fast_scores`: the lowest and highest score in a finite neighbourhood
+- `score_spread`, `score_disparity`: how far scores differ in each neighbourhood, and over all inputs
+- `audited_rows`, `row_sample`: what is kept of every input, and a random sample of them, for reports
 
 Importing this package loads none of them: `fairmend.audit` is both this package and the public function.
 """

@@ -42,6 +42,9 @@ _SHARED = 4
 # Compared with the bound's assumptions, this code may round each term of the first layer twice as often, and with a
 # tolerance terms up to three times as large (an own value and a step away from it).
 _ROUNDINGS, _ROUNDINGS_NEAR = 2, 2 * 3
+# How many times the error of summing each layer the error of regrouping may be: where features are not scaled, tables
+# are large, and more inputs would be left to the network than regrouping saves.
+_REGROUPING = 10
 _FLOAT64 = 1e-14  # relative error of values prepared in float64
 
 
@@ -92,6 +95,7 @@ class FastScores:
         lowest, highest = np.full(count, np.nan, X.dtype), np.full(count, np.nan, X.dtype)
         left_out, regrouping = np.zeros(count, dtype=np.bool_), np.zeros(count)
         base = self._base(X, products)
+        most_regrouping = _REGROUPING * self.error(X) if self._shifts else 0.0
         points = 0
         shapes, members = self._shapes(products)
         order = np.argsort(members, kind="stable")
@@ -101,7 +105,8 @@ class FastScores:
                 continue
             tables = [self._steps(f, where, ends) for f, where in self._varying]
             points += len(rows) * math.prod(len(table) for table in tables)
-            lowest[rows], highest[rows], regrouping[rows] = self._run(np.ascontiguousarray(base[:, rows]), tables)
+            mine = np.ascontiguousarray(base[:, rows])
+            lowest[rows], highest[rows], regrouping[rows] = self._run(mine, tables, most_regrouping)
         if self.spec.links:  # a product that was left out is NaN, and so is its neighbourhood then
             lowest = np.minimum.reduceat(lowest, products.starts)
             highest = np.maximum.reduceat(highest, products.starts)
@@ -206,10 +211,12 @@ class FastScores:
         steps = np.arange(first, last + 1) * ((high - low) / (hi - lo))
         return np.asarray(steps[:, None] * column)
 
-    def _run(self, base: FloatArray, steps: Sequence[Floats]) -> tuple[FloatArray, FloatArray, float]:
+    def _run(
+        self, base: FloatArray, steps: Sequence[Floats], most_regrouping: float
+    ) -> tuple[FloatArray, FloatArray, float]:
         """Return lowest and highest (inputs,), from base (units, inputs) and the steps of each varying feature.
 
-        The third is what tables in place of biases add to the error.
+        The third is what tables in place of biases add to the error; there are none if it were more than this.
         """
         inputs = base.shape[1]
         lowest, highest = np.full(inputs, np.inf, base.dtype), np.full(inputs, -np.inf, base.dtype)
@@ -224,8 +231,9 @@ class FastScores:
             tables = [self._table(steps, sizes, np.arange(start, min(start + _TABLE, total)), base.dtype)]
             score = self._score
             if self._shifts:
-                tables, error = shifted_tables(self.net, tables[0])
-                score, regrouping = self._score_shifted, max(regrouping, error)
+                shifted, error = shifted_tables(self.net, tables[0])
+                if error <= most_regrouping:
+                    score, tables, regrouping = self._score_shifted, shifted, max(regrouping, error)
             with np.errstate(over="ignore", invalid="ignore"):
                 for row in range(0, inputs, at_once):
                     rows = slice(row, row + at_once)

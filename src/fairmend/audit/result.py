@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,12 +16,16 @@ from fairmend.audit.plan import AuditPlan
 from fairmend.audit.score_differences import widest_output
 from fairmend.audit.score_disparity import ScoreDisparity
 from fairmend.audit.score_summary import ScoreSummary
+from fairmend.html_tables import html_table
 from fairmend.network import Network
 from fairmend.network.scores import compute_scores
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.spec.encoding import decode_columns
 from fairmend.text import percent, short
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["AuditPair", "AuditResult", "ExaminedInputs", "make_pairs", "name_row", "user_values", "wilson_interval"]
 
@@ -190,6 +194,26 @@ class AuditResult:
             lines.append(f"the scores of similar people differ by up to {self.scores.largest:.4g}")
         lines.append(self.disparity.describe())
         return "\n".join([*lines, *(pair.describe() for pair in self.pairs)])
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the worst pairs as a table: two rows each, the audited input first."""
+        import pandas as pd
+
+        rows = []
+        for number, pair in enumerate(self.pairs, start=1):
+            for side, values in enumerate((pair.values, pair.other_values)):
+                row: dict[str, Any] = {"pair": number, "row": pair.row, "id": pair.id, "counterfactual": bool(side)}
+                row |= values
+                row["prediction"] = None if pair.answer_names is None else pair.answer_names[side]
+                rows.append(row | {"score": pair.scores[side]})
+        return pd.DataFrame(rows)
+
+    def _repr_html_(self) -> str:
+        """Show the result in a notebook: the figures, then the worst pairs."""
+        found, *further = self.describe().split("\n")
+        pairs = [pair.describe() for pair in self.pairs]
+        rows = [(number, text) for number, text in enumerate(pairs, start=1)]
+        return html_table(f"Audit: {found}", ("", "worst pairs"), rows, further[: len(further) - len(pairs)])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as plain data; rates are from 0 to 1."""

@@ -25,7 +25,7 @@ from fairmend.audit.score_disparity import DisparityCollector, ScoreDisparity, d
 from fairmend.audit.score_summary import ScoreSummary
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
-from fairmend.progress import Progress
+from fairmend.progress import Progress, shows_progress
 from fairmend.prove.score_bounds import require_scores
 from fairmend.prove.threshold import network_of_spec
 from fairmend.prove.witness import keep_ignored_features
@@ -45,6 +45,7 @@ Witnesses = Callable[[Ints, FloatArray, FloatArray], None]
 the claim is about classes."""
 
 
+@shows_progress
 def audit(
     net: NetworkSource,
     spec: Spec,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fairmend.arrays import FloatArray
     from fairmend.evaluate.people import People
     from fairmend.network import Network
+    from fairmend.progress import Progress
     from fairmend.prove.result import CertifyResult
     from fairmend.spec import Claim, Spec
 
@@ -120,8 +121,8 @@ def run_certify(
             seed=seed,
             progress=lambda _, done, total: progress("certify", done, total),
         )
+        written = {} if certificate is None else _write_certificate(certificate, model, net, spec, X, result, progress)
     warnings = [] if spec.regression else spec_warnings(net.predict(X), classes=spec.classes)
-    written = {} if certificate is None else _write_certificate(certificate, model, net, spec, X, result)
     wider = save_widened_spec(spec, people.out_of_range, spec_out)
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed, "rows": people.rows}
@@ -147,7 +148,7 @@ def run_certify(
 
 
 def _write_certificate(
-    path: Path, model: Path, net: Network, spec: Spec, X: FloatArray, result: CertifyResult
+    path: Path, model: Path, net: Network, spec: Spec, X: FloatArray, result: CertifyResult, progress: Progress
 ) -> dict[str, Any]:
     """Write a certificate for the FAIR inputs and return its file, how many it covers, and in which arithmetic."""
     from tempfile import TemporaryDirectory
@@ -161,7 +162,7 @@ def _write_certificate(
     fair = np.array([verdict is Verdict.FAIR for verdict in result.verdicts])
     if not fair.any():
         raise FairmendError("no input is FAIR, so there is nothing to certify; repair the network first")
-    certificate, covered = certificate_of_fair(net, spec, X[fair])
+    certificate, covered = certificate_of_fair(net, spec, X[fair], progress)
     if certificate is None:
         raise FairmendError(
             "the proofs split neighbourhoods, and a certificate can hold only whole ones; run without --certificate, "
@@ -169,7 +170,7 @@ def _write_certificate(
         )
     with TemporaryDirectory() as folder:  # so that a file at `path` is replaced only by a valid certificate
         certificate.save(Path(folder, "certificate.json"), model)
-        check_certificate(Path(folder, "certificate.json"), model, real=certificate.real_only)
+        check_certificate(Path(folder, "certificate.json"), model, real=certificate.real_only, progress=progress)
     certificate.save(path, model)
     return {"certificate": path, "certified": int(covered.sum()), "arithmetic": certificate.content["arithmetic"]}
 

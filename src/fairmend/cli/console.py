@@ -56,6 +56,8 @@ _STAGES = {
     "audit": "Auditing",
     "audit original": "Auditing the original network",
     "certify": "Certifying",
+    "certificate": "Proving the certificate",
+    "check certificate": "Checking the certificate",
     "try": "Running recipes",
     "bench": "Computing the tables",
     "retrain": "Changing the weights",

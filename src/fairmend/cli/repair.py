@@ -371,7 +371,7 @@ def _write(
 
     Files named in `without` are deleted, unless they are written anew.
     """
-    from fairmend.cli.report_files import check_certificate, describe_repair, write_report
+    from fairmend.cli.report_files import describe_repair, save_checked, write_report
     from fairmend.folders import staged_folder
     from fairmend.json_files import write_json
     from fairmend.tables import write_csv
@@ -381,10 +381,10 @@ def _write(
     outdated = [*without, *(["certificate.json"] if certificate is None else [])]
     with staged_folder(out, without=outdated) as stage:
         model = stage / f"model{sources['model'].suffix.lower()}"
-        comparison.result.network.save(model)
-        if certificate is not None:
-            certificate.save(stage / "certificate.json", model)
-            checked = check_certificate(stage / "certificate.json", model, real=certificate.real_only)
+        if certificate is None:
+            comparison.result.network.save(model)
+        else:
+            checked = save_checked(comparison.result.network, certificate, stage / "certificate.json", model)
         comparison.split.spec.save(stage / "spec.toml")
         write_csv(stage / "repair_inputs.csv", comparison.split.repair_frame)
         write_json(stage / "result.json", document)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,8 +17,12 @@ if TYPE_CHECKING:
     from fairmend.evaluate.compare import RepairComparison
     from fairmend.evaluate.document import Document
     from fairmend.network import Network
+    from fairmend.progress import Progress
+    from fairmend.prove.certificate import Certificate
 
-__all__ = ["REPORT_FILES", "check_certificate", "describe_repair", "show_report", "write_report"]
+__all__ = ["REPORT_FILES", "check_certificate", "describe_repair", "save_checked", "show_report", "write_report"]
+
+_logger = logging.getLogger(__name__)
 
 REPORT_FILES = {
     "report.html": "the report, for a browser",
@@ -35,19 +40,48 @@ def write_report(folder: Path, document: Document) -> None:
     report.save(folder / PAGE_NAME)
 
 
-def check_certificate(certificate: Path, model: Path, *, real: bool = False) -> CheckResult:
+class UncheckableFileError(FairmendError):
+    """`fairmend check` cannot read a model file."""
+
+
+def save_checked(network: Network, certificate: Certificate, path: Path, model: Path) -> CheckResult:
+    """Save a network, and its certificate once it is checked.
+
+    The file has the form of the original. If `fairmend check` does not read that form, it is fairmend's own.
+    """
+    network.save(model)
+    certificate.save(path, model)
+    try:
+        return check_certificate(path, model, real=certificate.real_only)
+    except UncheckableFileError:
+        if network.form is None:
+            raise
+        _logger.warning("%s has fairmend's own form: fairmend check cannot read that of the original", model.name)
+    network.save(model, keep_form=False)
+    certificate.save(path, model)
+    return check_certificate(path, model, real=certificate.real_only)
+
+
+def check_certificate(
+    certificate: Path, model: Path, *, real: bool = False, progress: Progress | None = None
+) -> CheckResult:
     """Check a certificate that is about to be published; raise `FairmendError` if it does not hold for the model.
 
-    `real` means that it claims exact arithmetic only.
+    `real` means that it claims exact arithmetic only. `progress` is called with "check certificate" and counts.
     """
     from fairmend import check
 
-    result = check(certificate, model, real=real)
+    report = None if progress is None else (lambda done, total: progress("check certificate", done, total))
+    result = check(certificate, model, real=real, progress=report)
     reason = "" if result.valid else result.reasons[0]
     if not result.readable and reason.startswith(f"model {model.name}: "):
-        raise FairmendError(
+        raise UncheckableFileError(
             f"{reason}. fairmend check cannot read this file, so no certificate was written. Save the network "
-            'with fairmend, load_network(file).save("model.onnx"), and certify that file'
+            'with fairmend, load_network(file).save("model.onnx", keep_form=False), and certify that file'
+        )
+    if not result.readable:
+        raise FairmendError(
+            f"fairmend check cannot check this certificate ({reason}), so nothing was written. Certify fewer people"
         )
     if not result.valid:  # fairmend and the checker disagree, so neither can be trusted
         raise FairmendError(

@@ -82,7 +82,7 @@ def train_biased(
     scaled, shift = trained[0]
     trained[0] = [scaled / deviation, shift - scaled @ (mean / deviation)]
     return Network(
-        [Affine(*affine).astype(np.float32) for affine in trained],
+        [Affine(weight, bias).astype(np.float32) for weight, bias in trained],
         [Activation("relu")] * (len(trained) - 1),
     )
 

@@ -42,15 +42,16 @@ def _score_pair(pair: AuditPair, spec: Spec, answers: Sequence[str]) -> ScorePai
     """Return both people, with the features in which similar people may differ first."""
     varying = {f.name for f in spec.varying}
     names = sorted((f.name for f in spec.features), key=lambda name: name not in varying)
-    shown = names[:_MOST_COLUMNS]
+    shown, features = names[:_MOST_COLUMNS], {f.name: f for f in spec.features}
     number = 1 if pair.output is None else pair.output
     answer = answers[number] if number < len(answers) else f"class {number}"
     return ScorePair(
         pair.row,
         [short(name) for name in shown],
         len(names) - len(shown),
-        [plain_value(pair.values[name]) for name in shown],
-        [plain_value(pair.other_values[name]) for name in shown],
+        [plain_value(features[name].show(pair.values[name])) for name in shown],
+        [plain_value(features[name].show(pair.other_values[name])) for name in shown],
         list(pair.scores),
         None if spec.regression else answer,
+        None if pair.id is None else short(pair.id, 40),
     )

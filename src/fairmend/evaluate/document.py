@@ -322,7 +322,7 @@ class ScorePair:
     """The two similar people whose scores differ most, the lower score first.
 
     `values` and `others` are theirs, by column; `answer` names the class whose probability it is, None for a regression
-    network.
+    network. Both are similar to the person in row `row`, with the id `id` if the data has ids.
     """
 
     row: int
@@ -332,6 +332,7 @@ class ScorePair:
     others: list[str]
     scores: list[float]
     answer: str | None = None
+    id: str | None = None
 
 
 @dataclass(frozen=True)

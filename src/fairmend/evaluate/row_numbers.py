@@ -93,5 +93,4 @@ def _compact(column: pd.Series[Any]) -> Any:
     """Return ids in little memory: numbers as they are, everything else as text in one buffer."""
     if pd.api.types.is_numeric_dtype(column.dtype):
         return column.array
-    texts = column.map(as_text, na_action="ignore")
-    return texts.astype("string[pyarrow]").array
+    return column.astype("string[pyarrow]").array

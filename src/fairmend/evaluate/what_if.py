@@ -30,15 +30,18 @@ from fairmend.spec.features import Feature
 from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
 from fairmend.spec.reachable import encode_column
 from fairmend.spec.validation import scale_parameters
-from fairmend.text import as_text, short
+from fairmend.text import short
 
-__all__ = ["MOST_FEATURES", "MOST_WEIGHTS", "WHAT_IF_ROWS", "add_what_if"]
+__all__ = ["MOST_CATEGORIES", "MOST_FEATURES", "MOST_WEIGHTS", "WHAT_IF_ROWS", "add_what_if"]
 
 MOST_WEIGHTS = 100_000
 """The page carries no larger network: two of this size take about 1 MB, and one score a fraction of a millisecond."""
 
 MOST_FEATURES = 200
 """With more features, the page would have more controls than a person can use."""
+
+MOST_CATEGORIES = 5_000
+"""Of all features together: with more names, the page would be too large."""
 
 WHAT_IF_ROWS = 20
 """Rows of the data that the page has, besides people of the table of pairs."""
@@ -66,12 +69,8 @@ def add_what_if(
     and `numbers` has the row of each, by default counted from 0. People to start from are those of the first pairs, and
     `rows` random inputs.
     """
-    size = max(_count_weights(network) for network in (before, after) if network is not None)
-    if size > MOST_WEIGHTS:
-        reason = f"the network has {size:,} weights, and a page carries at most {MOST_WEIGHTS:,}"
-        return replace(document, what_if_left_out=reason)
-    if len(spec.features) > MOST_FEATURES:
-        reason = f"there are {len(spec.features):,} features, and a page has controls for at most {MOST_FEATURES}"
+    reason = _reason_to_leave_out(spec, [network for network in (before, after) if network is not None])
+    if reason:
         return replace(document, what_if_left_out=reason)
     described = WhatIf(
         features=[_feature(feature, spec.features) for feature in spec.features],
@@ -84,6 +83,19 @@ def add_what_if(
         people=_people(document, spec, X, np.arange(len(X)) if people is None else people, numbers, rows, seed),
     )
     return replace(document, what_if=described)
+
+
+def _reason_to_leave_out(spec: Spec, networks: Sequence[Network]) -> str:
+    """Return why a page cannot compute with these networks; empty if it can."""
+    weights = max(_count_weights(network) for network in networks)
+    if weights > MOST_WEIGHTS:
+        return f"the network has {weights:,} weights, and a page carries at most {MOST_WEIGHTS:,}"
+    if len(spec.features) > MOST_FEATURES:
+        return f"there are {len(spec.features):,} features, and a page has controls for at most {MOST_FEATURES}"
+    categories = sum(len(feature.categories or ()) for feature in spec.features)
+    if categories > MOST_CATEGORIES:
+        return f"the features have {categories:,} categories, and a page has room for at most {MOST_CATEGORIES:,}"
+    return ""
 
 
 def _count_weights(network: Network) -> int:
@@ -134,7 +146,7 @@ def _feature(feature: Feature, features: Sequence[Feature]) -> WhatIfFeature:
         kind=feature.kind,
         low=float(low),
         high=float(high),
-        categories=[_shown(feature, category) for category in categories],
+        categories=[short(feature.show(category)) for category in categories],
         one_hot=feature.one_hot,
         dropped=None if feature.dropped is None else categories.index(feature.dropped),
         offset=float(offset),
@@ -150,14 +162,9 @@ def _feature(feature: Feature, features: Sequence[Feature]) -> WhatIfFeature:
 def _names_of_numbers(feature: Feature) -> dict[str, str]:
     """Return what the page calls each value of an integer that has names, if there are few enough to choose from."""
     low, high = feature.bounds
-    if feature.kind != "integer" or getattr(feature, "names", None) is None or high - low >= _MOST_NAMED:
+    if feature.kind != "integer" or feature.names is None or high - low >= _MOST_NAMED:
         return {}
-    return {str(value): _shown(feature, value) for value in range(int(low), int(high) + 1)}
-
-
-def _shown(feature: Feature, value: object) -> str:
-    names = getattr(feature, "names", None) or {}
-    return short(names.get(as_text(value), value))
+    return {str(value): short(feature.show(value)) for value in range(int(low), int(high) + 1)}
 
 
 def _link(link: Link, features: Sequence[Feature]) -> WhatIfLink:

@@ -65,12 +65,13 @@ def line_of(norms: Sequence[Norm], width: int, source: str) -> Line:
     line = Line(np.ones(width), np.zeros(width), np.zeros(width), 0)
     for norm in norms:
         factor, shift, size = _parts(norm, width, source)
-        line = Line(
-            factor * line.factor,
-            factor * line.shift + shift,
-            np.abs(factor) * line.size + size,
-            line.roundings + ROUNDINGS,
-        )
+        with np.errstate(all="ignore"):  # of what is not finite, which is refused below
+            line = Line(
+                factor * line.factor,
+                factor * line.shift + shift,
+                np.abs(factor) * line.size + size,
+                line.roundings + ROUNDINGS,
+            )
         if not (np.maximum(np.abs(line.factor), line.size) <= _MOST).all():
             raise FairmendError(f"{source}: {norm.where} multiplies or shifts by more than {_MOST:.0e}")
     return line
@@ -82,7 +83,7 @@ def _parts(norm: Norm, width: int, source: str) -> tuple[Floats, Floats, Floats]
     factor = np.ones(width)
     if norm.variance is not None:
         spread = _wide(norm.variance, norm, width, source) + norm.epsilon
-        if not (spread >= _LEAST_VARIANCE).all():
+        if not ((spread >= _LEAST_VARIANCE) & np.isfinite(spread)).all():
             raise FairmendError(f"{source}: {norm.where} has a variance that is not positive")
         factor = 1 / np.sqrt(spread)
     if norm.gain is not None:

@@ -17,9 +17,11 @@ class FormError(FairmendError):
 
 
 class Form(Protocol):
-    """How the file or module looked that a network was read from; `suffixes` are those of the files it can write."""
+    """How the file or module looked that a network was read from."""
 
-    suffixes: tuple[str, ...]
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """The suffixes of the files that it can write."""
 
     def to_bytes(self, network: Network, suffix: str) -> bytes:
         """Return the file with the weights of `network`; raise FormError if it has no place for them."""

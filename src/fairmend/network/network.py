@@ -19,17 +19,19 @@ import numpy.typing as npt
 
 from fairmend.arrays import FloatArray, Ints
 from fairmend.errors import FairmendError
+from fairmend.html_tables import html_table
 from fairmend.network.activations import Activation
 from fairmend.network.decision import DEFAULT_THRESHOLD, as_threshold, log_odds, predicted_classes, require_threshold
 from fairmend.network.folding import Fold, Norm
 from fairmend.network.form import Form
 
 if TYPE_CHECKING:
-    from sklearn.neural_network import MLPClassifier, MLPRegressor
+    import pandas as pd
+    from sklearn.base import BaseEstimator
     from torch import nn
 
 
-NetworkSource: TypeAlias = Union["Network", str, PathLike[str], "nn.Module", "MLPClassifier", "MLPRegressor"]
+NetworkSource: TypeAlias = Union["Network", str, PathLike[str], "nn.Module", "BaseEstimator"]
 """What `load_network` reads: a file, a module, a fitted estimator, or a Network, which it returns unchanged."""
 
 CLOSINGS = ("none", "sigmoid", "softmax")
@@ -255,15 +257,38 @@ class Network:
         """
         return Network(self.affines, self.activations, self.closing, self.names, threshold, self.form)
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def to_frame(self) -> pd.DataFrame:
+        """Return the layers as a table, one row each: inputs, outputs, weights, and the activation after it."""
+        import pandas as pd
+
+        functions = [str(activation) for activation in self.activations]
+        return pd.DataFrame(
+            {
+                "layer": range(1, self.depth + 1),
+                "inputs": [affine.weight.shape[1] for affine in self.affines],
+                "outputs": [affine.weight.shape[0] for affine in self.affines],
+                "weights": [affine.weight.size + affine.bias.size for affine in self.affines],
+                "activation": [*functions, self.closing],
+            }
+        )
+
+    def _repr_html_(self) -> str:
+        """Show the layers in a notebook."""
+        table = self.to_frame()
+        title = f"Network: {self.inputs} inputs, {table['weights'].sum():,} weights, {self.dtype}"
+        return html_table(title, list(table.columns), table.to_numpy().tolist())
+
+    def save(self, path: str | PathLike[str], *, keep_form: bool = True) -> None:
         """Write one file in the format of its suffix: .onnx, .h5, .keras, .nnet (ReLU only), .pth or .safetensors.
 
         In the format that the network was read from, only the weights change: names, shapes, further outputs, batch
-        normalisation and metadata stay as they were. An existing file is replaced completely, or not at all.
+        normalisation and metadata stay as they were. With ``keep_form=False`` the file is what fairmend writes for a
+        network from elsewhere, with the norms folded into the layers. An existing file is replaced completely, or not
+        at all.
         """
         from fairmend.network.formats import write_network
 
-        write_network(self, path)
+        write_network(self, path, keep_form)
 
     def _run(self, X: npt.ArrayLike, layers: int) -> FloatArray:
         """Return the output of the first `layers` affine layers (rows, width), computed in blocks of rows."""
@@ -295,8 +320,12 @@ def load_network(source: NetworkSource, activation: str | Activation = "relu") -
     """Read a network from a file, a PyTorch module, or a fitted MLPClassifier or MLPRegressor of scikit-learn.
 
     A file is read by its suffix: .onnx, .h5, .keras, .nnet, .pth or .safetensors. Neither Keras nor any other framework
-    needs to be installed, and nothing in the file is executed. `fairmend.network.formats.sklearn.to_estimator` puts a
-    repaired network into a copy of an estimator.
+    needs to be installed, and nothing in the file is executed.
+
+    A model of scikit-learn is an MLPClassifier or MLPRegressor, a linear model, or a Pipeline, a search or a
+    calibration by a sigmoid with one of these inside. Of a Pipeline, the network is the model at its end:
+    `Spec.from_sklearn` describes the steps before it. `fairmend.network.formats.sklearn.to_estimator` puts a repaired
+    network into a copy.
 
     `activation` names the activation between the affine layers of a file that holds weights only: a .pth or
     .safetensors state dict that fairmend did not write. Other sources name it themselves. "leaky_relu" has PyTorch's

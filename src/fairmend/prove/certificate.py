@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
@@ -23,6 +23,7 @@ from fairmend.atomic import write_atomically
 from fairmend.bounds.rigorous import Slopes
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
+from fairmend.progress import Progress
 from fairmend.prove import certificate_blocks
 from fairmend.prove.certificate_blocks import InputList, lines_of_blocks
 from fairmend.prove.claims import Guarantee
@@ -45,6 +46,7 @@ FORMAT = "fairmend-certificate"
 VERSION = 4
 
 _STATE_DICTS = (".pth", ".pt", ".safetensors")  # files that hold weights by name, and no architecture
+_BATCH_NORM = b".running_var"  # of a key in a state dict with batch normalisation
 
 # The certificate claims this share of the proven margin, because the checker's rigorous arithmetic rounds differently.
 _CLAIMED_SHARE = 0.999
@@ -97,10 +99,13 @@ class Certificate:
         activations between them. Without a model file it cannot be checked against a state dict.
         """
         try:
-            digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+            content = Path(path).read_bytes()
         except OSError as error:
             raise FairmendError(f"{path}: cannot read the model: {error.strerror or error}") from error
-        layers = list(self.layers) if Path(path).suffix.lower() in _STATE_DICTS else None
+        layers = None
+        if Path(path).suffix.lower() in _STATE_DICTS:
+            layers = list(self.layers) if _BATCH_NORM in content else _without_norms(self.layers)
+        digest = hashlib.sha256(content).hexdigest()
         model = {**self.content["model"], "file_sha256": digest, "layers": layers}
         return replace(self, content={**self.content, "model": model})
 
@@ -141,14 +146,16 @@ def certificate_of_regions(
     return _certificate(network, spec, method, arithmetic, blind_columns, entries)
 
 
-def certificate_of_fair(network: Network, spec: Spec, X: FloatArray) -> tuple[Certificate | None, np.ndarray]:
+def certificate_of_fair(
+    network: Network, spec: Spec, X: FloatArray, progress: Progress | None = None
+) -> tuple[Certificate | None, np.ndarray]:
     """Return a certificate for as many rows of X as possible, and which rows it covers, bool ``(rows,)``.
 
     A row is proven over boxes if these bounds are tight enough, else point by point. Rows that are proven in exact
     arithmetic only are left out, unless there are no others: they would take the claim about inference from all. The
-    certificate is None if no row can be proven.
+    certificate is None if no row can be proven. ``progress`` is called with "certificate", the rows done and all rows.
     """
-    over_boxes = _prove_over_boxes(network, spec, X)
+    over_boxes = _prove_over_boxes(network, spec, X, progress)
     rest = _with_few_points(network, spec, X, np.flatnonzero(~over_boxes.covers_inference))
     at_points = _prove_at_points(network, spec, X[rest]) if len(rest) else over_boxes.subset(rest)
     by_boxes, by_points = over_boxes.covers_inference, at_points.covers_inference
@@ -171,10 +178,10 @@ def certificate_of_fair(network: Network, spec: Spec, X: FloatArray) -> tuple[Ce
     return _certificate(network, spec, "certify", arithmetic, [], found), covered
 
 
-def _prove_over_boxes(network: Network, spec: Spec, X: FloatArray) -> Proof | ScoreProof:
+def _prove_over_boxes(network: Network, spec: Spec, X: FloatArray, progress: Progress | None) -> Proof | ScoreProof:
     """Prove as many neighbourhoods over their boxes as possible, some at a time: the boxes of all can be large."""
     step = max(1, _MOST_AT_ONCE // _numbers(network, 1, spec.most_pieces))
-    parts = (spec.regions(part, network.dtype) for part in _split(X, step))
+    parts = (spec.regions(part, network.dtype) for part in _counted(_split(X, step), len(X), progress))
     if spec.claim.is_score:
         return _joined([prove_scores_over_regions(network, part, spec.claim) for part in parts])
     return _joined([prove_regions(network, part) for part in parts])
@@ -190,6 +197,16 @@ def _prove_at_points(network: Network, spec: Spec, X: FloatArray) -> Proof | Sco
 def _split(X: FloatArray, step: int) -> list[FloatArray]:
     """Return X in parts of this many rows, at least one."""
     return [X[start : start + step] for start in range(0, max(len(X), 1), step)]
+
+
+def _counted(parts: list[FloatArray], total: int, progress: Progress | None) -> Iterator[FloatArray]:
+    """Return the parts one by one, and report how many rows are done."""
+    done = 0
+    for part in parts:
+        yield part
+        done += len(part)
+        if progress is not None:
+            progress("certificate", done, total)
 
 
 def _joined(proofs: list[AnyProof]) -> AnyProof:
@@ -301,6 +318,17 @@ def _layers(network: Network) -> tuple[dict[str, Any], ...]:
         layers[-1] |= {"activation": activation.name, "slope": float(activation.slope)}
     layers[-1] |= {"activation": "none"}
     return tuple(layers)
+
+
+def _without_norms(layers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the layers of a file that was saved with its norms folded into the affine layers."""
+    found: list[dict[str, Any]] = []
+    for layer in layers:
+        if "epsilon" not in layer:
+            found.append(layer)
+        elif found and layer["activation"] != "identity":
+            found[-1] = {**found[-1], "activation": layer["activation"], "slope": layer["slope"]}
+    return found
 
 
 def _layer(name: str, epsilon: float | None = None) -> dict[str, Any]:

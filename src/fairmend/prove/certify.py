@@ -12,7 +12,7 @@ import numpy.typing as npt
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
-from fairmend.progress import Progress
+from fairmend.progress import Progress, shows_progress
 from fairmend.prove.engines.enumerate import certify_by_enumeration
 from fairmend.prove.engines.findings import Findings
 from fairmend.prove.result import CertifyResult
@@ -35,6 +35,7 @@ _ENGINES = ("auto", "enumerate", "branch", "milp")
 _SMALL = 50_000
 
 
+@shows_progress
 def certify(
     net: NetworkSource,
     spec: Spec,

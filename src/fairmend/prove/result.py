@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fairmend.html_tables import html_pairs
 from fairmend.prove.witness import Witness
 from fairmend.spec import Spec
 from fairmend.text import percent
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __all__ = ["CertifyResult", "Verdict", "Witness"]
+
+
+_MEANING = (
+    "FAIR is proven. UNFAIR has a witness, a similar person who is treated differently. UNKNOWN is neither, and "
+    "to_frame() has the reasons."
+)
 
 
 class Verdict(Enum):
@@ -62,6 +72,25 @@ class CertifyResult:
     def unfair_rate(self) -> float:
         """The share of UNFAIR inputs, 0 to 1 (CUR in the paper); a lower bound if some inputs are UNKNOWN."""
         return self.counts["unfair"] / len(self)
+
+    def to_frame(self, spec: Spec | None = None) -> pd.DataFrame:
+        """Return one row for each input: verdict and reason, and with the spec the witness in words."""
+        import pandas as pd
+
+        columns: dict[str, list[str]] = {
+            "verdict": [verdict.value for verdict in self.verdicts],
+            "reason": list(self.reasons),
+        }
+        if spec is not None:
+            columns["witness"] = ["" if witness is None else witness.describe(spec) for witness in self.witnesses]
+        return pd.DataFrame(columns)
+
+    def _repr_html_(self) -> str:
+        """Show the number of each verdict in a notebook."""
+        rows = [(verdict.name, f"{self.counts[verdict.value]:,}") for verdict in Verdict]
+        return html_pairs(
+            f"Verdicts on {len(self):,} inputs", rows, [f"Engine {self.engine}, {self.seconds:.2f} s. {_MEANING}"]
+        )
 
     def as_dict(self, spec: Spec) -> dict[str, Any]:
         """Return the result as plain data, ready for JSON."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from fairmend.html_tables import html_pairs
 from fairmend.network import Network
 from fairmend.prove.certificate import Certificate
 from fairmend.prove.proof import Proof
@@ -12,6 +14,9 @@ from fairmend.repair.calibrate import History
 from fairmend.repair.candidates import Candidate
 from fairmend.repair.policy import Policy
 from fairmend.text import listed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,31 @@ class RepairResult:
             return None
         pairs = zip(self.proof.classes, self.proof.holds, strict=True)
         return [int(label) if holds else None for label, holds in pairs]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the candidates of "auto" as a table, one row each, with the reason why each was chosen or not."""
+        import pandas as pd
+
+        columns = ("accuracy", "balanced_accuracy", "agreement", "unfair_rate")
+        rows = [
+            {"recipe": one.recipe.name, "guarantee": one.guarantee or None}
+            | {name: getattr(one, name) if one.proven else None for name in columns}
+            | {"collapsed": one.collapsed, "chosen": one.chosen, "reason": one.reason}
+            for one in self.candidates
+        ]
+        return pd.DataFrame(rows)
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook what is proven, at which price, and the warnings."""
+        claim = "nothing" if self.certificate is None else self.certificate.claim
+        rows = [
+            ("Proven", claim),
+            ("Repair inputs proven", f"{self.proven:,} of {self.regions:,}"),
+            ("Weights changed", f"{self.changed_weights:,} of {self.total_weights:,}"),
+            *((f"{'Selected: ' if one.chosen else ''}{one.recipe.name}", one.reason) for one in self.candidates),
+            ("Seconds", f"{self.seconds['total']:.1f}"),
+        ]
+        return html_pairs(f"Repair with {self.method}", rows, [f"Warning: {warning}" for warning in self.warnings])
 
     def __repr__(self) -> str:
         """Say what is proven, and at which price."""

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from fairmend.arrays import FloatArray
 from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.network import Network, NetworkSource, load_network
-from fairmend.progress import Progress
+from fairmend.progress import Progress, shows_progress
 from fairmend.prove.certificate import Certificate, certificate_of_blindness, certificate_of_regions
 from fairmend.prove.threshold import network_of_spec
 from fairmend.repair.baselines.grft import Pairs
@@ -32,6 +32,7 @@ from fairmend.spec import Spec
 __all__ = ["repair"]
 
 
+@shows_progress
 def repair(
     net: NetworkSource,
     spec: Spec,

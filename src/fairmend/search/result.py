@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from fairmend.arrays import FloatArray
+from fairmend.html_tables import html_pairs
+from fairmend.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,6 +51,26 @@ class SearchResult:
             f"SearchResult({self.method}: {self.count:,} IDIs, from {self.starts:,} of {self.seeds:,} seeds, "
             f"{self.calls:,} model calls, {self.seconds:.1f} s)"
         )
+
+    def to_frame(self, spec: Spec) -> pd.DataFrame:
+        """Return the IDIs in the user's own values, two rows each: the IDI, then the neighbour it differs from."""
+        import pandas as pd
+
+        both = np.stack([self.idis, self.others], axis=1).reshape(2 * self.count, -1)
+        numbers = pd.DataFrame(
+            {"idi": np.repeat(np.arange(1, self.count + 1), 2), "counterfactual": [False, True] * self.count}
+        )
+        return pd.concat([numbers, spec.decode(both).reset_index(drop=True)], axis=1)
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook how many IDIs were found, with how much work."""
+        rows = [
+            ("People found who are treated unequally (IDIs)", f"{self.count:,}"),
+            ("Seeds that led to one", f"{self.starts:,} of {self.seeds:,}"),
+            ("Model calls", f"{self.calls:,}"),
+            ("Seconds", f"{self.seconds:.1f}"),
+        ]
+        return html_pairs(f"Search with {self.method}", rows)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data, without the inputs themselves."""

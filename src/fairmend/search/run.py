@@ -14,7 +14,7 @@ import numpy.typing as npt
 from fairmend.audit.neighbours import can_enumerate
 from fairmend.errors import FairmendError
 from fairmend.network import NetworkSource, load_network
-from fairmend.progress import Progress
+from fairmend.progress import Progress, shows_progress
 from fairmend.prove.threshold import network_of_spec
 from fairmend.search import adf, eidig, grft, neuronfair
 from fairmend.search.discovered import DiscoveredInstances
@@ -36,6 +36,7 @@ _logger = logging.getLogger(__name__)
 METHODS: dict[str, ModuleType] = {"adf": adf, "eidig": eidig, "neuronfair": neuronfair, "grft": grft}
 
 
+@shows_progress
 def search(
     net: NetworkSource,
     spec: Spec,

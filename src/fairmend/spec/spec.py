@@ -18,8 +18,16 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
+from fairmend.html_tables import html_table
 from fairmend.spec.claim import Claim
-from fairmend.spec.describe import describe_difference
+from fairmend.spec.describe import (
+    describe_claim,
+    describe_difference,
+    describe_encoding,
+    describe_neighbourhood,
+    describe_role,
+    describe_values,
+)
 from fairmend.spec.encoding import check_encoded, decode_columns, encode_values, require_float_type
 from fairmend.spec.features import Feature, Label
 from fairmend.spec.links import Link, linked_names, most_linked_values, validate_links
@@ -276,6 +284,26 @@ class Spec:
         return printable(f"Spec({'; '.join(parts)})")
 
     # Files
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the features as a table: their values, what the network reads, and how similar people may differ."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "feature": [feature.name for feature in self.features],
+                "values": [describe_values(feature) for feature in self.features],
+                "the network reads": [describe_encoding(feature) for feature in self.features],
+                "similar people": [describe_role(feature, feature in self.linked) for feature in self.features],
+            }
+        )
+
+    def _repr_html_(self) -> str:
+        """Show the spec in a notebook."""
+        table = self.to_frame()
+        notes = [describe_neighbourhood(self), describe_claim(self.claim)]
+        title = f"Spec: {len(self.features)} features, {self.width} inputs of the network"
+        return html_table(title, list(table.columns), table.to_numpy().tolist(), notes)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Spec:

@@ -151,9 +151,11 @@ def validate_threshold(label: Label) -> float:
     if not 0 < threshold < 1:
         raise FairmendError(f"[label]: threshold must be a probability above 0 and below 1, got {threshold:g}")
     if threshold != 0.5 and label.positive is None:
+        lacks = (
+            f"has {len(label.classes)} classes. Remove" if label.classes else "has no positive value. Add it, or remove"
+        )
         raise FairmendError(
-            f'[label]: a threshold decides between two classes, but "{label.column}" has no positive value. '
-            "Add positive = ..., or remove the threshold."
+            f'[label]: a threshold decides between two classes, but "{label.column}" {lacks} the threshold.'
         )
     return threshold
 

@@ -134,18 +134,19 @@ def test_probabilities_cost_no_more_than_the_width_that_suffices_anywhere():
     assert max(gains) > 0.1
 
 
-def test_predictions_at_the_rows_to_keep_survive_where_a_claim_shrinks_all_scores():
+@pytest.mark.parametrize("offset", [0.0, -0.847])
+def test_predictions_at_the_rows_to_keep_survive_where_a_claim_shrinks_all_scores(offset):
     rng = np.random.default_rng(6)
     features = random_features(rng, "box", 10, 2, width=2.0)
     weight, bias = np.array([[3.0, 1.0]]), np.array([-5.0])
     rows = rng.normal(size=(200, 2)) + np.array([1.2, 1.0])
-    before = rows @ weight[0] + bias >= 0
+    before = rows @ weight[0] + bias >= offset
     assert 0.2 < before.mean() < 0.8
     for on in ("logit", "probability"):
         found = repair_scores(
-            weight, bias, features, delta=0.05, on=on, kept=KeptRows(rows, np.full((200, 1), 1 / 200), offset=0.0)
+            weight, bias, features, delta=0.05, on=on, kept=KeptRows(rows, np.full((200, 1), 1 / 200), offset)
         )
-        after = rows @ (weight + found.weight)[0] + bias + found.bias >= 0
+        after = rows @ (weight + found.weight)[0] + bias + found.bias >= offset
         assert (before == after).mean() > 0.8
         assert np.abs(weight + found.weight).max() < 0.3
 

@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 
 from fairmend.atomic import write_atomically
-from fairmend.network import Activation, Network, NetworkSource
+from fairmend.network import Activation, Affine, Network, NetworkSource
 from fairmend.network.activations import parse_activation
 from fairmend.network.form import Form, FormError
 from fairmend.network.formats.objects import read_object
@@ -38,7 +38,7 @@ def read_network(source: NetworkSource, activation: str | Activation = "relu") -
     return read_object(source)
 
 
-def write_network(network: Network, path: str | PathLike[str]) -> None:
+def write_network(network: Network, path: str | PathLike[str], keep_form: bool = True) -> None:
     """Write `network` in the format that the suffix names, replacing `path` whole or not at all.
 
     In the format that it was read from, the file keeps its form: only the weights change. A network that does not fit
@@ -47,12 +47,17 @@ def write_network(network: Network, path: str | PathLike[str]) -> None:
     path = Path(path)
     module = format_module(path, "write")
     content = None
-    if network.form is not None and path.suffix.lower() in network.form.suffixes:
+    if keep_form and network.form is not None and path.suffix.lower() in network.form.suffixes:
         try:
             content = _in_form(network, network.form, path.suffix.lower())
         except FormError as error:
             _logger.warning("%s: %s; the file keeps the weights, but not the form of the original", path, error)
-    write_atomically(path, module.to_bytes(network) if content is None else content)
+    write_atomically(path, module.to_bytes(_without_form(network)) if content is None else content)
+
+
+def _without_form(network: Network) -> Network:
+    affines = [Affine(affine.weight, affine.bias) for affine in network.affines]
+    return Network(affines, network.activations, network.closing, network.names, network.threshold)
 
 
 def _in_form(network: Network, form: Form, suffix: str) -> bytes:

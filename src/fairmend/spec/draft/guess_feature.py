@@ -78,6 +78,9 @@ def guess_feature(
     return DraftFeature(feature, tuple(notes), tuple(review), commonest)
 
 
+_SHOW = "; to name people by it in reports, set id in [table]"
+
+
 def reason_for_id(name: str, column: pd.Series[Any]) -> str | None:
     """Return why a column looks like an id of the row, which no model should read; None if it does not."""
     import pandas as pd
@@ -86,11 +89,12 @@ def reason_for_id(name: str, column: pd.Series[Any]) -> str | None:
     if len(present) < _ENOUGH_ROWS or present.nunique() < len(present):
         return None
     if not pd.api.types.is_numeric_dtype(column.dtype):
-        return "text that differs in every row, such as a name, a date or an id"
+        return f"text that differs in every row, such as a name, a date or an id{_SHOW}"
     if pd.api.types.is_integer_dtype(column.dtype):
         steps = np.diff(present.to_numpy())
         if _ID_NAME.search(name) or bool((steps == 1).all()):
-            return "numbers that differ in every row and look like ids; if the model reads the column, add it by hand"
+            reads = "if the model reads the column, add it by hand"
+            return f"numbers that differ in every row and look like ids; {reads}{_SHOW}"
     return None
 
 

@@ -7,6 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime import InferenceSession
 
 from fairmend.network import Affine, load_network
+from fairmend_check.read_model import read_model
 from support.onnx_files import node
 
 RNG = np.random.default_rng(0)
@@ -83,3 +84,17 @@ def test_a_network_that_did_not_change_gives_the_same_bytes(tmp_path):
     before = path.read_bytes()
     load_network(path).save(path)
     assert path.read_bytes() == before
+
+
+def test_weights_are_no_longer_inputs_that_a_caller_could_replace(tmp_path):
+    path = write(tmp_path / "m.onnx", *GRAPHS["scaling"])
+    model = onnx.load(path)
+    model.ir_version = 3
+    for tensor in model.graph.initializer:
+        model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
+    onnx.save(model, path)
+    network = load_network(path)
+    network.save(path)
+    assert [value.name for value in onnx.load(path).graph.input] == ["people"]
+    assert load_network(path) == network
+    read_model(path)  # the checker reads it now

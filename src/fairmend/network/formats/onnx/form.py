@@ -21,6 +21,7 @@ from fairmend.network.formats.onnx.graph import Graph, LayerNodes, Node
 __all__ = ["OnnxForm"]
 
 Array = npt.NDArray[Any]
+_WEIGHTS_NEED_NOT_BE_INPUTS = 4  # since this version of the format
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +47,25 @@ class OnnxForm:
             for norm in norms:
                 if norm.name is not None and norm.shift is not None:
                     editor.set_input(norm.name, 2, norm.shift)
+        _tidy(model)
         onnx.checker.check_model(model)
         content: bytes = model.SerializeToString()
         return content
+
+
+def _tidy(model: Any) -> None:
+    """Take weights off the list of inputs, where older exporters put them, and leave out unused random masks."""
+    graph = model.graph
+    constants = {tensor.name for tensor in graph.initializer}
+    listed = [value for value in graph.input if value.name in constants]
+    for value in listed:
+        graph.input.remove(value)
+    if listed:
+        model.ir_version = max(model.ir_version, _WEIGHTS_NEED_NOT_BE_INPUTS)
+    used = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
+    for node in graph.node:
+        if node.op_type == "Dropout" and not used & set(node.output[1:]):
+            del node.output[1:]
 
 
 class _Editor:

@@ -26,6 +26,11 @@ _EPSILON = 1e-5  # torch.nn.BatchNorm1d's default; a state dict does not hold it
 _NORM_PARTS = {"running_mean", "running_var", "weight", "bias", "num_batches_tracked"}
 
 Tensors = Mapping[str, npt.NDArray[Any]]
+_CLOSINGS: dict[str, list[Step]] = {
+    "none": [],
+    "sigmoid": [Nonlinear("the note", Activation("sigmoid"))],
+    "softmax": [Softmax("the note")],
+}
 
 
 def tensor_key(name: str, part: str) -> str:
@@ -127,12 +132,7 @@ def _noted(tensors: Tensors, note: str, source: str) -> list[Step]:
             if isinstance(layer, Linear) != ("affine" in entry):
                 raise FairmendError(f"calls the layer {_name_of(entry)!r} something else than it is")
             steps.append(layer if isinstance(layer, Linear) else replace(layer, epsilon=float(entry["epsilon"])))
-        closings = {
-            "none": [],
-            "sigmoid": [Nonlinear("the note", Activation("sigmoid"))],
-            "softmax": [Softmax("the note")],
-        }
-        return [*steps, *closings[said["closing"]]]
+        return [*steps, *_CLOSINGS[said["closing"]]]
     except FairmendError as error:
         raise FairmendError(f"{source}: fairmend's note in the file: {error}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
