@@ -22,6 +22,7 @@ __all__ = [
     "plain_value",
     "points",
     "printable",
+    "ratio",
     "score",
     "short",
     "shown",
@@ -151,6 +152,14 @@ def points(before: float | None, after: float | None, digits: int = 1) -> str:
 def in_points(difference: float) -> str:
     """Return a difference of shares or probabilities in percentage points, as "2.4 points"."""
     return f"{100 * difference:.1f}{_NBSP}points"
+
+
+def ratio(value: float | None) -> str:
+    """Return an impact ratio with two digits, and a dash for None; one below 0.8 is never written as 0.80."""
+    if value is None:
+        return _NONE
+    rounded = f"{value:.2f}"
+    return "< 0.80" if value < 0.8 and rounded == "0.80" else rounded
 
 
 def number(value: float | None) -> str:

@@ -43,6 +43,7 @@ def read_spec_file(path: Path, expected: str) -> Spec | None:
         data = tomllib.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise CheckError(f"spec {path.name}: not valid TOML ({str(error)[:200]})") from error
+    data.pop("about", None)  # names the model for reports, and means nothing
     return read_spec(data, f"spec {path.name}")
 
 

@@ -13,6 +13,7 @@ from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
     FILE,
     POSITIVE,
+    about_option,
     activation_option,
     common_options,
     ignore_scores_option,
@@ -81,6 +82,7 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
 @out_of_range_option
 @threshold_option
+@about_option
 @what_if_options
 @activation_option
 @ignore_scores_option
@@ -109,6 +111,7 @@ def command(
     refuse_together(ctx, "report", "no_report")
     if options["data"] is None and options["out_of_range"] != "refuse":
         raise FairmendError("--out-of-range needs --data: random samples are always in range")
+    refuse_together(ctx, "about", "no_report")
     refuse_together(ctx, "no_what_if", "no_report")
     refuse_together(ctx, "what_if_rows", "no_report")
     refuse_together(ctx, "what_if_rows", "no_what_if")
@@ -134,6 +137,7 @@ def run_audit(
     threshold: float | None = None,
     activation: str = "relu",
     ignore_scores: bool = False,
+    about: Path | None = None,
     json_output: bool = False,
 ) -> int:
     """Audit the people in the file, or samples, show the result and return the exit code."""
@@ -142,7 +146,7 @@ def run_audit(
     from fairmend.audit.run import audit
     from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
     from fairmend.cli.disparity import show_disparity
-    from fairmend.cli.inputs import load_model, save_widened_spec, widened_spec_file
+    from fairmend.cli.inputs import add_about, load_model, save_widened_spec, widened_spec_file
     from fairmend.cli.read_ahead import read_ahead
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
     from fairmend.evaluate.audit_document import audit_document, audit_warnings
@@ -157,7 +161,8 @@ def run_audit(
     from fairmend.tables import stream_table
 
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
-    inputs = [path for path in (model, spec_file, data) if path is not None]
+    spec = add_about(spec, about)
+    inputs = [path for path in (model, spec_file, data, about) if path is not None]
     if report is not None:
         check_folder(report, [*REPORT_FILES, WIDENED], inputs, "--report, or pass --no-report")
     spec_out = None if out is None else widened_spec_file(out, inputs)
@@ -227,6 +232,7 @@ def run_audit(
     page = None if report is None else report / "report.html"
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": None if data is None else data.name}
+        names |= {"about": spec.about.to_dict()}
         measured = {"seed": seed, "threshold": spec.threshold, **result.as_dict(), **_labelled_figures(figures)}
         handled = {"out_of_range": done.as_dict(), "widened_spec": wider}
         show_json({**names, **measured, "out": out, "report": page, **handled, "warnings": warnings})

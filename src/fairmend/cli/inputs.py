@@ -9,6 +9,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network, load_network
 from fairmend.prove.threshold import network_of_spec
 from fairmend.spec import Spec
+from fairmend.spec.about import load_about
 from fairmend.tables import read_table
 
 if TYPE_CHECKING:
@@ -17,7 +18,15 @@ if TYPE_CHECKING:
     from fairmend.evaluate.people import People
     from fairmend.spec.out_of_range import OutOfRange
 
-__all__ = ["load_model", "load_people", "load_spec", "save_widened_spec", "widened_spec_file", "without_scores"]
+__all__ = [
+    "add_about",
+    "load_model",
+    "load_people",
+    "load_spec",
+    "save_widened_spec",
+    "widened_spec_file",
+    "without_scores",
+]
 
 
 def load_model(
@@ -32,6 +41,11 @@ def load_model(
     spec.require_inputs(net.inputs, f"{model}: the network", str(spec_file))
     spec.require_outputs(net.outputs, f"{model}: the network", str(spec_file))
     return without_scores(spec) if ignore_scores else spec, network_of_spec(net, spec)
+
+
+def add_about(spec: Spec, about: Path | None) -> Spec:
+    """Return the spec with what the file of --about says about the model."""
+    return spec if about is None else spec.with_about(spec.about.updated(load_about(about)))
 
 
 def load_spec(spec_file: Path, threshold: float | None = None) -> Spec:

@@ -15,6 +15,7 @@ __all__ = [
     "FILE",
     "POSITIVE",
     "Decorated",
+    "about_option",
     "activation_option",
     "add_options",
     "common_options",
@@ -42,6 +43,12 @@ threshold_option = click.option(
     "--threshold",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     help="Probability of the positive class from which a prediction is positive. By default that of the spec, or 0.5.",
+)
+about_option = click.option(
+    "--about",
+    type=FILE,
+    help="What the report says about the model, .toml: name, version, owner, purpose, contact, approved_by, date. "
+    "It replaces what [about] in the spec says.",
 )
 json_option = click.option("--json", "json_output", is_flag=True, help="Print one JSON document and nothing else.")
 seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed.")

@@ -12,6 +12,7 @@ from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
     FILE,
     POSITIVE,
+    about_option,
     activation_option,
     common_options,
     ignore_scores_option,
@@ -125,6 +126,7 @@ GOOD, BAD = 0, 1
 )
 @out_of_range_option
 @threshold_option
+@about_option
 @what_if_options
 @activation_option
 @ignore_scores_option
@@ -146,6 +148,7 @@ def command(
     seed: int,
     out_of_range: str,
     threshold: float | None,
+    about: Path | None,
     no_what_if: bool,
     what_if_rows: int,
     activation: str,
@@ -179,6 +182,7 @@ def command(
         seed=seed,
         out_of_range=out_of_range,
         threshold=threshold,
+        about=about,
         activation=activation,
         ignore_scores=ignore_scores,
         json_output=json_output,
@@ -207,6 +211,7 @@ def run_repair(
     seed: int = 0,
     out_of_range: str = "refuse",
     threshold: float | None = None,
+    about: Path | None = None,
     activation: str = "relu",
     ignore_scores: bool = False,
     json_output: bool = False,
@@ -225,7 +230,7 @@ def run_repair(
         show_json,
         show_out_of_range,
     )
-    from fairmend.cli.inputs import load_model, without_scores
+    from fairmend.cli.inputs import add_about, load_model, without_scores
     from fairmend.cli.report_files import REPORT_FILES, show_report
     from fairmend.evaluate.compare import claim_needs_range, measure, repair_and_compare
     from fairmend.evaluate.people import choose_policy, require_given_scores
@@ -242,11 +247,12 @@ def run_repair(
         "result.json": "all figures, losses and warnings",
         **REPORT_FILES,
     }
-    inputs = [path for path in (model, data, spec_file, repair_data, test_data) if path is not None]
+    inputs = [path for path in (model, data, spec_file, repair_data, test_data, about) if path is not None]
     check_folder(out, list(files), inputs)
     replaces = (out / "result.json").exists()
     replaced_model = _model_of_earlier_repair(out, inputs)
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
+    spec = add_about(spec, about)
     frame, policy = read_table(data), choose_policy(out_of_range, claim_needs_range(spec, options))
     require_given_scores(spec, net, frame, data, policy)
     people = split_data(
@@ -270,6 +276,7 @@ def run_repair(
         **comparison.as_dict(),
         "seed": seed,
         "threshold": spec.threshold,
+        "about": spec.about.to_dict(),
         "model": model.name,
         "data": data.name,
         "test_data": None if test_data is None else test_data.name,

@@ -19,6 +19,7 @@ from fairmend.evaluate.document import (
     DisparityFigures,
     Document,
     Origin,
+    Outcomes,
     PairTable,
     ScoreRanges,
 )
@@ -26,6 +27,7 @@ from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import values_of_rows
 from fairmend.evaluate.labelled import LabelledFigures
 from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
+from fairmend.evaluate.outcomes import tabulate_outcomes
 from fairmend.evaluate.report_pairs import tabulate_pairs
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.score_figures import score_figures
@@ -75,6 +77,7 @@ def audit_document(
     """
     examined, numbers = result.examined, RowNumbers() if rows is None else rows
     notes = [] if out_of_range is None or not out_of_range.rows else [short(out_of_range.describe(), 2_000)]
+    names = class_names(spec, net, frame)
     if result.scores is not None:
         return Document(
             FORMAT,
@@ -82,7 +85,7 @@ def audit_document(
             AUDIT,
             __version__,
             short(title),
-            class_names(spec, net, frame),
+            names,
             origin,
             describe_similarity(spec, exact=result.method == "enumerate"),
             [],
@@ -91,16 +94,17 @@ def audit_document(
             ScoreRanges(score_kind(net), len(examined.X), result.exact, [], []),
             [short(warning, 2_000) for warning in warnings],
             audit=replace(
-                _audit(result, labelled, [], disparity_figures(result.disparity, spec, class_names(spec, net, frame))),
+                _audit(result, labelled, [], disparity_figures(result.disparity, spec, names)),
                 scores=score_figures(result.scores, labelled.regression),
             ),
             threshold=spec.threshold,
             first_row=numbers.first,
             notes=notes,
+            about=spec.about,
+            outcomes=_outcomes(net, spec, result, names),
         )
     unequal = examined.unequal.nonzero()[0]
     known = None if examined.other is None else examined.other[unequal]
-    names = class_names(spec, net, frame)
     nearest = find_nearest_counterfactuals(net, spec, examined.X, unequal, known)
     nearest = replace(nearest, rows=examined.rows[nearest.rows])
     return Document(
@@ -128,7 +132,16 @@ def audit_document(
         threshold=spec.threshold,
         first_row=numbers.first,
         notes=notes,
+        about=spec.about,
+        outcomes=_outcomes(net, spec, result, names),
     )
+
+
+def _outcomes(net: Network, spec: Spec, result: AuditResult, names: list[str]) -> Outcomes | None:
+    """Return who is selected among all audited people; None for a regression network and for samples."""
+    if spec.regression or result.sampled:
+        return None
+    return tabulate_outcomes(spec, values_of_rows(spec, result.rows), [net.decide(result.rows.logits)], names)
 
 
 def _audit(result: AuditResult, labelled: LabelledFigures, names: list[str], disparity: DisparityFigures) -> Audit:

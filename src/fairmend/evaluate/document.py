@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fairmend.spec.about import About
+
 FORMAT = "fairmend report"
 VERSION = 1
 
@@ -96,6 +98,66 @@ class FeatureGroups:
     parity_after: float | None = None
     odds_after: float | None = None
     reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How many people of a group one network selects.
+
+    `low` to `high` is the 95 % Wilson interval of the `rate`. `ratio` is the impact ratio: the rate divided by the
+    highest rate of a group in the table; None for a small group, or if no one is selected. `flagged` says that it is
+    below four fifths.
+    """
+
+    count: int
+    rate: float
+    low: float
+    high: float
+    ratio: float | None
+    flagged: bool
+
+
+@dataclass(frozen=True)
+class SelectionRates:
+    """One group: its value of each feature, its size, and whom each network selects; `after` is None in an audit.
+
+    A `small` group has too small a share of the rows for an impact ratio.
+    """
+
+    values: list[str]
+    rows: int
+    small: bool
+    before: Selection
+    after: Selection | None = None
+
+
+@dataclass(frozen=True)
+class OutcomeTable:
+    """The groups of one protected feature, or of an intersection of several, and who gets the `answer`.
+
+    `flagged_before` and `flagged_after` count the groups below four fifths, including those left out here.
+    """
+
+    features: list[str]
+    answer: str
+    groups: list[SelectionRates]
+    groups_left_out: int
+    flagged_before: int
+    flagged_after: int | None = None
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Selection rates and impact ratios on so many `rows`.
+
+    Impact ratios below `limit` are flagged; groups with less than the share `small` of the rows have none.
+    """
+
+    rows: int
+    limit: float
+    small: float
+    tables: list[OutcomeTable]
+    tables_left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -514,6 +576,7 @@ class Document:
     `first_row` is the number of the data's first row: 2 for a file, which counts as a spreadsheet does, 1 for samples,
     0 in Python. `notes` say what was done to the data.
     `threshold` is the probability from which a prediction is positive.
+    `about` says which model it is. `outcomes` is None for a regression network.
     `what_if_left_out` says why `what_if` is None, if the reason is the network or the spec.
     """
 
@@ -537,3 +600,5 @@ class Document:
     threshold: float = 0.5
     what_if: WhatIf | None = None
     what_if_left_out: str = ""
+    about: About = field(default_factory=About)
+    outcomes: Outcomes | None = None

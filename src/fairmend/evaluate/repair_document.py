@@ -18,6 +18,7 @@ from fairmend.evaluate.document import (
     FeatureGroups,
     NetworkFigures,
     Origin,
+    Outcomes,
     PairTable,
     PolicySummary,
     RecipeSummary,
@@ -27,6 +28,7 @@ from fairmend.evaluate.document import (
 from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import protected_values
 from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
+from fairmend.evaluate.outcomes import tabulate_outcomes
 from fairmend.evaluate.report_pairs import tabulate_pairs
 from fairmend.evaluate.score_figures import regression_errors, score_figures
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
@@ -69,6 +71,8 @@ def repair_document(
         first_row=people.rows.first,
         notes=[short(people.out_of_range.describe(), 2_000)] if people.out_of_range.rows else [],
         threshold=spec.threshold,
+        about=spec.about,
+        outcomes=None if spec.regression else _outcomes(original, comparison),
     )
     if spec.claim.is_score:
         return replace(document, repair=_with_scores(document.repair, original, comparison))
@@ -178,6 +182,14 @@ def _groups(original: Network, comparison: RepairComparison) -> list[FeatureGrou
         [net.predict(X) for net in networks],
         classes=original.outputs,
     )
+
+
+def _outcomes(original: Network, comparison: RepairComparison) -> Outcomes:
+    """Return whom both networks select among the same people as in the figures of groups."""
+    people, networks = comparison.split, (original, comparison.result.network)
+    X = people.X_scored
+    names = class_names(people.spec, original, people.frame)
+    return tabulate_outcomes(people.spec, protected_values(people.spec, X), [net.predict(X) for net in networks], names)
 
 
 def _score_ranges(original: Network, comparison: RepairComparison) -> ScoreRanges:

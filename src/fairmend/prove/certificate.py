@@ -277,6 +277,7 @@ def _certificate(
     count = sum(len(each.X) for each in lists) if lists else len(regions)
     ignored = [feature.name for feature in spec.varying if spec.columns(feature.name).start in blind_columns]
     guarantee = Guarantee.for_spec(spec, ignored=ignored, proven=count, inputs=count, arithmetic=arithmetic)
+    meaning = spec.with_about(None).to_dict()  # the claim does not depend on what the model is called
     content = {
         "format": certificate_blocks.FORMAT if lists else FORMAT,
         "version": VERSION,
@@ -292,7 +293,7 @@ def _certificate(
             "dtype": network.dtype.name,
             "layers": None,
         },
-        "spec": {"sha256": hashlib.sha256(toml_bytes(spec.to_dict())).hexdigest(), "content": spec.to_dict()},
+        "spec": {"sha256": hashlib.sha256(toml_bytes(meaning)).hexdigest(), "content": meaning},
         "global": {"columns": [int(column) for column in blind_columns]} if len(blind_columns) else None,
         "regions": count if lists else regions,
     }

@@ -111,6 +111,7 @@ def _template() -> jinja2.Template:
     )
     environment.filters |= {
         "percent": text.percent,
+        "ratio": text.ratio,
         "number": text.number,
         "score": text.score,
         "in_points": text.in_points,

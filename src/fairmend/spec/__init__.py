@@ -1,8 +1,9 @@
 """Specs: the features of an input, how they are encoded, and which people are similar."""
 
+from fairmend.spec.about import About
 from fairmend.spec.claim import Claim
 from fairmend.spec.features import Feature, Label
 from fairmend.spec.links import Link
 from fairmend.spec.spec import Spec
 
-__all__ = ["Claim", "Feature", "Label", "Link", "Spec"]
+__all__ = ["About", "Claim", "Feature", "Label", "Link", "Spec"]

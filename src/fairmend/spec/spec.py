@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
 from fairmend.html_tables import html_table
+from fairmend.spec.about import About, as_about
 from fairmend.spec.claim import Claim
 from fairmend.spec.describe import (
     describe_claim,
@@ -87,6 +88,7 @@ class Spec:
     claim : Claim, dict or None; what fairness demands of similar people, by default the same class
     links : Link or dict; features that change together with protected ones
     id_column : the column of the data that names a person, such as "customer"; the network does not read it
+    about : About, dict or None; which model it is, for reports
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class Spec:
         claim: Claim | Mapping[str, Any] | None = None,
         links: Iterable[Link | Mapping[str, Any]] = (),
         id_column: str | None = None,
+        about: About | Mapping[str, Any] | None = None,
     ) -> None:
         """Validate the features, the label, the claim and the links, so that every existing spec is valid."""
         given = list(features)
@@ -110,6 +113,7 @@ class Spec:
         self._links = validate_links(links, self._features)
         self._linked = linked_names(self._links)
         self._id_column = validate_id_column(id_column, self._features, self._label)
+        self._about = as_about(about)
         require_few_products(self._features, self._links)
         ends = np.cumsum([f.width for f in self._features]).tolist()
         self._slices = {f.name: slice(end - f.width, end) for f, end in zip(self._features, ends, strict=True)}
@@ -157,6 +161,17 @@ class Spec:
     def id_column(self) -> str | None:
         """The column of the data that names a person, or None."""
         return self._id_column
+
+    @property
+    def about(self) -> About:
+        """Which model a report is about; the texts that are not given are empty."""
+        return self._about
+
+    def with_about(self, about: About | Mapping[str, Any] | None) -> Spec:
+        """Return this spec with other texts about the model."""
+        changed = copy(self)
+        changed._about = as_about(about)
+        return changed
 
     @property
     def protected(self) -> list[Feature]:
@@ -257,7 +272,7 @@ class Spec:
         return self._slices[name]
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both specs have the same features, label, claim and links."""
+        """Return whether both specs mean the same: features, label, claim, links and ids."""
         return isinstance(other, Spec) and self._parts == other._parts
 
     def __hash__(self) -> int:
@@ -307,8 +322,8 @@ class Spec:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Spec:
-        """Return the spec in a dict of the TOML form, with the keys "table", "label", "claim", "feature" and "link"."""
-        require_known_keys(data, ("table", "label", "claim", "feature", "link"), "the spec")
+        """Return the spec in a dict of the TOML form: "about", "table", "label", "claim", "feature" and "link"."""
+        require_known_keys(data, ("about", "table", "label", "claim", "feature", "link"), "the spec")
         table = data.get("table", {})
         if not isinstance(table, Mapping):
             raise FairmendError(f'[table] must be a table of keys and values, such as id = "customer", got {table!r}')
@@ -316,15 +331,18 @@ class Spec:
         features = data.get("feature")
         if not isinstance(features, Sequence) or isinstance(features, str):
             raise FairmendError("the spec has no features. Add one [[feature]] table for each input feature.")
-        return cls(features, data.get("label"), data.get("claim"), data.get("link", ()), table.get("id"))
+        return cls(
+            features, data.get("label"), data.get("claim"), data.get("link", ()), table.get("id"), data.get("about")
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that JSON can hold; `from_dict` turns it into an equal spec."""
+        about = {"about": self._about.to_dict()} if self._about != About() else {}
         table = {"table": {"id": self._id_column}} if self._id_column is not None else {}
         label = {"label": label_table(self._label)} if self._label else {}
         claim = {"claim": self._claim.to_dict()} if self._claim.is_score else {}
         links = {"link": [link.to_dict() for link in self._links]} if self._links else {}
-        return {**table, **label, **claim, "feature": [feature_table(f) for f in self._features], **links}
+        return {**about, **table, **label, **claim, "feature": [feature_table(f) for f in self._features], **links}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Spec:

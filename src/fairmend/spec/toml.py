@@ -106,7 +106,7 @@ def write_toml(path: str | os.PathLike[str], plain: Mapping[str, Any]) -> None:
 
 def toml_bytes(plain: Mapping[str, Any]) -> bytes:
     """Return the bytes that `write_toml` writes; certificates hold their digest, so they must not change."""
-    tables = [[f"[{key}]", *toml_lines(plain[key])] for key in ("table", "label", "claim") if key in plain]
+    tables = [[f"[{key}]", *toml_lines(plain[key])] for key in ("about", "table", "label", "claim") if key in plain]
     for table in plain["feature"]:
         scale_last = sorted(table.items(), key=lambda item: isinstance(item[1], Mapping))
         tables.append(["[[feature]]", *toml_lines(dict(scale_last))])

@@ -1,0 +1,117 @@
+"""Selection rates and impact ratios of groups and intersections: whether outcomes are equal, however treatment is.
+
+The tables are those that New York City demands of bias audits (Local Law 144 of 2021; Rules of the City of New York,
+title 6, section 5-301): counts, selection rates and impact ratios, each a selection rate divided by the highest one.
+An auditor may leave categories below 2 % of the data out of the impact ratios, if the size and the rate are shown
+(section 5-301 (d)). The four-fifths rule is that of the Uniform Guidelines on Employee Selection Procedures
+(29 CFR 1607.4 D): an impact ratio below 0.8 is generally regarded as evidence of adverse impact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations, islice
+
+import numpy as np
+
+from fairmend.arrays import Bools, Ints
+from fairmend.audit.result import wilson_interval
+from fairmend.evaluate.document import Outcomes, OutcomeTable, Selection, SelectionRates
+from fairmend.evaluate.groups import Values, grouped
+from fairmend.spec import Spec
+from fairmend.text import short
+
+__all__ = ["FOUR_FIFTHS", "SMALL", "tabulate_outcomes"]
+
+FOUR_FIFTHS = 0.8
+"""Impact ratios below are flagged."""
+
+SMALL = 0.02
+"""Groups with a smaller share of the rows have no impact ratio, and their rate is not compared with others."""
+
+_MOST_TABLES, _MOST_GROUPS, _MOST_CLASSES = 24, 40, 12
+
+
+def tabulate_outcomes(
+    spec: Spec,
+    values: Mapping[str, Values],
+    predictions: Sequence[Ints],
+    answers: Sequence[str],
+) -> Outcomes:
+    """Return the tables of each protected feature, then of each intersection of two, three, and so on.
+
+    Parameters
+    ----------
+    values : by protected feature, the user's values (rows,)
+    predictions : for each network (before, after), its predictions (rows,)
+    answers : the names of the classes; of two, only class 1 is a selection, of more, each is
+    """
+    groups = {feature.name: grouped(feature, values[feature.name])[:2] for feature in spec.protected}
+    classes = [1] if len(answers) <= 2 else list(range(min(len(answers), _MOST_CLASSES)))
+    together = (names for size in range(1, len(groups) + 1) for names in combinations(groups, size))
+    chosen = list(islice(together, max(1, _MOST_TABLES // len(classes))))
+    tables = []
+    for names in chosen:
+        people, codes = _intersect([groups[name] for name in names])
+        sizes = np.bincount(codes, minlength=len(people))
+        for number in classes:
+            selected = [predicted == number for predicted in predictions]
+            tables.append(_table(names, answers[number], people, codes, sizes, selected))
+    every = (2 ** len(groups) - 1) * (len(answers) if len(answers) > 2 else 1)
+    return Outcomes(len(predictions[0]), FOUR_FIFTHS, SMALL, tables, every - len(tables))
+
+
+def _intersect(features: Sequence[tuple[list[str], Ints]]) -> tuple[list[tuple[str, ...]], Ints]:
+    """Return the groups that have rows, each by its value of every feature, and the group of each row (rows,)."""
+    codes = np.zeros(len(features[0][1]), dtype=np.int64)
+    for names, own in features:
+        # Only groups that have rows are numbered, so that the numbers stay small with many features.
+        codes = np.unique(codes * len(names) + own, return_inverse=True)[1].reshape(-1)
+    first = np.unique(codes, return_index=True)[1]
+    return [tuple(names[own[row]] for names, own in features) for row in first], codes
+
+
+def _table(
+    features: Sequence[str],
+    answer: str,
+    people: Sequence[tuple[str, ...]],
+    codes: Ints,
+    sizes: Ints,
+    selected: Sequence[Bools],
+) -> OutcomeTable:
+    small = sizes < SMALL * len(codes)
+    columns = [_selections(codes, sizes, small, each) for each in selected]
+    largest = np.argsort(-sizes, kind="stable")[:_MOST_GROUPS]
+    rows = [
+        SelectionRates(
+            [short(value) for value in people[group]],
+            int(sizes[group]),
+            bool(small[group]),
+            columns[0][group],
+            columns[1][group] if len(columns) > 1 else None,
+        )
+        for group in sorted(largest.tolist())
+    ]
+    flagged = [sum(entry.flagged for entry in column) for column in columns]
+    return OutcomeTable(
+        [short(name) for name in features],
+        short(answer),
+        rows,
+        len(people) - len(rows),
+        flagged[0],
+        flagged[1] if len(flagged) > 1 else None,
+    )
+
+
+def _selections(codes: Ints, sizes: Ints, small: Bools, selected: Bools) -> list[Selection]:
+    """Return the figures of each group for one network; `selected` (rows,) says who is."""
+    counts = np.bincount(codes, weights=selected, minlength=len(sizes)).astype(np.int64)
+    rates = counts / sizes
+    highest = float(rates[~small].max(initial=0.0))
+    found = []
+    for count, size, is_small in zip(counts.tolist(), sizes.tolist(), small.tolist(), strict=True):
+        rate = count / size
+        ratio = None if is_small or highest == 0 else rate / highest
+        low, high = wilson_interval(count, size)
+        found.append(Selection(count, rate, low, high, ratio, ratio is not None and ratio < FOUR_FIFTHS))
+    return found

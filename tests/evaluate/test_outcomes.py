@@ -1,0 +1,98 @@
+"""Selection rates and impact ratios, against counts by pandas and Fairlearn's figures."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from fairlearn.metrics import demographic_parity_ratio
+
+from fairmend.audit.result import wilson_interval
+from fairmend.evaluate.outcomes import tabulate_outcomes
+from fairmend.spec import Feature, Label, Spec
+from support.cli_case import small_network, small_spec
+from support.report_cases import audit_of, people, repair_of
+
+
+def spec_of(*names, categories=("a", "b", "c")):
+    features = [Feature(name, "categorical", categories=categories, protected=True) for name in names]
+    return Spec(features, Label("y", "yes"))
+
+
+def draw(*names, rows=3_000, seed=0):
+    rng = np.random.default_rng(seed)
+    return {name: rng.choice(np.array(["a", "b", "c"], dtype=object), rows, p=[0.6, 0.39, 0.01]) for name in names}
+
+
+def test_every_group_and_intersection_is_counted_as_pandas_counts_it():
+    values = draw("sex", "race")
+    frame = pd.DataFrame(values)
+    rng = np.random.default_rng(1)
+    predictions = [(rng.random(3_000) < 0.3 + 0.3 * (frame["sex"] == "b")).astype(np.int64).to_numpy() for _ in "12"]
+    found = tabulate_outcomes(spec_of("sex", "race"), values, predictions, ["no", "yes"])
+    assert [table.features for table in found.tables] == [["sex"], ["race"], ["sex", "race"]]
+    assert found.tables_left_out == 0
+    for table in found.tables:
+        counted = frame.assign(before=predictions[0], after=predictions[1]).groupby(table.features)
+        assert len(table.groups) == len(counted)
+        for group in table.groups:
+            key = tuple(group.values) if len(group.values) > 1 else group.values[0]
+            own = counted.get_group(key if isinstance(key, tuple) else (key,))
+            assert group.rows == len(own)
+            assert group.small == (len(own) < 60)
+            for side, selection in (("before", group.before), ("after", group.after)):
+                assert selection.count == own[side].sum()
+                assert (selection.low, selection.high) == wilson_interval(selection.count, group.rows)
+                assert selection.low <= selection.rate <= selection.high
+                best = max(part[side].mean() for _, part in counted if len(part) >= 60)
+                assert selection.ratio == (None if group.small else pytest.approx(own[side].mean() / best))
+                assert selection.flagged == (not group.small and own[side].mean() / best < 0.8)
+        assert table.flagged_before == sum(group.before.flagged for group in table.groups)
+        assert table.flagged_after == sum(group.after.flagged for group in table.groups)
+
+
+def test_the_lowest_ratio_is_fairlearns():
+    values = {"sex": np.array(["a", "b"] * 500, dtype=object)}
+    predicted = (np.random.default_rng(2).random(1_000) < 0.4).astype(np.int64)
+    table = tabulate_outcomes(spec_of("sex"), values, [predicted], ["no", "yes"]).tables[0]
+    ratio = demographic_parity_ratio(predicted, predicted, sensitive_features=values["sex"])
+    assert min(group.before.ratio for group in table.groups) == pytest.approx(ratio)
+
+
+def test_with_many_classes_each_is_a_selection():
+    values = draw("sex", rows=900)
+    predicted = np.arange(900) % 3
+    tables = tabulate_outcomes(spec_of("sex"), values, [predicted], ["A", "B", "C"]).tables
+    assert [table.answer for table in tables] == ["A", "B", "C"]
+    for number, table in enumerate(tables):
+        assert sum(group.before.count for group in table.groups) == (predicted == number).sum()
+
+
+def test_no_one_selected_has_no_ratio():
+    table = tabulate_outcomes(spec_of("sex"), draw("sex"), [np.zeros(3_000, np.int64)], ["no", "yes"]).tables[0]
+    assert {group.before.ratio for group in table.groups} == {None}
+    assert table.flagged_before == 0
+
+
+def test_tables_of_many_features_are_counted_if_they_are_left_out():
+    names = [f"f{number}" for number in range(20)]
+    found = tabulate_outcomes(spec_of(*names), draw(*names, rows=50), [np.ones(50, np.int64)], ["no", "yes"])
+    assert len(found.tables) == 24
+    assert found.tables_left_out == 2**20 - 1 - 24
+
+
+def test_an_audit_counts_all_people():
+    outcomes = audit_of().document.outcomes
+    predicted = small_network().predict(small_spec().encode(people()))
+    gender = next(table for table in outcomes.tables if table.features == ["gender"])
+    frame = people().assign(predicted=predicted)
+    assert {g.values[0]: g.before.count for g in gender.groups} == frame.groupby("gender")["predicted"].sum().to_dict()
+    assert outcomes.rows == len(frame)
+    assert audit_of(sampled=True).document.outcomes is None
+
+
+def test_a_repair_has_both_sides():
+    document = repair_of().document
+    assert all(group.after is not None for table in document.outcomes.tables for group in table.groups)
+    gender = next(table for table in document.outcomes.tables if table.features == ["gender"])
+    known = next(feature for feature in document.groups if feature.feature == "gender")
+    assert [g.before.rate for g in gender.groups] == [g.positive_before for g in known.groups]
+    assert [g.after.rate for g in gender.groups] == [g.positive_after for g in known.groups]
