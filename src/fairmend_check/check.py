@@ -282,7 +282,7 @@ def _overflows(claimed: Certificate, network: Model) -> list[str]:
         values = np.array([0.0, 1.0]) if feature.one_hot else np.array([feature.low, feature.high])
         most = np.abs(values if feature.one_hot else encode(feature, values, np.dtype(network.dtype))).max()
         part = slice(start, start + feature.width)
-        reach = np.abs(fold.before.factor[part]) * most + fold.before.size[part]
+        reach = fold.before.reach[part] * most + fold.before.size[part]
         if not (2 * reach < Precision.of(network.dtype).largest).all():
             reasons.append(f'certificate.global: scaling feature "{feature.name[:40]}" may overflow')
     return reasons

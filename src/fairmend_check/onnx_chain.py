@@ -6,6 +6,7 @@ once a single output has lost its axis.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,8 @@ class Chain:
             self.steps.append(Affine(weight, self._wide(bias)))
         else:
             shift = None if bias is None else bias.astype(np.float64) * beta
-            self.steps += [Affine(weight, None), scaling(0.0, alpha, shift)]
+            norm = scaling(0.0, alpha, shift)
+            self.steps += [Affine(weight, None), replace(norm, reach=norm.reach * scaling(0.0, beta, None).reach)]
 
     def _wide(self, bias: Tensor | None) -> Tensor | None:
         return None if bias is None else np.broadcast_to(bias, (self.columns,))
