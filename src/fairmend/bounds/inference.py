@@ -238,7 +238,7 @@ def _folded_summation(
     """Do the same for a layer that a program computes with the norms beside it, or with the norms folded into it.
 
     Every step is off by so many units of the sizes of all its terms, and the folded numbers are rounded once more.
-    ``reach`` bounds every number on the way, and the product of whatever a subnormal number, taken as 0, is multiplied by.
+    ``reach`` bounds every number on the way, and whatever a subnormal number that is taken as 0 is multiplied by.
     """
     inner, outer = fold.lines()
     weight = np.abs(fold.weight.astype(np.float64))
