@@ -46,6 +46,7 @@ def write(folder: Path, people: int, listed: bool) -> None:
     weights[0][:, :6] *= 0.2  # the network is not trained: nearly fair weights make it provable
     network = Network([Affine(w, np.zeros(len(w), np.float32)) for w in weights], [Activation("relu")] * 2)
     made, _ = certificate.certificate_of_fair(network, spec, spec.sample_inputs(int(people * 1.12), rng))
+    assert made is not None
     network.save(folder / "model.onnx")
     made.save(folder / "certificate.json", folder / "model.onnx")
 

@@ -1,10 +1,13 @@
 """A spec and a network are compared with the scores that the model gave: only the right one reproduces them."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from fairmend.evaluate.score_match import match_scores, require_informative, require_scores
+from fairmend.network import load_network
 from fairmend.network.scores import scores_of
 from fairmend.spec import Label, Spec
 from support.cli_case import small_network, small_people, small_spec
@@ -94,3 +97,41 @@ def test_a_sample_of_a_large_table_is_compared():
     many, table = np.tile(X, (20, 1)), pd.concat([PEOPLE] * 20, ignore_index=True)
     with refused("of 1,000 rows differ"):
         require_scores(spec, net, table.assign(p=1 - 0.9 * net.probabilities(many)), many, "people.csv")
+
+
+def torch_scores():
+    import torch
+
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1), torch.nn.Sigmoid())
+    with torch.no_grad():
+        return module, module(torch.from_numpy(X)).numpy()
+
+
+def sklearn_scores():
+    from sklearn.neural_network import MLPClassifier
+
+    y = (PEOPLE["good"] == "yes").to_numpy(int)
+    model = MLPClassifier((8,), solver="lbfgs", max_iter=20, max_fun=10_000, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it need not converge
+        model.fit(X, y)
+    return model, model.predict_proba(X)
+
+
+def onnx_scores(tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    small_network().save(tmp_path / "model.onnx")
+    session = runtime.InferenceSession(tmp_path / "model.onnx")
+    return tmp_path / "model.onnx", session.run(None, {session.get_inputs()[0].name: X})[0]
+
+
+@pytest.mark.parametrize("framework", ["torch", "sklearn", "onnx"])
+def test_what_a_framework_computes_is_reproduced_and_exchanged_columns_are_not(tmp_path, framework):
+    """Income and credits in each other's place: width and types are the same, and the accuracy is plausible."""
+    made = {"torch": torch_scores, "sklearn": sklearn_scores, "onnx": lambda: onnx_scores(tmp_path)}
+    model, given = made[framework]()
+    net, given = load_network(model), column(given)
+    assert match_scores(net, X, given).verified
+    exchanged = X[:, [0, 1, 2, 4, 3]]
+    assert not match_scores(net, exchanged, given).verified

@@ -22,7 +22,7 @@ from fairmend.network.scores import compute_scores
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.spec.encoding import decode_columns
-from fairmend.text import percent, short
+from fairmend.text import percent, printable, short
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +79,7 @@ class AuditPair:
         """Return the pair as a line of text."""
         first, second = (f"score {score:.4g}" for score in self.scores)
         if self.answer_names is not None:
-            first, second = (f"{a}, {s}" for a, s in zip(self.answer_names, (first, second), strict=True))
+            first, second = (f"{printable(a)}, {s}" for a, s in zip(self.answer_names, (first, second), strict=True))
         return f"{self.name}: {first}; {self.difference}: {second}"
 
     def as_dict(self) -> dict[str, Any]:

@@ -27,9 +27,10 @@ def test_the_draft_encodes_as_the_model_does():
 
 
 def test_scores_that_no_encoding_reproduces_are_refused():
-    order = ["Alter", "Geschlecht", "Guthaben", "Größe", "Stufe"]
-    X = matrix_of(ordered(order), PEOPLE)
+    order = ["Alter", "Geschlecht", "Guthaben"]
+    few = PEOPLE.iloc[:60]
+    X = matrix_of(ordered(order), few)
     net = network_for(X)
-    draft = draft_from_data(PEOPLE, ["Geschlecht"], "Ausfall", inputs=net.inputs, order=order, categorical=["Stufe"])
+    draft = draft_from_data(few, ["Geschlecht"], "Ausfall", inputs=net.inputs, order=order)
     with refused("encodings reproduces the scores", "The nearest, Alter", "not verified: ", "--scaler", "--encoded"):
-        draft_from_scores(draft, PEOPLE, net, scores_for(network_for(X, 9), X), codes=False, fixed_order=True)
+        draft_from_scores(draft, few, net, scores_for(network_for(X, 9), X), codes=False, fixed_order=True)

@@ -14,6 +14,7 @@ import pandas as pd
 
 from fairmend.arrays import Floats
 from fairmend.errors import FairmendError
+from fairmend.evaluate.encoding_search.assign import assign_order
 from fairmend.evaluate.encoding_search.candidates import Style, build, common_styles, related_styles
 from fairmend.evaluate.encoding_search.columns import Column
 from fairmend.evaluate.encoding_search.distance import Distance, State
@@ -32,6 +33,7 @@ _CHECKED_ROWS = 2_000  # that an encoding is tried on before all rows
 _REFINED = 24  # common styles whose finer choices are tried
 _VERIFIED = 12  # nearest states that are compared with the scores themselves
 _FITTED = 6  # states whose scales are fitted
+_LEAST_ASSIGNED, _ASSIGNED = 60, 2_000  # kinds of encodings whose order is guessed from slopes, and columns of all
 _FEWEST_STARTS, _MOST_STARTS = 60, 400  # states whose order is improved a little
 _MOST_MOVES = 40_000  # of their order in one sweep over all of them
 _HALVING = ((2, 60), (4, 20), (40, 8))  # sweeps that improve the order, and how many states are kept after them
@@ -123,7 +125,11 @@ class _Search:
         starts = starts[: _HALVING[-1][1]] if self.fixed_order else starts
         if not self.fixed_order:
             for sweeps, kept in _HALVING:
-                starts = self._arranged(starts, sweeps)[:kept]
+                assigned = self._assigned(starts)
+                for state in (assigned[0], *(self._fitted(state) for state in assigned[:_FITTED])):
+                    if state is not None and self.matches(state):
+                        return state, [state]
+                starts = self._arranged([*assigned, *starts], sweeps)[:kept]
                 if self.matches(starts[0]):
                     return starts[0], starts[:1]
         nearest: list[tuple[float, State]] = []
@@ -134,6 +140,12 @@ class _Search:
                 if self.matches(made):
                     return made, [made]
         return min(nearest, key=lambda pair: pair[0])[1], []
+
+    def _assigned(self, starts: list[State]) -> list[State]:
+        """Return the first starts with their columns where the slopes of the network say, the nearest first."""
+        rows = self._distance(self._fit_rows)
+        made = [assign_order(state, rows) for state in starts[: max(_LEAST_ASSIGNED, _ASSIGNED // self.net.inputs)]]
+        return [made[place] for place in np.argsort(self._guide.of(made), kind="stable")]
 
     def _improved(self, state: State) -> Iterator[State]:
         """Yield better and better states: with fitted scales, after all moves, and with fitted scales again."""
