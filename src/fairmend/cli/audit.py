@@ -232,8 +232,13 @@ def run_audit(
     page = None if report is None else report / "report.html"
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": None if data is None else data.name}
-        names |= {"about": spec.about.to_dict()}
-        measured = {"seed": seed, "threshold": spec.threshold, **result.as_dict(), **_labelled_figures(figures)}
+        measured = {
+            "seed": seed,
+            "threshold": spec.threshold,
+            "about": spec.about.to_dict(),
+            **result.as_dict(),
+            **_labelled_figures(figures),
+        }
         handled = {"out_of_range": done.as_dict(), "widened_spec": wider}
         show_json({**names, **measured, "out": out, "report": page, **handled, "warnings": warnings})
     else:
