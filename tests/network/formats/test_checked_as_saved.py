@@ -97,6 +97,20 @@ def like_tf2onnx(path):
     onnx.save(model, path)
 
 
+def nnet(means, ranges):
+    """Return a writer of a .nnet file as other programs write it, with float32 numbers in six digits."""
+
+    def write(path):
+        rng = np.random.default_rng(3)
+        lines = ["// a network", "2,3,1,4,", "3,4,1,", "0,", "0,-3,-3,", "1,3,3,", means, ranges]
+        for after, before in ((4, 3), (1, 4)):
+            lines += ["".join(f"{value:.5e}," for value in row) for row in rng.normal(size=(after, before))]
+            lines += [f"{value:.5e}," for value in rng.normal(size=after)]
+        path.write_text("\r\n".join([*lines, ""]))
+
+    return write
+
+
 def from_corpus(pattern):
     def copy(path):
         (found,) = CORPUS.glob(pattern)
@@ -112,6 +126,8 @@ FILES = {
     "tf2onnx": ("m.onnx", like_tf2onnx),
     "scikit-learn": ("m.onnx", by_skl2onnx(StandardScaler())),
     "scikit-learn without a map": ("m.onnx", by_skl2onnx(MinMaxScaler(), zipmap=False)),
+    "nnet of ACAS Xu": ("m.nnet", nnet("0.5,0.1,-0.2,0.3,", "1.0,2.5,3.0,1.7,")),
+    "nnet of FairQuant": ("m.nnet", nnet("0.5,0.0,0.0,0.5,", "1.0,6.0,6.0,1.0,")),
     "keras .h5": ("m.h5", from_corpus("keras/keras3.15.1*norms.h5")),
     "keras .keras": ("m.keras", from_corpus("keras/keras3.15.1*norms.keras")),
 }
@@ -148,7 +164,7 @@ def signature(path):
     return {key: (tensor.shape, tensor.dtype) for key, tensor in state.items()}
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if "keras" not in name])
+@pytest.mark.parametrize("name", [name for name in FILES if not name.startswith(("keras", "nnet"))])
 def test_a_repaired_file_has_the_same_signature_and_a_valid_certificate(name, folder):
     file, write = FILES[name]
     write(Path(file))
