@@ -68,6 +68,20 @@ def torchscript(path):
         torch.onnx.export(module(), (torch.zeros(2, 3),), str(path), dynamo=False, **options)
 
 
+def with_weights_as_inputs(version):
+    """Return a writer of an ONNX file that lists its weights as inputs too, as old exporters did."""
+
+    def write(path):
+        torchscript(path)
+        model = onnx.load(path)
+        model.ir_version = version
+        for one in model.graph.initializer:
+            model.graph.input.append(helper.make_tensor_value_info(one.name, one.data_type, list(one.dims)))
+        onnx.save(model, path)
+
+    return write
+
+
 def by_skl2onnx(scaler, **options):
     def write(path):
         with warnings.catch_warnings():
@@ -123,6 +137,8 @@ FILES = {
     "state dict": ("m.pth", state_dict),
     "safetensors": ("m.safetensors", tensors),
     "torchscript": ("m.onnx", torchscript),
+    "torchscript, weights as inputs": ("m.onnx", with_weights_as_inputs(8)),
+    "torchscript, an old format": ("m.onnx", with_weights_as_inputs(3)),
     "tf2onnx": ("m.onnx", like_tf2onnx),
     "scikit-learn": ("m.onnx", by_skl2onnx(StandardScaler())),
     "scikit-learn without a map": ("m.onnx", by_skl2onnx(MinMaxScaler(), zipmap=False)),
