@@ -24,6 +24,7 @@ from torch import nn
 import fairmend
 from fairmend.spec import Feature, Label, Spec
 from support.cli_case import run
+from support.keras_files import dense, kernel_and_bias, write_h5
 from support.torch_modules import trained_norm
 
 CORPUS = Path(__file__).parents[2] / "corpus"
@@ -125,6 +126,13 @@ def nnet(means, ranges):
     return write
 
 
+def old_keras(path):
+    """A Sequential whose config is a list, as Keras wrote it before 2.2.3."""
+    layers = [dense("a", 4, "relu", batch_input_shape=[None, 3]), dense("b", 1, "sigmoid")]
+    weights = {"a": kernel_and_bias("a", 3, 4), "b": kernel_and_bias("b", 4, 1)}
+    write_h5(path, {"class_name": "Sequential", "config": layers}, weights)
+
+
 def from_corpus(pattern):
     def copy(path):
         (found,) = CORPUS.glob(pattern)
@@ -145,6 +153,7 @@ FILES = {
     "nnet of ACAS Xu": ("m.nnet", nnet("0.5,0.1,-0.2,0.3,", "1.0,2.5,3.0,1.7,")),
     "nnet of FairQuant": ("m.nnet", nnet("0.5,0.0,0.0,0.5,", "1.0,6.0,6.0,1.0,")),
     "keras .h5": ("m.h5", from_corpus("keras/keras3.15.1*norms.h5")),
+    "keras before 2.2.3": ("m.h5", old_keras),
     "keras .keras": ("m.keras", from_corpus("keras/keras3.15.1*norms.keras")),
 }
 

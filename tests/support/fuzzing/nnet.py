@@ -103,7 +103,7 @@ def seeds() -> list[bytes]:
     lines = hand_written.split("\n")
     minima = [*lines[:4], "0.0,-3.14,", "60760.0,3.0,", "0.0,-3.14,0.0,", "60760.0,6.14,1.0,", *lines[8:]]
     middles = [*lines[:4], "0.0,-3.14,", "60760.0,3.0,", "30380.0,-0.07,0.5,", "60760.0,6.14,1.0,", *lines[8:]]
-    others = ["\n".join(minima), "\r\n".join(middles), hand_written.replace(",\n", "\n")]
+    others = ["\n".join(minima), "\r\n".join(middles), "\n".join(minima).replace(",\n", "\n")]
     return [path.read_bytes() for path in sorted(CORPUS.glob("*.nnet"))] + [text.encode() for text in others]
 
 
