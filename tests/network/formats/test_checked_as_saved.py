@@ -58,6 +58,17 @@ def state_dict(path):
     torch.save(module(None).state_dict(), path)
 
 
+def checkpoint(path):
+    """What training scripts save to go on later."""
+    trained = module(None)
+    optimizer = torch.optim.Adam(trained.parameters())
+    trained(torch.ones(2, 3)).sum().backward()
+    optimizer.step()
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+    state = {"epoch": 3, "model_state_dict": trained.state_dict(), "optimizer_state_dict": optimizer.state_dict()}
+    torch.save(state | {"scheduler": scheduler.state_dict(), "best": None, "losses": [0.5, 0.25]}, path)
+
+
 def tensors(path):
     save_file(module(None).state_dict(), path, metadata={"format": "pt"})
 
@@ -143,6 +154,7 @@ def from_corpus(pattern):
 
 FILES = {
     "state dict": ("m.pth", state_dict),
+    "checkpoint": ("m.pth", checkpoint),
     "safetensors": ("m.safetensors", tensors),
     "torchscript": ("m.onnx", torchscript),
     "torchscript, weights as inputs": ("m.onnx", with_weights_as_inputs(8)),
@@ -189,7 +201,7 @@ def signature(path):
     return {key: (tensor.shape, tensor.dtype) for key, tensor in state.items()}
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if not name.startswith(("keras", "nnet"))])
+@pytest.mark.parametrize("name", [name for name in FILES if not name.startswith(("keras", "nnet", "checkpoint"))])
 def test_a_repaired_file_has_the_same_signature_and_a_valid_certificate(name, folder):
     file, write = FILES[name]
     write(Path(file))

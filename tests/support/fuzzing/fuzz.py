@@ -44,6 +44,8 @@ FORMATS = {
     "nnet-loader": ("loader", "NNET"),
     "onnx-loader": ("loader", "ONNX"),
     "pth-loader": ("loader", "PTH"),
+    "checkpoint": ("pth", "FORMAT_CHECKPOINT"),
+    "checkpoint-loader": ("loader", "CHECKPOINT"),
 }
 MOST_MUTATIONS = 4
 SHARE_OF_BYTE_MUTATIONS = 0.4

@@ -52,4 +52,4 @@ def against_loader(form: FileFormat) -> FileFormat:
     return replace(form, name=f"{form.name}-loader", disagreement=disagreement, read=read)
 
 
-NNET, ONNX, PTH = map(against_loader, (nnet.FORMAT, onnx.FORMAT, pth.FORMAT))
+NNET, ONNX, PTH, CHECKPOINT = map(against_loader, (nnet.FORMAT, onnx.FORMAT, pth.FORMAT, pth.FORMAT_CHECKPOINT))
