@@ -60,15 +60,15 @@ def read_nnet(content: bytes) -> Model:
         raise CheckError("a line of means or ranges has no comma after its last number, which some programs then lose")
     model = assemble(_normalised(steps, mean, reach) if applied else steps)
     most = float(np.finfo(dtype).max)
-    conditions = [f"the program that reads the .nnet file stores its numbers and computes in {model.dtype}"]
+    conditions = [f"the program that reads the .nnet file stores its numbers and computes in {model.dtype}."]
     conditions += [] if plain else [_APPLIED if applied else _NOT_APPLIED]
     conditions += [] if lower.max() <= -most and upper.min() >= most else [_NOT_CLIPPED]
-    return replace(model, condition=", ".join(conditions) + ".")
+    return replace(model, condition=" ".join(conditions))
 
 
-_APPLIED = "it subtracts the means from the inputs and divides by the ranges, and scales the outputs back"
-_NOT_APPLIED = "it does not apply the means and ranges in the file, which repeat the box of the inputs"
-_NOT_CLIPPED = "and it does not clip inputs, or gets only inputs between the minima and maxima in the file"
+_APPLIED = "It subtracts the means from the inputs and divides by the ranges, and scales the outputs back."
+_NOT_APPLIED = "It does not apply the means and ranges in the file, which repeat the box of the inputs."
+_NOT_CLIPPED = "It does not clip inputs, or gets only inputs between the minima and maxima in the file."
 
 
 def _lines(content: bytes) -> tuple[list[str], list[str]]:

@@ -101,12 +101,12 @@ PLAIN = {"minima": "0,0", "maxima": "10,10", "means": "0,0,0", "ranges": "1,1,1"
 STORED = "the program that reads the .nnet file stores its numbers and computes in float32"
 HEADERS = {
     "plain": (PLAIN, "does not clip"),
-    "of ACAS Xu": (PLAIN | {"means": "3,4.2,7.5", "ranges": "2,7,-0.3"}, "it subtracts the means"),
-    "with another output": (PLAIN | {"means": "0,0,2"}, "it subtracts the means"),
-    "with minima": (PLAIN | {"minima": "1,0", "means": "1,0,0", "ranges": "9,10,1"}, "it does not apply the means"),
-    "with middles": (PLAIN | {"means": "5,5,0.5", "ranges": "10,10,1"}, "it does not apply the means"),
-    "of a wider box": (PLAIN | {"means": "5,5,0.5", "ranges": "10,10.1,1"}, "it subtracts the means"),
-    "of a huge box": (PLAIN | {"minima": "-1.7e308,0", "maxima": "1.7e308,1", "means": "1,1,0"}, "it subtracts"),
+    "of ACAS Xu": (PLAIN | {"means": "3,4.2,7.5", "ranges": "2,7,-0.3"}, "It subtracts the means"),
+    "with another output": (PLAIN | {"means": "0,0,2"}, "It subtracts the means"),
+    "with minima": (PLAIN | {"minima": "1,0", "means": "1,0,0", "ranges": "9,10,1"}, "It does not apply the means"),
+    "with middles": (PLAIN | {"means": "5,5,0.5", "ranges": "10,10,1"}, "It does not apply the means"),
+    "of a wider box": (PLAIN | {"means": "5,5,0.5", "ranges": "10,10.1,1"}, "It subtracts the means"),
+    "of a huge box": (PLAIN | {"minima": "-1.7e308,0", "maxima": "1.7e308,1", "means": "1,1,0"}, "It subtracts"),
 }
 
 
