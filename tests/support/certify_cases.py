@@ -74,7 +74,7 @@ def check_witnesses(net, spec, X, report):
             assert is_neighbour(spec, x, witness.other)
             assert net.predict(np.stack([x, witness.other])).tolist() == [witness.answer, witness.other_answer]
             assert witness.answer != witness.other_answer
-            assert f"class {witness.other_answer} instead of {witness.answer}" in witness.describe(spec)
+            assert f"class {witness.other_answer} instead of class {witness.answer}" in witness.describe(spec)
 
 
 def onnx_answers(net, path, X):

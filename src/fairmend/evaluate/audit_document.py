@@ -37,7 +37,7 @@ from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange
 from fairmend.spec.sanity import spec_warnings
-from fairmend.text import number, score, short
+from fairmend.text import number, percent, probabilities, short
 
 __all__ = ["audit_document", "audit_warnings"]
 
@@ -162,7 +162,8 @@ def _audit(result: AuditResult, labelled: LabelledFigures, names: list[str], dis
         positive_rate=None if utility is None else utility.positive_rate,
         auc=None if utility is None else utility.auc,
         worst=[
-            _describe_pair(pair, names, scores_only=result.scores is not None) for pair in result.pairs[:_MOST_WORST]
+            _describe_pair(pair, names, None if result.scores is None else result.scores.claim.on)
+            for pair in result.pairs[:_MOST_WORST]
         ],
         disparity=disparity,
         method=result.method,
@@ -170,18 +171,24 @@ def _audit(result: AuditResult, labelled: LabelledFigures, names: list[str], dis
     )
 
 
-def _describe_pair(pair: AuditPair, names: list[str], *, scores_only: bool = False) -> str:
-    """Return both people of a pair with their predictions and scores."""
+def _describe_pair(pair: AuditPair, names: list[str], claimed: str | None) -> str:
+    """Return both people of a pair with their predictions and scores; `claimed` are those that the claim is about."""
     difference = _capitalize(pair.difference)
-    if scores_only or pair.answers is None:
-        own, other = (f"score {number(value)}" for value in pair.scores)
+    if claimed is not None or pair.answers is None:
+        own, other = (_describe_score(value, claimed) for value in pair.scores)
         which = "" if pair.output is None else f", output {pair.output}"
         return short(f"{_capitalize(pair.name)}{which}: {own}. {difference}: {other}.", 600)
     own, other = (
-        f"“{names[answer] if answer < len(names) else f'class {answer}'}” (score {score(value)})"
-        for answer, value in zip(pair.answers, pair.scores, strict=True)
+        f"“{names[answer] if answer < len(names) else f'class {answer}'}” (score {value})"
+        for answer, value in zip(pair.answers, probabilities(pair.scores), strict=True)
     )
     return short(f"{_capitalize(pair.name)}: {own}. {difference}: {other}.", 600)
+
+
+def _describe_score(value: float, claimed: str | None) -> str:
+    if claimed == "probability":
+        return f"probability {percent(value, 2)}"
+    return f"{claimed or 'score'} {number(value)}"
 
 
 def _capitalize(text: str) -> str:
