@@ -447,3 +447,13 @@ def test_a_wrong_column_of_ids_is_refused(tmp_path, monkeypatch):
     result = case.run("audit")
     assert result.exit_code == 2
     assert 'no column "customer" for the ids (did you mean "Customer"?)' in result.stderr
+
+
+@pytest.mark.parametrize(("labels", "name"), [(("yes", "no"), "no"), (("yes", "no", "maybe"), "not yes")])
+def test_the_other_class_is_called_by_the_other_value_of_two(case, labels, name):
+    people = small_people()
+    case.write(people.assign(good=[labels[row % len(labels)] for row in range(len(people))]))
+    shown = json.loads(audit(case, "--json", "--no-report").stdout)
+    assert {pair["answer_names"][pair["answers"].index(0)] for pair in shown["pairs"]} == {name}
+    quoted = '"no" (' if name == "no" else 'not "yes" ('
+    assert quoted in audit(case, "--no-report").stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -50,6 +51,8 @@ __all__ = [
 ]
 
 ROW_NUMBERS = "Rows are numbered as in a spreadsheet: the header is row 1."
+
+_MOST_DIGITS = 6  # after the point of a probability in per cent
 
 _STAGES = {
     "train": "Training the network",
@@ -264,18 +267,57 @@ def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditP
     lines = Rows.grid(padding=(0, 1))
     for pair in pairs:
         assert pair.answers is not None
+        scores = [f"{score:+.3g}" for score in pair.scores] if outputs > 1 else _shares(pair.scores, spec.threshold)
         first, second = (
-            f"{prediction_name(spec, outputs, answer)} ({score:+.3g})"
-            for answer, score in zip(pair.answers, pair.scores, strict=True)
+            f"{name} ({score})" for name, score in zip(_answers(spec, outputs, pair), scores, strict=True)
         )
         difference = f"{pair.difference[0].upper()}{pair.difference[1:]}"
-        lines.add_row(Text(f"  {_name(pair, what)}: {first}."), Text(f"{difference}: {second}."))
+        lines.add_row(" ", Text(f"{_name(pair, what)}: {first}. {difference}: {second}."))
+    positive = prediction_name(spec, outputs, 1)
+    meaning = (
+        "by how much the logit of the first prediction exceeds that of the second"
+        if outputs > 1
+        else f"the probability of {positive}; from {percent(spec.threshold, _digits(spec.threshold))}, the prediction "
+        f"is {positive}"
+    )
+    lines.add_row(" ", Text(f"In parentheses: {meaning}. {_numbering(what)}", style="dim"))
     screen.print(lines)
+
+
+def _answers(spec: Spec, outputs: int, pair: AuditPair) -> list[str]:
+    """Return what both predictions mean: "no" if the data shows that the other value is "no", else not "yes"."""
+    assert pair.answers is not None and pair.answer_names is not None
+    return [
+        prediction_name(spec, outputs, answer)
+        if name == spec.name_class(answer, outputs)
+        else printable(f'"{name}"')
+        for answer, name in zip(pair.answers, pair.answer_names, strict=True)
+    ]
+
+
+def _shares(logits: Sequence[float], threshold: float) -> list[str]:
+    """Return the probabilities of logits, with the digits that show on which side of the threshold they are."""
     from fairmend.network.decision import log_odds
 
-    least = f"{log_odds(spec.threshold):.3g}"
-    threshold = "" if outputs > 1 else f"; at least {least} means {prediction_name(spec, outputs, 1)}"
-    screen.print(Text(f"  Scores in parentheses{threshold}. {_numbering(what)}", style="dim"))
+    least = log_odds(threshold)
+    shares = [1 / (1 + math.exp(-max(logit, -700.0))) for logit in logits]
+    digits = next(
+        (
+            digits
+            for digits in range(1, _MOST_DIGITS)
+            if all(
+                (round(share, digits + 2) >= threshold) == (logit >= least)
+                for share, logit in zip(shares, logits, strict=True)
+            )
+        ),
+        _MOST_DIGITS,
+    )
+    return [percent(share, digits) for share in shares]
+
+
+def _digits(share: float) -> int:
+    """Return how many digits after the point a share has in per cent."""
+    return next((digits for digits in range(_MOST_DIGITS) if round(share, digits + 2) == share), _MOST_DIGITS)
 
 
 def _show_score_pairs(screen: Console, spec: Spec, pairs: Sequence[AuditPair], what: str) -> None:
