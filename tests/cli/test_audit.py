@@ -69,7 +69,7 @@ def test_unequal_people_are_exit_1_with_count_share_and_described_pairs(case):
     assert result.exit_code == 1, result.stderr
     for words in ("IDI-D", f"{unequal.count}", percent(unequal.rate, 2), "The same person", "instead of"):
         assert words in result.stdout
-    for words in ("Accuracy", "Balanced accuracy", "AUC", "Group gaps, age in 4 bins", "Group gaps, gender"):
+    for words in ("Accuracy", "Balanced accuracy", "AUC", "Gaps by age in 4 bins", "Gaps by gender"):
         assert words in result.stdout
     assert result.stdout.count("row ") == 5  # three pairs, the largest score disparity, and how rows are numbered
     assert "interval" not in result.stdout

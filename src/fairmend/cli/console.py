@@ -185,8 +185,10 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
     if comparison.changed is not None:
         table.add_row("Predictions changed, of all rows", "", percent(comparison.changed))
     table.add_row("Weights changed", "", f"{result.changed_weights:,} of {result.total_weights:,}")
-    table.add_row("Change of the head (l1 norm)", "", f"{result.objective:.4g}")
-    stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in _long_stages(result.seconds))
+    if result.objective:
+        table.add_row("Change of the head in step 2 (l1 norm)", "", f"{result.objective:.4g}")
+    long = _long_stages(result.seconds)
+    stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in long) if len(long) > 1 else ""
     table.add_row(f"Seconds{f' ({stages})' if stages else ''}", "", f"{result.seconds['total']:.2f}")
     table.caption = f"{mark} on {people.describe_scored()}"
     claim = people.spec.claim
@@ -223,7 +225,7 @@ def _long_stages(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
 def group_heading(group: GroupMetrics) -> str:
     """Return the heading of the group figures of one feature."""
     what = "widest gap of a class" if group.class_rates else "parity / odds"
-    return f"Group gaps, {group.feature}{f' in {len(group.groups)} bins' if group.binned else ''} ({what})"
+    return f"Gaps by {group.feature}{f' in {len(group.groups)} bins' if group.binned else ''} ({what})"
 
 
 def group_figures(group: GroupMetrics) -> str:
@@ -254,7 +256,7 @@ def show_out_of_range(screen: Console, done: OutOfRange, spec_file: Path | None 
     """Print what was done about values out of range, and where the spec with wider ranges is; nothing without any."""
     if not done.rows:
         return
-    screen.print(Text(f"Out of range: {done.describe()}", style="yellow"), soft_wrap=True)
+    screen.print(Text(done.describe(), style="yellow"), soft_wrap=True)
     if spec_file is not None:
         screen.print(Text.assemble("The spec with wider ranges: ", (str(spec_file), "bold")), soft_wrap=True)
 
