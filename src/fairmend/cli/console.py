@@ -247,9 +247,10 @@ def regression_figures(utility: RegressionUtility) -> list[tuple[str, str]]:
 
 
 def show_warnings(screen: Console, warnings: Sequence[str]) -> None:
-    """Print warnings, one line each."""
+    """Print warnings, one sentence or more each."""
     for warning in warnings:
-        screen.print(Text(f"Warning: {warning}", style="yellow"))
+        end = "" if warning.endswith((".", "!", "?")) else "."
+        screen.print(Text(f"Warning: {warning}{end}", style="yellow"))
 
 
 def show_out_of_range(screen: Console, done: OutOfRange, spec_file: Path | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Read what the model itself gave: its scores for the rows of the data, or the matrix that it was fed with."""
+"""Read what the model itself gave: its scores for the rows of the data, or the matrix that it read."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def command(
 ) -> None:
     """Explain a spec and check that data and model fit it.
 
-    SPEC is a .toml file. The scores that the model gave, or the matrix that it was fed with, verify the encoding.
+    SPEC is a .toml file. The scores that the model gave, or the matrix that it read, verify the encoding.
     Exits with 0 if everything fits, 2 if something does not.
     """
     import numpy as np
