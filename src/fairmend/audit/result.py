@@ -226,14 +226,16 @@ class AuditResult:
                 row |= values
                 row["prediction"] = None if pair.answer_names is None else pair.answer_names[side]
                 rows.append(row | {"score": pair.scores[side]})
-        return pd.DataFrame(rows)
+        table = pd.DataFrame(rows)
+        return table.drop(columns="id") if rows and all(row["id"] is None for row in rows) else table
 
     def _repr_html_(self) -> str:
         """Show the result in a notebook: the figures, then the worst pairs."""
         found, *further = self.describe().split("\n")
         pairs = [pair.describe() for pair in self.pairs]
         rows = [(number, text) for number, text in enumerate(pairs, start=1)]
-        return html_table(f"Audit: {found}", ("", "worst pairs"), rows, further[: len(further) - len(pairs)])
+        notes = [f"{note[:1].upper()}{note[1:]}." for note in further[: len(further) - len(pairs)]]
+        return html_table(f"Audit: {found}", ("", "worst pairs"), rows, notes)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as plain data; rates are from 0 to 1."""
