@@ -138,14 +138,19 @@ class ScoreDisparity:
             for share, value in zip(QUANTILES.values(), self.quantiles.values(), strict=True)
         ]
         rows.append(("The largest is", f"{least}{self._shown(self.largest)}{unit}"))
-        rows += [(f"More than {limit} points", f"{least}{share}") for limit, share in self._shares_above.items()]
+        rows += [
+            (f"Above {limit} point{'' if limit == '1' else 's'}", f"{least}{share}")
+            for limit, share in self._shares_above.items()
+        ]
         if self.worst is not None:
             rows.append(("The two who differ most", self.worst.describe()))
         if self.curve is not None:
             at, most = self.curve.peak
             mine = self.curve.decision
-            rows.append((f"Treated unequally at {mine:g}, the threshold", f"{least}{percent(self.curve.share_at(mine))}"))
-            rows.append((f"Treated unequally at {at:g}, where it is most", f"{least}{percent(most)}"))
+            rows.append(
+                (f"Treated unequally at {mine:g}, the threshold", f"{least}{percent(self.curve.share_at(mine))}")
+            )
+            rows.append((f"Treated unequally at {at:g}, where it is highest", f"{least}{percent(most)}"))
         return html_pairs("Score disparity: how far the scores of similar people differ", rows)
 
     def _shown(self, difference: float) -> str:

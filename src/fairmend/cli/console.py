@@ -187,9 +187,7 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
     table.add_row("Weights changed", "", f"{result.changed_weights:,} of {result.total_weights:,}")
     if result.objective:
         table.add_row("Change of the head in step 2 (l1 norm)", "", f"{result.objective:.4g}")
-    long = _long_stages(result.seconds)
-    stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in long) if len(long) > 1 else ""
-    table.add_row(f"Seconds{f' ({stages})' if stages else ''}", "", f"{result.seconds['total']:.2f}")
+    table.add_row("Seconds", "", f"{result.seconds['total']:.2f}")
     table.caption = f"{mark} on {people.describe_scored()}"
     claim = people.spec.claim
     if claim.is_score:
@@ -214,12 +212,6 @@ def _kept_figures(before: Measurement, after: Measurement) -> list[tuple[str, st
     if old_figures.auc is not None and new_figures.auc is not None:
         rows.append(("AUC", f"{old_figures.auc:.3f}", f"{new_figures.auc:.3f}"))
     return rows
-
-
-def _long_stages(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
-    """Return the stages to name beside the total; those that took next to no time would only fill the line."""
-    least = max(0.005, seconds["total"] / 100)
-    return [(stage, time) for stage, time in seconds.items() if stage != "total" and time >= least]
 
 
 def group_heading(group: GroupMetrics) -> str:
@@ -271,9 +263,7 @@ def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditP
     for pair in pairs:
         assert pair.answers is not None
         scores = [f"{score:+.3g}" for score in pair.scores] if outputs > 1 else _shares(pair.scores, spec.threshold)
-        first, second = (
-            f"{name} ({score})" for name, score in zip(_answers(spec, outputs, pair), scores, strict=True)
-        )
+        first, second = (f"{name} ({score})" for name, score in zip(_answers(spec, outputs, pair), scores, strict=True))
         difference = f"{pair.difference[0].upper()}{pair.difference[1:]}"
         lines.add_row(" ", Text(f"{_name(pair, what)}: {first}. {difference}: {second}."))
     positive = prediction_name(spec, outputs, 1)
@@ -289,11 +279,10 @@ def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditP
 
 def _answers(spec: Spec, outputs: int, pair: AuditPair) -> list[str]:
     """Return what both predictions mean: "no" if the data shows that the other value is "no", else not "yes"."""
-    assert pair.answers is not None and pair.answer_names is not None
+    assert pair.answers is not None
+    assert pair.answer_names is not None
     return [
-        prediction_name(spec, outputs, answer)
-        if name == spec.name_class(answer, outputs)
-        else printable(f'"{name}"')
+        prediction_name(spec, outputs, answer) if name == spec.name_class(answer, outputs) else printable(f'"{name}"')
         for answer, name in zip(pair.answers, pair.answer_names, strict=True)
     ]
 
@@ -398,10 +387,10 @@ def show_check(
     scope = f" for {covers} only" if covers else ""
     scope += ", in exact arithmetic only: rounding may change a prediction in inference" if real else ""
     colour = "bold yellow" if scope else "bold green"
-    if result.condition:
-        screen.print(Text(f"Condition: {result.condition}"))
     sentence = (f"The certificate is valid{scope}", colour)
     screen.print(Text.assemble(sentence, f" (checked in {result.seconds:.2f} s). To check it yourself, run:"))
     screen.print(
         Text(f"  fairmend check {certificate} {model}{' --real' if real else ''}", style="bold"), soft_wrap=True
     )
+    if result.condition:
+        screen.print(Text(f"Condition: {result.condition}"))

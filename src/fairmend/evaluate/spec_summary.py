@@ -31,6 +31,7 @@ def class_names(spec: Spec, net: Network, frame: pd.DataFrame | None) -> list[st
         return [short(name, 40) for name in spec.label.classes[:_MOST_CLASSES]]
     if net.outputs > 2 or spec.label is None or spec.label.positive is None:
         return [f"class {number}" for number in range(min(_MOST_CLASSES, max(2, net.outputs)))]
-    known = frame is not None and spec.label.column in frame.columns
-    values = frame[spec.label.column].dropna().unique() if frame is not None and known else []
+    values: list[object] = []
+    if frame is not None and spec.label.column in frame.columns:
+        values = frame[spec.label.column].dropna().unique().tolist()
     return [short(spec.label.name_negative(values), 40), short(spec.label.positive, 40)]

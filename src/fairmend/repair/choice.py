@@ -63,7 +63,7 @@ class Judgement:
 
     @property
     def estimated(self) -> bool:
-        """Whether falls are estimated from labelled and unlabelled rows together, not only measured on labelled ones."""
+        """Whether falls are estimated from rows with and without labels, not only measured on labelled ones."""
         return self._estimate is not None
 
     def kept(self, candidate: Candidate) -> float:

@@ -55,7 +55,10 @@ def describe_encoding(feature: Feature, digits: int | None = None) -> str:
     base = "the number of the category" if feature.categories else "the value"
     if feature.scale is None:
         return base
-    parameters = ", ".join(f"{name} {_in_full(number) if digits is None else f'{number:.{digits}g}'}" for name, number in feature.scale.items())
+    parameters = ", ".join(
+        f"{name} {_in_full(number) if digits is None else f'{number:.{digits}g}'}"
+        for name, number in feature.scale.items()
+    )
     return f"{base}, scaled ({parameters})"
 
 
