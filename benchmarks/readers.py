@@ -6,8 +6,9 @@
 
 Files of each format are changed, one to four times, in ways that know the format and in ways that know only bytes. The
 checker reads each; it may refuse it. What it reads is loaded by the runtime of the format too (ONNX Runtime, PyTorch,
-Keras, h5py, safetensors), which may refuse it, but must not read another network. Findings are: another network, an
-exception that is not a refusal, a reader that takes more than 10 s or ends the process. Exits with 1 if there is one.
+Keras, h5py, safetensors), which may refuse it, but must not read another network; in the formats "…-loader", fairmend's
+own loader is in the place of the runtime. Findings are: another network, an exception that is not a refusal, a reader
+that takes more than 10 s or ends the process. Exits with 1 if there is one.
 
 With --state the run can be stopped and resumed. Results of an older version of the code do not count and are run again.
 """
@@ -37,7 +38,7 @@ FILES_IN_CHUNK = 500
 LIMITS_S = {fuzz.READING: 10.0, fuzz.COMPARING: 120.0, fuzz.MAKING: 60.0}
 MOST_MEMORY = 8 * 2**30
 HEADINGS = ("tried", "refused", "read", "runtime refuses", "runtime fails", "same", "DIFFERENT", "other findings")
-CODE = ("src/fairmend_check", "tests/support/fuzzing")
+CODE = ("src/fairmend_check", "src/fairmend/network", "tests/support/fuzzing")
 
 
 def fuzz_chunk(chunk: chunks.Chunk, tell: chunks.Tell) -> chunks.Result:

@@ -27,7 +27,7 @@ FLOORS = (
     ("evaluate",),
     ("report",),
     ("datasets",),
-    ("bench", "sklearn", "vnnlib"),
+    ("bench", "mlflow", "sklearn", "vnnlib"),
     ("cli",),
 )
 FLOOR = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}

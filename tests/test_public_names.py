@@ -14,6 +14,7 @@ import pytest
 
 import fairmend
 import fairmend.datasets
+import fairmend.mlflow
 import fairmend.report
 import fairmend.sklearn
 
@@ -36,6 +37,7 @@ FUNCTIONS = {
     "fairmend.datasets.load": "name data_dir= download=",
     "fairmend.datasets.train_biased": "dataset seed= * hidden= epochs= progress=",
     "fairmend.report.audit_report": "found network spec data= y= * title= seed= command= what_if= what_if_rows=",
+    "fairmend.mlflow.log_repair": "result report= * folder=",
     "fairmend.report.load_report": "path",
     "fairmend.report.repair_report": "result spec original X_repair data y= * X_test= y_test= held_out= title= seed= "
     "command= check= what_if= what_if_rows=",
@@ -47,7 +49,7 @@ CONSTRUCTORS = {
     "fairmend.Label": "column positive= threshold= score= classes=",
     "fairmend.Link": "when then",
     "fairmend.Network": "affines activations closing= names= threshold= form=",
-    "fairmend.Spec": "features label= claim= links= id_column=",
+    "fairmend.Spec": "features label= claim= links= id_column= about=",
     "fairmend.sklearn.FairRepairClassifier": "estimator= * spec= protected= threshold= method= keep= guarantee= "
     "prefer= repair_rows= calibration_rows= repair_options= random_state=",
 }
@@ -62,10 +64,10 @@ ATTRIBUTES = {
     "fairmend.SearchResult": "idis count others method seeds starts calls exact seconds as_dict",
     "fairmend.Network": "logits predict probabilities save inputs outputs depth dtype threshold at_threshold",
     "fairmend.Spec": "load save from_data from_sklearn from_dict to_dict encode decode labels features label claim "
-    "links protected threshold at_threshold",
+    "links protected threshold at_threshold about with_about",
     "fairmend.Verdict": "FAIR UNFAIR UNKNOWN",
     "fairmend.datasets.Dataset": "X_train y_train X_test y_test columns bounds ranges spec",
-    "fairmend.report.Report": "document html save save_data without_what_if",
+    "fairmend.report.Report": "document html markdown save save_card save_data with_about without_what_if",
     "fairmend.sklearn.FairRepairClassifier": "fit predict predict_proba score get_params set_params",
 }
 OTHERS = {
@@ -143,7 +145,10 @@ def test_documented_attributes_are_kept(name):
     assert [part for part in ATTRIBUTES[name].split() if part not in fields and not hasattr(found, part)] == []
 
 
-@pytest.mark.parametrize("module", ["fairmend", "fairmend.datasets", "fairmend.report", "fairmend.sklearn"])
+MODULES = ["fairmend", "fairmend.datasets", "fairmend.mlflow", "fairmend.report", "fairmend.sklearn"]
+
+
+@pytest.mark.parametrize("module", MODULES)
 def test_every_public_name_is_listed_here_and_exists(module):
     listed = {*FUNCTIONS, *CONSTRUCTORS, *ATTRIBUTES, *OTHERS}
     exported = {f"{module}.{name}" for name in importlib.import_module(module).__all__}

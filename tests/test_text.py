@@ -18,7 +18,10 @@ from fairmend.text import (
     plain_value,
     points,
     printable,
-    score,
+    probabilities,
+    probability,
+    ratio,
+    score_difference,
     short,
     shown,
     suggest,
@@ -65,15 +68,23 @@ def test_changes_are_in_points():
 
 
 def test_numbers_carry_a_real_minus_and_few_digits():
-    assert [score(value) for value in (1.8, -0.0125, 100, 1234)] == ["+1.80", "−0.0125", "+100", "+1.23e+03"]
     assert (number(12345.6), number(-1e20)) == ("12,346", "−1e+20")
-    assert (number(-1.23456), number(None), score(0.12345), score(-2), count(12345)) == (
-        "−1.235",
-        "–",
-        "+0.123",
-        "−2.00",
-        "12,345",
-    )
+    assert (number(-1.23456), number(None), count(12345)) == ("−1.235", "–", "12,345")
+
+
+def test_log_odds_are_shown_as_probabilities_that_can_be_told_apart():
+    assert [plain(text) for text in probabilities([0.0, 1.0])] == ["50.0 %", "73.1 %"]
+    assert [plain(text) for text in probabilities([0.0, 1e-5])] == ["50.0000 %", "50.0002 %"]
+    assert [plain(text) for text in probabilities([2.0, 2.0])] == ["88.1 %", "88.1 %"]
+    assert [plain(text) for text in probabilities([-0.001, 1.0])] == ["49.98 %", "73.11 %"]  # not 50.0 %
+    assert [plain(text) for text in probabilities([-0.8473, 1.0], 0.3)] == ["29.99996 %", "73.10586 %"]
+    assert (probability(1e30), probability(-1e30)) == (1.0, pytest.approx(0, abs=1e-300))
+    assert plain(score_difference(0.0005, "probability")) == "0.05 points"
+    assert score_difference(0.0005, "logit") == "0.0005"
+
+
+def test_a_ratio_below_four_fifths_never_looks_like_it():
+    assert [ratio(value) for value in (0.8, 0.7999, 0.7, 1.0, None)] == ["0.80", "< 0.80", "0.70", "1.00", "–"]
 
 
 def test_lists_are_read_aloud_and_long_ones_are_counted():

@@ -6,6 +6,7 @@ Nothing here is HTML, and nothing is escaped for it. Names and values come from 
 from __future__ import annotations
 
 import difflib
+import math
 import unicodedata
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
@@ -22,8 +23,10 @@ __all__ = [
     "plain_value",
     "points",
     "printable",
+    "probabilities",
+    "probability",
     "ratio",
-    "score",
+    "score_difference",
     "short",
     "shown",
     "suggest",
@@ -169,9 +172,26 @@ def number(value: float | None) -> str:
     return (f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}").replace("-", _MINUS)
 
 
-def score(value: float) -> str:
-    """Return a score with its sign and three digits, zeros at the end included."""
-    return f"{value:+#.3g}".rstrip(".").replace("-", _MINUS)
+def probability(log_odds: float) -> float:
+    """Return the probability with these log-odds."""
+    small = math.exp(-min(abs(log_odds), 700.0))
+    return 1 / (1 + small) if log_odds >= 0 else small / (1 + small)
+
+
+def probabilities(log_odds: Sequence[float], threshold: float = 0.5, most: int = 6) -> list[str]:
+    """Return log-odds as shares in per cent, with enough digits to tell them apart, and from the threshold.
+
+    Otherwise 49.98 % would read as 50.0 %, which is another prediction.
+    """
+    shares = [probability(value) for value in log_odds]
+    different = {*shares, threshold}
+    digits = next((d for d in range(1, most) if len({percent(s, d) for s in different}) == len(different)), most)
+    return [percent(share, digits) for share in shares]
+
+
+def score_difference(value: float, on: str | None) -> str:
+    """Return a difference of scores: in percentage points of probability, or as a number for other scores."""
+    return f"{number(100 * value)}{_NBSP}points" if on == "probability" else number(value)
 
 
 def count(value: int) -> str:

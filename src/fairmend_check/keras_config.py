@@ -52,6 +52,7 @@ _KEYS = {
 }  # fmt: skip
 WEIGHTED = ("Dense", "BatchNormalization", "Normalization")
 FLOAT32_ONLY = "Keras rounds inputs to float32, so only float32 models can be checked. Save it in float32, or as .onnx"
+_KERAS_1 = "load the file with Keras 2.0 to 2.3 and save it again: keras.models.load_model(path).save(path)"
 _INNER = ("ReLU", "LeakyReLU", "Softmax")  # layers that another layer may have as its activation
 
 
@@ -73,6 +74,8 @@ def read_layers(config: bytes) -> list[Layer]:
     if kind != "Sequential" and not functional:
         raise CheckError("the model is neither a Sequential nor functional; export it to ONNX")
     _check_origin(model, _FUNCTIONAL_MODULES if functional else ("keras",), "the model", kind if functional else None)
+    if kind == "Sequential" and type(model.get("config")) is list:  # as Keras wrote it before 2.2.3
+        model["config"] = {"layers": model["config"]}
     content = json_reader.take(model, "config", dict, "the config")
     json_reader.only_keys(content, _FUNCTIONAL_KEYS if functional else _SEQUENTIAL_KEYS, "the config")
     _check_shape(content.get("build_input_shape"), "the model")
@@ -96,6 +99,8 @@ def _layer(entry: Any, number: int, functional: bool) -> Layer:
     options = json_reader.take(entry, "config", dict, where)
     if kind not in _KEYS or (kind == "InputLayer" and number):
         raise CheckError(f"{where} ({kind[:40]}) cannot be checked there; save the network as .onnx with fairmend")
+    if kind == "Dense" and {"output_dim", "bias"} & options.keys():
+        raise CheckError(f"{where} is of Keras 1; {_KERAS_1}")
     name = json_reader.take(options, "name", str, where)
     if entry.get("name", name) != name or "/" in name:
         raise CheckError(f"{where} has two names, or one that is a path")

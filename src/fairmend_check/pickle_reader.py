@@ -1,26 +1,28 @@
-"""Read the pickle of a state dict: exactly what torch.save writes for one, opcode by opcode. No code in it runs.
+"""Read the pickle that torch.save writes for a state dict, or for a checkpoint that contains one. No code in it runs.
 
-Python's pickler leaves one choice: an object that occurs again may be written as a reference to the first. All else
-follows from the value (which opcode, which number in the memo), so whatever differs from it is refused.
+Each opcode does what Python's unpickler does, on a stack of tensors, dicts, lists, tuples, texts and numbers. All other
+opcodes and objects are refused, and so is an entry of a dict or of the memo that is written twice.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from fairmend_check.errors import CheckError
 
-_MAX_ENTRIES = 999  # the pickler starts a second batch at 1000
 _LOCATION = "cpu|cuda:[0-9]{1,3}"  # never "meta", which torch loads without the numbers
 _ORDERED_DICT = "collections OrderedDict"
 _TENSOR = "torch._utils _rebuild_tensor_v2"
 _PARAMETER = "torch._utils _rebuild_parameter"
-
-T = TypeVar("T")
+_SIZE, _DEVICE = "torch Size", "torch device"
+_TYPE = "torch ([A-Za-z0-9]+Storage|b?float[0-9]+|u?int[0-9]+|bool)"
+_CONSTANTS = {b"N": None, b"\x88": True, b"\x89": False, b")": ()}
+_TUPLES = {b"\x85": 1, b"\x86": 2, b"\x87": 3}
+_INTEGERS = {b"K": 1, b"M": 2, b"J": 4}  # bytes; the last one has a sign
 
 
 @dataclass(frozen=True)
@@ -43,132 +45,132 @@ class Tensor:
     stride: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class _Name:
-    """The name of a class or function, as "module name"."""
+@dataclass(frozen=True, eq=False)
+class Name:
+    """The name of a class or function, as "module name", or a value of that class that no tensor depends on."""
 
     text: str
 
 
-def read_pickle(data: bytes) -> dict[str, Tensor]:
-    """Return the tensors of a state dict by key."""
-    return _Reader(data).state_dict()
+def read_pickle(data: bytes) -> tuple[Any, list[Storage]]:
+    """Return what the pickle contains, and all storages in it."""
+    reader = _Reader(data)
+    return reader.read(), reader.storages
 
 
 class _Reader:
-    """A position in the pickle, and the memo: what can be referred to, by number."""
+    """A position in the pickle, the stack with the marks on it, and the memo: what can be referred to, by number."""
 
     def __init__(self, data: bytes) -> None:
+        self.storages: list[Storage] = []
         self._data = data
         self._position = 0
+        self._stack: list[Any] = []
+        self._marks: list[int] = []
         self._memo: list[Any] = []
 
-    def state_dict(self) -> dict[str, Tensor]:
-        self._expect(b"\x80\x02")
-        if self._follows(b"}"):
-            self._remember(dict)
-            tensors = self._items(self._tensor)
-        else:
-            self._ordered_dict()
-            tensors = self._items(self._tensor)
-            if self._follows(b"}"):
-                self._metadata()
-        self._expect(b".")
-        if self._position != len(self._data):
+    def read(self) -> Any:
+        if self._take(2) != b"\x80\x02":
             self._refuse()
-        return tensors
+        while (opcode := self._take(1)) != b".":
+            self._step(opcode)
+        if self._position != len(self._data) or len(self._stack) != 1 or self._marks:
+            self._refuse()
+        return self._stack[0]
 
-    def _metadata(self) -> None:
-        """Skip the versions of the modules, and fairmend's note, which says nothing about the tensors."""
-        self._remember(dict)
-        self._constant_text("_metadata")
-        self._ordered_dict()
-        self._items(self._metadata_entry)
-        self._expect(b"sb")
-
-    def _metadata_entry(self) -> None:
-        if self._follows(b"}"):
-            self._remember(dict)
-            self._constant_text("version")
-            self._integer()
-            self._expect(b"s")
+    def _step(self, opcode: bytes) -> None:
+        if opcode in (b"q", b"r"):
+            if self._number(1 if opcode == b"q" else 4) != len(self._memo):
+                self._refuse()
+            self._memo.append(self._top(object))
+        elif opcode == b"(":
+            self._marks.append(len(self._stack))
+        elif opcode in (b"s", b"u"):
+            self._set_items(self._pop(2) if opcode == b"s" else self._pop_to_mark())
+        elif opcode in (b"a", b"e"):
+            items = self._pop(1) if opcode == b"a" else self._pop_to_mark()
+            self._top(list).extend(items)
+        elif opcode == b"b":
+            (state,) = self._pop(1)
+            if type(state) is not dict or list(state) != ["_metadata"]:  # versions of modules, and fairmend's note
+                self._refuse()
+            self._top(OrderedDict)
         else:
-            self._text()
+            self._stack.append(self._value(opcode))
 
-    def _items(self, read_value: Callable[[], T]) -> dict[str, T]:
-        found: dict[str, T] = {}
+    def _value(self, opcode: bytes) -> Any:
+        """Return the value that an opcode puts on the stack."""
+        if opcode in _CONSTANTS:
+            return _CONSTANTS[opcode]
+        if opcode in (b"}", b"]"):
+            return {} if opcode == b"}" else []
+        if opcode in _TUPLES or opcode == b"t":
+            return tuple(self._pop(_TUPLES[opcode]) if opcode in _TUPLES else self._pop_to_mark())
+        if opcode in _INTEGERS:
+            return self._number(_INTEGERS[opcode], signed=opcode == b"J")
+        if opcode == b"\x8a":  # a large number, after the number of its bytes
+            return self._number(self._number(1), signed=True)
+        if opcode == b"G":
+            return struct.unpack(">d", self._take(8))[0]
+        if opcode == b"X":
+            return self._text()
+        if opcode in (b"h", b"j"):
+            number = self._number(1 if opcode == b"h" else 4)
+            return self._memo[number] if number < len(self._memo) else self._refuse()
+        if opcode == b"c":
+            return self._name()
+        if opcode == b"Q":
+            return self._storage(*self._pop(1))
+        if opcode == b"R":
+            return self._call(*self._pop(2))
+        self._refuse()
 
-        def item() -> None:
-            key = self._text()
-            if key in found or len(found) == _MAX_ENTRIES:
-                raise CheckError(f'the state dict has the key "{key[:40]}" twice, or more than {_MAX_ENTRIES} entries')
-            found[key] = read_value()
+    def _set_items(self, items: list[Any]) -> None:
+        target = self._top(dict)
+        if len(items) % 2:
+            self._refuse()
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            if type(key) not in (str, int):
+                self._refuse()
+            if key in target:
+                raise CheckError(f'the pickle has the key "{str(key)[:40]}" twice')
+            target[key] = value
 
-        if self._follows(b"("):
-            item()
-            item()
-            while not self._follows(b"u"):
-                item()
-        elif self._next() in (b"X", b"h", b"j"):
-            item()
-            self._expect(b"s")
-        return found
+    def _call(self, name: Any, arguments: Any) -> Any:
+        if type(name) is not Name or type(arguments) is not tuple:
+            self._refuse()
+        kinds = [type(argument) for argument in arguments]
+        if name.text == _ORDERED_DICT and not arguments:
+            return OrderedDict()
+        if name.text == _TENSOR and kinds == [Storage, int, tuple, tuple, bool, OrderedDict]:
+            storage, offset, size, stride, _, hooks = arguments
+            if all(type(n) is int and n >= 0 for n in (offset, *size, *stride)) and not hooks:
+                return Tensor(storage, offset, size, stride)
+        if name.text == _PARAMETER and kinds == [Tensor, bool, OrderedDict] and not arguments[2]:
+            return arguments[0]
+        if name.text in (_SIZE, _DEVICE):
+            return name
+        self._refuse()
 
-    def _tensor(self, in_parameter: bool = False) -> Tensor:
-        if self._next() in (b"h", b"j") and isinstance(self._peek_reference(), Tensor):
-            return self._reference(Tensor)
-        name = self._name()
-        if name == _PARAMETER and not in_parameter:
-            tensor = self._tensor(in_parameter=True)
-            self._boolean()
-            self._ordered_dict()
-            self._expect(b"\x87")
-        elif name == _TENSOR:
-            self._expect(b"(")
-            storage, offset, size, stride = self._storage(), self._integer(), self._sizes(), self._sizes()
-            self._boolean()  # requires_grad
-            self._ordered_dict()  # hooks
-            self._expect(b"t")
-            tensor = Tensor(storage, offset, size, stride)
-        else:
-            raise CheckError(f"the pickle calls {name[:60]!r}; only a state dict of tensors can be checked")
-        self._remember(tuple)
-        self._expect(b"R")
-        return self._remember(tensor)
-
-    def _storage(self) -> Storage:
-        self._expect(b"(")
-        self._constant_text("storage")
-        module, _, kind = self._name().partition(" ")
-        key, location, count = self._text(), self._text(), self._integer()
-        self._expect(b"t")
-        self._remember(tuple)
-        self._expect(b"Q")
-        if module != "torch" or not re.fullmatch("[0-9]+", key) or not re.fullmatch(_LOCATION, location):
+    def _storage(self, described: Any) -> Storage:
+        kinds = [type(part) for part in described] if type(described) is tuple else []
+        if kinds != [str, Name, str, str, int] or described[0] != "storage":
+            self._refuse()
+        _, name, key, location, count = described
+        module, _, kind = name.text.partition(" ")
+        if module != "torch" or not re.fullmatch("[0-9]{1,30}", key) or not re.fullmatch(_LOCATION, location):
             raise CheckError(f"the pickle stores a tensor as {module[:40]!r} on {location[:40]!r}; save it on the CPU")
-        return Storage(kind, key, location, count)
+        self.storages.append(Storage(kind, key, location, count))
+        return self.storages[-1]
 
-    def _sizes(self) -> tuple[int, ...]:
-        if self._follows(b")"):  # of a single number; Python does not remember the empty tuple
-            return ()
-        sizes = [self._integer()]
-        if self._next() in (b"K", b"M", b"J"):
-            sizes.append(self._integer())
-        self._expect(b"\x85" if len(sizes) == 1 else b"\x86")
-        return self._remember(tuple(sizes))
-
-    def _ordered_dict(self) -> None:
-        if self._name() != _ORDERED_DICT:
-            raise CheckError("the file does not contain a state dict. Save model.state_dict() instead")
-        self._expect(b")R")
-        self._remember(dict)
-
-    def _name(self) -> str:
-        if self._next() in (b"h", b"j"):
-            return self._reference(_Name).text
-        self._expect(b"c")
-        module, name = self._line(), self._line()
-        return self._remember(_Name(f"{module} {name}")).text
+    def _name(self) -> Name:
+        text = f"{self._line()} {self._line()}"
+        known = text in (_ORDERED_DICT, _TENSOR, _PARAMETER, _SIZE, _DEVICE)
+        if not known and not re.fullmatch(_TYPE, text):
+            raise CheckError(
+                f"the pickle calls {text[:60]!r}; only a state dict, alone or beside plain values, can be checked"
+            )
+        return Name(text)
 
     def _line(self) -> str:
         end = self._data.find(b"\n", self._position)
@@ -178,54 +180,35 @@ class _Reader:
         return line.decode("ascii")
 
     def _text(self) -> str:
-        if self._next() in (b"h", b"j"):
-            return self._reference(str)
-        self._expect(b"X")
-        (length,) = struct.unpack("<I", self._take(4))
         try:
-            return self._remember(self._take(length).decode("utf-8"))
+            return self._take(self._number(4)).decode("utf-8")
         except UnicodeDecodeError:
             self._refuse()
 
-    def _constant_text(self, expected: str) -> None:
-        if self._text() != expected:
+    def _number(self, width: int, *, signed: bool = False) -> int:
+        return int.from_bytes(self._take(width), "little", signed=signed)
+
+    def _top(self, kind: type) -> Any:
+        """Return the value on top of the stack, above the last mark."""
+        if len(self._stack) == (self._marks[-1] if self._marks else 0) or not isinstance(self._stack[-1], kind):
             self._refuse()
+        return self._stack[-1]
 
-    def _integer(self) -> int:
-        """Read a number that is not negative, written in its shortest form."""
-        width = {b"K": 1, b"M": 2, b"J": 4}.get(opcode := self._take(1), 0)
-        number = int.from_bytes(self._take(width), "little")
-        if not width or (width > 1 and number < 256 ** (width // 2)) or number >= 2**31:
-            self._refuse(opcode)
-        return number
-
-    def _boolean(self) -> None:
-        if self._take(1) not in (b"\x88", b"\x89"):
+    def _pop(self, count: int) -> list[Any]:
+        """Take values from the stack, above the last mark."""
+        first = len(self._stack) - count
+        if first < (self._marks[-1] if self._marks else 0):
             self._refuse()
+        taken = self._stack[first:]
+        del self._stack[first:]
+        return taken
 
-    def _remember(self, value: T) -> T:
-        """Expect that the value just read enters the memo under the next number."""
-        number = len(self._memo)
-        self._expect(b"q" + struct.pack("<B", number) if number < 256 else b"r" + struct.pack("<I", number))
-        self._memo.append(value)
-        return value
-
-    def _reference(self, kind: type[T]) -> T:
-        value = self._peek_reference()
-        self._take(2 if self._next() == b"h" else 5)
-        if not isinstance(value, kind):
+    def _pop_to_mark(self) -> list[Any]:
+        if not self._marks:
             self._refuse()
-        return value
-
-    def _peek_reference(self) -> Any:
-        width = 1 if self._next() == b"h" else 4
-        number = int.from_bytes(self._data[self._position + 1 : self._position + 1 + width], "little")
-        if (width == 4 and number < 256) or number >= len(self._memo):
-            self._refuse()
-        return self._memo[number]
-
-    def _next(self) -> bytes:
-        return self._data[self._position : self._position + 1]
+        taken = self._pop(len(self._stack) - self._marks[-1])
+        self._marks.pop()
+        return taken
 
     def _take(self, count: int) -> bytes:
         taken = self._data[self._position : self._position + count]
@@ -234,18 +217,8 @@ class _Reader:
         self._position += count
         return taken
 
-    def _follows(self, expected: bytes) -> bool:
-        found = self._data.startswith(expected, self._position)
-        self._position += len(expected) if found else 0
-        return found
-
-    def _expect(self, expected: bytes) -> None:
-        if not self._follows(expected):
-            self._refuse()
-
-    def _refuse(self, opcode: bytes = b"") -> NoReturn:
-        opcode = opcode or self._next()
+    def _refuse(self) -> NoReturn:
         raise CheckError(
-            f"the pickle differs from what torch.save writes for a state dict (byte {self._position:,}, "
-            f"{opcode!r}). Save model.state_dict() instead"
+            f"the pickle differs from what torch.save writes for a state dict (before byte {self._position:,}). "
+            "Save model.state_dict() instead"
         )

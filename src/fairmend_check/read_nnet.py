@@ -1,7 +1,8 @@
 """Read .nnet files: text, with ReLU between the layers.
 
-Programs differ in how they use the lines of minima, maxima, means and ranges, and in how they read numbers. Only a file
-in which these lines have no effect, written as fairmend writes it, has a single meaning that can be checked.
+The lines of means and ranges have two meanings. Programs for ACAS Xu normalise inputs and outputs with them; FairQuant
+repeats the box of the inputs there, and applies nothing. Which of the two it is follows from the numbers
+(docs/formats.md, ".nnet"), and the condition of the claim says it.
 """
 
 from __future__ import annotations
@@ -15,74 +16,104 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check import json_reader
+from fairmend_check.assemble import Affine, Step, assemble
 from fairmend_check.errors import CheckError
-from fairmend_check.model import MAX_WIDTH, Activation, Model, make_model
+from fairmend_check.model import MAX_WIDTH, Activation, Model
+from fairmend_check.norms import scaling
+
+Array = NDArray[np.float64]
 
 _NOTE = "// fairmend "
-_AGAIN = "load the model with fairmend and save it again"
-_NUMBER = r"-?[0-9]{1,20}(\.[0-9]{1,30})?(e[+-][0-9]{1,3})?"  # a double needs no more digits
+_NUMBER = r"[ \t]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[ \t]*"
+_HEADER = 7  # lines of numbers before the weights
+_ROUNDED = 5e-6  # relative error of a number with six digits
 
 
 def read_nnet(content: bytes) -> Model:
-    """Return the model, if the file has a single meaning."""
-    if not content.endswith(b"\n"):
-        raise CheckError("the file is truncated")
-    lines = content.decode("ascii").split("\n")[:-1]
-    comments = next((number for number, line in enumerate(lines) if not line.startswith("//")), len(lines))
-    dtype = _dtype(lines[:comments])
-    rows = lines[comments:]
-    if len(rows) < 7:
+    """Return the model, with its normalisation folded in."""
+    comments, rows = _lines(content)
+    dtype = _dtype(comments)
+    if len(rows) < _HEADER:
         raise CheckError("the file is truncated")
     depth, inputs, outputs, widest = _sizes(rows[0], 4)
     widths = _sizes(rows[1], depth + 1)
-    described = [widths[0], widths[-1], max(widths), 7 + 2 * sum(widths[1:])]
-    if described != [inputs, outputs, widest, len(rows)]:
+    if [inputs, outputs, widest, len(rows)] != [widths[0], widths[-1], max(widths), _HEADER + 2 * sum(widths[1:])]:
         raise CheckError("the header does not describe the layers")
-    _check_header(rows, inputs, float(np.finfo(dtype).max))
-    layers, start = [], 7
+    if rows[2] not in ("0", "0,"):  # some programs mirror inputs if it is 1
+        raise CheckError("the third line of numbers is not 0")
+    steps: list[Step] = []
+    start = _HEADER
     for before, after in pairwise(widths):
-        weight = np.array([_numbers(row, before) for row in rows[start : start + after]], dtype=np.float64)
-        bias = np.array([_numbers(row, 1)[0] for row in rows[start + after : start + 2 * after]], dtype=np.float64)
-        layers.append((_exactly(weight, dtype), _exactly(bias, dtype)))
+        weight = np.array([_numbers(row, before) for row in rows[start : start + after]])
+        bias = np.array([_numbers(row, 1)[0] for row in rows[start + after : start + 2 * after]])
+        with np.errstate(over="ignore"):  # what became infinite is refused with the model
+            layer = Affine(weight.astype(dtype), bias.astype(dtype))
+        steps += [Activation("relu"), layer] if steps else [layer]
         start += 2 * after
-    model = make_model([*layers], [Activation("relu")] * (depth - 1))
-    return replace(model, condition=f"the program that reads the .nnet file computes in {model.dtype}.")
+    lower, upper = (np.array(_numbers(row, inputs)) for row in rows[3:5])
+    mean, reach = (np.array(_numbers(row, inputs + 1)) for row in rows[5:7])
+    if not reach.all():
+        raise CheckError("the line of ranges contains a 0")
+    plain = not mean.any() and bool((reach == 1).all())
+    applied = not plain and not _repeats_box(lower, upper, mean, reach)
+    if applied and not (rows[5].endswith(",") and rows[6].endswith(",")):
+        raise CheckError("a line of means or ranges has no comma after its last number, which some programs then lose")
+    model = assemble(_normalised(steps, mean, reach) if applied else steps)
+    most = float(np.finfo(dtype).max)
+    conditions = [f"the program that reads the .nnet file stores its numbers and computes in {model.dtype}."]
+    conditions += [] if plain else [_APPLIED if applied else _NOT_APPLIED]
+    conditions += [] if lower.max() <= -most and upper.min() >= most else [_NOT_CLIPPED]
+    return replace(model, condition=" ".join(conditions))
+
+
+_APPLIED = "It subtracts the means from the inputs and divides by the ranges, and scales the outputs back."
+_NOT_APPLIED = "It does not apply the means and ranges in the file, which repeat the box of the inputs."
+_NOT_CLIPPED = "It does not clip inputs, or gets only inputs between the minima and maxima in the file."
+
+
+def _lines(content: bytes) -> tuple[list[str], list[str]]:
+    """Return the comments, which are at the start, and the lines of numbers."""
+    text = content.decode("utf-8").replace("\r\n", "\n")
+    if "\r" in text or not text.endswith(("\n", ",")):  # a last number that lost its end would still be one
+        raise CheckError("the file is truncated, or has a line end that is not one to all programs")
+    lines = text.rstrip("\n").split("\n")
+    first = next((number for number, line in enumerate(lines) if not line.startswith("//")), len(lines))
+    return lines[:first], [line.strip(" \t") for line in lines[first:]]
 
 
 def _dtype(comments: list[str]) -> np.dtype[np.floating]:
-    """Return the precision from fairmend's note, one of the comments at the start of the file."""
+    """Return the precision in fairmend's note; float32 if another program wrote the file."""
     notes = [line[len(_NOTE) :] for line in comments if line.startswith(_NOTE)]
-    if len(notes) != 1:
-        raise CheckError(f"the file does not name its precision; {_AGAIN}")
-    said = json_reader.parse_json(notes[0].encode("ascii"), "the note")
+    if not notes:
+        return np.dtype(np.float32)
+    said = json_reader.parse_json(notes[0].encode("utf-8"), "the note")
     dtype, closing = (json_reader.take(said, key, str, "the note") for key in ("dtype", "closing"))
     known = dtype in ("float32", "float64") and closing in ("none", "sigmoid", "softmax")
-    if json_reader.take(said, "version", int, "the note") != 1 or not known:
-        raise CheckError("the note is of an unknown version")
+    if len(notes) > 1 or json_reader.take(said, "version", int, "the note") != 1 or not known:
+        raise CheckError("the note is of an unknown version, or there are two")
     return np.dtype(dtype)
 
 
-def _check_header(rows: list[str], inputs: int, most: float) -> None:
-    """Refuse minima, maxima, means and ranges that clip or scale."""
-    if rows[2] != "0,":  # a flag that no program uses
-        raise CheckError(f"the third line of numbers is not 0; {_AGAIN}")
-    if max(_numbers(rows[3], inputs)) > -most or min(_numbers(rows[4], inputs)) < most:
-        raise CheckError(f"some programs clip the inputs to the minima and maxima in the file, others do not; {_AGAIN}")
-    if any(_numbers(rows[5], inputs + 1)) or set(_numbers(rows[6], inputs + 1)) != {1.0}:
-        raise CheckError(f"some programs apply the means and ranges in the file, others do not; {_AGAIN}")
+def _repeats_box(lower: Array, upper: Array, mean: Array, reach: Array) -> bool:
+    """Return whether means and ranges say where the inputs are: the minima or the middles, and maximum - minimum."""
+    with np.errstate(all="ignore"):
+        width, off = upper - lower, np.abs(mean[:-1] - (lower + upper) / 2)
+        ranges = np.isfinite(width) & (np.abs(reach[:-1] - width) <= _ROUNDED * np.abs(width))
+    minima = np.array_equal(mean[:-1], lower) and mean[-1] == 0
+    middles = (off <= _ROUNDED * np.maximum(np.abs(lower), np.abs(upper))).all() and mean[-1] in (0, 0.5)
+    return bool(ranges.all() and reach[-1] == 1 and (minima or middles))
 
 
-def _exactly(values: NDArray[np.float64], dtype: np.dtype[np.floating]) -> NDArray[np.floating]:
-    """Return the numbers in the type that the note names, which must represent them exactly."""
-    with np.errstate(over="ignore"):
-        found = values.astype(dtype)
-    if not np.array_equal(found.astype(np.float64), values):
-        raise CheckError(f"the file contains a number that {dtype.name} cannot represent; {_AGAIN}")
-    return found
+def _normalised(steps: list[Step], mean: Array, reach: Array) -> list[Step]:
+    """Add (x - mean) / range before the layers and y range + mean after them."""
+    with np.errstate(over="ignore"):  # the fold refuses what is too large
+        first = scaling(mean[:-1], 1 / reach[:-1], 0.0)
+    output_plain = mean[-1] == 0 and reach[-1] == 1
+    return [first, *steps] if output_plain else [first, *steps, scaling(0.0, reach[-1], mean[-1])]
 
 
 def _sizes(row: str, count: int) -> list[int]:
-    parts = _parts(row, count)
+    parts = [part.strip(" \t") for part in _parts(row, count)]
     if not all(re.fullmatch("[1-9][0-9]{0,6}", part) and int(part) <= MAX_WIDTH for part in parts):
         raise CheckError("the header contains a number that is not a size")
     return [int(part) for part in parts]
@@ -90,7 +121,7 @@ def _sizes(row: str, count: int) -> list[int]:
 
 def _numbers(row: str, count: int) -> list[float]:
     parts = _parts(row, count)
-    if not all(re.fullmatch(_NUMBER, part) for part in parts):
+    if not all(re.fullmatch(_NUMBER, part) for part in parts):  # Python's float would also read 1_0, and C's atof 0x10
         raise CheckError("a line contains something that is not a number in plain notation")
     values = [float(part) for part in parts]
     if not all(map(math.isfinite, values)):
@@ -99,8 +130,7 @@ def _numbers(row: str, count: int) -> list[float]:
 
 
 def _parts(row: str, count: int) -> list[str]:
-    """Return the parts of a line; each has a comma after it, without which some programs lose the last number."""
-    *parts, rest = row.split(",")
-    if rest or len(parts) != count:
-        raise CheckError(f"a line has {len(parts):,} numbers, each with a comma after it, instead of {count:,}")
+    parts = row.removesuffix(",").split(",")
+    if len(parts) != count:
+        raise CheckError(f"a line has {len(parts):,} numbers instead of {count:,}")
     return parts

@@ -1,13 +1,15 @@
 """Read .onnx files: one chain of layers, activations and norms (`onnx_chain`), and perhaps a decision after it.
 
 Whoever writes a model could also write its certificate, so a file is read only if every program that follows the
-standard runs it as the same network: what programs could read differently, or what a caller could replace, is refused.
+standard runs it as the same network: what programs could read differently is refused. Weights that are inputs too can
+be replaced by a caller, so the claim is then about callers that do not.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +37,13 @@ _STORED = {
     9: ("raw_data", "|b1"),
     11: ("double_data", "<f8"),
 }
-# The standard of today. Gemm and Add had other meanings before 7, weights were inputs before 4; later is unknown.
-_OPSETS, _ML_OPSETS, _IR_VERSIONS = range(7, 29), range(1, 6), range(4, 15)
+# The standard of today. Gemm and Add had other meanings before 7, and files other fields before 3; later is unknown.
+_OPSETS, _ML_OPSETS, _IR_VERSIONS = range(7, 29), range(1, 6), range(3, 15)
+_ALL_INPUTS = 3  # the last version of the format in which all weights are inputs too
 _MAX_NODES = 10_000
+_REPLACEABLE = (
+    "the file lists weights as inputs too. The claim is about callers that give a value to the other input only."
+)
 
 
 def read_onnx(content: bytes, folder: Path) -> Model:
@@ -49,10 +55,15 @@ def read_onnx(content: bytes, folder: Path) -> Model:
         raise CheckError("bytes 4 to 7 are ORTM, so ONNX Runtime could read the file in its own format")
     model = protobuf.read_message("Model", content)
     graph = model.get("graph", {})
-    inputs, outputs, constants, messages = (graph.get(key, []) for key in ("input", "output", "initializer", "node"))
+    listed, outputs, constants, messages = (graph.get(key, []) for key in ("input", "output", "initializer", "node"))
     _check_versions(model, messages)
+    weights = {tensor.get("name", "") for tensor in constants}
+    inputs = [value for value in listed if value.get("name", "") not in weights]
     if len(inputs) != 1 or len(outputs) not in (1, 2):
-        raise CheckError("the model must have one input and one or two outputs; weights must not be inputs")
+        raise CheckError("the model must have one input that is not a weight, and one or two outputs")
+    _check_names([value.get("name", "") for value in listed])
+    if model["ir_version"] <= _ALL_INPUTS and not weights <= {value.get("name", "") for value in listed}:
+        raise CheckError(f"version {_ALL_INPUTS} of ONNX's format lists all weights as inputs, and this file does not")
     if len(messages) > _MAX_NODES:
         raise CheckError(f"the graph has more than {_MAX_NODES:,} nodes")
     nodes = [read_node(message) for message in messages]
@@ -78,9 +89,9 @@ def read_onnx(content: bytes, folder: Path) -> Model:
         types |= read_decision(decision, names, chain.tensors, chain.value, network)
     elif decision or names != [chain.value]:
         raise CheckError("the output of the graph is not the output of its last node")
-    for value in inputs + outputs + graph.get("value_info", []):
+    for value in listed + outputs + graph.get("value_info", []):
         _check_value(value, chain, types)
-    return network
+    return replace(network, condition=_REPLACEABLE) if len(listed) > 1 else network
 
 
 def _constant(node: Node, external: ExternalData) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from fairmend_check.zip_archive import MAX_BYTES, read_archive
 
 Numbers = NDArray[Any]
 
+_CHECKPOINT_KEYS = ("state_dict", "model_state_dict", "model")
 _TYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "LongStorage": "<i8"}
 _MEMBERS = {  # what torch.save writes beside the storages; older releases write the first two only
     "data.pkl": b".*",
@@ -30,23 +32,43 @@ _MEMBERS = {  # what torch.save writes beside the storages; older releases write
 
 
 def read_pth(content: bytes, layers: Sequence[Layer] | None) -> Model:
-    """Return the model of a state dict with these layers."""
+    """Return the model of a state dict, alone or in a checkpoint, with these layers."""
     if not content.startswith(b"PK\3\4"):
         raise CheckError("not a .pth file of PyTorch 1.6 or later. Save it again: torch.save(model.state_dict(), path)")
     if b"/constants.pkl" in content:
         raise CheckError("this is a TorchScript archive, which is a program. Save model.state_dict() instead")
     members = _members(content)
-    pickled = read_pickle(members["data.pkl"])
-    storages = {tensor.storage.key: tensor.storage for tensor in pickled.values()}
-    if any(storages[tensor.storage.key] != tensor.storage for tensor in pickled.values()):
+    content_of_pickle, described = read_pickle(members["data.pkl"])
+    part, pickled = _state_dict(content_of_pickle)
+    storages = {storage.key: storage for storage in described}
+    if any(storages[storage.key] != storage for storage in described):
         raise CheckError("the file describes a storage in two different ways")
     if {f"data/{key}" for key in storages} != {name for name in members if name not in _MEMBERS}:
         raise CheckError("the file does not contain exactly the storages that its tensors use")
-    numbers = {key: _numbers(storage, members[f"data/{key}"]) for key, storage in storages.items()}
+    used = {tensor.storage.key: tensor.storage for tensor in pickled.values()}
+    numbers = {key: _numbers(storage, members[f"data/{key}"]) for key, storage in used.items()}
     if sum(math.prod(tensor.size) for tensor in pickled.values()) > MAX_BYTES // 8:
         raise CheckError("the tensors in the file are too large")
     tensors = {name: _view(name, tensor, numbers[tensor.storage.key]) for name, tensor in pickled.items()}
-    return model_of_tensors(tensors, layers)
+    model = model_of_tensors(tensors, layers)
+    if part is None:
+        return model
+    return replace(model, condition=f'the module loads the part "{part}" of the checkpoint. T{model.condition[1:]}')
+
+
+def _state_dict(content: Any) -> tuple[str | None, dict[str, Tensor]]:
+    """Return the tensors by key, and under which key of a checkpoint they are; None if there is only a state dict."""
+    if not isinstance(content, dict):
+        raise CheckError("the file does not contain a state dict. Save model.state_dict() instead")
+    parts = [key for key in _CHECKPOINT_KEYS if isinstance(content.get(key), dict)]
+    if len(parts) > 1:
+        raise CheckError(f'the checkpoint contains "{parts[0]}" and "{parts[1]}". Save model.state_dict() alone')
+    part = parts[0] if parts else None
+    found = content if part is None else content[part]
+    for key, tensor in found.items():
+        if type(key) is not str or not isinstance(tensor, Tensor):
+            raise CheckError(f'"{str(key)[:40]}" in the state dict is not a tensor. Save model.state_dict() alone')
+    return part, found
 
 
 def _members(content: bytes) -> dict[str, bytes]:

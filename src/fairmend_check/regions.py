@@ -101,7 +101,7 @@ class Cover:
         """How many numbers a box needs: leads and differences of outputs are as many as their pairs."""
         if self.model.outputs > MAX_OUTPUTS:
             raise CheckError(f"a model with more than {MAX_OUTPUTS:,} outputs cannot be checked for listed inputs")
-        return max([self.model.outputs**2, *(int(max(weight.shape)) for weight in self.model.weights)])
+        return int(max(self.model.outputs**2, *(max(weight.shape) for weight in self.model.weights)))
 
     @cached_property
     def most_points(self) -> int:

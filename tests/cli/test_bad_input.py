@@ -111,7 +111,7 @@ def test_data_that_no_person_has(case, untouched, column, value, word):
     frame = small_people().astype({column: object})
     frame.loc[4, column] = value
     case.write(frame)
-    untouched("people.csv", column if column != "good" else "label", "row 4", word)
+    untouched("people.csv", column if column != "good" else "label", "row 6", word)
 
 
 @pytest.mark.parametrize("content", ["", "age,gender,income,credits,good\n", "\n\n"])
@@ -127,7 +127,7 @@ def test_data_without_a_column(case, untouched):
 
 def test_bad_repair_data_is_named(case, untouched):
     small_people().assign(age=5).to_csv(case.folder / "chosen.csv", index=False)
-    untouched("chosen.csv", "age", "row 0", repair_data=case.folder / "chosen.csv")
+    untouched("chosen.csv", "age", "row 2", repair_data=case.folder / "chosen.csv")
 
 
 @pytest.mark.parametrize(

@@ -59,3 +59,44 @@ def test_the_data_is_not_overwritten_and_a_missing_folder_is_named(folder):
     missing = run("report", folder / "nowhere")
     assert missing.exit_code == 2
     assert "no such folder" in missing.stderr
+
+
+ABOUT = 'name = "Credit score"\nowner = "Credit risk"\n'
+
+
+def test_a_model_card_and_json_come_from_the_same_data(folder, tmp_path):
+    (tmp_path / "about.toml").write_text(ABOUT)
+    assert run("report", folder, "--format", "md", "--about", tmp_path / "about.toml").exit_code == 0
+    assert "| Owner | Credit risk |" in (folder / "report.md").read_text(encoding="utf-8")
+    result = run("report", folder, "--format", "json", "--about", tmp_path / "about.toml", "--out", tmp_path / "x.json")
+    assert result.exit_code == 0, result.stderr
+    plain, before = (json.loads(path.read_text()) for path in (tmp_path / "x.json", folder / "report.json"))
+    assert plain["about"]["name"] == "Credit score"
+    assert {**plain, "about": None} == {**before, "about": None}
+
+
+def test_json_needs_a_file_of_its_own(folder):
+    refused = run("report", folder, "--format", "json")
+    assert refused.exit_code == 2
+    assert "--format json needs --out" in refused.stderr
+
+
+def test_an_unknown_key_about_the_model_is_named_and_nothing_written(folder, tmp_path):
+    (tmp_path / "about.toml").write_text('ownr = "Credit risk"\n')
+    (folder / "report.html").unlink()
+    refused = run("report", folder, "--about", tmp_path / "about.toml")
+    assert refused.exit_code == 2
+    assert 'unknown key "ownr"' in " ".join(refused.stderr.split())
+    assert not (folder / "report.html").exists()
+
+
+def test_an_audit_shows_who_owns_the_model(tmp_path):
+    case = Case(tmp_path)
+    (tmp_path / "about.toml").write_text(ABOUT)
+    arguments = ["--spec", case.spec, "--data", case.data, "--about", tmp_path / "about.toml"]
+    result = run("audit", case.model, *arguments, "--report", tmp_path / "audit", "--json")
+    assert json.loads(result.stdout)["about"] == {"name": "Credit score", "owner": "Credit risk"}
+    page = (tmp_path / "audit" / "report.html").read_text(encoding="utf-8")
+    assert "<dt>Owner</dt><dd>Credit risk</dd>" in page
+    assert page.count('<span class="blank">') == 6  # version, contact, purpose, approval, its date, signature
+    assert run("audit", case.model, *arguments, "--no-report").exit_code == 2

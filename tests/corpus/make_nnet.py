@@ -45,7 +45,7 @@ def main(folder):
         ("double", (3, 4, 2), np.float64),
     ):
         network(widths, dtype).save(Path(folder) / f"{name}-fairmend.nnet")
-    (Path(folder) / "refused-hand-written.nnet").write_text(HAND_WRITTEN)
+    (Path(folder) / "hand-written.nnet").write_text(HAND_WRITTEN)
 
 
 if __name__ == "__main__":

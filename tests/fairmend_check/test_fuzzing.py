@@ -21,9 +21,10 @@ FINDINGS = Path(__file__).parents[1] / "corpus" / "findings"
 
 @pytest.mark.parametrize("name", fuzz.FORMATS)
 def test_mutated_files_are_refused_or_read_like_the_runtime_does(name, tmp_path):
-    tally = fuzz.fuzz(fuzz.find_format(name), 1, range(FILES), tmp_path)
+    numbers = range(0, FILES, 3 if name.endswith("-loader") or name == "checkpoint" else 1)
+    tally = fuzz.fuzz(fuzz.find_format(name), 1, numbers, tmp_path)
     assert tally.findings == []
-    assert tally.counts.total() == FILES
+    assert tally.counts.total() == len(numbers)
 
 
 @pytest.mark.parametrize("path", sorted(FINDINGS.glob("*-*.*")), ids=lambda path: path.name)

@@ -16,7 +16,6 @@ FILES = sorted((Path(__file__).parents[1] / "corpus" / "onnx").glob("*.onnx"))
 REFUSED = {
     "skl2onnx-*-regressor-tanh.onnx": "node Reshape changes the shape",  # skl2onnx makes one column of three targets
     "skl2onnx-1.7.0-float64.onnx": "node Cast has to = 1",  # computes in float32 all the same
-    "torch-*-torchscript-inputs.onnx": "weights must not be inputs",
 }
 
 

@@ -180,14 +180,18 @@ def test_bytes_that_onnx_runtime_takes_for_its_own_format_are_refused():
         read(parts.content())
 
 
-def test_weights_that_the_caller_can_replace_are_refused():
+def test_weights_that_the_caller_can_replace_are_a_condition():
     parts = honest()
-    parts.inputs.append(value_info("w", 2))
+    matrix = field(1, field(1, 1) + field(2, field(1, field(1, 2)) * 2))  # two by two floats
+    parts.inputs.append(field(1, "w") + field(2, matrix))
     session = onnxruntime.InferenceSession(parts.content(), providers=["CPUExecutionProvider"])
     (replaced,) = session.run(None, {"x": X, "w": np.array(RUN["w"], np.float32)})
     assert not np.allclose(replaced, session.run(None, {"x": X})[0])
-    with pytest.raises(CheckError, match="weights must not be inputs"):
-        read(parts.content())
+    assert "callers that give a value to the other input only" in read(parts.content()).condition
+    for wrong, reason in ((value_info("w", 3), "the type or shape of 'w'"), (value_info("z", 2), "one input")):
+        parts.inputs[-1] = wrong
+        with pytest.raises(CheckError, match=reason):
+            read(parts.content())
 
 
 def with_tensor(*fields, data_type=1, dims=(2, 2)):
@@ -250,7 +254,7 @@ AMBIGUOUS = {
     "an overload": (changed(nodes=[node("Gemm", "x w b", "y", extra=field(8, "o"))]), "NodeProto has overload"),
     "a device": (changed(nodes=[node("Gemm", "x w b", "y", extra=field(10, b""))]), "has device_configurations"),
     "a name for two tensors": (changed(tensors=[*honest().tensors, raw("w", RUN["w"])]), "the name 'w'"),
-    "a tensor named like the input": (changed(tensors=[*honest().tensors, raw("x", RUN["w"])]), "the name 'x'"),
+    "a tensor named like the input": (changed(tensors=[*honest().tensors, raw("x", RUN["w"])]), "must have one input"),
     "a tensor named like a value": (changed(tensors=[*honest().tensors, raw("h", RUN["w"])]), "the name 'h'"),
     "nodes in another order": (changed(nodes=honest().nodes[::-1]), "must read the value of the node before it"),
     "another output": (changed(outputs=[value_info("h", 2)]), "not the output of its last node"),
@@ -285,7 +289,12 @@ AMBIGUOUS = {
         "one version of ONNX's operators",
     ),
     "a format of the future": (changed(head=field(1, 15)), "ONNX's format"),
-    "a format with weights as inputs": (changed(head=field(1, 3)), "ONNX's format"),
+    "an old format with weights that are not inputs": (changed(head=field(1, 3)), "lists all weights as inputs"),
+    "an older format": (changed(head=field(1, 2)), "ONNX's format"),
+    "weights listed twice as inputs": (
+        changed(inputs=[value_info("x", 2), value_info("w", 2), value_info("w", 2)]),
+        "the name 'w'",
+    ),
     "no version of the format": (changed(head=b""), "ONNX's format"),
     "no rows": (
         changed(

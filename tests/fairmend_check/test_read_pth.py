@@ -163,14 +163,16 @@ def test_parameters_views_and_shared_storages(tmp_path):
     [
         ({"a.weight": torch.zeros(1).expand(1000, 1000)}, "does not fit its storage"),
         ({"a.weight": torch.zeros(2, 2).half()}, "only float32 and float64"),
-        ({"a.weight": torch.zeros(2, 2), "epoch": 3}, "differs from what torch.save writes"),
-        ({"state_dict": state(FAIR)}, "calls|differs"),
-        ({3: torch.zeros(2, 2)}, "differs from what torch.save writes"),
+        ({"a.weight": torch.zeros(2, 2), "epoch": 3}, '"epoch" in the state dict is not a tensor'),
+        ({"state_dict": state(FAIR), "model": state(FAIR)}, 'contains "state_dict" and "model"'),
+        ({"state_dict": {"module": state(FAIR)}}, '"module" in the state dict is not a tensor'),
+        ({"ema": state(FAIR)}, '"ema" in the state dict is not a tensor'),
+        ({3: torch.zeros(2, 2)}, '"3" in the state dict is not a tensor'),
         ({"a.weight": torch.tensor([[1.0, float("nan")]])}, "not finite"),
         ({"a.weight": FAIR, "b.weight": FAIR}, "belongs to no layer"),
         ({"b.weight": FAIR}, "no tensor"),
-        ({"a.weight": torch.zeros(2, 2, 2)}, "differs from what torch.save writes"),
-        ([FAIR], "differs from what torch.save writes|state dict"),
+        ({"a.weight": torch.zeros(2, 2, 2)}, "weights of shape"),
+        ([FAIR], "does not contain a state dict"),
         (FAIR, "state dict"),
     ],
 )
@@ -178,6 +180,29 @@ def test_other_contents(tmp_path, content, reason):
     torch.save(content, tmp_path / "other.pth")
     with pytest.raises(CheckError, match=reason):
         read_model(tmp_path / "other.pth", ONE)
+
+
+@pytest.mark.parametrize("key", ["state_dict", "model_state_dict", "model"])
+def test_a_checkpoint(key, tmp_path):
+    module = torch.nn.Sequential(OrderedDict(a=torch.nn.Linear(2, 1)))
+    optimizer = torch.optim.Adam(module.parameters())
+    module(FAIR).sum().backward()
+    optimizer.step()
+    torch.save({"epoch": 7, key: module.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / "model.pth")
+    model, _ = read_model(tmp_path / "model.pth", ONE)
+    assert np.array_equal(model.weights[0], module[0].weight.detach().numpy())
+    assert model.condition.startswith(f'the module loads the part "{key}" of the checkpoint. The file stores weights')
+
+
+def test_storages_of_a_checkpoint_that_contradict_each_other(tmp_path):
+    other = FAIR.double()
+    members = unpacked(saved({"other": other, "state_dict": state(FAIR)}))
+    pickled = members["archive/data.pkl"]
+    assert pickled.count(b"X\1\0\0\0" + b"1") == 1  # the key of the second storage
+    members["archive/data.pkl"] = pickled.replace(b"X\1\0\0\0" + b"1", b"X\1\0\0\0" + b"0")
+    (tmp_path / "model.pth").write_bytes(packed(members))
+    with pytest.raises(CheckError, match="two different ways"):
+        read_model(tmp_path / "model.pth", ONE)
 
 
 def test_a_state_dict_without_layers(tmp_path):

@@ -5,15 +5,14 @@ import re
 import pytest
 
 from fairmend.evaluate.document import ScoreRange
-from fairmend.report.charts import _FLOOR, _TOP, _bar, _score_axis, range_chart, score_scale
+from fairmend.report.charts import _FLOOR, _TOP, _bar, _place, range_chart
 
 
 @pytest.mark.parametrize("decision", [0.0, -0.847, 2.2])
 def test_a_short_bar_never_reaches_over_the_decision_line(decision):
-    place, _ = _score_axis("logit", (-1, 1))
     for value in (0.0, 1e-9, -1e-9, 0.01, -0.01, 5.0, -5.0, 50.0, -50.0, decision + 1e-9, decision - 1e-9):
-        top, bottom = map(float, _bar(10, value, value, place, decision).split(" ")[1].split("V"))
-        line = place(decision)
+        top, bottom = map(float, _bar(10, value, value, decision).split(" ")[1].split("V"))
+        line = _place(decision)
         assert bottom - top >= 4.9
         assert bottom <= line + 0.11 if value >= decision else top >= line - 0.11
         assert _TOP <= top < bottom <= _FLOOR + 0.11
@@ -22,7 +21,7 @@ def test_a_short_bar_never_reaches_over_the_decision_line(decision):
 def test_the_decision_line_is_at_the_threshold():
     one = [ScoreRange(0.0, 0.0, 0.0, 0.0, 0.0, "one")]
     for threshold in (0.5, 0.3):
-        drawn = str(range_chart(one, "logit", "x", (-1, 1), "order", threshold))
+        drawn = str(range_chart(one, "logit", "x", "order", threshold))
         at = float(re.search(r'y1="([0-9.]+)"[^>]*class="decision"', drawn)[1])
         assert at == pytest.approx(_FLOOR - (_FLOOR - _TOP) * threshold, abs=0.1)
 
@@ -30,6 +29,6 @@ def test_the_decision_line_is_at_the_threshold():
 def test_extreme_scores_can_be_drawn():
     wild = [ScoreRange(1e30, -1e30, 1e30, None, None, "two"), ScoreRange(0.0, 0.0, 0.0, 0.0, 0.0, "one")]
     for kind in ("logit", "lead"):
-        drawn = range_chart(wild, kind, "x", score_scale(wild), "order")
+        drawn = range_chart(wild, kind, "x", "order")
         assert "nan" not in drawn
         assert "inf" not in drawn

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fairmend.evaluate.document import Pair
 from fairmend.report.page import LARGEST, render
+from fairmend.text import probabilities
 from support.html_page import Page
 from support.report_cases import HOSTILE, audit_of, hostile, repair_of
 
@@ -67,7 +68,7 @@ def test_headings_tables_and_pictures_can_be_read_aloud(html):
     levels = [int(name[1]) for name, _ in page.elements if re.fullmatch("h[1-6]", name)]
     assert levels.count(1) == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
-    assert all(head.get("scope") in ("col", "row") for head in page.all("th"))
+    assert all(head.get("scope") in ("col", "row", "colgroup") for head in page.all("th"))
     assert all(svg["role"] == "img" and svg["aria-label"] for svg in page.all("svg"))
     assert "None" not in page.text.replace("None of", "")
     assert not re.search(r"\bnan\b|\binf\b", page.text)
@@ -121,11 +122,16 @@ def test_a_pair_needs_no_answer_after():
     assert pair.answers_after is None
 
 
-def test_the_two_units_of_a_score_are_told_apart():
+def test_every_score_is_a_probability():
     text = " ".join(Page(repair_of().html).text.split())
     assert "The axis shows the score as the probability of “yes”" in text
-    assert "Scores are logits" in text
-    assert "The score is the probability" not in text
+    assert "Scores are probabilities of “yes”, which is the prediction from 50.0 % on" in text
+    assert "logit" not in text
+    pair = repair_of().document.pairs.rows[0]
+    assert " → ".join(probabilities(pair.scores, 0.5)).replace("\N{NO-BREAK SPACE}", " ") in text
+    several = " ".join(Page(repair_of("prof", 3).html).text.split())
+    assert "its probability if only these two were possible" in several
+    assert "score +" not in " ".join(audit_of().document.audit.worst)
 
 
 def test_shares_of_a_sample_have_its_size_and_an_interval():

@@ -13,7 +13,7 @@ __all__ = ["RequiredPackage", "how_to_install", "module_of", "required_packages"
 
 _DEVELOPMENT_EXTRAS = ("dev", "docs")
 
-_MODULES = {"scikit-learn": "sklearn", "python-flint": "flint"}
+_MODULES = {"mlflow-skinny": "mlflow", "scikit-learn": "sklearn", "python-flint": "flint"}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`fairmend report`: regenerate the HTML page of a report from its data."""
+"""`fairmend report`: write the page of a report again, or a model card or JSON, from the report's data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,21 @@ __all__ = ["command"]
 
 @click.command("report", cls=Command)
 @click.argument("folder", type=FILE)
-@click.option("--out", type=FILE, help="File for the page. By default report.html in the folder.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["html", "md", "json"]),
+    default="html",
+    show_default=True,
+    help="html is the page for a browser; md a model card in Markdown, which Hugging Face reads; json the data, as "
+    "report.schema.json describes it.",
+)
+@click.option("--out", type=FILE, help="File to write. By default report.html or report.md in the folder.")
+@click.option(
+    "--about",
+    type=FILE,
+    help="What the report says about the model, .toml: name, version, owner, purpose, contact, approved_by, date.",
+)
 @click.option(
     "--no-what-if",
     is_flag=True,
@@ -23,33 +37,47 @@ __all__ = ["command"]
 )
 @json_option
 @common_options
-def command(folder: Path, out: Path | None, no_what_if: bool, json_output: bool) -> None:
-    """Regenerate the HTML report.
+def command(folder: Path, form: str, out: Path | None, about: Path | None, no_what_if: bool, json_output: bool) -> None:
+    """Write the report again, also in other formats.
 
     FOLDER is a folder that fairmend repair, audit or demo wrote. This version of fairmend turns its report.json into
-    report.html again: one page that loads nothing else.
+    report.html again: one page that loads nothing else. With --format, into a model card or JSON.
     """
-    run_report(folder, out, no_what_if=no_what_if, json_output=json_output)
+    run_report(folder, out, form=form, about=about, no_what_if=no_what_if, json_output=json_output)
 
 
-def run_report(folder: Path, out: Path | None = None, *, no_what_if: bool = False, json_output: bool = False) -> None:
-    """Read the report's data from a folder, or from the file itself, and write the page."""
+def run_report(
+    folder: Path,
+    out: Path | None = None,
+    *,
+    form: str = "html",
+    about: Path | None = None,
+    no_what_if: bool = False,
+    json_output: bool = False,
+) -> None:
+    """Read the report's data from a folder, or from the file itself, and write it in the format."""
     from fairmend.cli.console import console, show_json
     from fairmend.cli.report_files import show_report
     from fairmend.report import load_report
-    from fairmend.report.report import DATA_NAME, PAGE_NAME
+    from fairmend.report.report import CARD_NAME, DATA_NAME, PAGE_NAME
+    from fairmend.spec.about import load_about
 
     if not folder.exists():
         raise FairmendError(f"{folder}: no such folder; give a folder that fairmend repair, audit or demo wrote")
+    if form == "json" and out is None:
+        raise FairmendError(f"--format json needs --out: the folder already holds {DATA_NAME}, the report's data")
     report = load_report(folder)
+    if about is not None:
+        report = report.with_about(load_about(about))
     if no_what_if:
         report = report.without_what_if()
     data = folder / DATA_NAME if folder.is_dir() else folder
-    page = out if out is not None else data.parent / PAGE_NAME
-    if page.resolve() == data.resolve():
-        raise FairmendError(f"{page}: would overwrite the report's data; choose another --out")
-    report.save(page)
+    file = out if out is not None else data.parent / (CARD_NAME if form == "md" else PAGE_NAME)
+    for source, what in ((data, "the report's data"), (about, "the file of --about")):
+        if source is not None and file.resolve() == source.resolve():
+            raise FairmendError(f"{file}: would overwrite {what}; choose another --out")
+    {"html": report.save, "md": report.save_card, "json": report.save_data}[form](file)
     if json_output:
-        show_json({"kind": report.document.kind, "title": report.document.title, "report": page})
+        show_json({"kind": report.document.kind, "title": report.document.title, "report": file, "format": form})
     else:
-        show_report(console(), page)
+        show_report(console(), file, browser=form == "html")

@@ -127,9 +127,11 @@ def describe_repair(
     )
 
 
-def show_report(screen: Console, page: Path) -> None:
+def show_report(screen: Console, page: Path, *, browser: bool = True) -> None:
     """Print where the page is."""
     from rich.text import Text
 
     screen.print()
-    screen.print(Text.assemble("Report (open it in a browser): ", (str(page), "bold")), soft_wrap=True)
+    screen.print(
+        Text.assemble("Report (open it in a browser): " if browser else "Report: ", (str(page), "bold")), soft_wrap=True
+    )

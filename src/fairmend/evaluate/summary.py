@@ -11,7 +11,7 @@ from fairmend.evaluate.document import Audit, Document, Repair, ScoreFigures
 from fairmend.network import DEFAULT_THRESHOLD
 from fairmend.prove.claims import Guarantee, UnequalCount
 from fairmend.spec import Claim
-from fairmend.text import count, listed, number, percent
+from fairmend.text import count, listed, number, percent, score_difference
 
 __all__ = ["Section", "Summary", "gap_widened", "summarize"]
 
@@ -99,7 +99,7 @@ def _limits_of_repair(document: Document, repair: Repair, guarantee: Guarantee) 
     return (
         *limits,
         _proxies(document),
-        f"Equal outcomes: groups may still have different selection rates; {gaps}."
+        f"Equal outcomes: groups may still have different selection rates; {gaps}.{_below_four_fifths(document)}"
         if document.groups
         else "Equal outcomes: groups may still have different scores on average.",
         "Accurate predictions: how well the model still predicts is shown below."
@@ -115,6 +115,7 @@ def _summarize_audit(document: Document, audit: Audit) -> Summary:
     status, tag, headline = _audit_headline(document, audit)
     if audit.scores is not None:
         status, tag, headline = _score_headline(audit, audit.scores)
+    few = _below_four_fifths(document)
     return Summary(
         status,
         tag,
@@ -127,7 +128,7 @@ def _summarize_audit(document: Document, audit: Audit) -> Summary:
                 (
                     "Proof: an audit says nothing about other people. To prove more, run fairmend certify or repair.",
                     _proxies(document),
-                    "Equal outcomes: selection rates are another question; the gaps are shown below."
+                    f"Equal outcomes: selection rates are another question; the gaps are shown below.{few}"
                     if audit.scores is None
                     else "Equal outcomes: groups may still have different scores on average.",
                 ),
@@ -166,8 +167,11 @@ def _score_headline(audit: Audit, scores: ScoreFigures) -> tuple[str, str, str]:
     """Return the status, the tag and the headline of an audit of scores."""
     total = f"{count(audit.total)} {'samples of the input space' if audit.sampled else 'people'}"
     least = "" if audit.exact else "at least "
-    differ = f"similar people whose scores differ by more than {number(scores.delta)} ({scores.on})"
-    largest = f"The largest difference is {'' if audit.method == 'enumerate' else 'at least '}{number(scores.largest)}."
+    differ = (
+        f"similar people whose scores differ by more than {score_difference(scores.delta, scores.on)} ({scores.on})"
+    )
+    most = score_difference(scores.largest, scores.on)
+    largest = f"The largest difference is {'' if audit.method == 'enumerate' else 'at least '}{most}."
     if audit.count:
         rate = percent(audit.rate, 2)
         sentence = _capitalize(f"{least}{count(audit.count)} of {total} ({rate}) have {differ}. {largest}")
@@ -201,6 +205,14 @@ def _people(audit: Audit) -> tuple[str, ...]:
     low, high = (percent(end, 2) for end in audit.interval)
     between = f"between {low} and {high}" if audit.exact else f"at least {low}"
     return (uniform, f"Of the whole input space, {between} is treated unequally (95 % interval).")
+
+
+def _below_four_fifths(document: Document) -> str:
+    """Return a sentence about the features whose groups have an impact ratio below four fifths, or nothing."""
+    tables = [] if document.outcomes is None else document.outcomes.tables
+    flagged = [t for t in tables if (t.flagged_before if t.flagged_after is None else t.flagged_after)]
+    names = list(dict.fromkeys(" × ".join(table.features) for table in flagged))
+    return f" By {listed(names)}, a group is selected less than four fifths as often as another." if names else ""
 
 
 def _proxies(document: Document) -> str:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from markupsafe import Markup
 
 from fairmend.evaluate.document import ScoreRange, WeightChange
 from fairmend.report.svg import drawing, element, line, path, strip, text
-from fairmend.text import number, percent
+from fairmend.text import number, percent, probability
 
 __all__ = [
     "before_after",
     "loss_chart",
     "range_chart",
-    "score_scale",
     "share_bar",
     "value_ends",
 ]
-
-Place = Callable[[float], float]
 
 _WIDTH, _HEIGHT = 520, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 12, 26
@@ -31,18 +28,15 @@ _THINNEST = 5.0  # the height of a bar whose scores are all equal, so that it is
 # Score ranges
 
 
-def range_chart(
-    ranges: Sequence[ScoreRange], score: str, label: str, scale: tuple[float, float], order: str, threshold: float = 0.5
-) -> Markup:
+def range_chart(ranges: Sequence[ScoreRange], score: str, label: str, order: str, threshold: float = 0.5) -> Markup:
     """Draw one bar for each input, from the lowest to the highest score in its neighbourhood, and the decision line."""
-    place, marks = _score_axis(score, scale)
     decision = _logit(threshold) if score == "logit" else 0.0
     parts = [
         part
-        for value, caption in marks
+        for share in (0.0, 0.25, 0.5, 0.75, 1.0)
         for part in (
-            line(_LEFT, place(value), _WIDTH - _RIGHT, place(value), "grid"),
-            text(_LEFT - 8, place(value) + 4, caption, anchor="end", class_="tick"),
+            line(_LEFT, _place(_logit(share)), _WIDTH - _RIGHT, _place(_logit(share)), "grid"),
+            text(_LEFT - 8, _place(_logit(share)) + 4, percent(share, 0), anchor="end", class_="tick"),
         )
     ]
     step = (_WIDTH - _LEFT - _RIGHT) / max(1, len(ranges))
@@ -56,56 +50,34 @@ def range_chart(
                 (-math.inf if entry.low is None else entry.low),
                 (math.inf if entry.high is None else entry.high),
             )
-            bars["bound"].append(_bar(x, low, high, place, decision))
-        bars[entry.state].append(_bar(x, entry.seen_low, entry.seen_high, place, decision))
-        if place(entry.seen_low) - place(entry.seen_high) > 2 * _THINNEST:  # otherwise the mark would hide the bar
-            own.append(f"M{x - thick / 2:.1f} {place(entry.own):.1f}h{thick:.1f}")
+            bars["bound"].append(_bar(x, low, high, decision))
+        bars[entry.state].append(_bar(x, entry.seen_low, entry.seen_high, decision))
+        if _place(entry.seen_low) - _place(entry.seen_high) > 2 * _THINNEST:  # otherwise the mark would hide the bar
+            own.append(f"M{x - thick / 2:.1f} {_place(entry.own):.1f}h{thick:.1f}")
     parts += [path(steps, f"bar {state}", stroke_width=thick) for state, steps in bars.items()]
     parts += [
         path(own, "own"),
-        line(_LEFT, place(decision), _WIDTH - _RIGHT, place(decision), "decision"),
+        line(_LEFT, _place(decision), _WIDTH - _RIGHT, _place(decision), "decision"),
         text(_WIDTH - _RIGHT, _HEIGHT - 8, order, anchor="end", class_="tick"),
     ]
     return drawing(_WIDTH, _HEIGHT, label, *parts)
 
 
-def score_scale(ranges: Sequence[ScoreRange]) -> tuple[float, float]:
-    """Return the lowest and the highest score to draw, including 0."""
-    values = [v for s in ranges for v in (s.seen_low, s.seen_high, s.low, s.high) if v is not None]
-    low, high = min([0.0, *values]), max([0.0, *values])
-    return (low, high) if high > low else (low - 1.0, high + 1.0)
+def _place(value: float) -> float:
+    """Return the place of a score, log-odds, on the axis: drawn as a probability, every score fits on it."""
+    return _FLOOR - (_FLOOR - _TOP) * probability(value)
 
 
-def _score_axis(score: str, scale: tuple[float, float]) -> tuple[Place, list[tuple[float, str]]]:
-    """Return the place of a score on the axis, and the marks.
-
-    A logit is drawn as a probability: all logits fit on a scale that people know.
-    """
-    height = _FLOOR - _TOP
-    if score == "logit":
-        marks = [(_logit(share), percent(share, 0)) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
-        return lambda value: _FLOOR - height * _probability(value), marks
-    low, high = scale
-    marks = [(value, number(value)) for value in (low, 0.0, high) if value == 0 or abs(value) > 0.08 * (high - low)]
-    return lambda value: _FLOOR - height * (min(max(value, low), high) - low) / (high - low), marks
-
-
-def _bar(x: float, low: float, high: float, place: Place, decision: float) -> str:
+def _bar(x: float, low: float, high: float, decision: float) -> str:
     """Return a bar; a very short one is extended, but never across the decision line or out of the chart."""
-    top, bottom = place(high), place(low)
+    top, bottom = _place(high), _place(low)
     if bottom - top < _THINNEST:
         top, bottom = (bottom - _THINNEST, bottom) if low >= decision else (top, top + _THINNEST)
-        if top < _TOP and place(decision) >= _TOP + _THINNEST:
+        if top < _TOP and _place(decision) >= _TOP + _THINNEST:
             top, bottom = _TOP, _TOP + _THINNEST
-        elif bottom > _FLOOR and place(decision) <= _FLOOR - _THINNEST:
+        elif bottom > _FLOOR and _place(decision) <= _FLOOR - _THINNEST:
             top, bottom = _FLOOR - _THINNEST, _FLOOR
     return f"M{x:.1f} {top:.1f}V{bottom:.1f}"
-
-
-def _probability(value: float) -> float:
-    if value >= 0:
-        return 1 / (1 + math.exp(-min(value, 700.0)))
-    return math.exp(max(value, -700.0)) / (1 + math.exp(max(value, -700.0)))
 
 
 def _logit(share: float) -> float:

@@ -61,7 +61,6 @@ def _render(document: Document) -> str:
         style=style,
         script=script,
         policy=_policy(style, script),
-        scale=charts.score_scale([*document.ranges.before, *document.ranges.after]),
     )
 
 
@@ -113,7 +112,7 @@ def _template() -> jinja2.Template:
         "percent": text.percent,
         "ratio": text.ratio,
         "number": text.number,
-        "score": text.score,
+        "score_difference": text.score_difference,
         "in_points": text.in_points,
         "count": text.count,
         "listed": text.listed,
@@ -126,6 +125,7 @@ def _template() -> jinja2.Template:
         "interval": _interval,
         "interval_of": lambda share, rows: _interval(round(share * rows), rows),
         "points": text.points,
+        "probabilities": text.probabilities,
         "describe_scored": describe_scored,
         "threshold_chart": threshold_chart,
         "gap_widened": gap_widened,

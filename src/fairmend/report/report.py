@@ -1,20 +1,26 @@
-"""A report: its data, the HTML page drawn from it, and the files that hold the two."""
+"""A report: its data, the HTML page and the model card drawn from it, and the files that hold them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from os import PathLike
+from typing import Any
 
 from fairmend.atomic import write_text
 from fairmend.evaluate.document import Document
 from fairmend.json_files import write_json
+from fairmend.spec.about import About, as_about
 from fairmend.text import printable
 
-__all__ = ["DATA_NAME", "PAGE_NAME", "Report"]
+__all__ = ["CARD_NAME", "DATA_NAME", "PAGE_NAME", "Report"]
 
 DATA_NAME, PAGE_NAME = "report.json", "report.html"
 """The files that the commands write into their folder."""
+
+CARD_NAME = "report.md"
+"""The model card that `fairmend report` writes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +45,17 @@ class Report:
 
         return render(self.document)
 
+    @cached_property
+    def markdown(self) -> str:
+        """The model card: the same in Markdown, with the head that Hugging Face reads."""
+        from fairmend.report.card import model_card
+
+        return model_card(self.document)
+
+    def with_about(self, about: About | Mapping[str, Any]) -> Report:
+        """Return the report with texts about the model; those that are given replace earlier ones."""
+        return Report(replace(self.document, about=self.document.about.updated(as_about(about))))
+
     def without_what_if(self) -> Report:
         """Return the report without the networks and the rows of the data with which the page computes scores."""
         return Report(replace(self.document, what_if=None, what_if_left_out=""))
@@ -46,6 +63,10 @@ class Report:
     def save(self, path: str | PathLike[str]) -> None:
         """Write the page. An existing file is replaced as a whole or not at all."""
         write_text(path, self.html)
+
+    def save_card(self, path: str | PathLike[str]) -> None:
+        """Write the model card. An existing file is replaced as a whole or not at all."""
+        write_text(path, self.markdown)
 
     def save_data(self, path: str | PathLike[str]) -> None:
         """Write the data as JSON, which `load_report` reads."""

@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from fairmend.evaluate.document import DisparityFigures, ScoreFigures
 from fairmend.report.svg import drawing, element, line, text
-from fairmend.text import number
+from fairmend.text import score_difference
 
 __all__ = ["difference_chart"]
 
@@ -32,18 +32,18 @@ def difference_chart(scores: ScoreFigures | DisparityFigures) -> Markup:
         width = max(1.0, place(high) - place(low) - 1)
         bar = {"x": place(low), "y": _FLOOR - height, "width": width, "height": height}
         parts += [element("rect", class_=f"fill {state}", **bar)] if count else []
-    points = isinstance(scores, DisparityFigures) and scores.on == "probability"
     for value, anchor in ((0.0, "start"), (end, "end")):
-        caption = f"{100 * value:.3g} points" if points else number(value)
+        caption = score_difference(value, scores.on)
         parts.append(text(place(value), _FLOOR + 20, caption, anchor=anchor, class_="tick"))
     if delta is None:
-        shown = f"{100 * end:.3g} points" if points else number(end)
-        return drawing(_WIDTH, _HEIGHT, f"How many people have which difference of scores, from 0 to {shown}.", *parts)
+        label = f"How many people have which difference of scores, from 0 to {score_difference(end, scores.on)}."
+        return drawing(_WIDTH, _HEIGHT, label, *parts)
+    limit = score_difference(delta, scores.on)
     at = place(delta)
     side = "end" if at > _WIDTH / 2 else "start"
     parts += [
         line(at, _TOP - 8, at, _FLOOR, "decision"),
-        text(at + (-6 if side == "end" else 6), _TOP - 8, f"delta {number(delta)}", anchor=side, class_="tick"),
+        text(at + (-6 if side == "end" else 6), _TOP - 8, f"delta {limit}", anchor=side, class_="tick"),
     ]
-    label = f"Differences of scores from 0 to {number(end)}, with delta {number(delta)} marked."
+    label = f"Differences of scores from 0 to {score_difference(end, scores.on)}, with delta {limit} marked."
     return drawing(_WIDTH, _HEIGHT, label, *parts)

@@ -24,6 +24,7 @@ from torch import nn
 import fairmend
 from fairmend.spec import Feature, Label, Spec
 from support.cli_case import run
+from support.keras_files import dense, kernel_and_bias, write_h5
 from support.torch_modules import trained_norm
 
 CORPUS = Path(__file__).parents[2] / "corpus"
@@ -57,6 +58,17 @@ def state_dict(path):
     torch.save(module(None).state_dict(), path)
 
 
+def checkpoint(path):
+    """What training scripts save to go on later."""
+    trained = module(None)
+    optimizer = torch.optim.Adam(trained.parameters())
+    trained(torch.ones(2, 3)).sum().backward()
+    optimizer.step()
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+    state = {"epoch": 3, "model_state_dict": trained.state_dict(), "optimizer_state_dict": optimizer.state_dict()}
+    torch.save(state | {"scheduler": scheduler.state_dict(), "best": None, "losses": [0.5, 0.25]}, path)
+
+
 def tensors(path):
     save_file(module(None).state_dict(), path, metadata={"format": "pt"})
 
@@ -66,6 +78,20 @@ def torchscript(path):
         warnings.simplefilter("ignore")  # PyTorch calls its exporter old
         options = {"input_names": ["people"], "output_names": ["risk"], "dynamic_axes": {"people": {0: "N"}}}
         torch.onnx.export(module(), (torch.zeros(2, 3),), str(path), dynamo=False, **options)
+
+
+def with_weights_as_inputs(version):
+    """Return a writer of an ONNX file that lists its weights as inputs too, as old exporters did."""
+
+    def write(path):
+        torchscript(path)
+        model = onnx.load(path)
+        model.ir_version = version
+        for one in model.graph.initializer:
+            model.graph.input.append(helper.make_tensor_value_info(one.name, one.data_type, list(one.dims)))
+        onnx.save(model, path)
+
+    return write
 
 
 def by_skl2onnx(scaler, **options):
@@ -97,6 +123,27 @@ def like_tf2onnx(path):
     onnx.save(model, path)
 
 
+def nnet(means, ranges):
+    """Return a writer of a .nnet file as other programs write it, with float32 numbers in six digits."""
+
+    def write(path):
+        rng = np.random.default_rng(3)
+        lines = ["// a network", "2,3,1,4,", "3,4,1,", "0,", "0,-3,-3,", "1,3,3,", means, ranges]
+        for after, before in ((4, 3), (1, 4)):
+            lines += ["".join(f"{value:.5e}," for value in row) for row in rng.normal(size=(after, before))]
+            lines += [f"{value:.5e}," for value in rng.normal(size=after)]
+        path.write_text("\r\n".join([*lines, ""]))
+
+    return write
+
+
+def old_keras(path):
+    """A Sequential whose config is a list, as Keras wrote it before 2.2.3."""
+    layers = [dense("a", 4, "relu", batch_input_shape=[None, 3]), dense("b", 1, "sigmoid")]
+    weights = {"a": kernel_and_bias("a", 3, 4), "b": kernel_and_bias("b", 4, 1)}
+    write_h5(path, {"class_name": "Sequential", "config": layers}, weights)
+
+
 def from_corpus(pattern):
     def copy(path):
         (found,) = CORPUS.glob(pattern)
@@ -107,12 +154,18 @@ def from_corpus(pattern):
 
 FILES = {
     "state dict": ("m.pth", state_dict),
+    "checkpoint": ("m.pth", checkpoint),
     "safetensors": ("m.safetensors", tensors),
     "torchscript": ("m.onnx", torchscript),
+    "torchscript, weights as inputs": ("m.onnx", with_weights_as_inputs(8)),
+    "torchscript, an old format": ("m.onnx", with_weights_as_inputs(3)),
     "tf2onnx": ("m.onnx", like_tf2onnx),
     "scikit-learn": ("m.onnx", by_skl2onnx(StandardScaler())),
     "scikit-learn without a map": ("m.onnx", by_skl2onnx(MinMaxScaler(), zipmap=False)),
+    "nnet of ACAS Xu": ("m.nnet", nnet("0.5,0.1,-0.2,0.3,", "1.0,2.5,3.0,1.7,")),
+    "nnet of FairQuant": ("m.nnet", nnet("0.5,0.0,0.0,0.5,", "1.0,6.0,6.0,1.0,")),
     "keras .h5": ("m.h5", from_corpus("keras/keras3.15.1*norms.h5")),
+    "keras before 2.2.3": ("m.h5", old_keras),
     "keras .keras": ("m.keras", from_corpus("keras/keras3.15.1*norms.keras")),
 }
 
@@ -148,7 +201,7 @@ def signature(path):
     return {key: (tensor.shape, tensor.dtype) for key, tensor in state.items()}
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if "keras" not in name])
+@pytest.mark.parametrize("name", [name for name in FILES if not name.startswith(("keras", "nnet", "checkpoint"))])
 def test_a_repaired_file_has_the_same_signature_and_a_valid_certificate(name, folder):
     file, write = FILES[name]
     write(Path(file))

@@ -41,6 +41,11 @@ FORMATS = {
     "safetensors": ("safetensors", "FORMAT"),
     "safetensors-norms": ("safetensors", "FORMAT_NORMS"),
     "nnet": ("nnet", "FORMAT"),
+    "nnet-loader": ("loader", "NNET"),
+    "onnx-loader": ("loader", "ONNX"),
+    "pth-loader": ("loader", "PTH"),
+    "checkpoint": ("pth", "FORMAT_CHECKPOINT"),
+    "checkpoint-loader": ("loader", "CHECKPOINT"),
 }
 MOST_MUTATIONS = 4
 SHARE_OF_BYTE_MUTATIONS = 0.4

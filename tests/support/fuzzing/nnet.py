@@ -25,7 +25,7 @@ Numbers = Callable[[str], list[float]]
 
 
 def disagreement(model: Model, content: bytes, path: Path) -> str | None:
-    """Say how one of the two readers reads the file differently, or whether its normalisation has an effect."""
+    """Say how one of the two readers reads the file differently, on the condition that the checker names."""
     del path
     text = content.decode("utf-8")
     return first_difference(
@@ -47,16 +47,42 @@ def _compare(model: Model, lines: Iterator[str], numbers: Numbers) -> str | None
     if (inputs, outputs, layers) != (model.inputs, model.outputs, len(model.weights)):
         return f"{layers} layers from {inputs} to {outputs}"
     largest = float(np.finfo(model.dtype).max)
-    if (least[:inputs] > -largest).any() or (most[:inputs] < largest).any():
+    clips = (least[:inputs] > -largest).any() or (most[:inputs] < largest).any()
+    if clips and "does not clip" not in model.condition:
         return "clips its inputs"
-    if means[: inputs + 1].any() or (ranges[: inputs + 1] != 1).any():
-        return "scales its inputs or outputs"
+    wrong = _compare_header(model, means[: inputs + 1], ranges[: inputs + 1])
     for layer, (before, after) in enumerate(pairwise(widths)):
-        weight = np.array([numbers(next(lines))[:before] for _ in range(after)])
-        bias = np.array([numbers(next(lines))[0] for _ in range(after)])
-        if weight.tobytes() != model.weights[layer].tobytes() or bias.tobytes() != model.biases[layer].tobytes():
+        rows = [numbers(next(lines)) for _ in range(after)]
+        weight = _rounded([[row[i] for i in range(before)] for row in rows], model)
+        bias = _rounded([numbers(next(lines))[0] for _ in range(after)], model)
+        fold = model.folds[layer] if model.folds else None
+        stored = (model.weights[layer], model.biases[layer]) if fold is None else (fold.weight, fold.bias)
+        if weight.tobytes() != stored[0].tobytes() or bias.tobytes() != stored[1].tobytes():
             return f"layer {layer} is {weight.tolist()}, {bias.tolist()}"
-    return None
+    return wrong
+
+
+def _compare_header(model: Model, means: np.ndarray, ranges: np.ndarray) -> str | None:
+    """Say how the normalisation differs from the norms that the checker folds in."""
+    plain = not means.any() and (ranges == 1).all()
+    first, last = (model.folds[0], model.folds[-1]) if model.folds else (None, None)
+    if plain or "does not apply" in model.condition:
+        return None if first is None and last is None else "does not normalise"
+    if first is None or "subtracts the means" not in model.condition:
+        return "normalises"
+    found = [first.before.factor, first.before.shift]
+    expected = [1 / ranges[:-1], -means[:-1] / ranges[:-1]]
+    if means[-1] != 0 or ranges[-1] != 1:
+        assert last is not None
+        found += [last.after.factor, last.after.shift]
+        expected += [ranges[-1:], means[-1:]]
+    close = all(np.allclose(a, b, rtol=1e-12, atol=0) for a, b in zip(found, expected, strict=True))
+    return None if close else "normalises in another way"
+
+
+def _rounded(values: list[float] | list[list[float]], model: Model) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return np.array(values).astype(model.dtype).astype(np.float64)
 
 
 def _python_numbers(line: str) -> list[float]:
@@ -72,8 +98,13 @@ def _c_numbers(line: str) -> list[float]:
 
 
 def seeds() -> list[bytes]:
-    """Return the files that fairmend wrote."""
-    return [path.read_bytes() for path in sorted(CORPUS.glob("*-fairmend.nnet"))]
+    """Return the files of the corpus, and one of them with headers of FairQuant."""
+    hand_written = (CORPUS / "hand-written.nnet").read_text()
+    lines = hand_written.split("\n")
+    minima = [*lines[:4], "0.0,-3.14,", "60760.0,3.0,", "0.0,-3.14,0.0,", "60760.0,6.14,1.0,", *lines[8:]]
+    middles = [*lines[:4], "0.0,-3.14,", "60760.0,3.0,", "30380.0,-0.07,0.5,", "60760.0,6.14,1.0,", *lines[8:]]
+    others = ["\n".join(minima), "\r\n".join(middles), "\n".join(minima).replace(",\n", "\n")]
+    return [path.read_bytes() for path in sorted(CORPUS.glob("*.nnet"))] + [text.encode() for text in others]
 
 
 def mutate(content: bytes, rng: np.random.Generator) -> bytes:

@@ -343,7 +343,7 @@ CHANGES = (
 
 def seeds() -> list[bytes]:
     """Return the files of the corpus that are whole and that the checker reads, and some with square matrices."""
-    found = square_models() + norm_models()
+    found = square_models() + norm_models() + models_with_weights_as_inputs()
     for path in sorted(CORPUS.glob("*.onnx")):
         if "external" not in path.name:
             try:
@@ -403,6 +403,20 @@ def norm_models() -> list[bytes]:
         imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
         found.append(onnx.helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString())
     return found * 15
+
+
+def models_with_weights_as_inputs() -> list[bytes]:
+    """Return models that list their weights as inputs too: in an old format, which demands it, and in a later one."""
+    found = []
+    for version in (3, 8):
+        for content in (square_models()[0], norm_models()[0]):
+            model = onnx.ModelProto.FromString(content)
+            model.ir_version = version
+            for one in model.graph.initializer:
+                value = onnx.helper.make_tensor_value_info(one.name, one.data_type, list(one.dims))
+                model.graph.input.insert(0 if version == 3 else 1, value)
+            found.append(model.SerializeToString())
+    return found * 8
 
 
 def disagreement(model: Model, content: bytes, path: Path) -> str | None:
@@ -484,7 +498,9 @@ def run_onnxruntime(source: str | bytes, model: Model, rng: np.random.Generator)
         count = inputs[0].shape[0] if inputs and inputs[0].shape else None
     except UnicodeDecodeError:
         return np.zeros(0), "has a name that is no text"
-    if len(inputs) != 1 or len(outputs) not in (1, 2) or session.get_overridable_initializers():
+    if len(inputs) != 1 or len(outputs) not in (1, 2):
+        return np.zeros(0), "has other inputs or outputs"
+    if session.get_overridable_initializers() and not model.condition:
         return np.zeros(0), "has other inputs or outputs"
     rows = rows_for(model, count, rng)
     try:
@@ -497,9 +513,12 @@ def run_onnxruntime(source: str | bytes, model: Model, rng: np.random.Generator)
 def run_reference(path: Path, model: Model, rng: np.random.Generator) -> tuple[np.ndarray, Any] | None:
     try:
         evaluator = ReferenceEvaluator(onnx.load(path))
-        rows = rows_for(model, evaluator.proto_.graph.input[0].type.tensor_type.shape.dim[0].dim_value, rng)
+        graph = evaluator.proto_.graph
+        weights = {one.name for one in graph.initializer}
+        (given,) = (value for value in graph.input if value.name not in weights)
+        rows = rows_for(model, given.type.tensor_type.shape.dim[0].dim_value, rng)
         with np.errstate(all="ignore"):
-            found = evaluator.run(None, {evaluator.input_names[0]: rows})
+            found = evaluator.run(None, {given.name: rows})
     except Exception:  # whatever is raised in Python code that runs an odd file
         return None
     return rows, found

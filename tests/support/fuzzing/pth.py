@@ -22,6 +22,7 @@ from support.fuzzing.state_dicts import difference, norm_state, read_with_layers
 
 Members = list[tuple[str, bytes]]
 
+CHECKPOINT_KEYS = ("state_dict", "model_state_dict", "model")
 _FILES = ["constants.pkl", "version", ".data/version", "byteorder", "data/0", "data/2", "DATA/0", "Data.pkl", "data/"]
 _FILES += [".format_version", ".storage_alignment", ".data/serialization_id", "data.pkl", "data/00", "x/data.pkl"]
 _CONTENTS = [b"3\n", b"2\n", b"10\n", b"little", b"big", b"1", b"64", b"128", b"", bytes(8), bytes(48)]
@@ -46,6 +47,7 @@ _OPCODES += [
 _OPCODES += [b"X\x03\0\0\0cpu", b"X\x04\0\0\0meta", b"X\x06\0\0\0cuda:0", b"X\x01\0\0\0" + b"1", b"X\x03\0\0\0neg"]
 _OPCODES += [b"}X\x03\0\0\0neg\x88s", b"ctorch\nDoubleStorage\n", b"ctorch\nFloatStorage\n", b"ctorch\nBoolStorage\n"]
 _OPCODES += [b"ctorch._utils\n_rebuild_tensor_v2\n", b"ctorch._utils\n_rebuild_parameter\n", b"\x80\x02", b"\x80\x04"]
+_OPCODES += [b"X\x0a\0\0\0state_dict", b"X\x05\0\0\0model", b"a", b"e", b"h\x00", b"h\x04", b"q\x01", b"G" + bytes(8)]
 _OPCODES += [b"ccollections\nOrderedDict\n", b"ctorch._utils\n_rebuild_tensor\n", b"X\x08\0\0\0" + b"0.weight"]
 
 
@@ -69,6 +71,7 @@ def _difference(model: Model, source: Any, options: dict[str, Any]) -> str | Non
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         state = torch.load(source, **options)
+        state = next((state[key] for key in CHECKPOINT_KEYS if isinstance(state.get(key), dict)), state)
         return difference(model, {key: value.detach().numpy() for key, value in state.items()})
 
 
@@ -256,5 +259,24 @@ def norm_seeds() -> list[bytes]:
     return [buffer.getvalue()]
 
 
+def checkpoints() -> list[bytes]:
+    """Return checkpoints as training scripts save them, with the state of an optimizer and plain values."""
+    import torch
+
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
+    optimizer = torch.optim.Adam(module.parameters())
+    module(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    found = []
+    for key in CHECKPOINT_KEYS:
+        buffer = io.BytesIO()
+        plain = {"epoch": 3, "losses": [0.5, 0.25], "shape": (3, 2), "best": None, 4: {"rate": 1e-3, "large": 2**40}}
+        torch.save({**plain, key: module.state_dict(), "optimizer": optimizer.state_dict()}, buffer)
+        found.append(buffer.getvalue())
+    return found
+
+
+FORMAT_CHECKPOINT = FileFormat("checkpoint", ".pth", checkpoints, mutate, disagreement, read_with_layers)
 FORMAT_NORMS = FileFormat("pth-norms", ".pth", norm_seeds, mutate, disagreement, read_with_norms)
 FORMAT = FileFormat("pth", ".pth", lambda: seeds(".pth"), mutate, disagreement, read_with_layers)

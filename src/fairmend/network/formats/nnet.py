@@ -43,16 +43,8 @@ Float64 = npt.NDArray[np.float64]
 def read(path: Path, activation: Activation) -> Network:
     """Return the network in the file, with its normalisation folded in; its activations are ReLU."""
     source = str(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise FairmendError(f"{path}: not a .nnet file, which is text ({error})") from error
-    if not text.endswith(("\n", ",")):  # a last number that lost its end would still be one
-        raise FairmendError(f"{path}: ends in the middle of a line; if nothing is missing, add a line feed")
-    lines = [line.strip(" \t") for line in text.split("\n")]
-    notes = [line for line in lines if line.startswith("//")]
-    rows = [line.rstrip(",") for line in lines if line and not line.startswith("//")]
-    note = _note(notes, source)
+    comments, rows = _lines(path, source)
+    note = _note(comments, source)
     network = build_network(_steps(rows, note, source), source)
     try:
         return Network(network.affines, network.activations, note.closing, network.names)
@@ -88,6 +80,24 @@ def to_bytes(network: Network) -> bytes:
     return ("\n".join(lines) + "\n").encode("ascii")
 
 
+def _lines(path: Path, source: str) -> tuple[list[str], list[str]]:
+    """Return the comments, which are at the start, and the lines of numbers.
+
+    A comment or an empty line further down is not skipped, because other programs would read it as numbers.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8").replace("\r\n", "\n")
+    except (OSError, ValueError) as error:
+        raise FairmendError(f"{path}: not a .nnet file, which is text ({error})") from error
+    if not text.endswith(("\n", ",")):  # a last number that lost its end would still be one
+        raise FairmendError(f"{source}: ends in the middle of a line; if nothing is missing, add a line feed")
+    if "\r" in text:
+        raise FairmendError(f"{source}: has a carriage return without a line feed, which programs read differently")
+    lines = text.rstrip("\n").split("\n")
+    first = next((number for number, line in enumerate(lines) if not line.startswith("//")), len(lines))
+    return lines[:first], [line.strip(" \t") for line in lines[first:]]
+
+
 def _line(values: list[float] | list[int]) -> str:
     return ",".join(map(repr, values)) + ","
 
@@ -120,13 +130,19 @@ def _note(comments: list[str], source: str) -> _Note:
 def _steps(rows: list[str], note: _Note, source: str) -> list[Step]:
     if len(rows) < _HEADER:
         raise FairmendError(f"{source}: has {len(rows)} lines of numbers; a .nnet file starts with {_HEADER}")
-    depth, inputs, outputs, _ = _whole(rows[0], 4, "the first line of numbers", source)
+    depth, inputs, outputs, widest = _whole(rows[0], 4, "the first line of numbers", source)
     widths = _whole(rows[1], depth + 1, "the line of layer sizes", source)
     if (widths[0], widths[-1]) != (inputs, outputs):
         raise FairmendError(f"{source}: says {inputs} inputs and {outputs} outputs, and then layers of {widths[:20]}")
     expected = _HEADER + 2 * sum(widths[1:])
     if len(rows) != expected or sum(a * b for a, b in pairwise(widths)) > _MOST:
         raise FairmendError(f"{source}: its layers {widths[:20]} need {expected} lines of numbers, it has {len(rows)}")
+    if widest != max(widths):
+        raise FairmendError(
+            f"{source}: says that its widest layer has {widest} units, and then layers of {widths[:20]}"
+        )
+    if rows[2] not in ("0", "0,"):  # some programs mirror inputs if it is 1
+        raise FairmendError(f"{source}: the third line of numbers must be 0, and is {rows[2][:80]!r}")
     names = note.names if note.names is not None and len(note.names) == depth else [None] * depth
     box = [_floats(rows[i], inputs, f"the line of {what}", source) for i, what in ((3, "minima"), (4, "maxima"))]
     scale = [_floats(rows[i], inputs + 1, f"the line of {what}", source) for i, what in ((5, "means"), (6, "ranges"))]
@@ -141,45 +157,50 @@ def _steps(rows: list[str], note: _Note, source: str) -> list[Step]:
             steps.append(Nonlinear(where, Activation("relu")))
         with np.errstate(over="ignore"):  # Network refuses what became infinite, by name
             steps.append(Linear(where, weight.astype(note.dtype), bias.astype(note.dtype), names[i]))
-    return _normalised(steps, box, scale, source)
+    first, last = _normalisation(box, scale, source)
+    if first and not (rows[5].endswith(",") and rows[6].endswith(",")):
+        raise FairmendError(
+            f"{source}: the lines of means and ranges must end in a comma, without which some programs lose the last "
+            "number; add it"
+        )
+    return [*first, *steps, *last]
 
 
-def _normalised(steps: list[Step], box: list[Float64], scale: list[Float64], source: str) -> list[Step]:
-    """Add the normalisation of an ACAS Xu file before and after the layers."""
+def _normalisation(box: list[Float64], scale: list[Float64], source: str) -> tuple[list[Step], list[Step]]:
+    """Return the normalisation of an ACAS Xu file before and after the layers; nothing for other files."""
     (lower, upper), (mean, reach) = box, scale
     if not (reach != 0).all():
         raise FairmendError(f"{source}: its line of ranges holds a 0, by which an input would be divided")
     plain = not mean.any() and (reach == 1).all()
     if plain or _repeats_box(lower, upper, mean, reach):
-        return steps
+        return [], []
     output_plain = mean[-1] == 0 and reach[-1] == 1
-    first = scaling("the input's normalisation", 1 / reach[:-1], 0.0, mean[:-1])
-    last = [] if output_plain else [scaling("the output's normalisation", reach[-1], mean[-1])]
-    return [first, *steps, *last]
+    with np.errstate(over="ignore"):  # the fold refuses what is too large, by name
+        first = scaling("the input's normalisation", 1 / reach[:-1], 0.0, mean[:-1])
+    return [first], [] if output_plain else [scaling("the output's normalisation", reach[-1], mean[-1])]
 
 
 def _repeats_box(lower: Float64, upper: Float64, mean: Float64, reach: Float64) -> bool:
     """Return whether means and ranges only say where the inputs lie, with 0 to 1 as the range of the output."""
-    if not (np.allclose(reach[:-1], upper - lower, rtol=_ROUNDED, atol=0) and reach[-1] == 1):
-        return False
+    with np.errstate(over="ignore", invalid="ignore"):  # of a box that holds every number
+        width, middle = upper - lower, (lower + upper) / 2
+        if not (np.allclose(reach[:-1], width, rtol=_ROUNDED, atol=0) and reach[-1] == 1):
+            return False
+        off = np.abs(mean[:-1] - middle)  # a middle has more digits than the ends, and may be rounded
     minima = np.array_equal(mean[:-1], lower) and mean[-1] == 0
-    # A middle has more digits than the ends, and may be rounded.
-    off = np.abs(mean[:-1] - (lower + upper) / 2)
     middles = bool((off <= _ROUNDED * np.maximum(np.abs(lower), np.abs(upper))).all()) and mean[-1] in (0, 0.5)
     return minima or middles
 
 
 def _whole(row: str, count: int, where: str, source: str) -> list[int]:
-    values = _floats(row, count, where, source)
-    if not all(value.is_integer() and 1 <= value <= _MOST for value in values.tolist()):
+    parts = [part.strip(" \t") for part in _parts(row, count, where, source)]
+    if not all(re.fullmatch("[1-9][0-9]{0,6}", part) for part in parts):  # C's atoi reads 1e1 as 1
         raise FairmendError(f"{source}: {where} must hold {count} sizes, and is {row[:80]!r}")
-    return [int(value) for value in values]
+    return [int(part) for part in parts]
 
 
 def _floats(row: str, count: int, where: str, source: str) -> Float64:
-    parts = row.split(",")
-    if len(parts) != count:
-        raise FairmendError(f"{source}: {where} has {len(parts)} numbers instead of {count}")
+    parts = _parts(row, count, where, source)
     for part in parts:
         if not re.fullmatch(_NUMBER, part.strip(" \t")):  # Python's float would also read 1_0, and digits of any script
             raise FairmendError(f"{source}: {where} holds something that is not a number ({part[:40]!r})")
@@ -187,3 +208,10 @@ def _floats(row: str, count: int, where: str, source: str) -> Float64:
     if not all(map(math.isfinite, values)):
         raise FairmendError(f"{source}: {where} holds a number that is not finite")
     return values
+
+
+def _parts(row: str, count: int, where: str, source: str) -> list[str]:
+    parts = row.removesuffix(",").split(",")
+    if len(parts) != count:
+        raise FairmendError(f"{source}: {where} has {len(parts)} numbers instead of {count}")
+    return parts

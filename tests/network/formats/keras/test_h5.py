@@ -1,4 +1,4 @@
-"""Keras .h5 files: whole models of Keras 1, 2 and 3, read without Keras."""
+"""Keras .h5 files: whole models of Keras 2 and 3, read without Keras."""
 
 import h5py
 import numpy as np
@@ -6,7 +6,11 @@ import pytest
 
 from fairmend.errors import FairmendError
 from fairmend.network import load_network
-from support.keras_files import FUNCTIONAL_WEIGHTS, functional, kernel_and_bias, write_h5
+from fairmend.prove.certificate import weights_digest as digest_of_network
+from fairmend_check.errors import CheckError
+from fairmend_check.model import weights_digest
+from fairmend_check.read_model import read_model
+from support.keras_files import FUNCTIONAL_WEIGHTS, dense, functional, kernel_and_bias, write_h5
 
 X = np.random.default_rng(1).normal(size=(30, 4)).astype(np.float32)
 
@@ -35,35 +39,25 @@ def test_the_same_model_as_h5_and_nnet_gives_the_same_logits(shared, name):
     assert difference.max() > 0  # else the bound would be about something else
 
 
-def test_a_model_of_keras_1(tmp_path):
-    layers = [
-        {
-            "class_name": "Dense",
-            "config": {
-                "name": "dense_1",
-                "output_dim": 3,
-                "activation": "relu",
-                "bias": True,
-                "batch_input_shape": [None, 4],
-            },
-        },
-        {"class_name": "Dropout", "config": {"name": "dropout_1", "p": 0.5}},
-        {
-            "class_name": "Dense",
-            "config": {"name": "dense_2", "output_dim": 1, "activation": "sigmoid", "bias": False},
-        },
-    ]
-    first, second = kernel_and_bias("dense_1", 4, 3), kernel_and_bias("dense_2", 3, 1, 1)
-    weights = {
-        "dense_1": {"dense_1_W": first["dense_1/kernel:0"], "dense_1_b": first["dense_1/bias:0"]},
-        "dropout_1": {},
-        "dense_2": {"dense_2_W": second["dense_2/kernel:0"]},
-    }
-    network = load_network(write_h5(tmp_path / "m.h5", {"class_name": "Sequential", "config": layers}, weights))
-    assert str(network.activations[0]) == "relu"
-    hidden = np.maximum(X @ first["dense_1/kernel:0"] + first["dense_1/bias:0"], 0)
-    assert np.allclose(network.logits(X), (hidden @ second["dense_2/kernel:0"])[:, 0], atol=1e-6)
-    assert network.names == ("dense_1", "dense_2")
+@pytest.mark.parametrize("old", [{"output_dim": 1}, {"units": 1, "bias": False}], ids=str)
+def test_a_model_of_keras_1_is_refused_with_what_to_do_by_loader_and_checker(old, tmp_path):
+    layer = {"class_name": "Dense", "config": {"name": "d", "activation": "linear", **old}}
+    weights = {"d": {"d_W": np.zeros((4, 1), np.float32), "d_b": np.zeros(1, np.float32)}}
+    path = write_h5(tmp_path / "m.h5", {"class_name": "Sequential", "config": [layer]}, weights)
+    way_out = r"of Keras 1; load the file with Keras 2\.0 to 2\.3 and save it again"
+    with pytest.raises(FairmendError, match=way_out):
+        load_network(path)
+    with pytest.raises(CheckError, match=way_out):
+        read_model(path)
+
+
+def test_a_sequential_as_keras_wrote_it_before_2_2_3(tmp_path):
+    layers = [dense("dense_1", 3, "relu", batch_input_shape=[None, 4]), dense("dense_2", 1, "sigmoid")]
+    weights = {"dense_1": kernel_and_bias("dense_1", 4, 3), "dense_2": kernel_and_bias("dense_2", 3, 1, 1)}
+    path = write_h5(tmp_path / "m.h5", {"class_name": "Sequential", "config": layers}, weights)
+    network = load_network(path)
+    assert repr(network) == "Network(4 → 3 relu → 1 logit + sigmoid, float32)"
+    assert weights_digest(read_model(path)[0]) == digest_of_network(network)
 
 
 def test_a_functional_model_of_keras_2(tmp_path):

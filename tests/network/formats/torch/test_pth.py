@@ -35,7 +35,14 @@ def test_the_four_models_of_the_paper_load(shared, name, shape):
     assert np.allclose(network.probabilities(X), torch_output(module, X)[:, 0], atol=1e-6)
 
 
-@pytest.mark.parametrize("nested", [None, "state_dict", "model_state_dict"])
+def test_a_checkpoint_with_two_state_dicts_is_refused(tmp_path):
+    state = Scorer().state_dict()
+    torch.save({"state_dict": state, "model": state}, tmp_path / "m.pth")
+    with pytest.raises(FairmendError, match=r"holds two state dicts, 'state_dict' and 'model'; save the weights alone"):
+        load_network(tmp_path / "m.pth")
+
+
+@pytest.mark.parametrize("nested", [None, "state_dict", "model_state_dict", "model"])
 def test_a_saved_network_loads_back_into_the_users_module(tmp_path, nested):
     module = Scorer()
     state = module.state_dict()

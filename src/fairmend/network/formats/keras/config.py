@@ -1,4 +1,4 @@
-"""The config of a Keras model, the JSON that Keras 1, 2 and 3 write, as a chain of layers.
+"""The config of a Keras model, the JSON that Keras 2 and 3 write, as a chain of layers.
 
 A Sequential lists its layers. A functional model names the tensors that each layer reads, and must be one chain.
 """
@@ -61,7 +61,8 @@ def parse_config(text: str | bytes, source: str) -> ModelConfig:
         ) from error
     kind, content = _field(model, "class_name", str, source), model.get("config")
     if kind == "Sequential":
-        entries = content if isinstance(content, list) else _field(content, "layers", list, source)  # Keras 1: a list
+        # Before Keras 2.2.3 the content is the list itself.
+        entries = content if isinstance(content, list) else _field(content, "layers", list, source)
         layers = tuple(_layer(entry, source) for entry in entries)
         chain = layers
     elif kind in _FUNCTIONAL:

@@ -19,6 +19,7 @@ from fairmend.network.formats.keras.write import FLOAT32_ONLY
 
 __all__ = ["convert_layer", "select_weights"]
 
+_KERAS_1 = "load the file with Keras 2.0 to 2.3 and save it again: keras.models.load_model(path).save(path)"
 Weights = Sequence[npt.NDArray[Any]]
 
 _PASSED = (
@@ -80,9 +81,11 @@ def _pass(layer: Layer, weights: Weights, source: str) -> list[Step]:
 
 
 def _dense(layer: Layer, weights: Weights, source: str) -> list[Step]:
-    biased = layer.get("use_bias", layer.get("bias", True))  # "bias" in Keras 1
+    if {"output_dim", "bias"} & layer.config.keys():
+        raise FairmendError(f"{source}: {layer.where} is of Keras 1; {_KERAS_1}")
+    biased = layer.get("use_bias", True)
     parts = _expect(layer, weights, 2 if biased else 1, source)
-    units = layer.get("units", layer.get("output_dim"))
+    units = layer.get("units")
     if parts[0].ndim != 2 or parts[0].shape[1] != units:
         raise FairmendError(f"{source}: {layer.where} has {units} units and a kernel of shape {parts[0].shape}")
     linear = Linear(layer.where, parts[0].T, parts[1] if biased else None, layer.name)

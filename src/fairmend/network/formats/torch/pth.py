@@ -28,7 +28,7 @@ from fairmend.network.formats.torch.state_dict import (
 
 __all__ = ["read", "to_bytes", "to_numpy"]
 
-_NESTED = ("state_dict", "model_state_dict")
+_NESTED = ("state_dict", "model_state_dict", "model")
 _INSTEAD = "save the weights alone, torch.save(model.state_dict(), path), or export the model to ONNX"
 
 
@@ -37,7 +37,10 @@ def read(path: Path, activation: Activation) -> Network:
     check_pickles(path)
     content = _load(path)
     if isinstance(content, Mapping):
-        content = next((content[key] for key in _NESTED if isinstance(content.get(key), Mapping)), content)
+        nested = [key for key in _NESTED if isinstance(content.get(key), Mapping)]
+        if len(nested) > 1:
+            raise FairmendError(f"{path}: holds two state dicts, {nested[0]!r} and {nested[1]!r}; {_INSTEAD}")
+        content = content[nested[0]] if nested else content
     if not isinstance(content, Mapping) or not content:
         raise FairmendError(f"{path}: holds {type(content).__name__}, not a state dict of tensors; {_INSTEAD}")
     tensors: dict[str, npt.NDArray[Any]] = {}

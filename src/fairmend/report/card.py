@@ -1,0 +1,209 @@
+"""The report as a model card: Markdown with the head that Hugging Face reads, from the same document as the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from fairmend.evaluate.document import Document, NetworkFigures, Outcomes, OutcomeTable, Selection
+from fairmend.evaluate.split import describe_scored
+from fairmend.evaluate.summary import summarize
+from fairmend.text import count, in_points, listed, number, percent, printable, ratio
+
+__all__ = ["model_card"]
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~$&])")
+_MOST_WARNINGS = 50
+
+
+def model_card(document: Document) -> str:
+    """Return the card; its head names the model, and its first lines are those of the page."""
+    summary = summarize(document)
+    lines = [
+        *_head(document),
+        f"# {_escape(document.about.name or document.title)}",
+        "",
+        f"**{_escape(summary.headline)}**",
+        "",
+        *_table(("The model", ""), _about(document)),
+    ]
+    for section in summary.sections:
+        lines += [f"## {section.heading}", "", *(f"- {_escape(text)}" for text in section.paragraphs), ""]
+    if document.warnings:
+        lines += ["## Warnings", "", *(f"- {_escape(text)}" for text in document.warnings[:_MOST_WARNINGS]), ""]
+    lines += ["## Figures", "", *_figures(document)]
+    if document.outcomes is not None:
+        lines += list(_outcomes(document, document.outcomes))
+    lines += [*_check(document), "## Origin", "", *_table(("", ""), _origin(document))]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _head(document: Document) -> list[str]:
+    """Return the YAML that Hugging Face reads; a JSON text is also a YAML text."""
+    task = "tabular-classification" if document.outcomes is not None or document.groups else "tabular-regression"
+    if document.audit is not None and document.audit.sampled and document.audit.scores is None:
+        task = "tabular-classification"
+    name = document.about.name or document.title
+    tags = ["fairness", "individual-fairness", "fairmend", f"fairmend-{document.kind}"]
+    return [
+        "---",
+        "library_name: fairmend",
+        f"model_name: {json.dumps(printable(name))}",
+        f"pipeline_tag: {task}",
+        "tags:",
+        *(f"- {tag}" for tag in tags),
+        "---",
+        "",
+    ]
+
+
+def _about(document: Document) -> Iterator[tuple[str, str]]:
+    about, blank = document.about, "not given"
+    yield "Model", about.name or blank
+    yield "Version", about.version or blank
+    yield "Owner", about.owner or blank
+    yield "Contact", about.contact or blank
+    yield "Purpose", about.purpose or blank
+    yield "Approved by", about.approved_by or blank
+    yield "Date of approval", about.date or blank
+    yield "Report", f"{document.kind} of {document.title}, {document.origin.created}, fairmend {document.fairmend}"
+
+
+# Figures
+
+
+def _figures(document: Document) -> list[str]:
+    if document.repair is not None:
+        repair = document.repair
+        before, after = (list(_of_network(figures, document)) for figures in (repair.before, repair.after))
+        compared = [(name, old, new) for (name, old), (_, new) in zip(before, after, strict=True)]
+        scored = describe_scored(repair.scored_rows, test=repair.test_data, held_out=repair.held_out)
+        return [
+            *_table(("Figure", "Before", "After"), compared),
+            f"Accuracy and the positive rate are measured on {_escape(scored)}.",
+            "",
+        ]
+    audit = document.audit
+    assert audit is not None
+    least = "" if audit.exact else "at least "
+    rows = [
+        ("Audited", f"{count(audit.total)} {'samples' if audit.sampled else 'people'}"),
+        ("Treated unequally", f"{least}{count(audit.count)} ({percent(audit.rate, 2)})"),
+    ]
+    if audit.disparity is not None:
+        points = audit.disparity.on == "probability"
+        largest = in_points(audit.disparity.largest) if points else number(audit.disparity.largest)
+        rows.append(("Largest difference between the scores of similar people", f"{least}{largest}"))
+    rows += [(name, percent(value)) for name, value in _rates(audit) if value is not None]
+    return _table(("Figure", "Value"), rows)
+
+
+def _of_network(figures: NetworkFigures, document: Document) -> Iterator[tuple[str, str]]:
+    repair = document.repair
+    assert repair is not None
+    least = "" if figures.unfair_inputs_exact else "at least "
+    yield "Repair inputs treated unequally", f"{least}{count(figures.unfair_inputs)} of {count(repair.inputs)}"
+    least = "" if figures.unfair_rate_exact else "at least "
+    unequal = f"{least}{count(figures.unfair_rows)} of {count(repair.data_rows)} ({percent(figures.unfair_rate, 2)})"
+    yield "People in the data treated unequally", unequal
+    yield from ((name, percent(value)) for name, value in _rates(repair.before, figures) if value is not None)
+    yield from ((name.replace("_", " "), number(figures.errors.get(name))) for name in repair.before.errors)
+
+
+def _rates(known: object, figures: object | None = None) -> Iterator[tuple[str, float | None]]:
+    """Yield the rates that `known` has, with the values of `figures`."""
+    for name in ("accuracy", "balanced_accuracy", "positive_rate"):
+        if getattr(known, name) is not None:
+            yield name.replace("_", " ").capitalize(), getattr(known if figures is None else figures, name)
+
+
+# Outcomes
+
+
+def _outcomes(document: Document, outcomes: Outcomes) -> Iterator[str]:
+    two = len(document.answers) == 2
+    selected = f"the prediction “{document.answers[1]}”" if two else "the class that the table names"
+    yield "## Equal outcomes: selection rates and impact ratios"
+    yield ""
+    yield (
+        "Equal treatment and equal outcomes are different questions: a model can give every person the same prediction "
+        f"whatever the person's {_escape(listed(document.similar.protected, 'or'))}, and still select one group less "
+        "often, because the groups differ in other features. The selection rate is the share of a group that gets "
+        f"{_escape(selected)}, with its 95 % interval (Wilson). The impact ratio is this rate divided by the highest "
+        f"one in the table. By the four-fifths rule, a ratio below {number(outcomes.limit)} is a sign of adverse "
+        f"impact, if the prediction is favourable. Groups with less than {percent(outcomes.small, 0)} of the "
+        f"{count(outcomes.rows)} rows have no ratio."
+    )
+    yield ""
+    for table in outcomes.tables:
+        yield from _outcome_table(table, two)
+    if outcomes.tables_left_out:
+        yield f"{count(outcomes.tables_left_out)} further tables are not shown."
+        yield ""
+
+
+def _outcome_table(table: OutcomeTable, two: bool) -> Iterator[str]:
+    answer = "" if two else f": predicted “{_escape(table.answer)}”"
+    yield f"### {_escape(' × '.join(table.features))}{answer}"
+    yield ""
+    sides = ("",) if table.flagged_after is None else (" before", " after")
+    heads = [f"{name}{side}" for side in sides for name in ("Selected", "Selection rate", "Impact ratio")]
+    rows = []
+    for group in table.groups:
+        figures = [text for side in (group.before, group.after) if side is not None for text in _selection(side)]
+        rows.append((*group.values, f"{count(group.rows)}{' (small)' if group.small else ''}", *figures))
+    yield from _table((*table.features, "People", *heads), rows)
+    if table.groups_left_out:
+        yield f"{count(table.groups_left_out)} smaller groups are not shown."
+        yield ""
+
+
+def _selection(selection: Selection) -> tuple[str, str, str]:
+    interval = f"{percent(selection.low)} to {percent(selection.high)}"
+    flag = " (below 4/5)" if selection.flagged else ""
+    return count(selection.count), f"{percent(selection.rate)} ({interval})", f"{ratio(selection.ratio)}{flag}"
+
+
+# Origin
+
+
+def _check(document: Document) -> list[str]:
+    repair = document.repair
+    if repair is None or not repair.certified:
+        return []
+    lines = ["## Check it yourself", "", f"The certificate states: {_escape(repair.certified)}", ""]
+    if repair.check:
+        # Indented code ends only with the line, whatever the names of the files are.
+        lines += [
+            "This command checks it against the model file, and shares no code with the program that wrote them:",
+            "",
+            f"    {printable(repair.check)}",
+            "",
+        ]
+    return lines
+
+
+def _origin(document: Document) -> Iterator[tuple[str, str]]:
+    origin = document.origin
+    if origin.command:
+        yield "Command", origin.command
+    if origin.seed is not None:
+        yield "Seed", str(origin.seed)
+    yield from ((file.role.capitalize(), f"{file.name}, sha256 {file.sha256}") for file in origin.files)
+    yield "Versions", ", ".join(f"{name} {version}" for name, version in origin.versions.items())
+
+
+# Markdown
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    def line(cells: Iterable[str]) -> str:
+        return f"| {' | '.join(map(_escape, cells))} |"
+
+    return [line(heads), f"|{' --- |' * len(heads)}", *map(line, rows), ""]
+
+
+def _escape(text: str) -> str:
+    """Return a text of one line in which nothing is Markdown or HTML."""
+    return _SPECIAL.sub(r"\\\1", printable(text)).replace("\\<", "&lt;").replace("\\>", "&gt;").replace("\\&", "&amp;")

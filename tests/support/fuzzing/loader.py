@@ -1,0 +1,55 @@
+"""Any format, with fairmend's own loader in the place of its runtime: the checker must read the network it reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from fairmend.errors import FairmendError
+from fairmend.network import Network, load_network
+from fairmend.prove import certificate
+from fairmend_check.errors import CheckError
+from fairmend_check.model import Activation, Layer, Model, weights_digest
+from fairmend_check.read_model import read_model
+from support.fuzzing import nnet, onnx, pth
+from support.fuzzing.file_format import FileFormat, RuntimeRefusal
+
+STATE_DICTS = (".pth", ".safetensors")
+
+
+def disagreement(model: Model, content: bytes, path: Path) -> str | None:
+    """Say whether the loader reads another network."""
+    del content
+    try:
+        network = load_network(path, "relu")
+    except FairmendError as error:
+        raise RuntimeRefusal(str(error)) from error
+    same = weights_digest(model) == certificate.weights_digest(network)
+    return None if same else f"the loader reads {[affine.weight.tolist() for affine in network.affines]}"
+
+
+def read(path: Path) -> Model:
+    """Read a file as the checker does; a state dict with the layers that a certificate of the loader names."""
+    layers = None
+    if path.suffix in STATE_DICTS:
+        try:
+            layers = layers_of(load_network(path, "relu"))
+        except FairmendError as error:
+            raise CheckError(str(error)) from error
+    return read_model(path, layers)[0]
+
+
+def layers_of(network: Network) -> list[Layer]:
+    """Return the layers as the checker reads them from a certificate."""
+    return [
+        Layer(entry["name"], Activation(entry["activation"], entry["slope"]), entry.get("epsilon"))
+        for entry in certificate._layers(network)
+    ]
+
+
+def against_loader(form: FileFormat) -> FileFormat:
+    """Return the format with the loader as its runtime."""
+    return replace(form, name=f"{form.name}-loader", disagreement=disagreement, read=read)
+
+
+NNET, ONNX, PTH, CHECKPOINT = map(against_loader, (nnet.FORMAT, onnx.FORMAT, pth.FORMAT, pth.FORMAT_CHECKPOINT))
