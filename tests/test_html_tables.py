@@ -31,6 +31,7 @@ def results(tmp_path_factory):
         "spec": SPEC,
         "network": network,
         "audit": fairmend.audit(network, SPEC, X),
+        "disparity": fairmend.audit(network, SPEC, X).disparity,
         "certify": fairmend.certify(network, SPEC, X),
         "search": fairmend.search(network, SPEC, X, seeds=20, local_steps=20),
         "repair": repaired,
@@ -38,7 +39,7 @@ def results(tmp_path_factory):
     }
 
 
-@pytest.mark.parametrize("name", ["spec", "network", "audit", "certify", "search", "repair", "check"])
+@pytest.mark.parametrize("name", ["spec", "network", "audit", "disparity", "certify", "search", "repair", "check"])
 def test_a_notebook_shows_it_with_every_text_escaped(results, name):
     html = results[name]._repr_html_()
     assert html.startswith("<p><strong>")

@@ -76,6 +76,8 @@ def test_log_odds_are_shown_as_probabilities_that_can_be_told_apart():
     assert [plain(text) for text in probabilities([0.0, 1.0])] == ["50.0 %", "73.1 %"]
     assert [plain(text) for text in probabilities([0.0, 1e-5])] == ["50.0000 %", "50.0002 %"]
     assert [plain(text) for text in probabilities([2.0, 2.0])] == ["88.1 %", "88.1 %"]
+    assert [plain(text) for text in probabilities([-0.001, 1.0])] == ["49.98 %", "73.11 %"]  # not 50.0 %
+    assert [plain(text) for text in probabilities([-0.8473, 1.0], 0.3)] == ["29.99996 %", "73.10586 %"]
     assert (probability(1e30), probability(-1e30)) == (1.0, pytest.approx(0, abs=1e-300))
     assert plain(score_difference(0.0005, "probability")) == "0.05 points"
     assert score_difference(0.0005, "logit") == "0.0005"

@@ -178,10 +178,14 @@ def probability(log_odds: float) -> float:
     return 1 / (1 + small) if log_odds >= 0 else small / (1 + small)
 
 
-def probabilities(log_odds: Sequence[float], most: int = 6) -> list[str]:
-    """Return log-odds as shares in per cent, with as many digits as it takes to tell them apart."""
+def probabilities(log_odds: Sequence[float], threshold: float = 0.5, most: int = 6) -> list[str]:
+    """Return log-odds as shares in per cent, with enough digits to tell them apart, and from the threshold.
+
+    Otherwise 49.98 % would read as 50.0 %, which is another prediction.
+    """
     shares = [probability(value) for value in log_odds]
-    digits = next((d for d in range(1, most) if len({percent(s, d) for s in shares}) == len(set(shares))), most)
+    different = {*shares, threshold}
+    digits = next((d for d in range(1, most) if len({percent(s, d) for s in different}) == len(different)), most)
     return [percent(share, digits) for share in shares]
 
 

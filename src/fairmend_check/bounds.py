@@ -61,10 +61,9 @@ def leads(model: Model, classes: np.ndarray) -> Array:
     """Return the combinations of outputs that are the margins of the classes (boxes, margins, outputs)."""
     if model.outputs == 1:
         return np.where(classes == 1, 1.0, -1.0)[:, None, None]
-    others = np.array([[j for j in range(model.outputs) if j != c] for c in range(model.outputs)])
     out = np.zeros((len(classes), model.outputs - 1, model.outputs))
     rows, columns = np.arange(len(classes))[:, None], np.arange(model.outputs - 1)
-    out[rows, columns, others[classes]] = -1.0
+    out[rows, columns, columns + (columns >= classes[:, None])] = -1.0  # all outputs but the class
     out[rows, columns, classes[:, None]] = 1.0
     return out
 

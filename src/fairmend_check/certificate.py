@@ -113,6 +113,10 @@ def read_certificate(path: Path) -> Certificate:
         raise NotConfirmedError(
             f"certificate.spec has a threshold, but the model has {found.outputs} outputs, not 1 or 2"
         )
+    if people.label is not None and people.label.classes and len(people.label.classes) != found.outputs:
+        raise NotConfirmedError(
+            f"certificate.spec names {len(people.label.classes)} classes, but the model has {found.outputs} outputs"
+        )
     if not found.count and not found.blind:
         raise NotConfirmedError("certificate: it has neither regions nor a global claim, so it claims nothing")
     return found

@@ -266,7 +266,10 @@ def _spec_reasons(claimed: Certificate, path: Path) -> list[str]:
 
 def _global_reasons(claimed: Certificate, network: Model) -> list[str]:
     columns = [column for feature, start in claimed.blind for column in range(start, start + feature.width)]
-    used = [column for column in columns if np.any(network.weights[0][:, column] != 0)]
+    fold = network.folds[0] if network.folds else None
+    # A norm after the layer may multiply by 0 what was infinite before it, so the stored weights count as well.
+    weights = network.weights[0] if fold is None else fold.weight * (fold.before.factor != 0)
+    used = [column for column in columns if np.any(weights[:, column] != 0)]
     return [f"certificate.global: the model depends on column {column}" for column in used] + _overflows(
         claimed, network
     )
@@ -282,7 +285,7 @@ def _overflows(claimed: Certificate, network: Model) -> list[str]:
         values = np.array([0.0, 1.0]) if feature.one_hot else np.array([feature.low, feature.high])
         most = np.abs(values if feature.one_hot else encode(feature, values, np.dtype(network.dtype))).max()
         part = slice(start, start + feature.width)
-        reach = np.abs(fold.before.factor[part]) * most + fold.before.size[part]
+        reach = fold.before.reach[part] * most + fold.before.size[part]
         if not (2 * reach < Precision.of(network.dtype).largest).all():
             reasons.append(f'certificate.global: scaling feature "{feature.name[:40]}" may overflow')
     return reasons

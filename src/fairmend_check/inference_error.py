@@ -152,7 +152,8 @@ def _folded_rounding(fold: Fold, low: Array, high: Array, kind: Precision) -> tu
     """Do the same for a layer and the norms beside it, computed step by step or folded.
 
     Each step is off by as many units as it has roundings, in all terms that it adds up, and the numbers of the folded
-    layer are rounded once more. A subnormal number that is taken as 0 is multiplied by no more than all of the others.
+    layer are rounded once more. No number on the way is above ``reach``, and a subnormal number that is taken as 0 is
+    multiplied by no more than that.
     """
     n = fold.weight.shape[1]
     outward = 1 + 4 * gamma(n + 16)
@@ -163,10 +164,10 @@ def _folded_rounding(fold: Fold, low: Array, high: Array, kind: Precision) -> tu
     total = entering @ weight.T + bias
     leaving = total * outer + fold.after.size
     count = (n + fold.before.roundings + fold.after.roundings + _FOLDING) * kind.u
-    beside = (1 + inner.max()) * (1 + outer.max()) * (1 + weight.sum(axis=1) + bias)
-    flushed = 16 * kind.tiny * beside * (1 + n + entering.sum(axis=1, keepdims=True))
-    largest = np.concatenate([entering, total, leaving], axis=1)
-    return (count / (1 - count) * leaving + flushed) * outward, 2 * largest
+    beside = (1 + fold.before.reach.max()) * (1 + fold.after.reach.max()) * (1 + weight.sum(axis=1) + bias)
+    wide = size * fold.before.reach + fold.before.size
+    reach = beside * (1 + n + wide.sum(axis=1, keepdims=True)) + fold.after.size
+    return (count / (1 - count) * leaving + 16 * kind.tiny * reach) * outward, 2 * reach
 
 
 def _power_below(values: Array) -> Array:

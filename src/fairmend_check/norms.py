@@ -21,16 +21,21 @@ Array = NDArray[np.float64]
 
 ROUNDINGS = 24  # of one norm: of its factor, computed in any order, of the product with it, and of the sum
 _LEAST_VARIANCE = 1e-30
-_MOST = 2.0**60  # of factors and shifts
+_MOST = 2.0**60  # of means, shifts and reaches
 
 
 @dataclass(frozen=True, eq=False)
 class Norm:
-    """x -> factor x + shift for each unit, (width,) or () for all; ``size`` bounds the terms of the shift."""
+    """x -> factor x + shift for each unit, (width,) or () for all; ``size`` bounds the terms of the shift.
+
+    ``reach`` bounds how much larger or smaller a number becomes on the way, in any order of the steps: a product of
+    factors may be 1, although float32 computes 0 or infinity after the first of them.
+    """
 
     factor: Array
     shift: Array
     size: Array
+    reach: Array
     roundings: int = ROUNDINGS
 
 
@@ -46,18 +51,31 @@ class Fold:
 
 def batch_norm(mean: Any, variance: Any, gain: Any, shift: Any, epsilon: float) -> Norm:
     """Return (x - mean) / sqrt(variance + epsilon) gain + shift; without gain and shift, 1 and 0."""
-    spread = np.asarray(variance, np.float64) + epsilon
-    if not ((spread >= _LEAST_VARIANCE) & np.isfinite(spread)).all():
-        raise CheckError("batch normalisation has a variance that is not positive")
-    return scaling(mean, 1 / np.sqrt(spread) if gain is None else 1 / np.sqrt(spread) * _floats(gain), shift)
+    variance = _floats(variance)
+    spread = variance + epsilon
+    # A sum of two signs could be a difference that is lost in float32.
+    if not ((spread >= _LEAST_VARIANCE) & np.isfinite(spread) & (variance >= 0) & (epsilon >= 0)).all():
+        raise CheckError("batch normalisation has a variance that is not positive, or a negative epsilon")
+    return scaling(mean, 1 / np.sqrt(spread), shift, *(() if gain is None else (_floats(gain),)))
 
 
-def scaling(mean: Any, gain: Any, shift: Any) -> Norm:
-    """Return (x - mean) gain + shift; without shift, 0."""
-    factor, own = _floats(gain), np.zeros(()) if shift is None else _floats(shift)
+def scaling(mean: Any, gain: Any, shift: Any, *more: Any) -> Norm:
+    """Return (x - mean) gain + shift; without shift, 0. There may be ``more`` factors of the gain."""
+    factor, own, middle = _floats(gain), np.zeros(()) if shift is None else _floats(shift), _floats(mean)
+    reach = _reach(factor)
     with np.errstate(all="ignore"):
-        offset = _floats(mean) * factor
-        return Norm(factor, own - offset, np.abs(own) + np.abs(offset))
+        for part in map(_floats, more):
+            factor, reach = factor * part, reach * _reach(part)
+        offset = middle * factor
+        reach = np.where(np.abs(middle) <= _MOST, reach, np.inf)
+        return Norm(factor, own - offset, np.abs(own) + np.abs(offset), reach)
+
+
+def _reach(factor: Array) -> Array:
+    """Return the factors or their inverses, whichever are above 1; what is multiplied by 0 is 0 in any case."""
+    size = np.abs(factor)
+    with np.errstate(all="ignore"):
+        return np.where(size == 0, 1.0, np.maximum(size, 1 / size))
 
 
 def _floats(values: Any) -> Array:
@@ -95,7 +113,7 @@ def _sum(terms: Array, start: float) -> float:
 
 def _joined(norms: Sequence[Norm], width: int) -> Norm:
     """Return what these norms compute one after the other, for each unit."""
-    found = Norm(np.ones(width), np.zeros(width), np.zeros(width), 0)
+    found = Norm(np.ones(width), np.zeros(width), np.zeros(width), np.ones(width), 0)
     for norm in norms:
         if norm.shift.shape not in ((), (width,)) or norm.factor.shape not in ((), (width,)):
             raise CheckError(f"batch normalisation or scaling of {norm.shift.size} numbers is beside {width} units")
@@ -104,8 +122,9 @@ def _joined(norms: Sequence[Norm], width: int) -> Norm:
                 norm.factor * found.factor,
                 norm.factor * found.shift + norm.shift,
                 np.abs(norm.factor) * found.size + norm.size,
+                norm.reach * found.reach,
                 found.roundings + norm.roundings,
             )
-        if not (np.maximum(np.abs(found.factor), found.size) <= _MOST).all():
-            raise CheckError("batch normalisation or scaling has a number that is too large or not finite")
+        if not (np.maximum(found.reach, found.size) <= _MOST).all():
+            raise CheckError("batch normalisation or scaling has a number that is too large, too small or not finite")
     return found

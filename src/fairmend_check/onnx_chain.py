@@ -6,6 +6,7 @@ once a single output has lost its axis.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ Tensor = NDArray[Any]
 _PASSING = ("Cast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze")
 _SCALING = ("Add", "Sub", "Mul", "Div")
 _COMMUTATIVE = ("Add", "Mul")
+_MAX_NUMBERS = 2**28  # in all steps together: many nodes could share the same constants
 
 
 class Chain:
@@ -36,6 +38,7 @@ class Chain:
         self.steps: list[Step] = []
         self.tensors: dict[str, Tensor] = {}
         self.types: dict[str, tuple[int, list[int]]] = {}  # elements and columns of each value on the way
+        self._numbers = 0
         self._advance(name)
 
     def append(self, node: Node) -> None:
@@ -46,6 +49,9 @@ class Chain:
         data = [name for name in node.inputs if name and name not in self.tensors]
         if data != [self.value] or (node.inputs[0] != self.value and node.kind not in _COMMUTATIVE):
             raise CheckError(f"node {node.kind} must read the value of the node before it, and constants")
+        self._numbers += self.columns + sum(self.tensors[name].size for name in node.inputs if name in self.tensors)
+        if self._numbers > _MAX_NUMBERS:
+            raise CheckError(f"the nodes of the graph use more than {_MAX_NUMBERS:,} numbers")
         if node.kind in _PASSING:
             self._pass(node)
         elif self.collapsed and node.kind != "Sigmoid":
@@ -109,7 +115,8 @@ class Chain:
             self.steps.append(Affine(weight, self._wide(bias)))
         else:
             shift = None if bias is None else bias.astype(np.float64) * beta
-            self.steps += [Affine(weight, None), scaling(0.0, alpha, shift)]
+            norm = scaling(0.0, alpha, shift)
+            self.steps += [Affine(weight, None), replace(norm, reach=norm.reach * scaling(0.0, beta, None).reach)]
 
     def _wide(self, bias: Tensor | None) -> Tensor | None:
         return None if bias is None else np.broadcast_to(bias, (self.columns,))

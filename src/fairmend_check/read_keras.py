@@ -276,7 +276,9 @@ def _normalization(layer: Layer, arrays: Weights) -> Norm:
         mean, variance = (array.reshape(() if array.size == 1 else -1).astype(np.float64) for array in arrays)
     else:
         mean, variance = (_numbers(layer, options.get(key)) for key in ("mean", "variance"))
-    deviation = np.maximum(np.sqrt(np.maximum(variance, 0)), _LEAST_DEVIATION)
+    if not (variance >= 0).all():
+        raise CheckError(f"{_where(layer)} has a negative variance, whose root is not a number")
+    deviation = np.maximum(np.sqrt(variance), _LEAST_DEVIATION)
     if json_reader.take({"invert": False, **options}, "invert", bool, _where(layer)):
         return scaling(0.0, deviation, mean)
     return scaling(mean, 1 / deviation, 0.0)

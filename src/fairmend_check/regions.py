@@ -27,6 +27,7 @@ MAX_PARTS = 10**7  # of all neighbourhoods together, for each link: a few minute
 _HALVINGS = 4  # of a box of its own choice that linear bounds do not decide
 _HALVED = 2**10  # boxes that are halved at once
 _BATCH = 2**20  # numbers in a batch of boxes, at the widest layer or for all pairs of outputs
+MAX_OUTPUTS = 1000  # of a model: bounds of a box need memory for all pairs of them
 
 Intervals = list[tuple[Array, Array]]
 
@@ -40,6 +41,13 @@ class Boxes:
     upper: Array
     points: bool = False
     slopes: Slopes | None = None
+
+    def parts(self, size: int) -> Iterator[Boxes]:
+        """Return the boxes in parts of this size."""
+        for start in range(0, len(self.owner), size):
+            part = slice(start, start + size)
+            slopes = None if self.slopes is None else [(below[part], above[part]) for below, above in self.slopes]
+            yield Boxes(self.owner[part], self.lower[part], self.upper[part], self.points, slopes)
 
     def subset(self, rows: np.ndarray) -> Boxes:
         """Return some of the boxes, without slopes."""
@@ -89,6 +97,13 @@ class Cover:
     points: int = 0
 
     @cached_property
+    def most_numbers(self) -> int:
+        """How many numbers a box needs: leads and differences of outputs are as many as their pairs."""
+        if self.model.outputs > MAX_OUTPUTS:
+            raise CheckError(f"a model with more than {MAX_OUTPUTS:,} outputs cannot be checked for listed inputs")
+        return int(max(self.model.outputs**2, *(max(weight.shape) for weight in self.model.weights)))
+
+    @cached_property
     def most_points(self) -> int:
         """How many points can be checked."""
         return MAX_WORK // _point_work(self.model)
@@ -111,14 +126,13 @@ class Cover:
             self._check_pieces(regions, linear)
             if not self.reasons:
                 pieces = regions.pieces
-                yield Boxes(pieces.owner, pieces.lower, pieces.upper, slopes=pieces.slopes)
+                boxes = Boxes(pieces.owner, pieces.lower, pieces.upper, slopes=pieces.slopes)
+                yield from boxes.parts(max(1, _BATCH // self.most_numbers))
         yield from self._own(regions, by_points, room, points=True)
 
     def _own(self, regions: Regions, rows: np.ndarray, room: int, points: bool) -> Iterator[Boxes]:
-        # Leads and differences of outputs are as many as their pairs.
-        widest = max(self.model.outputs**2, *(max(weight.shape) for weight in self.model.weights))
         around = self._neighbourhoods(regions, rows, points)
-        for owner, lower, upper in batches(around, max(1, _BATCH // (widest * room)), points=points):
+        for owner, lower, upper in batches(around, max(1, _BATCH // (self.most_numbers * room)), points=points):
             yield Boxes(owner, lower, upper, points)
 
     def _neighbourhoods(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -266,12 +267,19 @@ def _feature(entry: Any, where: str, version: int) -> Feature:
         missing = int(missing) if kind == "integer" else missing
     indicates = json_reader.take(entry, "indicates", str, where) if "indicates" in entry else None
     names = tuple(_texts(entry["names"], f"{where}.names").items()) if "names" in entry else ()
+    if not all(key in categories if categories else _is_whole(key, low, high) for key, _ in names):
+        raise CheckError(f"{where}.names names something that is not one of its values")
     feature = Feature(
         name, kind, low, high, categories, encoding, scale, protected, tolerance, dropped, missing, indicates, names
     )
     if not 0 < feature.affine[1] < math.inf:
         raise CheckError(f"{where} has a scale that is not positive")
     return feature
+
+
+def _is_whole(text: str, low: float, high: float) -> bool:
+    """Return whether a text is a whole number from low to high, as Python writes it."""
+    return re.fullmatch("0|-?[1-9][0-9]{0,15}", text) is not None and low <= int(text) <= high
 
 
 def _label(content: dict[str, Any], where: str, version: int) -> Label:

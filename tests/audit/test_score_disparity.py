@@ -43,7 +43,10 @@ def test_the_figures_are_those_of_all_people():
     assert found.above == {0.01: 3, 0.05: 2, 0.1: 1}
     assert found.largest == pytest.approx(0.2)
     assert (found.on, found.exact, found.worst) == ("probability", True, None)
-    assert "60.0% by more than 1, 40.0% by more than 5, 20.0% by more than 10 points" in found.describe()
+    assert "60.0 % by more than 1, 40.0 % by more than 5, 20.0 % by more than 10 points" in found.describe().replace(
+        "\N{NO-BREAK SPACE}", " "
+    )
+    assert repr(found).startswith("ScoreDisparity(the scores of similar people differ by 2.0 percentage points")
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 3])

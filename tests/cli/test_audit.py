@@ -69,7 +69,7 @@ def test_unequal_people_are_exit_1_with_count_share_and_described_pairs(case):
     assert result.exit_code == 1, result.stderr
     for words in ("IDI-D", f"{unequal.count}", percent(unequal.rate, 2), "The same person", "instead of"):
         assert words in result.stdout
-    for words in ("Accuracy", "Balanced accuracy", "AUC", "Group gaps, age in 4 bins", "Group gaps, gender"):
+    for words in ("Accuracy", "Balanced accuracy", "AUC", "Gaps by age in 4 bins", "Gaps by gender"):
         assert words in result.stdout
     assert result.stdout.count("row ") == 5  # three pairs, the largest score disparity, and how rows are numbered
     assert "interval" not in result.stdout
@@ -447,3 +447,13 @@ def test_a_wrong_column_of_ids_is_refused(tmp_path, monkeypatch):
     result = case.run("audit")
     assert result.exit_code == 2
     assert 'no column "customer" for the ids (did you mean "Customer"?)' in result.stderr
+
+
+@pytest.mark.parametrize(("labels", "name"), [(("yes", "no"), "no"), (("yes", "no", "maybe"), "not yes")])
+def test_the_other_class_is_called_by_the_other_value_of_two(case, labels, name):
+    people = small_people()
+    case.write(people.assign(good=[labels[row % len(labels)] for row in range(len(people))]))
+    shown = json.loads(audit(case, "--json", "--no-report").stdout)
+    assert {pair["answer_names"][pair["answers"].index(0)] for pair in shown["pairs"]} == {name}
+    quoted = '"no" (' if name == "no" else 'not "yes" ('
+    assert quoted in audit(case, "--no-report").stdout

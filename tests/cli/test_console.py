@@ -51,7 +51,7 @@ def test_columns_named_in_right_are_aligned_to_the_right():
 def test_warnings_with_brackets_are_not_markup():
     screen = Console(file=io.StringIO(), width=100)
     console.show_warnings(screen, ["[red] is a name"])
-    assert screen.file.getvalue() == "Warning: [red] is a name\n"
+    assert screen.file.getvalue() == "Warning: [red] is a name.\n"
 
 
 @pytest.mark.parametrize(("rate", "shown"), [(0.0004, "< 0.1"), (0.9996, "> 99.9"), (0.0, "0"), (1.0, "100")])

@@ -42,9 +42,9 @@ def test_the_curve_is_a_line_with_a_few_figures(case):
     assert f"Treated unequally at each threshold: 0 {sparkline(curve.shares.tolist())} 1" in shown
     plain = " ".join(shown.split())
     assert f"0.3: {percent(curve.share_at(0.3))}".replace("\N{NO-BREAK SPACE}", " ") in plain
-    assert f"yours, 0.5: {percent(curve.share_at(0.5))}; ".replace("\N{NO-BREAK SPACE}", " ") in plain
+    assert f"0.5 (yours): {percent(curve.share_at(0.5))}".replace("\N{NO-BREAK SPACE}", " ") in plain
     at, most = curve.peak
-    assert f"; most, {at:g}: {percent(most)}".replace("\N{NO-BREAK SPACE}", " ") in plain
+    assert f"{at:g} (most): {percent(most)}".replace("\N{NO-BREAK SPACE}", " ") in plain
     assert all(len(line) <= 80 for line in shown.splitlines() if "threshold" in line)
 
 
@@ -54,7 +54,7 @@ def test_the_threshold_of_the_spec_is_marked(case):
     assert document["disparity"]["threshold"] == 0.45
     (point,) = [point for point in document["disparity"]["curve"] if point["threshold"] == 0.45]
     assert point["count"] == document["count"]
-    assert "yours, 0.45: " in audit(case)
+    assert "0.45 (yours): " in " ".join(audit(case).split())
 
 
 def test_several_classes_have_no_curve_but_a_class(case):

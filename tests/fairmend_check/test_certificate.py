@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fairmend
-from support.checker_cases import case, write
+from support.checker_cases import case, sign_spec, write
 
 
 @pytest.fixture
@@ -135,3 +135,13 @@ def test_key_order_and_whitespace_do_not_matter(tmp_path):
     other = tmp_path / "turned.json"
     other.write_text(json.dumps(turned(made.content), indent=3))
     assert fairmend.check(other, model).valid
+
+
+def test_the_named_classes_are_as_many_as_the_outputs(tmp_path):
+    _, model = case(outputs=3).save(tmp_path)
+    for count, valid in ((3, True), (4, False)):
+        content = case(outputs=3).content
+        content["spec"]["content"]["label"] = {"column": "y", "classes": ["a", "b", "c", "d"][:count]}
+        report = fairmend.check(write(tmp_path, sign_spec(content)), model)
+        assert report.valid is valid, report.reasons
+    assert "names 4 classes, but the model has 3 outputs" in report.reasons[0]

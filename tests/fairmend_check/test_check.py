@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import numpy as np
@@ -11,6 +12,11 @@ import fairmend
 from fairmend.network import Activation, Network
 from fairmend.prove import certificate as writer
 from fairmend.prove.certificate import certificate_of_blindness, certificate_of_fair
+from fairmend_check.assemble import Affine as Stored
+from fairmend_check.assemble import assemble
+from fairmend_check.check import _global_reasons
+from fairmend_check.norms import scaling
+from fairmend_check.spec import read_spec
 from support.checker_cases import SPECS, TWO_FEATURES, affine, case, is_true, rounding_case, sign_network, write
 from support.strategies import random_network
 
@@ -253,6 +259,16 @@ def test_a_global_claim_is_refused_where_one_weight_is_not_zero(tmp_path):
     net.save(tmp_path / "almost.onnx")
     report = fairmend.check(write(tmp_path, sign_network(content, net)), tmp_path / "almost.onnx")
     assert report.reasons == ("certificate.global: the model depends on column 5",)
+
+
+def test_a_global_claim_is_refused_where_a_norm_multiplies_weights_by_0():
+    """3e38 times 10 is infinite in float32, and 0 times infinity is NaN: some people get it, others do not."""
+    spec = read_spec({"feature": [{"name": "g", "kind": "integer", "range": [0, 10], "protected": True}]}, "spec")
+    for weight, gain, valid in ((3e38, 0.0, False), (0.0, 1.0, True)):
+        layers = [Stored(np.float32([[value]]), None) for value in (weight, 1.0)]
+        model = assemble([layers[0], scaling(0.0, gain, None), layers[1]])
+        assert not model.weights[0].any()
+        assert (_global_reasons(SimpleNamespace(blind=tuple(spec.columns())), model) == []) is valid
 
 
 # Arithmetic

@@ -52,15 +52,46 @@ def test_a_layer_without_norms_stays_as_it_is():
     [
         (lambda: batch_norm(np.zeros(2), np.zeros(2), None, None, 0.0), "variance that is not positive"),
         (lambda: batch_norm(np.zeros(2), np.full(2, np.nan), None, None, 1.0), "variance that is not positive"),
-        (lambda: scaling(0.0, 1e30, None), "too large or not finite"),
-        (lambda: scaling(np.nan, 1.0, None), "too large or not finite"),
+        (lambda: batch_norm(np.zeros(2), np.full(2, -0.5), None, None, 0.5 + 2**-52), "variance that is not positive"),
+        (lambda: batch_norm(np.zeros(2), np.full(2, 0.5), None, None, -0.4), "negative epsilon"),
+        (lambda: batch_norm(np.zeros(2), np.full(2, 1e38), None, None, 1e38), "too large, too small or not finite"),
+        (lambda: scaling(0.0, 1e30, None), "too large, too small or not finite"),
+        (lambda: scaling(0.0, 1e-30, None), "too large, too small or not finite"),
+        (lambda: scaling(0.0, 1e15, None, 1e-15), "too large, too small or not finite"),
+        (lambda: scaling(1e30, 1e-15, None), "too large, too small or not finite"),
+        (lambda: scaling(np.nan, 1.0, None), "too large, too small or not finite"),
         (lambda: scaling(np.zeros(3), np.ones(3), None), "of 3 numbers is beside 2 units"),
-        (lambda: scaling(0.0, 1e-50, None), "too small for float32"),
+        (lambda: scaling(0.0, 1e-15, None), "too small for float32"),
     ],
 )
 def test_norms_that_cannot_be_folded_safely_are_refused(make, reason):
+    weight = np.full((2, 2), 1e-36 if reason == "too small for float32" else 1.0, np.float32)
     with pytest.raises(CheckError, match=reason):
-        fold_layer(np.ones((2, 2), np.float32), None, [], [make()])
+        fold_layer(weight, None, [], [make()])
+
+
+@pytest.mark.parametrize("factors", [(1e-16,) * 3 + (1e16,) * 3, (1e16, 1e-16)])
+def test_factors_that_cancel_only_in_exact_arithmetic_are_refused(factors):
+    """Float32 computes 0, or infinity, where their product is 1."""
+    norms = [scaling(0.0, factor, None) for factor in factors]
+    for side in ((norms, []), ([], norms)):
+        with pytest.raises(CheckError, match="too large, too small or not finite"):
+            fold_layer(np.ones((2, 2), np.float32), None, *side)
+
+
+def test_a_gain_of_0_counts_with_the_numbers_that_it_is_multiplied_by():
+    norm = batch_norm(np.zeros(2), np.full(2, 1e-20), np.zeros(2), np.ones(2), 0.0)
+    assert (norm.factor == 0).all()
+    np.testing.assert_allclose(norm.reach, 1e10)
+
+
+def test_a_subnormal_weight_that_folding_makes_costs_what_it_is_multiplied_by():
+    """The weight 1e-40 may be taken as 0: of an input of 1e20 that loses 1e-20."""
+    weight = np.full((1, 1), 1e-30, np.float32)
+    model = assemble([scaling(0.0, 1e-10, None), CheckedAffine(weight, None)])
+    rows = np.full((1, 1), 1e20)
+    error = output_errors(model, rows, rows, interval_layers(model, rows, rows), np.ones((1, 1, 1)))
+    assert error[0, 0] > 1e-20
 
 
 def module(rng, dtype):

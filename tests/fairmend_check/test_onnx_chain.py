@@ -5,6 +5,7 @@ import pytest
 
 from fairmend.network import load_network
 from fairmend.prove.certificate import weights_digest as digest_of_network
+from fairmend_check import onnx_chain
 from fairmend_check.errors import CheckError
 from fairmend_check.model import weights_digest
 from fairmend_check.read_model import read_model
@@ -70,4 +71,13 @@ def test_other_chains_are_refused(reason, tmp_path):
     nodes, constants = REFUSED[reason]
     path = save(tmp_path / "m.onnx", nodes, outputs=1, **A, **REST, **constants)
     with pytest.raises(CheckError, match=reason):
+        read_model(path)
+
+
+def test_many_nodes_that_share_their_constants_are_refused(tmp_path, monkeypatch):
+    """A file of 4 MB could become 80 GB of weights."""
+    monkeypatch.setattr(onnx_chain, "_MAX_NUMBERS", 100)
+    nodes = [node("MatMul", f"{'x' if i == 0 else f'h{i}'} e", "y" if i == 5 else f"h{i + 1}") for i in range(6)]
+    path = save(tmp_path / "m.onnx", nodes, outputs=4, e=np.eye(4, dtype=np.float32))
+    with pytest.raises(CheckError, match="use more than 100 numbers"):
         read_model(path)

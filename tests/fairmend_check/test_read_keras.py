@@ -16,7 +16,9 @@ from fairmend.prove.certificate import certificate_of_blindness, certificate_of_
 from fairmend.prove.certificate import weights_digest as digest_of_network
 from fairmend.spec import Feature, Spec
 from fairmend_check.errors import CheckError
+from fairmend_check.keras_config import Layer
 from fairmend_check.model import weights_digest
+from fairmend_check.read_keras import _normalization
 from fairmend_check.read_model import read_model
 from support.fuzzing.hdf5_layout import fields
 from support.keras_files import dense, import_keras, quiet, sequential, write_h5
@@ -327,3 +329,10 @@ def test_a_float64_model_treats_people_unequally_in_keras_and_is_refused(suffix,
             refuse()
     DOUBLE.astype(np.float32).save(path)
     assert not fairmend.check(tmp_path / "c.json", path).valid
+
+
+@pytest.mark.parametrize("variance", [-1.0, [1.0, -1e-9]])
+def test_the_root_of_a_negative_variance_is_not_taken_for_0(variance):
+    """Keras divides by it, and every score is NaN."""
+    with pytest.raises(CheckError, match="negative variance"):
+        _normalization(Layer("Normalization", "n", {"mean": 0.0, "variance": variance}), [])

@@ -129,3 +129,25 @@ def test_links_that_divide_the_neighbourhoods_into_too_many_parts_are_refused(mo
     cover = Cover(model, spec)
     regions.prove(cover, everyone)
     assert (cover.parts, cover.reasons) == (24, [])
+
+
+@pytest.mark.parametrize("batch", [1, 50])
+def test_batches_do_not_change_margins_of_listed_boxes(batch, tmp_path, monkeypatch):
+    _, spec, model, found = read({"outputs": 3}, tmp_path)
+    assert not found.points.any()
+    whole = regions.prove(Cover(model, spec), found)
+    monkeypatch.setattr(regions, "_BATCH", batch)
+    again = regions.prove(Cover(model, spec), found)
+    assert np.allclose(again.margin, whole.margin, atol=1e-12, rtol=0)
+    assert (again.covers == whole.covers).all()
+
+
+@pytest.mark.parametrize("proof", ["linear", "points"])
+def test_a_model_of_very_many_outputs_is_refused_before_it_needs_memory(proof):
+    """The leads of 100,000 classes over each other would be 80 GB."""
+    model = make_model([(np.zeros((100_000, 1), np.float32), np.zeros(100_000, np.float32))], [])
+    entry = {"input": [0.0], "class": 0, "margin": 0.5, "proof": proof}
+    pieces = {} if proof == "points" else {"pieces": [{"lower": [0.0], "upper": [1.0], "slopes": []}]}
+    spec = read_spec({"feature": [{"name": "g", "kind": "integer", "range": [0, 1], "protected": True}]}, "spec")
+    with pytest.raises(CheckError, match="more than"):
+        regions.prove(Cover(model, spec), read_listed([entry | pieces], model))

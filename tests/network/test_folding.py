@@ -68,13 +68,15 @@ def test_a_changed_layer_is_stored_beside_the_same_norms(name):
         ({"variance": np.full(3, -1.0)}, "variance that is not positive"),
         ({"gain": np.full(3, 1e30)}, "multiplies or shifts by more than"),
         ({"mean": np.full(3, np.nan)}, "multiplies or shifts by more than"),
-        ({"gain": np.full(3, 1e-42)}, "too small for float32"),
+        ({"gain": np.full(3, 1e-15)}, "too small for float32"),
+        ({"gain": np.full(3, 1e-42)}, "or by less than"),
+        ({"variance": np.full(3, -0.5 * 1e-3)}, "variance that is not positive"),
         ({"mean": np.zeros(2)}, "is 2 wide, and the affine layer beside it 3"),
     ],
 )
 def test_norms_that_cannot_be_folded_safely_are_refused(changes, reason):
     fold = layer(before=[norm(3, **changes)])
     if "too small" in reason:
-        fold = Fold(fold.weight * np.float32(1e-10), fold.bias, fold.before, fold.after, "here")
+        fold = Fold(fold.weight * np.float32(1e-33), fold.bias, fold.before, fold.after, "here")
     with pytest.raises(FairmendError, match=reason):
         Affine.from_fold(fold)

@@ -128,7 +128,7 @@ def test_every_score_is_a_probability():
     assert "Scores are probabilities of “yes”, which is the prediction from 50.0 % on" in text
     assert "logit" not in text
     pair = repair_of().document.pairs.rows[0]
-    assert " → ".join(probabilities(pair.scores)).replace("\N{NO-BREAK SPACE}", " ") in text
+    assert " → ".join(probabilities(pair.scores, 0.5)).replace("\N{NO-BREAK SPACE}", " ") in text
     several = " ".join(Page(repair_of("prof", 3).html).text.split())
     assert "its probability if only these two were possible" in several
     assert "score +" not in " ".join(audit_of().document.audit.worst)

@@ -27,9 +27,9 @@ FIGURES = DisparityFigures(
 
 def test_the_share_at_the_threshold_and_the_highest_one_are_named():
     words = describe_curve(FIGURES).replace("\N{NO-BREAK SPACE}", " ")
-    assert words == "37.0 % at 0.3, your threshold; most, 41.0 %, at 0.27"
+    assert words == "37.0 % at 0.3, your threshold; highest at 0.27: 41.0 %"
     sampled = describe_curve(replace(FIGURES, exact=False)).replace("\N{NO-BREAK SPACE}", " ")
-    assert sampled == "at least 37.0 % at 0.3, your threshold; most, at least 41.0 %, at 0.27"
+    assert sampled == "at least 37.0 % at 0.3, your threshold; highest at 0.27: at least 41.0 %"
     assert describe_curve(replace(FIGURES, threshold=None, thresholds=[], unequal=[])) == ""
 
 

@@ -9,6 +9,7 @@ from fairmend.bounds.inference import inference_error
 from fairmend.network import Activation, Affine, Network
 from fairmend.prove.result import Verdict
 from fairmend.spec import Feature, Spec
+from fairmend.text import printable
 from support.strategies import ACTIVATIONS, random_network
 from support.strategies_spec import specs_and_inputs
 
@@ -74,7 +75,9 @@ def check_witnesses(net, spec, X, report):
             assert is_neighbour(spec, x, witness.other)
             assert net.predict(np.stack([x, witness.other])).tolist() == [witness.answer, witness.other_answer]
             assert witness.answer != witness.other_answer
-            assert f"class {witness.other_answer} instead of class {witness.answer}" in witness.describe(spec)
+            answers = (witness.other_answer, witness.answer)
+            names = [printable(spec.name_class(answer, max(answers) + 1)) for answer in answers]
+            assert " instead of ".join(names) in witness.describe(spec)
 
 
 def onnx_answers(net, path, X):

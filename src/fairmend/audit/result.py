@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from fairmend.text import percent, printable, short
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from fairmend.spec import Label
 
 __all__ = ["AuditPair", "AuditResult", "ExaminedInputs", "make_pairs", "name_row", "user_values", "wilson_interval"]
 
@@ -50,7 +52,8 @@ class AuditPair:
     x, other : both people as the network reads them (width,)
     output : the number of the output that differs, if the spec claims scores and the network has several
     id : the id of the audited input, if the spec names a column of ids and the data has it
-    answer_names : what both classes mean, as the label of the spec says; None for a regression network
+    answer_names : what both classes mean, as the label of the spec says, and for a class that it does not name the one
+        other value of the label in the data; None for a regression network
     """
 
     row: int
@@ -74,6 +77,12 @@ class AuditPair:
     def gap(self) -> float:
         """The difference between the two scores."""
         return abs(self.scores[0] - self.scores[1])
+
+    def with_names(self, names: Sequence[str]) -> AuditPair:
+        """Return the pair with the names of the classes; unchanged for a regression network."""
+        if self.answers is None:
+            return self
+        return replace(self, answer_names=(names[self.answers[0]], names[self.answers[1]]))
 
     def describe(self) -> str:
         """Return the pair as a line of text."""
@@ -195,6 +204,17 @@ class AuditResult:
         lines.append(self.disparity.describe())
         return "\n".join([*lines, *(pair.describe() for pair in self.pairs)])
 
+    def name_classes(self, label: Label | None, values: Iterable[object]) -> AuditResult:
+        """Return the result with class 0 named for the other of two values of the label in the data, if there are two.
+
+        Without, the pairs call it "not yes", since a spec gives only the positive value.
+        """
+        if label is None or label.positive is None or self.rows.logits[:1].size > 2:
+            return self
+        names, worst = (label.name_negative(values), label.positive), self.disparity.worst
+        disparity = replace(self.disparity, worst=None if worst is None else worst.with_names(names))
+        return replace(self, pairs=tuple(pair.with_names(names) for pair in self.pairs), disparity=disparity)
+
     def to_frame(self) -> pd.DataFrame:
         """Return the worst pairs as a table: two rows each, the audited input first."""
         import pandas as pd
@@ -206,14 +226,16 @@ class AuditResult:
                 row |= values
                 row["prediction"] = None if pair.answer_names is None else pair.answer_names[side]
                 rows.append(row | {"score": pair.scores[side]})
-        return pd.DataFrame(rows)
+        table = pd.DataFrame(rows)
+        return table.drop(columns="id") if rows and all(row["id"] is None for row in rows) else table
 
     def _repr_html_(self) -> str:
         """Show the result in a notebook: the figures, then the worst pairs."""
         found, *further = self.describe().split("\n")
         pairs = [pair.describe() for pair in self.pairs]
         rows = [(number, text) for number, text in enumerate(pairs, start=1)]
-        return html_table(f"Audit: {found}", ("", "worst pairs"), rows, further[: len(further) - len(pairs)])
+        notes = [f"{note[:1].upper()}{note[1:]}." for note in further[: len(further) - len(pairs)]]
+        return html_table(f"Audit: {found}", ("", "worst pairs"), rows, notes)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as plain data; rates are from 0 to 1."""

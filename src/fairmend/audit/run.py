@@ -131,7 +131,7 @@ def audit(
     disparity = scores.disparity(
         None if widest_pair is None else _with_ids((widest_pair,), X, spec.id_column)[0], count
     )
-    return AuditResult(
+    result = AuditResult(
         count=count,
         total=total,
         pairs=_with_ids(_worst_pairs(network, spec, scanner, largest, pairs), X, spec.id_column),
@@ -147,6 +147,9 @@ def audit(
         unknown=unknown,
         plan=plan,
     )
+    if spec.label is None or not is_frame(X) or spec.label.column not in X.columns:
+        return result
+    return result.name_classes(spec.label, X[spec.label.column].dropna().unique())
 
 
 class _ScoreDifferences:

@@ -16,7 +16,9 @@ import numpy as np
 
 from fairmend.arrays import Floats, Ints
 from fairmend.audit.score_spread import ScoreSpread
+from fairmend.html_tables import html_pairs
 from fairmend.spec import Spec
+from fairmend.text import percent
 
 if TYPE_CHECKING:
     from fairmend.audit.result import AuditPair
@@ -80,7 +82,7 @@ class ThresholdCurve:
         return [{"threshold": threshold, "count": count, "share": share} for threshold, count, share in columns]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ScoreDisparity:
     """How far the scores of similar people differ: the largest difference in the neighbourhood of each input.
 
@@ -118,17 +120,45 @@ class ScoreDisparity:
     def describe(self) -> str:
         """Return the disparity as a line of text."""
         least = "" if self.exact else "at least "
-        median, largest = self.quantiles["median"], self.largest
-        if self.on == "probability":
-            shares = ", ".join(
-                f"{count / len(self.differences):.1%} by more than {100 * limit:.0f}"
-                for limit, count in self.above.items()
+        median, largest = self._shown(self.quantiles["median"]), self._shown(self.largest)
+        what, unit = ("scores of", " percentage points") if self.on == "probability" else ("outputs for", "")
+        line = f"the {what} similar people differ by {least}{median}{unit} (median), and by up to {largest}"
+        above = ", ".join(f"{share} by more than {limit}" for limit, share in self._shares_above.items())
+        return f"{line}; {least}{above} points" if above else line
+
+    def __repr__(self) -> str:
+        """Return the same line."""
+        return f"ScoreDisparity({self.describe()})"
+
+    def _repr_html_(self) -> str:
+        """Show the disparity in a notebook: its distribution, the two people who differ most, and other thresholds."""
+        least, unit = "" if self.exact else "at least ", " points" if self.on == "probability" else ""
+        rows = [
+            (f"{share:.0%} of the inputs have at most".replace("%", " %"), f"{least}{self._shown(value)}{unit}")
+            for share, value in zip(QUANTILES.values(), self.quantiles.values(), strict=True)
+        ]
+        rows.append(("The largest is", f"{least}{self._shown(self.largest)}{unit}"))
+        rows += [
+            (f"Above {limit} point{'' if limit == '1' else 's'}", f"{least}{share}")
+            for limit, share in self._shares_above.items()
+        ]
+        if self.worst is not None:
+            rows.append(("The two who differ most", self.worst.describe()))
+        if self.curve is not None:
+            at, most = self.curve.peak
+            mine = self.curve.decision
+            rows.append(
+                (f"Treated unequally at {mine:g}, the threshold", f"{least}{percent(self.curve.share_at(mine))}")
             )
-            return (
-                f"the scores of similar people differ by {least}{100 * median:.2f} points of probability (median), up "
-                f"to {100 * largest:.2f}; {least}{shares} points"
-            )
-        return f"the outputs for similar people differ by {least}{median:.4g} (median), up to {largest:.4g}"
+            rows.append((f"Treated unequally at {at:g}, where it is highest", f"{least}{percent(most)}"))
+        return html_pairs("Score disparity: how far the scores of similar people differ", rows)
+
+    def _shown(self, difference: float) -> str:
+        return f"{100 * difference:.1f}" if self.on == "probability" else f"{difference:.4g}"
+
+    @property
+    def _shares_above(self) -> dict[str, str]:
+        return {f"{100 * limit:.0f}": percent(count / len(self.differences)) for limit, count in self.above.items()}
 
     def as_dict(self) -> dict[str, Any]:
         """Return the disparity as plain data."""

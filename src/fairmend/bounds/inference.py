@@ -238,7 +238,7 @@ def _folded_summation(
     """Do the same for a layer that a program computes with the norms beside it, or with the norms folded into it.
 
     Every step is off by so many units of the sizes of all its terms, and the folded numbers are rounded once more.
-    ``flushed`` bounds the product of whatever a subnormal number, taken as 0, is multiplied by.
+    ``reach`` bounds every number on the way, and whatever a subnormal number that is taken as 0 is multiplied by.
     """
     inner, outer = fold.lines()
     weight = np.abs(fold.weight.astype(np.float64))
@@ -250,10 +250,10 @@ def _folded_summation(
     left = total * factors[1] + outer.size
     count = weight.shape[1] + inner.roundings + outer.roundings + _FOLDING
     gamma = count * kind.unit / (1 - count * kind.unit)
-    beside = (1 + factors[0].max()) * (1 + factors[1].max()) * (1 + weight.sum(axis=1) + bias)
-    flushed = 16 * kind.tiny * beside * (1 + weight.shape[1] + entered.sum(axis=1, keepdims=True))
-    fits = [(2 * values < kind.largest).all(axis=1) for values in (size, entered, total, left)]
-    return (gamma * left + flushed) * (1 + _SLACK), ~np.all(fits, axis=0)
+    beside = (1 + inner.reach.max()) * (1 + outer.reach.max()) * (1 + weight.sum(axis=1) + bias)
+    wide = size * inner.reach + inner.size
+    reach = beside * (1 + weight.shape[1] + wide.sum(axis=1, keepdims=True)) + outer.size
+    return (gamma * left + 16 * kind.tiny * reach) * (1 + _SLACK), ~(2 * reach < kind.largest).all(axis=1)
 
 
 def _backward(network: Network, stages: list[_Stage], rows: Floats) -> Floats:

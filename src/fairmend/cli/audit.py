@@ -70,7 +70,7 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
 )
 @click.option("--time-limit", type=POSITIVE, help="Seconds for branch; people who are not decided by then are unknown.")
 @seed_option
-@click.option("--pairs", type=click.IntRange(min=0), default=10, show_default=True, help="Number of pairs to show.")
+@click.option("--pairs", type=click.IntRange(min=0), default=5, show_default=True, help="Number of pairs to show.")
 @click.option("--out", type=FILE, help="CSV file for everyone who is treated unequally, each with a counterfactual.")
 @click.option(
     "--report",
@@ -128,7 +128,7 @@ def run_audit(
     method: str = "auto",
     time_limit: float | None = None,
     seed: int = 0,
-    pairs: int = 10,
+    pairs: int = 5,
     out: Path | None = None,
     report: Path | None = None,
     what_if_rows: int | None = None,
@@ -194,7 +194,7 @@ def run_audit(
             on_plan=None if json_output else _announce,
             witnesses=None if out is None else lambda rows, X, other: file.write_people(numbers(), rows, X, other),
         )
-    result = number_pairs(result, numbers())
+    result = number_pairs(result, numbers()).name_classes(spec.label, labelled.distinct_values)
     done = OutOfRange(out_of_range) if people is None else people.out_of_range
     figures = labelled.figures(result.rows)
     warnings = [*labelled.warnings(data), *audit_warnings(net, spec, result, figures)]
@@ -232,15 +232,20 @@ def run_audit(
     page = None if report is None else report / "report.html"
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": None if data is None else data.name}
-        names |= {"about": spec.about.to_dict()}
-        measured = {"seed": seed, "threshold": spec.threshold, **result.as_dict(), **_labelled_figures(figures)}
+        measured = {
+            "seed": seed,
+            "threshold": spec.threshold,
+            "about": spec.about.to_dict(),
+            **result.as_dict(),
+            **_labelled_figures(figures),
+        }
         handled = {"out_of_range": done.as_dict(), "widened_spec": wider}
         show_json({**names, **measured, "out": out, "report": page, **handled, "warnings": warnings})
     else:
         screen = console()
         _show(screen, title, result, figures)
-        _show_pairs(screen, spec, net.outputs, result)
         show_disparity(screen, spec, net.outputs, result)
+        _show_pairs(screen, spec, net.outputs, result)
         show_out_of_range(screen, done, wider)
         show_warnings(screen, warnings)
         if out is not None:
@@ -306,6 +311,7 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFi
     if result.interval:
         low, high = result.interval
         table.add_row("95 % confidence interval", f"{percent(low, 2)} to {percent(high, 2)}")
+    table.add_row("Scores computed", f"{result.evaluations:,} in {result.seconds:.2f} s")
     if result.scores is not None:
         _add_scores(
             table,
@@ -313,10 +319,8 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFi
             "" if result.method == "enumerate" else "at least ",
             same=result.scores.claim.on == result.disparity.on,
         )
-    add_disparity(table, result.disparity)
-    table.add_row("Scores computed", f"{result.evaluations:,}")
-    table.add_row("Seconds", f"{result.seconds:.2f}")
     _add_utility(table, labelled)
+    add_disparity(table, result.disparity)
     screen.print(table)
     if not result.exact:
         screen.print(Text(_explain_lower_bound(result), style="yellow"))

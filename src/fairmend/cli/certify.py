@@ -128,10 +128,19 @@ def run_certify(
         names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed, "rows": people.rows}
         names |= {"ids": people.ids, "threshold": spec.threshold}
         done = {"out_of_range": people.out_of_range.as_dict(), "widened_spec": wider}
-        show_json({**names, **result.as_dict(spec), **written, **done, "warnings": warnings})
+        show_json(
+            {
+                **names,
+                **result.as_dict(spec, people.negative if net.outputs <= 2 else None),
+                **written,
+                **done,
+                "warnings": warnings,
+            }
+        )
     else:
         screen = console()
-        _show(screen, result, people, f"{model.name} on {data.name}{at_threshold(spec)}")
+        negative = people.negative if net.outputs <= 2 else None
+        _show(screen, result, people, negative, f"{model.name} on {data.name}{at_threshold(spec)}")
         show_out_of_range(screen, people.out_of_range, wider)
         show_warnings(screen, warnings)
         if certificate is not None:
@@ -191,7 +200,7 @@ def _meanings(claim: Claim) -> dict[str, str]:
     }
 
 
-def _show(screen: Console, result: CertifyResult, people: People, title: str) -> None:
+def _show(screen: Console, result: CertifyResult, people: People, negative: str | None, title: str) -> None:
     from rich.text import Text
 
     from fairmend.audit.result import name_row
@@ -214,7 +223,7 @@ def _show(screen: Console, result: CertifyResult, people: People, title: str) ->
         screen.print(f"\nTreated unequally{some}:")
         lines = Rows.grid(padding=(0, 1))
         for person, pair in pairs[:_SHOWN]:
-            lines.add_row(Text(f"  {person}:"), Text(pair.describe(spec)))
+            lines.add_row(Text(f"  {person}:"), Text(pair.describe(spec, negative)))
         screen.print(lines)
         screen.print(Text(f"  {ROW_NUMBERS}", style="dim"))
     for reason in dict.fromkeys(reason for reason in result.reasons if reason):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -50,6 +51,8 @@ __all__ = [
 ]
 
 ROW_NUMBERS = "Rows are numbered as in a spreadsheet: the header is row 1."
+
+_MOST_DIGITS = 6  # after the point of a probability in per cent
 
 _STAGES = {
     "train": "Training the network",
@@ -182,9 +185,9 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
     if comparison.changed is not None:
         table.add_row("Predictions changed, of all rows", "", percent(comparison.changed))
     table.add_row("Weights changed", "", f"{result.changed_weights:,} of {result.total_weights:,}")
-    table.add_row("Change of the head (l1 norm)", "", f"{result.objective:.4g}")
-    stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in _long_stages(result.seconds))
-    table.add_row(f"Seconds{f' ({stages})' if stages else ''}", "", f"{result.seconds['total']:.2f}")
+    if result.objective:
+        table.add_row("Change of the head in step 2 (l1 norm)", "", f"{result.objective:.4g}")
+    table.add_row("Seconds", "", f"{result.seconds['total']:.2f}")
     table.caption = f"{mark} on {people.describe_scored()}"
     claim = people.spec.claim
     if claim.is_score:
@@ -211,16 +214,10 @@ def _kept_figures(before: Measurement, after: Measurement) -> list[tuple[str, st
     return rows
 
 
-def _long_stages(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
-    """Return the stages to name beside the total; those that took next to no time would only fill the line."""
-    least = max(0.005, seconds["total"] / 100)
-    return [(stage, time) for stage, time in seconds.items() if stage != "total" and time >= least]
-
-
 def group_heading(group: GroupMetrics) -> str:
     """Return the heading of the group figures of one feature."""
     what = "widest gap of a class" if group.class_rates else "parity / odds"
-    return f"Group gaps, {group.feature}{f' in {len(group.groups)} bins' if group.binned else ''} ({what})"
+    return f"Gaps by {group.feature}{f' in {len(group.groups)} bins' if group.binned else ''} ({what})"
 
 
 def group_figures(group: GroupMetrics) -> str:
@@ -242,16 +239,17 @@ def regression_figures(utility: RegressionUtility) -> list[tuple[str, str]]:
 
 
 def show_warnings(screen: Console, warnings: Sequence[str]) -> None:
-    """Print warnings, one line each."""
+    """Print warnings, one sentence or more each."""
     for warning in warnings:
-        screen.print(Text(f"Warning: {warning}", style="yellow"))
+        end = "" if warning.endswith((".", "!", "?")) else "."
+        screen.print(Text(f"Warning: {warning}{end}", style="yellow"))
 
 
 def show_out_of_range(screen: Console, done: OutOfRange, spec_file: Path | None = None) -> None:
     """Print what was done about values out of range, and where the spec with wider ranges is; nothing without any."""
     if not done.rows:
         return
-    screen.print(Text(f"Out of range: {done.describe()}", style="yellow"), soft_wrap=True)
+    screen.print(Text(done.describe(), style="yellow"), soft_wrap=True)
     if spec_file is not None:
         screen.print(Text.assemble("The spec with wider ranges: ", (str(spec_file), "bold")), soft_wrap=True)
 
@@ -264,18 +262,54 @@ def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditP
     lines = Rows.grid(padding=(0, 1))
     for pair in pairs:
         assert pair.answers is not None
-        first, second = (
-            f"{prediction_name(spec, outputs, answer)} ({score:+.3g})"
-            for answer, score in zip(pair.answers, pair.scores, strict=True)
-        )
+        scores = [f"{score:+.3g}" for score in pair.scores] if outputs > 1 else _shares(pair.scores, spec.threshold)
+        first, second = (f"{name} ({score})" for name, score in zip(_answers(spec, outputs, pair), scores, strict=True))
         difference = f"{pair.difference[0].upper()}{pair.difference[1:]}"
-        lines.add_row(Text(f"  {_name(pair, what)}: {first}."), Text(f"{difference}: {second}."))
+        lines.add_row(" ", Text(f"{_name(pair, what)}: {first}. {difference}: {second}."))
+    positive = prediction_name(spec, outputs, 1)
+    meaning = (
+        "by how much the logit of the first prediction exceeds that of the second"
+        if outputs > 1
+        else f"the probability of {positive}; from {percent(spec.threshold, _digits(spec.threshold))}, the prediction "
+        f"is {positive}"
+    )
+    lines.add_row(" ", Text(f"In parentheses: {meaning}. {_numbering(what)}", style="dim"))
     screen.print(lines)
+
+
+def _answers(spec: Spec, outputs: int, pair: AuditPair) -> list[str]:
+    """Return what both predictions mean: "no" if the data shows that the other value is "no", else not "yes"."""
+    assert pair.answers is not None
+    assert pair.answer_names is not None
+    return [
+        prediction_name(spec, outputs, answer) if name == spec.name_class(answer, outputs) else printable(f'"{name}"')
+        for answer, name in zip(pair.answers, pair.answer_names, strict=True)
+    ]
+
+
+def _shares(logits: Sequence[float], threshold: float) -> list[str]:
+    """Return the probabilities of logits, with the digits that show on which side of the threshold they are."""
     from fairmend.network.decision import log_odds
 
-    least = f"{log_odds(spec.threshold):.3g}"
-    threshold = "" if outputs > 1 else f"; at least {least} means {prediction_name(spec, outputs, 1)}"
-    screen.print(Text(f"  Scores in parentheses{threshold}. {_numbering(what)}", style="dim"))
+    least = log_odds(threshold)
+    shares = [1 / (1 + math.exp(-max(logit, -700.0))) for logit in logits]
+    digits = next(
+        (
+            digits
+            for digits in range(1, _MOST_DIGITS)
+            if all(
+                (round(share, digits + 2) >= threshold) == (logit >= least)
+                for share, logit in zip(shares, logits, strict=True)
+            )
+        ),
+        _MOST_DIGITS,
+    )
+    return [percent(share, digits) for share in shares]
+
+
+def _digits(share: float) -> int:
+    """Return how many digits after the point a share has in per cent."""
+    return next((digits for digits in range(_MOST_DIGITS) if round(share, digits + 2) == share), _MOST_DIGITS)
 
 
 def _show_score_pairs(screen: Console, spec: Spec, pairs: Sequence[AuditPair], what: str) -> None:
@@ -353,10 +387,10 @@ def show_check(
     scope = f" for {covers} only" if covers else ""
     scope += ", in exact arithmetic only: rounding may change a prediction in inference" if real else ""
     colour = "bold yellow" if scope else "bold green"
-    if result.condition:
-        screen.print(Text(f"Condition: {result.condition}"))
     sentence = (f"The certificate is valid{scope}", colour)
     screen.print(Text.assemble(sentence, f" (checked in {result.seconds:.2f} s). To check it yourself, run:"))
     screen.print(
         Text(f"  fairmend check {certificate} {model}{' --real' if real else ''}", style="bold"), soft_wrap=True
     )
+    if result.condition:
+        screen.print(Text(f"Condition: {result.condition}"))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rich.padding import Padding
 from rich.text import Text
 
 from fairmend.cli.console import differing_values, prediction_name
-from fairmend.text import number, percent, printable
+from fairmend.text import listed, number, percent, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,7 +45,6 @@ def add_disparity(table: Table, disparity: ScoreDisparity) -> None:
         limits = " / ".join(f"{100 * limit:g}" for limit in disparity.above)
         shares = " / ".join(percent(count / total) for count in disparity.above.values())
         table.add_row(f"Score disparity above {limits} points", f"{least}{shares}")
-    table.add_section()
 
 
 def show_disparity(screen: Console, spec: Spec, outputs: int, result: AuditResult) -> None:
@@ -76,9 +76,14 @@ def _show_curve(screen: Console, curve: ThresholdCurve) -> None:
     at, most = curve.peak
     screen.print()
     screen.print(Text(f"Treated unequally at each threshold: 0 {sparkline(curve.shares.tolist())} 1"))
-    others = [f"{named:g}: {percent(curve.share_at(named))}" for named in _NAMED if named != curve.decision]
-    mine = f"{curve.decision:g}: {percent(curve.share_at(curve.decision))}"
-    screen.print(Text(f"  yours, {mine}; {', '.join(others)}; most, {at:g}: {percent(most)}", style="dim"))
+    shares = {named: percent(curve.share_at(named)) for named in (*_NAMED, curve.decision)} | {at: percent(most)}
+    remarks: dict[float, list[str]] = {named: [] for named in shares} | {at: ["most"]}
+    remarks[curve.decision].insert(0, "yours")
+    shown = (
+        f"{named:g}{f' ({listed(remarks[named])})' if remarks[named] else ''}: {share}"
+        for named, share in sorted(shares.items())
+    )
+    screen.print(Padding(Text(f"at {', '.join(shown)}", style="dim"), (0, 0, 0, 2)))
 
 
 def sparkline(shares: Sequence[float]) -> str:

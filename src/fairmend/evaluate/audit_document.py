@@ -94,7 +94,7 @@ def audit_document(
             ScoreRanges(score_kind(net), len(examined.X), result.exact, [], []),
             [short(warning, 2_000) for warning in warnings],
             audit=replace(
-                _audit(result, labelled, [], disparity_figures(result.disparity, spec, names)),
+                _audit(spec, result, labelled, [], disparity_figures(result.disparity, spec, names)),
                 scores=score_figures(result.scores, labelled.regression),
             ),
             threshold=spec.threshold,
@@ -128,7 +128,7 @@ def audit_document(
         nearest.decisive_features(),
         _score_ranges(net, spec, examined),
         [short(warning, 2_000) for warning in warnings],
-        audit=_audit(result, labelled, names, disparity_figures(result.disparity, spec, names)),
+        audit=_audit(spec, result, labelled, names, disparity_figures(result.disparity, spec, names)),
         threshold=spec.threshold,
         first_row=numbers.first,
         notes=notes,
@@ -144,7 +144,9 @@ def _outcomes(net: Network, spec: Spec, result: AuditResult, names: list[str]) -
     return tabulate_outcomes(spec, values_of_rows(spec, result.rows), [net.decide(result.rows.logits)], names)
 
 
-def _audit(result: AuditResult, labelled: LabelledFigures, names: list[str], disparity: DisparityFigures) -> Audit:
+def _audit(
+    spec: Spec, result: AuditResult, labelled: LabelledFigures, names: list[str], disparity: DisparityFigures
+) -> Audit:
     utility = labelled.utility
     return Audit(
         count=result.count,
@@ -161,18 +163,16 @@ def _audit(result: AuditResult, labelled: LabelledFigures, names: list[str], dis
         balanced_accuracy=None if utility is None else utility.balanced_accuracy,
         positive_rate=None if utility is None else utility.positive_rate,
         auc=None if utility is None else utility.auc,
-        worst=[
-            _describe_pair(pair, names, None if result.scores is None else result.scores.claim.on)
-            for pair in result.pairs[:_MOST_WORST]
-        ],
+        worst=[_describe_pair(pair, names, spec) for pair in result.pairs[:_MOST_WORST]],
         disparity=disparity,
         method=result.method,
         unknown=result.unknown,
     )
 
 
-def _describe_pair(pair: AuditPair, names: list[str], claimed: str | None) -> str:
-    """Return both people of a pair with their predictions and scores; `claimed` are those that the claim is about."""
+def _describe_pair(pair: AuditPair, names: list[str], spec: Spec) -> str:
+    """Return both people of a pair with their predictions and scores."""
+    claimed = spec.claim.on
     difference = _capitalize(pair.difference)
     if claimed is not None or pair.answers is None:
         own, other = (_describe_score(value, claimed) for value in pair.scores)
@@ -180,7 +180,7 @@ def _describe_pair(pair: AuditPair, names: list[str], claimed: str | None) -> st
         return short(f"{_capitalize(pair.name)}{which}: {own}. {difference}: {other}.", 600)
     own, other = (
         f"“{names[answer] if answer < len(names) else f'class {answer}'}” (score {value})"
-        for answer, value in zip(pair.answers, probabilities(pair.scores), strict=True)
+        for answer, value in zip(pair.answers, probabilities(pair.scores, spec.threshold), strict=True)
     )
     return short(f"{_capitalize(pair.name)}: {own}. {difference}: {other}.", 600)
 

@@ -1,4 +1,4 @@
-"""Read what the model itself gave: its scores for the rows of the data, or the matrix that it was fed with."""
+"""Read what the model itself gave: its scores for the rows of the data, or the matrix that it read."""
 
 from __future__ import annotations
 
@@ -93,7 +93,9 @@ def _numbers(frame: pd.DataFrame, where: str) -> Floats:
     texts = [str(name) for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name].dtype)]
     texts = [name for name in texts if pd.to_numeric(frame[name], errors="coerce").isna().ne(frame[name].isna()).any()]
     if texts:
-        raise FairmendError(f"{where}: column {listed(texts)} holds text. Keep only the numbers that the model gave.")
+        hold = "holds" if len(texts) == 1 else "hold"
+        columns = f"column{'' if len(texts) == 1 else 's'} {listed(texts)}"
+        raise FairmendError(f"{where}: {columns} {hold} text. Keep only the numbers that the model gave.")
     return np.asarray(frame.apply(pd.to_numeric).to_numpy(np.float64, na_value=np.nan))
 
 

@@ -64,6 +64,11 @@ class LabelledRows:
             if len(self._distinct) < _MOST_VALUES:
                 self._distinct.setdefault(value)
 
+    @property
+    def distinct_values(self) -> tuple[object, ...]:
+        """The different labels so far, at most 1,000."""
+        return tuple(self._distinct)
+
     def distinct_labels(self) -> pd.DataFrame | None:
         """Return the different labels as rows of the label's column; None without labels."""
         if self._spec.label is None or not self._distinct:

@@ -1,4 +1,4 @@
-"""Compare the encoding of a spec with the matrix that the model was fed with, column by column."""
+"""Compare the encoding of a spec with the matrix that the model read, column by column."""
 
 from __future__ import annotations
 

@@ -44,6 +44,7 @@ class People:
     frame, X : the people in the user's values, and as the network reads them (people, width)
     numbers : their row numbers, as a spreadsheet counts, and ids
     out_of_range : what was done about values out of range
+    labels : the different labels in the whole file
     """
 
     spec: Spec
@@ -51,6 +52,13 @@ class People:
     X: FloatArray
     numbers: RowNumbers
     out_of_range: OutOfRange
+    labels: tuple[object, ...] = ()
+
+    @property
+    def negative(self) -> str | None:
+        """What class 0 of two means, as the labels in the file show; None if the label gives no positive value."""
+        label = self.spec.label
+        return None if label is None or label.positive is None else label.name_negative(self.labels)
 
     @property
     def rows(self) -> Ints:
@@ -121,7 +129,9 @@ def take_people(
         with_ids = need_ids or spec.id_column in frame.columns
         numbers = RowNumbers(FIRST_ROW, spec.id_column if with_ids else None)
         numbers.add(frame, np.isin(np.arange(len(frame)), left))
-    return People(inside.spec, inside.frame, X, numbers, inside.done)
+    known = spec.label is not None and spec.label.column in frame.columns
+    labels = tuple(frame[spec.label.column].dropna().unique()) if spec.label is not None and known else ()
+    return People(inside.spec, inside.frame, X, numbers, inside.done, labels)
 
 
 class PeopleStream:

@@ -50,7 +50,7 @@ class SpecCheck:
     regression      its errors, if the label is a number to predict
     warnings        signs that the spec is wrong although everything fits
     scores          how the network compares with the scores that the model gave, if they are given
-    matrix          how the encoding compares with the matrix that the model was fed with, if it is given
+    matrix          how the encoding compares with the matrix that the model read, if it is given
     hint            which change of the spec would reproduce the scores, if one does
     """
 

@@ -8,7 +8,7 @@ from fairmend.evaluate.document import Similarity
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.describe import describe_links
-from fairmend.text import as_text, short
+from fairmend.text import short
 
 __all__ = ["class_names", "describe_similarity"]
 
@@ -31,9 +31,7 @@ def class_names(spec: Spec, net: Network, frame: pd.DataFrame | None) -> list[st
         return [short(name, 40) for name in spec.label.classes[:_MOST_CLASSES]]
     if net.outputs > 2 or spec.label is None or spec.label.positive is None:
         return [f"class {number}" for number in range(min(_MOST_CLASSES, max(2, net.outputs)))]
-    positive = spec.label.positive
-    others: set[str] = set()
+    values: list[object] = []
     if frame is not None and spec.label.column in frame.columns:
-        others = {as_text(value) for value in frame[spec.label.column].dropna().unique()} - {positive}
-    negative = others.pop() if len(others) == 1 else f"not {positive}"
-    return [short(negative, 40), short(positive, 40)]
+        values = frame[spec.label.column].dropna().unique().tolist()
+    return [short(spec.label.name_negative(values), 40), short(spec.label.positive, 40)]

@@ -27,7 +27,7 @@ ROUNDINGS = 24
 """How many roundings a norm may have: its factor 1/√(variance + epsilon)·gain in any order, and the sum with it."""
 
 _LEAST_VARIANCE = 1e-30  # below, float32 programs may take it for 0
-_MOST = 2.0**60  # of factors and shifts: products of them stay far from overflow in float64
+_MOST = 2.0**60  # of means, shifts and reaches: products of them stay far from overflow in float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,45 +52,60 @@ class Line:
     """x ↦ factor·x + shift for each unit, float64 (width,); `size` bounds the terms that make up the shift.
 
     A framework computes it with `roundings` roundings, so that it is off by that many units of |factor·x| + size.
+    `reach` bounds how much larger or smaller a number becomes on the way, in any order of the steps.
     """
 
     factor: Floats
     shift: Floats
     size: Floats
+    reach: Floats
     roundings: int
 
 
 def line_of(norms: Sequence[Norm], width: int, source: str) -> Line:
     """Return what norms compute one after the other, in float64."""
-    line = Line(np.ones(width), np.zeros(width), np.zeros(width), 0)
+    line = Line(np.ones(width), np.zeros(width), np.zeros(width), np.ones(width), 0)
     for norm in norms:
-        factor, shift, size = _parts(norm, width, source)
+        factor, shift, size, reach = _parts(norm, width, source)
         with np.errstate(all="ignore"):  # of what is not finite, which is refused below
             line = Line(
                 factor * line.factor,
                 factor * line.shift + shift,
                 np.abs(factor) * line.size + size,
+                reach * line.reach,
                 line.roundings + ROUNDINGS,
             )
-        if not (np.maximum(np.abs(line.factor), line.size) <= _MOST).all():
-            raise FairmendError(f"{source}: {norm.where} multiplies or shifts by more than {_MOST:.0e}")
+        if not (np.maximum(line.reach, line.size) <= _MOST).all():
+            raise FairmendError(
+                f"{source}: {norm.where} multiplies or shifts by more than {_MOST:.0e}, or by less than {1 / _MOST:.0e}"
+            )
     return line
 
 
-def _parts(norm: Norm, width: int, source: str) -> tuple[Floats, Floats, Floats]:
-    """Return factor, shift and size of one norm: each (width,), float64."""
+def _parts(norm: Norm, width: int, source: str) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return factor, shift, size and reach of one norm: each (width,), float64."""
     mean = _wide(norm.mean, norm, width, source)
     factor = np.ones(width)
     if norm.variance is not None:
-        spread = _wide(norm.variance, norm, width, source) + norm.epsilon
-        if not ((spread >= _LEAST_VARIANCE) & np.isfinite(spread)).all():
-            raise FairmendError(f"{source}: {norm.where} has a variance that is not positive")
+        variance = _wide(norm.variance, norm, width, source)
+        spread = variance + norm.epsilon
+        if not ((spread >= _LEAST_VARIANCE) & np.isfinite(spread) & (variance >= 0) & (norm.epsilon >= 0)).all():
+            raise FairmendError(f"{source}: {norm.where} has a variance that is not positive, or a negative epsilon")
         factor = 1 / np.sqrt(spread)
+    reach = np.where(np.abs(mean) <= _MOST, _reach(factor), np.inf)
     if norm.gain is not None:
-        factor = factor * _wide(norm.gain, norm, width, source)
+        gain = _wide(norm.gain, norm, width, source)
+        factor, reach = factor * gain, reach * _reach(gain)
     own = np.zeros(width) if norm.shift is None else _wide(norm.shift, norm, width, source)
     with np.errstate(over="ignore", invalid="ignore"):
-        return factor, own - mean * factor, np.abs(own) + np.abs(mean * factor)
+        return factor, own - mean * factor, np.abs(own) + np.abs(mean * factor), reach
+
+
+def _reach(factor: Floats) -> Floats:
+    """Return the factors or their inverses, whichever are above 1."""
+    size = np.abs(factor)
+    with np.errstate(all="ignore"):
+        return np.where(size == 0, 1.0, np.maximum(size, 1 / size))
 
 
 def _wide(part: npt.NDArray[Any], norm: Norm, width: int, source: str) -> Floats:

@@ -92,8 +92,8 @@ class CertifyResult:
             f"Verdicts on {len(self):,} inputs", rows, [f"Engine {self.engine}, {self.seconds:.2f} s. {_MEANING}"]
         )
 
-    def as_dict(self, spec: Spec) -> dict[str, Any]:
-        """Return the result as plain data, ready for JSON."""
+    def as_dict(self, spec: Spec, negative: str | None = None) -> dict[str, Any]:
+        """Return the result as plain data, ready for JSON; ``negative`` is what class 0 of two means, if known."""
         return {
             "engine": self.engine,
             "seconds": self.seconds,
@@ -102,5 +102,5 @@ class CertifyResult:
             "unfair_rate": self.unfair_rate,
             "verdicts": [verdict.value for verdict in self.verdicts],
             "reasons": list(self.reasons),
-            "witnesses": [witness and witness.as_dict(spec) for witness in self.witnesses],
+            "witnesses": [witness and witness.as_dict(spec, negative) for witness in self.witnesses],
         }

@@ -35,18 +35,24 @@ class Witness:
     scores: tuple[float, float] | None = None
     output: int | None = None
 
-    def describe(self, spec: Spec) -> str:
-        """Return how the two differ, in the user's own values, and the class or score of each."""
+    def describe(self, spec: Spec, negative: str | None = None) -> str:
+        """Return how the two differ, in the user's own values, and the class or score of each.
+
+        ``negative`` is what class 0 of two means, if the data shows it.
+        """
         tie = " (a tie: within the rounding error of inference)" if self.tie else ""
         if self.scores is not None:
             what = "score" if self.output is None else f"score {self.output}"
             scores = f"{what} {self.scores[1]:.5g} instead of {self.scores[0]:.5g}"
             return f"{spec.describe_pair(self.x, self.other)}: {scores}{tie}"
         answers = [answer for answer in (self.answer, self.other_answer) if answer is not None]
-        own, other = (printable(spec.name_class(answer, max(answers) + 1)) for answer in answers)
+        own, other = (
+            printable(spec.name_class(answer, max(answers) + 1) if answer or negative is None else negative)
+            for answer in answers
+        )
         return f"{spec.describe_pair(self.x, self.other)}: {other} instead of {own}{tie}"
 
-    def as_dict(self, spec: Spec) -> dict[str, Any]:
+    def as_dict(self, spec: Spec, negative: str | None = None) -> dict[str, Any]:
         """Return both as plain data, in the user's own values."""
         x, other = (spec.decode(row[None]).iloc[0].to_dict() for row in (self.x, self.other))
         return {
@@ -57,7 +63,7 @@ class Witness:
             "scores": None if self.scores is None else list(self.scores),
             "output": self.output,
             "tie": self.tie,
-            "words": self.describe(spec),
+            "words": self.describe(spec, negative),
         }
 
 

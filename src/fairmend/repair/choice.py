@@ -61,6 +61,11 @@ class Judgement:
         estimated = policy.prefer == "accuracy" and not task.spec.regression
         self._estimate = FallEstimate(task) if estimated else None
 
+    @property
+    def estimated(self) -> bool:
+        """Whether falls are estimated from rows with and without labels, not only measured on labelled ones."""
+        return self._estimate is not None
+
     def kept(self, candidate: Candidate) -> float:
         """Return what a candidate keeps."""
         return candidate.balanced_accuracy if self.policy.prefer == "accuracy" else candidate.agreement

@@ -239,9 +239,10 @@ def _dominates(first: Candidate, second: Candidate, kept: Callable[[Candidate], 
 
 def _not_kept(chosen: JudgedCandidate, judgement: Judgement) -> str:
     fall = judgement.fall(chosen)
+    how = ", as estimated from rows with and without labels" if judgement.estimated else ""
     return (
         f"no proven candidate keeps {fall.measure} within {judgement.distance(judgement.policy.keep)} of the original "
-        f"network's: {chosen.candidate.recipe.name}, the best, is about {judgement.distance(fall.value)} below. "
+        f"network's: {chosen.candidate.recipe.name}, the best, is about {judgement.distance(fall.value)} below{how}. "
         "More calibration rows, unlabelled rows, or a spec in which fewer features vary may help"
     )
 

@@ -77,10 +77,10 @@ def _figures(document: Document) -> list[str]:
     if document.repair is not None:
         repair = document.repair
         before, after = (list(_of_network(figures, document)) for figures in (repair.before, repair.after))
-        rows = [(name, old, new) for (name, old), (_, new) in zip(before, after, strict=True)]
+        compared = [(name, old, new) for (name, old), (_, new) in zip(before, after, strict=True)]
         scored = describe_scored(repair.scored_rows, test=repair.test_data, held_out=repair.held_out)
         return [
-            *_table(("Figure", "Before", "After"), rows),
+            *_table(("Figure", "Before", "After"), compared),
             f"Accuracy and the positive rate are measured on {_escape(scored)}.",
             "",
         ]

@@ -17,6 +17,7 @@ from fairmend.evaluate.document import (
     DisparityFigures,
     Document,
     FeatureGroups,
+    OutcomeTable,
     Pair,
     ScoreFigures,
 )
@@ -85,6 +86,9 @@ def _inconsistencies(document: Document) -> Iterator[str]:
     for feature in document.groups:
         if not _shares_fit(feature, len(document.answers), repaired):
             yield f"groups of {feature.feature!r:.40}: the shares of classes do not fit the answers"
+    for table in [] if document.outcomes is None else document.outcomes.tables:
+        if not _outcomes_fit(table, repaired):
+            yield f"outcomes of {', '.join(table.features)!r:.40}: the groups do not fit the features or the networks"
     if document.repair is not None and any(
         candidate.proven and candidate.guarantee not in GUARANTEES for candidate in document.repair.candidates
     ):
@@ -128,6 +132,13 @@ def _score_figures(document: Document) -> Iterator[tuple[str, ScoreFigures]]:
         "repair.scores_after": None if document.repair is None else document.repair.scores_after,
     }
     yield from ((where, scores) for where, scores in found.items() if scores is not None)
+
+
+def _outcomes_fit(table: OutcomeTable, repaired: bool) -> bool:
+    """Return whether every group has a value of each feature, and figures of each network."""
+    return (table.flagged_after is not None) == repaired and all(
+        len(group.values) == len(table.features) and (group.after is not None) == repaired for group in table.groups
+    )
 
 
 def _shares_fit(feature: FeatureGroups, answers: int, repaired: bool) -> bool:

@@ -60,7 +60,9 @@ def describe_curve(figures: DisparityFigures) -> str:
     share = max(figures.unequal)
     at = figures.thresholds[figures.unequal.index(share)]
     mine = _share_at(figures, figures.threshold)
-    return f"{least}{percent(mine)} at {figures.threshold:g}, your threshold; most, {least}{percent(share)}, at {at:g}"
+    return (
+        f"{least}{percent(mine)} at {figures.threshold:g}, your threshold; highest at {at:g}: {least}{percent(share)}"
+    )
 
 
 def _share_at(figures: DisparityFigures, threshold: float) -> float:

@@ -48,14 +48,17 @@ def _with_name(feature: Feature) -> Callable[[str], str]:
     return lambda value: f"{value} = {names[value]}" if value in names else value
 
 
-def describe_encoding(feature: Feature) -> str:
-    """Return what the model reads for a feature."""
+def describe_encoding(feature: Feature, digits: int | None = None) -> str:
+    """Return what the model reads for a feature; scales in full, or with so many digits."""
     if feature.one_hot:
         return "one-hot" if feature.dropped is None else f'one-hot, all 0 for "{feature.dropped}"'
     base = "the number of the category" if feature.categories else "the value"
     if feature.scale is None:
         return base
-    parameters = ", ".join(f"{name} {_in_full(number)}" for name, number in feature.scale.items())
+    parameters = ", ".join(
+        f"{name} {_in_full(number) if digits is None else f'{number:.{digits}g}'}"
+        for name, number in feature.scale.items()
+    )
     return f"{base}, scaled ({parameters})"
 
 

@@ -6,7 +6,7 @@ A *value* is what the user's data holds (34, "female"); its *encoding* is what t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
@@ -197,3 +197,8 @@ class Label:
         if self.positive is None or number > 1:
             return f"class {number}"
         return self.positive if number else f"not {self.positive}"
+
+    def name_negative(self, values: Iterable[object]) -> str:
+        """Return what class 0 of two means: the other of the two values in the data, or "not yes" without just one."""
+        others = {as_text(value) for value in values} - {self.positive}
+        return others.pop() if len(others) == 1 else self.name_class(0)

@@ -316,7 +316,7 @@ class Spec:
     def _repr_html_(self) -> str:
         """Show the spec in a notebook."""
         table = self.to_frame()
-        notes = [describe_neighbourhood(self), describe_claim(self.claim)]
+        notes = [describe_neighbourhood(self), f"What to prove: {describe_claim(self.claim)}"]
         title = f"Spec: {len(self.features)} features, {self.width} inputs of the network"
         return html_table(title, list(table.columns), table.to_numpy().tolist(), notes)
 

@@ -96,6 +96,11 @@ def test_a_column_that_is_no_feature_is_refused(values, protected, words):
     ("name", "values", "reason"),
     [
         ("name", [f"person {i}" for i in range(30)], "text that differs in every row"),
+        ("income", [f"€{i},012.64" for i in range(1, 31)], 'numbers written as text, such as "€1,012.64"'),
+        ("income", [f"{i}.012,64 CHF" for i in range(1, 31)], "numbers written as text"),
+        ("plate", [f"ABC{i}" for i in range(100, 130)], "text that differs in every row"),
+        ("phone", [f"044 {i} 45 67" for i in range(100, 130)], "text that differs in every row"),
+        ("born", [f"1990-01-{i:02d}" for i in range(1, 31)], "text that differs in every row"),
         ("customer_id", [(7 * i) % 31 for i in range(30)], "look like ids"),
         ("row", range(5, 35), "look like ids"),
         ("income", [(7 * i) % 31 for i in range(30)], None),

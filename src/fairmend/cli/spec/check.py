@@ -33,6 +33,7 @@ FITS, DOES_NOT_FIT = 0, 2
 
 _ROWS_NAMED = 5
 _COLUMNS_NAMED = 10
+_DIGITS = 6  # of a scale in the table; --json has all
 
 
 @click.command("check", cls=Command)
@@ -62,7 +63,7 @@ def command(
 ) -> None:
     """Explain a spec and check that data and model fit it.
 
-    SPEC is a .toml file. The scores that the model gave, or the matrix that it was fed with, verify the encoding.
+    SPEC is a .toml file. The scores that the model gave, or the matrix that it read, verify the encoding.
     Exits with 0 if everything fits, 2 if something does not.
     """
     import numpy as np
@@ -243,7 +244,7 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
         where = spec.columns(feature.name)
         columns = f"{where.start}" if feature.width == 1 else f"{where.start}-{where.stop - 1}"
         role = describe_role(feature, feature in spec.linked)
-        cells = (columns, feature.name, describe_values(feature), describe_encoding(feature), role)
+        cells = (columns, feature.name, describe_values(feature), describe_encoding(feature, _DIGITS), role)
         table.add_row(*map(Text, cells), style="bold" if feature.protected else "")
     screen.print(table)
     screen.print()

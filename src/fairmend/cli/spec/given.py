@@ -1,4 +1,4 @@
-"""Options of what the model itself gave: its scores, or the matrix that it was fed with; and what they show."""
+"""Options of what the model itself gave: its scores, or the matrix that it read; and what they show."""
 
 from __future__ import annotations
 

@@ -19,12 +19,13 @@ from fairmend.text import as_text
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["guess_feature", "guess_kind", "reason_for_id"]
+__all__ = ["guess_feature", "guess_kind", "number_as_text", "reason_for_id"]
 
 _FEW_VALUES = 10  # whole numbers with at most this many values may be codes of categories
 _MANY_CATEGORIES = 50  # more need a review
 _ENOUGH_ROWS = 20  # with fewer, different values in all rows say little
 _MOST_CATEGORIES = 6  # shown in a note
+_TEXTS_READ = 1_000  # different texts that are enough to see that they are numbers
 _EXACT = 2.0**53
 # Ages, years, counts, percentages and credit scores span less; amounts of money span more. As continuous numbers, the
 # latter allow more people as similar, not fewer, and a tolerance of 10,000 is one interval instead of 20,001 values.
@@ -78,6 +79,21 @@ def guess_feature(
     return DraftFeature(feature, tuple(notes), tuple(review), commonest)
 
 
+# "€17,012.64", "17.012,64 EUR", "1 200 $" or "12.5 %": a currency or a percent sign beside digits, or groups of three
+_CODES = "EUR|USD|GBP|CHF|JPY|CNY|INR|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|TRY|BRL|MXN|ZAR|KRW"
+_CURRENCY = rf"(?:[$%£¥€₹₩₺₽₴₪₫฿₦]|{_CODES}|kr\.?|zł|Kč|Ft|R\$)"
+_DIGITS = r"[-+−]?\d[\d.,'’ \u00a0\u202f]*"
+_GROUPS = r"[-+−]?\d{1,3}(?:[.,'’ \u00a0\u202f]\d{3})+(?:[.,]\d+)?"
+_NUMBER_AS_TEXT = re.compile(rf"\s*(?:{_CURRENCY}\s?{_DIGITS}|{_DIGITS}\s?{_CURRENCY}|{_GROUPS})\s*")
+
+
+def number_as_text(values: pd.Series[Any]) -> str | None:
+    """Return an example if nearly all texts are numbers that Python does not read, such as "€17,012.64"; else None."""
+    texts = [text for text in map(as_text, values.unique()[:_TEXTS_READ]) if text]
+    found = [text for text in texts if _NUMBER_AS_TEXT.fullmatch(text)]
+    return found[0] if found and len(found) >= 0.9 * len(texts) else None
+
+
 _SHOW = "; to name people by it in reports, set id in [table]"
 
 
@@ -89,6 +105,9 @@ def reason_for_id(name: str, column: pd.Series[Any]) -> str | None:
     if len(present) < _ENOUGH_ROWS or present.nunique() < len(present):
         return None
     if not pd.api.types.is_numeric_dtype(column.dtype):
+        example = number_as_text(present)
+        if example is not None:
+            return f'numbers written as text, such as "{example}"; if the model reads them, write them as plain numbers'
         return f"text that differs in every row, such as a name, a date or an id{_SHOW}"
     if pd.api.types.is_integer_dtype(column.dtype):
         steps = np.diff(present.to_numpy())
@@ -186,6 +205,9 @@ def _guess_categories(
         review.append(
             f"it has {len(categories)} categories. Check that it is categorical and the model knows all of them."
         )
+    example = None if numeric else number_as_text(present)
+    if example is not None and len(categories) > _FEW_VALUES:
+        review.append(f'it has numbers written as text, such as "{example}". Write them as plain numbers in the data.')
     missing = None
     if gaps:
         if MISSING in categories:

@@ -155,7 +155,9 @@ def _normalization(layer: Layer, weights: Weights, source: str) -> list[Step]:
     if None in given:
         given = list(_expect(layer, weights, 2, source))
     mean, variance = (_numbers(layer, part, source) for part in given)
-    deviation = np.maximum(np.sqrt(np.maximum(variance, 0)), _TINY)
+    if not np.all(variance >= 0):
+        raise unsupported(source, layer.where, "has a negative variance, whose root is not a number")
+    deviation = np.maximum(np.sqrt(variance), _TINY)
     if layer.get("invert"):
         return [scaling(layer.where, deviation, mean)]
     return [scaling(layer.where, 1 / deviation, 0.0, mean)]
