@@ -39,3 +39,13 @@ def trained_norm(width: int, **kwargs) -> nn.BatchNorm1d:
         norm.weight.data = torch.randn(width, generator=rng)
         norm.bias.data = torch.randn(width, generator=rng)
     return norm
+
+
+def adam_state(module: nn.Module) -> dict:
+    """The state dict of torch.optim.Adam after a step; to import the optimizer itself takes seconds."""
+    sizes = {name: torch.ones_like(p.detach()) for name, p in enumerate(module.parameters())}
+    state = {
+        name: {"step": torch.tensor(1.0), "exp_avg": one, "exp_avg_sq": one.square()} for name, one in sizes.items()
+    }
+    group = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0, "amsgrad": False, "foreach": None}
+    return {"state": state, "param_groups": [{**group, "params": list(sizes)}]}
