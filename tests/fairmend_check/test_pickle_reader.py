@@ -1,4 +1,4 @@
-"""The pickle of a .pth file is read opcode by opcode, as torch.save writes it, and never run."""
+"""The pickle of a .pth file is read opcode by opcode and never run."""
 
 import io
 import pickle
