@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,7 @@ def test_a_file_that_the_checker_does_not_read_gets_no_certificate(tmp_path):
 
     made = checker_case()
     state = {key: torch.tensor(array) for key, array in to_tensors(made.network).items()}
-    torch.save({"state_dict": state, "epoch": 3}, tmp_path / "checkpoint.pth")
+    torch.save({"state_dict": state, "seen": Counter(rows=3)}, tmp_path / "checkpoint.pth")
     made.certificate.save(tmp_path / "c.json", tmp_path / "checkpoint.pth")
     with pytest.raises(FairmendError, match=r"model checkpoint\.pth: the pickle.*Save the network with fairmend"):
         check_certificate(tmp_path / "c.json", tmp_path / "checkpoint.pth")

@@ -19,7 +19,7 @@ _COMMANDS = {
     "repair": "Repair a network and prove the result.",
     "check": "Check a certificate independently.",
     "search": "Search the input space for unequal treatment.",
-    "report": "Regenerate the HTML report.",
+    "report": "Write the report again, also in other formats.",
     "export-vnnlib": "Export fairness properties for other verifiers.",
     "bench": "Reproduce the tables of the paper.",
     "doctor": "Check the installation.",
