@@ -363,7 +363,7 @@ def _find_other_predictions(
     BLAS rounds the same input differently in another batch. So if a score is 0 up to its last bits, the prediction,
     and with it the verdict of any enumeration, depends on the batch.
     """
-    own = net.decide(logits)
+    own, read = net.decide(logits), np.flatnonzero(net.affines[0].weight.any(axis=0))
     gap, other = np.zeros(len(X)), np.full_like(X, np.nan)
     unequal = np.zeros(len(X), dtype=np.bool_)
     count = len(X)
@@ -376,8 +376,9 @@ def _find_other_predictions(
         hits = np.flatnonzero(classes != own[rows])
         if first_only:
             hits = hits[~unequal[rows[hits]]]
-        # The same input may get other last bits in another batch; that is rounding, not unequal treatment.
-        hits = hits[(points[hits] != X[rows[hits]]).any(axis=1)]
+        # What the network reads may be the same, and get other last bits in another batch: that is rounding, not
+        # unequal treatment.
+        hits = hits[(points[np.ix_(hits, read)] != X[np.ix_(rows[hits], read)]).any(axis=1)]
         if first_only:
             hits = hits[np.unique(rows[hits], return_index=True)[1]]
         owner = rows[hits]
