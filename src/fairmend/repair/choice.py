@@ -26,8 +26,7 @@ __all__ = ["Choice", "Judgement", "choose"]
 
 NOISE = 0.5
 """Two candidates count as equal if what they keep differs by less than this many standard errors of the paired
-difference. Tuned on synthetic data: with a whole standard error, the simpler candidate is preferred where the other one
-is better, which costs more than the noise does."""
+difference. On synthetic data anything from 0 to 1 selects about equally well."""
 
 SURE = 1.0
 """A candidate surely keeps the model if its fall is within the policy's limit by this many standard errors."""
