@@ -157,7 +157,7 @@ def test_what_the_time_limit_leaves_open_is_a_range():
     result = fairmend.audit(net, spec, X, method="branch", time_limit=1e-9, per_row=1, pairs=0)
     assert result.unknown > 0
     assert not result.exact
-    assert f"at most {result.count + result.unknown}" in result.describe()
+    assert f"at most {result.count + result.unknown:,}" in result.describe()
 
 
 def test_scores_at_the_decision_are_left_to_the_network():
