@@ -1,8 +1,10 @@
-"""Networks: what they compute (`network`, `activations`) and decide (`decision`), and the `formats` they come in."""
+"""Networks: graphs of `operations`, what they compute (`network`) and decide (`decision`), and their file `formats`."""
 
 from fairmend.network.activations import ACTIVATIONS, Activation
 from fairmend.network.decision import DEFAULT_THRESHOLD, predicted_classes
-from fairmend.network.network import CLOSINGS, DTYPES, Affine, Network, NetworkSource, load_network
+from fairmend.network.graph import Node
+from fairmend.network.network import CLOSINGS, Network, NetworkSource, load_network
+from fairmend.network.operations import DTYPES, Affine, Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 
 __all__ = [
     "ACTIVATIONS",
@@ -11,8 +13,16 @@ __all__ = [
     "DTYPES",
     "Activation",
     "Affine",
+    "Columns",
+    "Concatenate",
+    "Input",
+    "Lookup",
     "Network",
     "NetworkSource",
+    "Node",
+    "Operation",
+    "Scale",
+    "Sum",
     "load_network",
     "predicted_classes",
 ]

@@ -10,13 +10,15 @@ these places.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
+from fairmend.network.operations.base import require_sources
 
 __all__ = ["ACTIVATIONS", "Activation", "parse_activation"]
 
@@ -83,6 +85,26 @@ class Activation:
     def piecewise_linear(self) -> bool:
         """Whether the function is linear on either side of 0; each place that bounds functions names those it knows."""
         return self.name in ("relu", "leaky_relu", "identity")
+
+    @property
+    def kind(self) -> str:
+        """The word for it in messages and files."""
+        return self.name
+
+    def width(self, widths: Sequence[int]) -> int:
+        """Return the width of its source."""
+        require_sources(self.kind, widths, 1, 1)
+        return widths[0]
+
+    def compute(self, values: Sequence[FloatArray], out: FloatArray) -> None:
+        """Compute the function of each number; ``out`` may be the array of the source."""
+        if values[0] is not out:
+            out[...] = values[0]
+        self.apply(out)
+
+    def astype(self, dtype: npt.DTypeLike) -> Activation:
+        """Return the function with its numbers rounded to another dtype."""
+        return Activation(self.name, float(np.asarray(self.slope, dtype)))
 
     def apply(self, values: FloatArray) -> None:
         """Replace `values`, of any shape, by their activation, in place."""

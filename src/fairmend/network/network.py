@@ -1,4 +1,4 @@
-"""Network: a chain of affine and activation layers, evaluated with NumPy alone.
+"""Network: a graph of operations that ends in an affine layer, evaluated with NumPy alone.
 
 In the paper (Section 2) the *head* is the last affine layer f_L, and the *extractor* f_{1:L} is everything before it.
 The closing sigmoid or softmax only turns logits into probabilities. It never changes a prediction, so it is stored
@@ -9,21 +9,24 @@ model file: `at_threshold` sets it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import FloatArray, Ints
+from fairmend.arrays import Bools, FloatArray, Ints
 from fairmend.errors import FairmendError
 from fairmend.html_tables import html_table
 from fairmend.network.activations import Activation
 from fairmend.network.decision import DEFAULT_THRESHOLD, as_threshold, log_odds, predicted_classes, require_threshold
-from fairmend.network.folding import Fold, Norm
 from fairmend.network.form import Form
+from fairmend.network.graph import Node, chain_nodes, describe, is_chain, node_widths, read_columns
+from fairmend.network.operations import Affine, Lookup, Operation, Scale
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,99 +38,29 @@ NetworkSource: TypeAlias = Union["Network", str, PathLike[str], "nn.Module", "Ba
 """What `load_network` reads: a file, a module, a fitted estimator, or a Network, which it returns unchanged."""
 
 CLOSINGS = ("none", "sigmoid", "softmax")
-DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 _logger = logging.getLogger(__name__)
-_FIELDS = ("affines", "activations", "closing", "names", "threshold", "form")
+_FIELDS = ("nodes", "closing", "threshold", "form", "widths")
 # Multiplications in one layer for one block of rows. Blocks this small stay in the processor's cache, and below
 # the size at which BLAS starts threads, which cost more than they gain on networks this narrow.
 _BLOCK = 500_000
 
 
-@dataclass(frozen=True, eq=False)
-class Affine:
-    """x ↦ weight·x + bias: weight (out, in), bias (out,), both read-only copies of one dtype.
-
-    `fold` is how the layer is stored where batch normalisation or scaling is folded into it (`Affine.from_fold`).
-    """
-
-    weight: FloatArray
-    bias: FloatArray
-    fold: Fold | None = field(default=None, repr=False)
-
-    @staticmethod
-    def from_fold(fold: Fold) -> Affine:
-        """Return the layer with its norms folded into it."""
-        return Affine(*fold.folded(), fold)
-
-    def __post_init__(self) -> None:
-        """Copy the arrays, so that no view of them can change the layer, and check their shapes and dtypes."""
-        for part in ("weight", "bias"):
-            array = np.array(getattr(self, part), order="C")
-            if array.dtype.newbyteorder("=") not in DTYPES:
-                raise FairmendError(
-                    f"the {part} is {array.dtype.name}; fairmend computes in float32 or float64: "
-                    "convert the model first (float32 holds every float16 and bfloat16 number exactly)"
-                )
-            array = array.astype(array.dtype.newbyteorder("="), copy=False)
-            array.setflags(write=False)
-            object.__setattr__(self, part, array)
-        if self.weight.ndim != 2 or 0 in self.weight.shape:
-            raise FairmendError(f"the weight has shape {self.weight.shape}; it must be (out, in), with neither 0")
-        if self.bias.shape != self.weight.shape[:1]:
-            raise FairmendError(
-                f"the bias has shape {self.bias.shape}; with a weight of shape {self.weight.shape} "
-                f"it must be ({self.weight.shape[0]},)"
-            )
-        if self.bias.dtype != self.weight.dtype:
-            raise FairmendError(f"the weight is {self.weight.dtype}, the bias {self.bias.dtype}; use one dtype")
-
-    def _bits(self) -> tuple[object, ...]:
-        return self.weight.shape, self.weight.dtype.str, self.weight.tobytes(), self.bias.tobytes()
-
-    def __eq__(self, other: object) -> bool:
-        """Compare bit by bit: −0.0 differs from 0.0."""
-        return self._bits() == other._bits() if isinstance(other, Affine) else NotImplemented
-
-    def __hash__(self) -> int:
-        """Hash the bits that `__eq__` compares."""
-        return hash(self._bits())
-
-    def astype(self, dtype: npt.DTypeLike) -> Affine:
-        """Return the layer in another dtype; numbers that overflow become infinite, which Network refuses."""
-        if self.weight.dtype == dtype:
-            return self
-        with np.errstate(over="ignore"):
-            return Affine(self.weight.astype(dtype), self.bias.astype(dtype))
-
-    @property
-    def stored(self) -> tuple[FloatArray, FloatArray | None, tuple[Norm, ...]]:
-        """Weight and bias as a file stores them, and the norms beside the layer, each with its own numbers."""
-        fold = self.fold
-        return (self.weight, self.bias, ()) if fold is None else (fold.weight, fold.bias, (*fold.before, *fold.after))
-
-    def stored_as(self, other: Affine) -> Affine:
-        """Return the closest layer that can be stored as `other` is: in its dtype, and with the norms beside it."""
-        if other.fold is None or self.fold is not None:
-            return self.astype(other.weight.dtype)
-        return Affine.from_fold(other.fold.refit(self.weight, self.bias))
-
-
 @dataclass(frozen=True, init=False, repr=False)
 class Network:
-    """A chain affine, activation, affine, …, affine that gives logits, and a closing sigmoid or softmax after them.
+    """A graph of operations that gives logits, and a closing sigmoid or softmax after them.
 
-    Two networks are equal if all their bits are. `names` are the key prefixes of the affine layers in the file or
-    module that the network came from, and `form` is all else in it, so that a saved network loads back there.
-    `threshold` is the probability of class 1 from which it is predicted; files do not store it.
+    ``Network(affines, activations)`` is a chain affine, activation, affine, …, affine; `from_nodes` takes any graph.
+    Two networks are equal if all their bits are. `form` is all else in the file or module that the network came from,
+    so that a saved network loads back there. `threshold` is the probability of class 1 from which it is predicted;
+    files do not store it. `widths` says how many numbers each node gives.
     """
 
-    affines: tuple[Affine, ...]
-    activations: tuple[Activation, ...]
+    nodes: tuple[Node, ...]
     closing: str
-    names: tuple[str, ...]
     threshold: float
     form: Form | None = field(compare=False)
+    widths: tuple[int, ...] = field(compare=False)
 
     def __init__(
         self,
@@ -140,41 +73,86 @@ class Network:
     ) -> None:
         """Check that the layers form one chain of finite numbers of one dtype."""
         names = tuple(names) if names is not None else tuple(f"layers.{i}" for i in range(len(affines)))
-        _check_chain(affines, activations, closing, names)
+        self._set(chain_nodes(affines, activations, names), closing, threshold, form)
+
+    @classmethod
+    def from_nodes(
+        cls,
+        nodes: Sequence[Node],
+        closing: str = "none",
+        threshold: float = DEFAULT_THRESHOLD,
+        form: Form | None = None,
+    ) -> Network:
+        """Return the network of a graph: nodes in topological order, the input first and the head last."""
+        network = object.__new__(cls)
+        network._set(tuple(nodes), closing, threshold, form)
+        return network
+
+    def _set(self, nodes: tuple[Node, ...], closing: str, threshold: float, form: Form | None) -> None:
+        widths = node_widths(nodes)
+        dtype = _check_numbers(nodes)
+        _check_names(nodes)
+        _check_closing(closing, widths[-1])
         threshold = as_threshold(threshold)
-        require_threshold(threshold, len(affines[-1].weight))
-        dtype = affines[0].weight.dtype
-        # What is computed with, and so what a proof must be about, is the slope in the network's dtype.
-        activations = tuple(Activation(a.name, float(dtype.type(a.slope))) for a in activations)
-        values = (tuple(affines), activations, closing, names, threshold, form)
-        for part, value in zip(_FIELDS, values, strict=True):
+        require_threshold(threshold, widths[-1])
+        # What is computed with, and so what a proof must be about, is each function in the network's dtype.
+        nodes = tuple(
+            Node(node.operation.astype(dtype), node.sources, node.name)
+            if isinstance(node.operation, Activation)
+            else node
+            for node in nodes
+        )
+        for part, value in zip(_FIELDS, (nodes, closing, threshold, form, tuple(widths)), strict=True):
             object.__setattr__(self, part, value)
 
     def __repr__(self) -> str:
-        """Show the chain, for example Network(13 → 16 relu → 8 relu → 1 logit, float32)."""
-        hidden = "".join(
-            f"{affine.weight.shape[0]} {activation} → "
-            for affine, activation in zip(self.affines, self.activations, strict=False)
-        )
+        """Show the layers, for example Network(13 → 16 relu → 8 relu → 1 logit, float32)."""
         closing = "" if self.closing == "none" else f" + {self.closing}"
         logits = "logit" if self.outputs == 1 else "logits"
         at = "" if self.threshold == DEFAULT_THRESHOLD else f", threshold {self.threshold:g}"
-        return f"Network({self.inputs} → {hidden}{self.outputs} {logits}{closing}, {self.dtype}{at})"
+        return f"Network({self.inputs} → {self._hidden()}{self.outputs} {logits}{closing}, {self.dtype}{at})"
+
+    def _hidden(self) -> str:
+        if self.is_chain:
+            pairs = zip(self.affines, self.activations, strict=False)
+            return "".join(f"{affine.weight.shape[0]} {activation} → " for affine, activation in pairs)
+        kinds = Counter(node.operation.kind for node in self.nodes[1:])
+        return f"graph of {', '.join(f'{count} {kind}' for kind, count in kinds.items())} → "
+
+    @cached_property
+    def is_chain(self) -> bool:
+        """Whether the network is affine, activation, affine, …, affine."""
+        return is_chain(self.nodes)
+
+    @cached_property
+    def affines(self) -> tuple[Affine, ...]:
+        """The affine layers, in the order of the nodes; the last one is the head."""
+        return tuple(node.operation for node in self.nodes if isinstance(node.operation, Affine))
+
+    @cached_property
+    def activations(self) -> tuple[Activation, ...]:
+        """The elementwise functions, in the order of the nodes."""
+        return tuple(node.operation for node in self.nodes if isinstance(node.operation, Activation))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the affine layers: their key prefixes in the file or module that the network came from."""
+        return tuple(node.name for node in self.nodes if isinstance(node.operation, Affine))
 
     @property
     def dtype(self) -> np.dtype[np.floating[Any]]:
         """The dtype of every weight and every result: float32 or float64."""
-        return self.affines[0].weight.dtype
+        return self.head.weight.dtype
 
     @property
     def inputs(self) -> int:
         """The number of columns of X."""
-        return int(self.affines[0].weight.shape[1])
+        return self.widths[0]
 
     @property
     def outputs(self) -> int:
         """The number of logits per row; 1 for a binary classifier."""
-        return int(self.head.weight.shape[0])
+        return self.widths[-1]
 
     @property
     def depth(self) -> int:
@@ -182,9 +160,21 @@ class Network:
         return len(self.affines)
 
     @property
+    def weights(self) -> int:
+        """The number of weights and biases of the affine layers, and of entries of tables."""
+        return sum(map(_weights_of, self.nodes))
+
+    @property
+    def read_columns(self) -> Bools:
+        """Which input columns the outputs can depend on, bool (inputs,)."""
+        return read_columns(self.nodes)
+
+    @property
     def head(self) -> Affine:
         """The last affine layer, f_L."""
-        return self.affines[-1]
+        head = self.nodes[-1].operation
+        assert isinstance(head, Affine)
+        return head
 
     @property
     def offset(self) -> float:
@@ -193,14 +183,14 @@ class Network:
 
     def features(self, X: npt.ArrayLike) -> FloatArray:
         """Return what the head reads, f_{1:L}(X), as (rows, d); X itself if the head is the only layer."""
-        return self._run(X, self.depth - 1)
+        return self._run(X, self.nodes[-1].sources[0])
 
     def logits(self, X: npt.ArrayLike) -> FloatArray:
         """Return the logits of X (rows, inputs): (rows,) for a network with one output, (rows, N) for N.
 
         Of a regression network, they are its predictions.
         """
-        logits = self._run(X, self.depth)
+        logits = self._run(X, len(self.nodes) - 1)
         return logits[:, 0] if self.outputs == 1 else logits
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -240,27 +230,48 @@ class Network:
 
         A layer beside batch normalisation is unfolded and folded again, which may change the last bits.
         """
-        stored = [new.stored_as(old) for new, old in zip(affines, self.affines, strict=True)]
-        return Network(stored, self.activations, self.closing, self.names, self.threshold, self.form)
+        stored = iter([new.stored_as(old) for new, old in zip(affines, self.affines, strict=True)])
+        return self._with(lambda operation: next(stored) if isinstance(operation, Affine) else operation)
+
+    def with_operations(self, operations: Mapping[int, Operation]) -> Network:
+        """Return this network with other operations at some nodes."""
+        nodes = [replace(node, operation=operations.get(i, node.operation)) for i, node in enumerate(self.nodes)]
+        return Network.from_nodes(nodes, self.closing, self.threshold, self.form)
+
+    def _with(self, change: Callable[[Operation], Operation]) -> Network:
+        nodes = [replace(node, operation=change(node.operation)) for node in self.nodes]
+        return Network.from_nodes(nodes, self.closing, self.threshold, self.form)
 
     def astype(self, dtype: npt.DTypeLike) -> Network:
         """Return the network in float32 or float64."""
         if self.dtype == dtype:
             return self
-        cast = [a.astype(dtype) for a in self.affines]
-        return Network(cast, self.activations, self.closing, self.names, self.threshold)
+        nodes = [replace(node, operation=node.operation.astype(dtype)) for node in self.nodes]
+        return Network.from_nodes(nodes, self.closing, self.threshold)
 
     def at_threshold(self, threshold: float) -> Network:
         """Return this network with another threshold: class 1 is predicted from that probability on.
 
         The logits and probabilities stay the same, and so does the file that `save` writes.
         """
-        return Network(self.affines, self.activations, self.closing, self.names, threshold, self.form)
+        return Network.from_nodes(self.nodes, self.closing, threshold, self.form)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the layers as a table, one row each: inputs, outputs, weights, and the activation after it."""
         import pandas as pd
 
+        if not self.is_chain:
+            nodes = self.nodes[1:]
+            return pd.DataFrame(
+                {
+                    "node": range(1, len(self.nodes)),
+                    "operation": [str(node.operation) if _is_function(node) else node.operation.kind for node in nodes],
+                    "name": [node.name for node in nodes],
+                    "reads": [", ".join(map(str, node.sources)) for node in nodes],
+                    "outputs": self.widths[1:],
+                    "weights": [_weights_of(node) for node in nodes],
+                }
+            )
         functions = [str(activation) for activation in self.activations]
         return pd.DataFrame(
             {
@@ -290,30 +301,48 @@ class Network:
 
         write_network(self, path, keep_form)
 
-    def _run(self, X: npt.ArrayLike, layers: int) -> FloatArray:
-        """Return the output of the first `layers` affine layers (rows, width), computed in blocks of rows."""
+    def _run(self, X: npt.ArrayLike, last: int) -> FloatArray:
+        """Return the result of node `last` (rows, width), computed in blocks of rows."""
         X = _numeric(X, self.inputs)
-        widths = [self.inputs, *(affine.weight.shape[0] for affine in self.affines)]
         largest = max(affine.weight.size for affine in self.affines)
         step = max(1, min(len(X), max(256, _BLOCK // largest)))
-        buffers = [np.empty((step, width), self.dtype) for width in widths[1:layers]]
-        out = np.empty((len(X), widths[layers]), self.dtype)
+        out = np.empty((len(X), self.widths[last]), self.dtype)
+        plan = self._plan(last, step)
         # Overflow is detected in the result, where the row is known.
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, len(X), step):
                 values = X[start : start + step].astype(self.dtype, copy=False)
                 _check_finite(values, start, f"X is not a finite {self.dtype} number")
                 target = out[start : start + step]
-                if layers == 0:
+                if last == 0:
                     target[...] = values
-                for i, affine in enumerate(self.affines[:layers]):
-                    into = target if i == layers - 1 else buffers[i][: len(values)]
-                    values = np.matmul(values, affine.weight.T, out=into)
-                    values += affine.bias
-                    if i < len(self.activations):
-                        self.activations[i].apply(values)
+                results = {0: values}
+                for i, sources, operation, buffer in plan:
+                    results[i] = target if buffer is None else buffer[: len(values)]
+                    operation.compute([results[source] for source in sources], results[i])
                 _check_finite(target, start, f"the network's output overflows {self.dtype}: check the scale of X")
         return out
+
+    def _plan(self, last: int, rows: int) -> list[tuple[int, tuple[int, ...], Operation, FloatArray | None]]:
+        """Return the nodes that node `last` needs, in order, each with the buffer that it writes to (None: the result).
+
+        A function of a node that nothing else reads is computed in place.
+        """
+        needed = {last}
+        for i in range(last, 0, -1):
+            if i in needed:
+                needed.update(self.nodes[i].sources)
+        readers = Counter(source for i in needed for source in self.nodes[i].sources)
+        buffers: dict[int, FloatArray | None] = {last: None}
+        for i in range(last, 0, -1):
+            node = self.nodes[i]
+            if i not in needed:
+                continue
+            if i not in buffers:
+                buffers[i] = np.empty((rows, self.widths[i]), self.dtype)
+            if _is_function(node) and readers[node.sources[0]] == 1 and node.sources[0] > 0:
+                buffers[node.sources[0]] = buffers[i]
+        return [(i, self.nodes[i].sources, self.nodes[i].operation, buffers[i]) for i in sorted(needed) if i > 0]
 
 
 def load_network(source: NetworkSource, activation: str | Activation = "relu") -> Network:
@@ -341,30 +370,46 @@ def load_network(source: NetworkSource, activation: str | Activation = "relu") -
     return network
 
 
-def _check_chain(
-    affines: Sequence[Affine], activations: Sequence[Activation], closing: str, names: Sequence[str]
-) -> None:
-    if not affines:
-        raise FairmendError("a network needs at least one affine layer")
-    if len(activations) != len(affines) - 1:
-        raise FairmendError(
-            f"{len(affines)} affine layers need {len(affines) - 1} activations between them, not "
-            f'{len(activations)}; use Activation("identity") where there is none'
-        )
-    if len(names) != len(affines) or len(set(names)) != len(names):
-        raise FairmendError(f"the names must be {len(affines)} different ones, one per affine layer: {names}")
-    first, width = affines[0], affines[0].weight.shape[1]
-    for name, affine in zip(names, affines, strict=True):
-        if not (np.isfinite(affine.weight).all() and np.isfinite(affine.bias).all()):
-            raise FairmendError(f"layer {name!r} has a weight or bias that is not finite (NaN or infinite)")
-        if affine.weight.dtype != first.weight.dtype:
-            kinds = f"{affine.weight.dtype} after {first.weight.dtype}"
-            raise FairmendError(f"layer {name!r} is {kinds}; use one dtype")
-        if affine.weight.shape[1] != width:
-            raise FairmendError(
-                f"layer {name!r} takes {affine.weight.shape[1]} values, but the layer before it gives {width}"
-            )
-        width = affine.weight.shape[0]
+def _is_function(node: Node) -> bool:
+    return isinstance(node.operation, Activation)
+
+
+def _weights_of(node: Node) -> int:
+    operation = node.operation
+    if isinstance(operation, Affine):
+        return operation.weight.size + operation.bias.size
+    return operation.table.size if isinstance(operation, Lookup) else 0
+
+
+def _check_numbers(nodes: Sequence[Node]) -> np.dtype[np.floating[Any]]:
+    """Return the dtype of all numbers; refuse numbers that are not finite, and a second dtype."""
+    first: np.dtype[np.floating[Any]] | None = None
+    for i, node in enumerate(nodes):
+        operation = node.operation
+        if isinstance(operation, Affine):
+            arrays: tuple[FloatArray, ...] = (operation.weight, operation.bias)
+        elif isinstance(operation, Lookup):
+            arrays = (operation.table,)
+        elif isinstance(operation, Scale):
+            arrays = (operation.factor, operation.shift)
+        else:
+            continue
+        if not all(np.isfinite(array).all() for array in arrays):
+            raise FairmendError(f"{describe(nodes, i)} has a weight or bias that is not finite (NaN or infinite)")
+        first = arrays[0].dtype if first is None else first
+        if arrays[0].dtype != first:
+            raise FairmendError(f"{describe(nodes, i)} is {arrays[0].dtype} after {first}; use one dtype")
+    assert first is not None  # the head has one
+    return first
+
+
+def _check_names(nodes: Sequence[Node]) -> None:
+    names = [node.name for node in nodes if isinstance(node.operation, Affine)]
+    if len(set(names)) != len(names):
+        raise FairmendError(f"the names must be {len(names)} different ones, one per affine layer: {tuple(names)}")
+
+
+def _check_closing(closing: str, width: int) -> None:
     if closing not in CLOSINGS:
         raise FairmendError(f"unknown closing {closing!r}; supported: {', '.join(CLOSINGS)}")
     if closing == "sigmoid" and width > 1:

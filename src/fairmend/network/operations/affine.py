@@ -1,0 +1,100 @@
+"""The affine layer, dense: the only operation whose numbers a repair changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.arrays import FloatArray
+from fairmend.errors import FairmendError
+from fairmend.network.folding import Fold, Norm
+from fairmend.network.operations.base import require_sources
+
+__all__ = ["DTYPES", "Affine"]
+
+DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """x ↦ weight·x + bias: weight (out, in), bias (out,), both read-only copies of one dtype.
+
+    `fold` is how the layer is stored where batch normalisation or scaling is folded into it (`Affine.from_fold`).
+    """
+
+    weight: FloatArray
+    bias: FloatArray
+    fold: Fold | None = field(default=None, repr=False)
+    kind = "affine"
+
+    @staticmethod
+    def from_fold(fold: Fold) -> Affine:
+        """Return the layer with its norms folded into it."""
+        return Affine(*fold.folded(), fold)
+
+    def __post_init__(self) -> None:
+        """Copy the arrays, so that no view of them can change the layer, and check their shapes and dtypes."""
+        for part in ("weight", "bias"):
+            array = np.array(getattr(self, part), order="C")
+            if array.dtype.newbyteorder("=") not in DTYPES:
+                raise FairmendError(
+                    f"the {part} is {array.dtype.name}; fairmend computes in float32 or float64: "
+                    "convert the model first (float32 holds every float16 and bfloat16 number exactly)"
+                )
+            array = array.astype(array.dtype.newbyteorder("="), copy=False)
+            array.setflags(write=False)
+            object.__setattr__(self, part, array)
+        if self.weight.ndim != 2 or 0 in self.weight.shape:
+            raise FairmendError(f"the weight has shape {self.weight.shape}; it must be (out, in), with neither 0")
+        if self.bias.shape != self.weight.shape[:1]:
+            raise FairmendError(
+                f"the bias has shape {self.bias.shape}; with a weight of shape {self.weight.shape} "
+                f"it must be ({self.weight.shape[0]},)"
+            )
+        if self.bias.dtype != self.weight.dtype:
+            raise FairmendError(f"the weight is {self.weight.dtype}, the bias {self.bias.dtype}; use one dtype")
+
+    def _bits(self) -> tuple[object, ...]:
+        return self.weight.shape, self.weight.dtype.str, self.weight.tobytes(), self.bias.tobytes()
+
+    def __eq__(self, other: object) -> bool:
+        """Compare bit by bit: −0.0 differs from 0.0."""
+        return self._bits() == other._bits() if isinstance(other, Affine) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Hash the bits that `__eq__` compares."""
+        return hash(self._bits())
+
+    def astype(self, dtype: npt.DTypeLike) -> Affine:
+        """Return the layer in another dtype; numbers that overflow become infinite, which Network refuses."""
+        if self.weight.dtype == dtype:
+            return self
+        with np.errstate(over="ignore"):
+            return Affine(self.weight.astype(dtype), self.bias.astype(dtype))
+
+    @property
+    def stored(self) -> tuple[FloatArray, FloatArray | None, tuple[Norm, ...]]:
+        """Weight and bias as a file stores them, and the norms beside the layer, each with its own numbers."""
+        fold = self.fold
+        return (self.weight, self.bias, ()) if fold is None else (fold.weight, fold.bias, (*fold.before, *fold.after))
+
+    def stored_as(self, other: Affine) -> Affine:
+        """Return the closest layer that can be stored as `other` is: in its dtype, and with the norms beside it."""
+        if other.fold is None or self.fold is not None:
+            return self.astype(other.weight.dtype)
+        return Affine.from_fold(other.fold.refit(self.weight, self.bias))
+
+    def width(self, widths: Sequence[int]) -> int:
+        """Return the number of outputs."""
+        require_sources(self.kind, widths, 1, 1)
+        if widths[0] != self.weight.shape[1]:
+            raise FairmendError(f"takes {self.weight.shape[1]} values, but the layer before it gives {widths[0]}")
+        return int(self.weight.shape[0])
+
+    def compute(self, values: Sequence[FloatArray], out: FloatArray) -> None:
+        """Compute weight·x + bias for each row."""
+        np.matmul(values[0], self.weight.T, out=out)
+        out += self.bias
