@@ -1,4 +1,4 @@
-""".onnx files: read as one chain of layers, and written as one file."""
+""".onnx files: read as a graph of layers, and written as one file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.chain import SUPPORTED, build_network
+from fairmend.network.formats.build import SUPPORTED
 from fairmend.network.formats.onnx.external_data import load_external_data
 from fairmend.network.formats.onnx.form import OnnxForm
 from fairmend.network.formats.onnx.graph import Graph
@@ -37,13 +37,11 @@ def read(path: Path, activation: Activation) -> Network:
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
         raise FairmendError(f"{path}: not a valid ONNX model: {first_line(error)}") from error
     graph = Graph(model, source)
-    steps = convert_graph(graph)
-    network = build_network(steps, source, OnnxForm(model.SerializeToString(), tuple(graph.layers), source))
+    builder, output = convert_graph(graph)
+    form = OnnxForm(model.SerializeToString(), graph.layers, graph.tables, source)
+    network = builder.network(output, form)
     if network.dtype != graph.dtype:
         raise FairmendError(f"{path}: the input is {graph.dtype}, the weights are {network.dtype}; {SUPPORTED}")
-    for width in graph.stated_widths:
-        if width != network.inputs:
-            raise FairmendError(f"{path}: the graph's input is {width} wide, its first layer takes {network.inputs}")
     return network
 
 
