@@ -484,7 +484,7 @@ def _one_hot(node: Node, to: _Converter) -> _Result:
     depth, values, found = to.required(node, 1), to.required(node, 2), to.data(node.input[0])
     if found.axes != 1 or attributes(node).get("axis", -1) not in (1, -1) or values.reshape(-1).tolist() != [0, 1]:
         raise to.refuse(node, "is not a one-hot encoding of one column")
-    table = np.eye(int(depth.reshape(())), dtype=to.graph.dtype)
+    table = np.eye(int(depth.reshape(()))).astype(to.graph.dtype)
     return _Result(to.builder.lookup(found.value, describe_node(node), table, node.output[0]))
 
 
