@@ -65,7 +65,7 @@ class Graph:
         self.inputs = [self._input(value, alone=len(inputs) == 1) for value in inputs]
         elements = {value.type.tensor_type.elem_type for value in inputs} & set(_DTYPES)
         self.element: int = min(elements, default=TensorProto.FLOAT)
-        self.dtype = _DTYPES[self.element]
+        self.dtype: np.dtype[Any] = _DTYPES[self.element]
 
     def nodes(self) -> list[Node]:
         """Return the nodes that the output depends on, in order, constants aside."""

@@ -7,7 +7,7 @@ To support an operator, add a function and a line in `_OPERATORS`; for an activa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,8 @@ _SELU = (np.float32(1.67326319217681884765625), np.float32(1.0507010221481323242
 class _Result:
     """What a node gives: a value whose axes are (rows, columns), (rows,), or (rows, looked-up columns, width).
 
-    ``stacked`` are values of one width along a new axis, and ``whole`` says whether it holds whole numbers.
+    ``stacked`` are values of one width along a new axis. ``whole`` says whether it holds whole numbers, and ``cut``
+    whether a cast may have cut off digits to make them: then only a look-up may read it.
     """
 
     value: Value
@@ -46,6 +47,7 @@ class _Result:
     whole: bool = False
     stacked: tuple[Value, ...] = ()
     stack_axis: int = 0
+    cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,8 @@ class _Converter:
         found = self.data(node.input[position])
         if found.axes != 2 or found.stacked:
             raise self.refuse(node, "reads a tensor whose axes are not (rows, columns)")
+        if found.cut:
+            raise self.refuse(node, "computes with numbers that a cast may have cut off")
         return found.value
 
     def constant(self, node: Node, position: int) -> npt.NDArray[Any] | None:
@@ -183,7 +187,7 @@ class _Converter:
     def function(self, node: Node, name: str, activation: Activation) -> _Result:
         """Return an elementwise function of a value; its axes stay as they are."""
         found = self.data(name)
-        if found.axes == 3 or found.stacked:
+        if found.axes == 3 or found.stacked or found.cut:
             raise self.refuse(node, "reads a tensor whose axes are not (rows, columns)")
         return _Result(self.builder.function(found.value, describe_node(node), activation), found.axes)
 
@@ -429,8 +433,9 @@ def _identity(node: Node, to: _Converter) -> _Result:
 def _cast(node: Node, to: _Converter) -> _Result:
     target, found = attributes(node)["to"], to.data(node.input[0])
     if target in _WHOLE:
-        # Only a look-up reads whole numbers, and it refuses others.
-        return _Result(found.value, found.axes, whole=True)
+        return _Result(found.value, found.axes, whole=True, cut=found.cut or not found.whole)
+    if found.cut:
+        raise to.refuse(node, "makes numbers of what a cast to whole numbers may have cut off")
     if target != to.graph.element:
         raise to.refuse(node, f"casts to something other than the input's {to.graph.dtype}")
     return _Result(found.value, found.axes, False, found.stacked, found.stack_axis)
@@ -447,7 +452,7 @@ def _concat(node: Node, to: _Converter) -> _Result:
     if axes not in ({2}, {3}) or axis not in ((1, -1) if axes == {2} else (1, -2)):
         raise to.refuse(node, f"is along axis {axis}")
     joined = to.builder.concatenate(describe_node(node), [part.value for part in parts])
-    return _Result(joined, parts[0].axes, all(part.whole for part in parts))
+    return replace(parts[0], value=joined, whole=all(part.whole for part in parts), cut=any(part.cut for part in parts))
 
 
 def _unsqueeze(node: Node, to: _Converter) -> _Result:
@@ -455,7 +460,7 @@ def _unsqueeze(node: Node, to: _Converter) -> _Result:
     axes = [int(a) for a in (attributes(node).get("axes", []) if given is None else given.reshape(-1))]
     found = to.data(node.input[0])
     if len(axes) == 1 and found.axes == 1 and axes[0] in (1, -1):
-        return _Result(found.value, 2, found.whole)
+        return replace(found, axes=2)
     if len(axes) != 1 or found.axes != 2 or found.stacked:
         raise to.refuse(node, f"adds the axes {axes}")
     return _Result(found.value, 3, False, (found.value,), axes[0] % 3)
@@ -477,14 +482,14 @@ def _gather(node: Node, to: _Converter) -> _Result:
         raise to.refuse(node, f"gathers along axis {axis}")
     width = found.value.width
     chosen = [int(i) + width if i < 0 else int(i) for i in indices.reshape(-1)]
-    return _Result(to.builder.columns(found.value, describe_node(node), chosen), 1 + indices.ndim, found.whole)
+    return replace(found, value=to.builder.columns(found.value, describe_node(node), chosen), axes=1 + indices.ndim)
 
 
 def _one_hot(node: Node, to: _Converter) -> _Result:
     depth, values, found = to.required(node, 1), to.required(node, 2), to.data(node.input[0])
     if found.axes != 1 or attributes(node).get("axis", -1) not in (1, -1) or values.reshape(-1).tolist() != [0, 1]:
         raise to.refuse(node, "is not a one-hot encoding of one column")
-    table = np.eye(int(depth.reshape(()))).astype(to.graph.dtype)
+    table: npt.NDArray[Any] = np.asarray(np.eye(int(depth.reshape(()))), dtype=to.graph.dtype)
     return _Result(to.builder.lookup(found.value, describe_node(node), table, node.output[0]))
 
 
@@ -505,7 +510,7 @@ def _slice(node: Node, to: _Converter) -> _Result:
                 raise to.refuse(node, "chooses among the rows")
             continue
         value = to.builder.columns(value, describe_node(node), range(width)[slice(start, end, step)])
-    return _Result(value, 2, found.whole)
+    return replace(found, value=value)
 
 
 def _split(node: Node, to: _Converter) -> _Result:
@@ -519,7 +524,7 @@ def _split(node: Node, to: _Converter) -> _Result:
     ends = np.cumsum(listed)
     for name, start, end in zip(node.output, [0, *ends[:-1]], ends, strict=True):
         chosen = to.builder.columns(found.value, describe_node(node), range(int(start), int(end)))
-        to.results[name] = _Result(chosen, 2, found.whole)
+        to.results[name] = replace(found, value=chosen)
     return to.data(node.output[0])
 
 
@@ -527,7 +532,7 @@ def _flatten(node: Node, to: _Converter) -> _Result:
     found = to.data(node.input[0])
     if attributes(node).get("axis", 1) not in (1, 1 - found.axes) or found.stacked or found.axes < 2:
         raise to.refuse(node, "is not from axis 1")
-    return _Result(found.value, 2, found.whole)
+    return replace(found, axes=2)
 
 
 def _squeeze(node: Node, to: _Converter) -> _Result:
@@ -540,7 +545,7 @@ def _squeeze(node: Node, to: _Converter) -> _Result:
     if found.axes != 2 or found.stacked:
         raise to.refuse(node, "drops an axis of a tensor whose axes are not (rows, columns)")
     collapsed = to.builder.collapse(found.value, describe_node(node), single=not axes)
-    return _Result(found.value, 1, found.whole) if found.whole else _Result(collapsed, 1)
+    return replace(found, axes=1) if found.whole else _Result(collapsed, 1)
 
 
 def _reshape(node: Node, to: _Converter) -> _Result:
@@ -548,7 +553,7 @@ def _reshape(node: Node, to: _Converter) -> _Result:
     shape, found = to.required(node, 1).reshape(-1).tolist(), to.data(node.input[0])
     width = found.value.width
     if shape == [-1]:
-        return _Result(to.builder.collapse(found.value, describe_node(node), single=True), 1, found.whole)
+        return replace(found, value=to.builder.collapse(found.value, describe_node(node), single=True), axes=1)
     zero_is_zero = attributes(node).get("allowzero", 0) and 0 in shape
     if (
         len(shape) != 2
@@ -561,7 +566,7 @@ def _reshape(node: Node, to: _Converter) -> _Result:
         raise to.refuse(node, f"to {shape} is not supported")
     if shape[1] not in (-1, width):
         raise to.refuse(node, f"to {shape} mixes rows of {width} numbers")
-    return _Result(found.value, 2, found.whole)
+    return replace(found, axes=2)
 
 
 _WHOLE = (6, 7)  # INT32, INT64

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["find_function"]
 
-_CLOSE = 4e-7  # a constant that an exporter rounded to float32
-
 
 def find_function(node: Node, graph: Graph) -> tuple[str, Activation] | None:
     """Return the name of x and f if the node computes f(x) together with the nodes before it; else None."""
@@ -46,7 +44,7 @@ def _factors(name: str, graph: Graph) -> tuple[float, list[str]]:
             return 1.0, [name]
         constant, factors = _factors(node.input[0], graph)
         return constant / divisor, factors
-    constant, found = 1.0, []
+    constant, found = 1.0, list[str]()
     for each, number in zip(node.input, numbers, strict=True):
         if number is not None:
             constant *= number
@@ -67,8 +65,9 @@ def _input_of(name: str, kind: str, graph: Graph) -> str | None:
     return str(node.input[0]) if node is not None and node.op_type == kind else None
 
 
-def _close(a: float, b: float) -> bool:
-    return abs(a - b) <= _CLOSE * abs(b)
+def _close(a: float, b: float, graph: Graph) -> bool:
+    """Return whether a is b up to rounding in the dtype of the model, which the error bounds of functions cover."""
+    return abs(a - b) <= 2 * float(np.finfo(graph.dtype).eps) * abs(b)
 
 
 def _silu(constant: float, x: str, other: str, graph: Graph) -> Activation | None:
@@ -88,9 +87,9 @@ def _hardswish(constant: float, x: str, other: str, graph: Graph) -> Activation 
         return None
     if node.op_type == "HardSigmoid" and node.input[0] == x and constant == 1:
         given = {attribute.name: attribute.f for attribute in node.attribute}
-        fits = _close(given.get("alpha", 0.2), 1 / 6) and given.get("beta", 0.5) == 0.5
+        fits = _close(given.get("alpha", 0.2), 1 / 6, graph) and given.get("beta", 0.5) == 0.5
         return Activation("hardswish") if fits else None
-    if node.op_type != "Clip" or not _close(constant, 1 / 6) or len(node.input) != 3:
+    if node.op_type != "Clip" or not _close(constant, 1 / 6, graph) or len(node.input) != 3:
         return None
     limits = [_number(each, graph) for each in node.input[1:]]
     return Activation("hardswish") if limits == [0, 6] and _plus(node.input[0], graph) == (x, 3.0) else None
@@ -99,17 +98,17 @@ def _hardswish(constant: float, x: str, other: str, graph: Graph) -> Activation 
 def _gelu(constant: float, x: str, other: str, graph: Graph) -> Activation | None:
     """Find x · (1 + erf(x / √2)) / 2, and x · (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
     plus = _plus(other, graph)
-    if plus is None or plus[1] != 1 or not _close(constant, 0.5):
+    if plus is None or plus[1] != 1 or not _close(constant, 0.5, graph):
         return None
     inside = _input_of(plus[0], "Erf", graph)
     if inside is not None:
         scale, factors = _factors(inside, graph)
-        return Activation("gelu") if factors == [x] and _close(scale, math.sqrt(0.5)) else None
+        return Activation("gelu") if factors == [x] and _close(scale, math.sqrt(0.5), graph) else None
     inside = _input_of(plus[0], "Tanh", graph)
     if inside is None:
         return None
     scale, factors = _factors(inside, graph)
-    if len(factors) != 1 or not _close(scale, math.sqrt(2 / math.pi)):
+    if len(factors) != 1 or not _close(scale, math.sqrt(2 / math.pi), graph):
         return None
     added = graph.producer(factors[0])
     if added is None or added.op_type != "Add" or x not in added.input:
@@ -117,7 +116,7 @@ def _gelu(constant: float, x: str, other: str, graph: Graph) -> Activation | Non
     cube = added.input[1] if added.input[0] == x else added.input[0]
     small, powers = _factors(cube, graph)
     is_cube = powers == [x, x, x] or (len(powers) == 1 and _is_cube(powers[0], x, graph))
-    return Activation("gelu_tanh") if is_cube and _close(small, 0.044715) else None
+    return Activation("gelu_tanh") if is_cube and _close(small, 0.044715, graph) else None
 
 
 def _is_cube(name: str, x: str, graph: Graph) -> bool:
