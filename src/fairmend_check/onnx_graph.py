@@ -294,9 +294,9 @@ class OnnxGraph:
         if node.kind == "HardSigmoid":
             return Activation("hardsigmoid", 0.0, (given["alpha"], given["beta"]))
         if node.kind == "Gelu":
-            if given["approximate"] not in (b"none", b"tanh"):
+            if given["approximate"] not in ("none", "tanh"):
                 raise CheckError("node Gelu has an unknown form")
-            return Activation("gelu" if given["approximate"] == b"none" else "gelu_tanh")
+            return Activation("gelu" if given["approximate"] == "none" else "gelu_tanh")
         if node.kind in ("Softmax", "LogSoftmax"):
             node.expect("axis", -1, 1)
             return Activation("softmax" if node.kind == "Softmax" else "log_softmax")

@@ -13,7 +13,7 @@ from fairmend_check.protobuf import Message
 ML = "ai.onnx.ml"  # the domain of operators for classical machine learning
 # Of each type: the field with the value, and the Python type of a default.
 _ATTRIBUTE_TYPES = {
-    1: ("f", float), 2: ("i", int), 3: ("s", bytes), 4: ("t", dict),
+    1: ("f", float), 2: ("i", int), 3: ("s", str), 4: ("t", dict),
     6: ("floats", tuple), 7: ("ints", list), 8: ("strings", list),
 }  # fmt: skip
 # Operators: how many inputs they may have, and their attributes with the values that count if a file does not set them.
@@ -39,7 +39,7 @@ _OPERATORS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "Erf": ((1,), {}),
     "Flatten": ((1,), {"axis": 1}),
     "Gather": ((2,), {"axis": 0}),
-    "Gelu": ((1,), {"approximate": b"none"}),
+    "Gelu": ((1,), {"approximate": "none"}),
     "Gemm": ((2, 3), {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}),
     "HardSigmoid": ((1,), {"alpha": float(np.float32(0.2)), "beta": 0.5}),
     "HardSwish": ((1,), {}),

@@ -64,7 +64,7 @@ def _is_hardswish(scale: float, x: str, other: str, graph: OnnxGraph) -> bool:
     if node is None:
         return False
     if node.kind == "HardSigmoid" and scale == 1 and node.inputs[0] == x:
-        return node.attributes["beta"] == 0.5 and node.attributes["alpha"] == float(np.float32(1 / 6))
+        return bool(node.attributes["beta"] == 0.5 and node.attributes["alpha"] == float(np.float32(1 / 6)))
     if node.kind != "Clip" or len(node.inputs) != 3 or not _equal(scale, 1 / 6, graph):
         return False
     limits = [graph.number(name) for name in node.inputs[1:]]
