@@ -54,6 +54,9 @@ def test_a_page_that_lies_fails(tmp_path, monkeypatch):
     for text, error in {
         "```python\nassert False\n```\n": AssertionError,
         "```bash\nexit 3\n```\n": AssertionError,
+        "```bash\nfairmend spec check nowhere.toml\n```\n": AssertionError,
+        "```bash\nfairmend spec check nowhere.toml\nfairmend --version\n```\n": AssertionError,
+        "<!-- exit: 2 -->\n```bash\nfairmend --version\n```\n": AssertionError,
         "```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n": AssertionError,
     }.items():
         page.write_text(text)
