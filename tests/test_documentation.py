@@ -22,7 +22,7 @@ def demo_files(tmp_path_factory):
     from fairmend.cli.demo import run_demo
 
     folder = tmp_path_factory.mktemp("pages") / "demo"
-    run_demo(folder, json_output=True)
+    run_demo(folder, json_output=True, method="blind")  # the fastest: the pages take only what the repair starts from
     return folder
 
 

@@ -1,8 +1,7 @@
 """A page of the documentation as things to do: files to lay, Python and shell to run, in the order they stand.
 
 Blocks marked ``python`` share one namespace; blocks marked ``bash`` run in the same folder, in this process if they
-call nothing but fairmend. A comment just above a
-block says more about it:
+call nothing but fairmend. A comment just above a block says more about it:
 
     <!-- file: spec.toml -->            the block is the content of that file
     <!-- exit: 1 -->                    the shell's exit code
