@@ -1,5 +1,6 @@
-"""What every test shares: where the reference data lies, and the skip where it does not."""
+"""What every test shares: the settings of a run, where the reference data lies, and the skip where it does not."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -17,6 +18,16 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 SHARED = Path(os.environ.get("FAIRMEND_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect the tests without garbage collection: nearly all that the imports make stays, and takes long to scan."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -87,7 +87,7 @@ def _is_fairmend_alone(text: str) -> bool:
 
 
 def _commands(text: str) -> tuple[int, str]:
-    """Run the commands in this process, which has PyTorch loaded; the first that fails ends the block, as in bash -e."""
+    """Run the commands in this process, which has PyTorch loaded; as in bash -e, the first that fails is the last."""
     for line in text.splitlines():
         arguments = shlex.split(line, comments=True)[1:]
         done = CliRunner(env=_TERMINAL).invoke(main, arguments, prog_name="fairmend")
