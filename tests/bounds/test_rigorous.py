@@ -148,11 +148,12 @@ def test_a_coefficient_that_underflows_is_not_forgotten():
 
 
 def logit_bounds(network, lower, upper):
-    """The same bounds from ``linear``, in float64: the head as one more layer."""
+    """The same bounds from ``linear``, in float64: the logits as features."""
     parameters = [(torch.tensor(a.weight).double(), torch.tensor(a.bias).double()) for a in network.affines]
-    activations = [*network.activations, Activation("identity")]
-    found = propagate(parameters, activations, Boxes.from_arrays(lower, upper, torch.float64))
-    return found, *(end.numpy() for end in found.preactivation.concretise())
+    last = Affine(np.ones((1, network.outputs), network.dtype), np.zeros(1, network.dtype))
+    longer = Network([*network.affines, last], [*network.activations, Activation("identity")])
+    found = propagate(longer, parameters, Boxes.from_arrays(lower, upper, torch.float64))
+    return found, *(end.numpy() for end in found.features().concretise())
 
 
 def magnitudes(network, lower, upper):

@@ -87,6 +87,11 @@ class Activation:
         return self.name in ("relu", "leaky_relu", "identity")
 
     @property
+    def increasing(self) -> bool:
+        """Whether the function never falls."""
+        return True
+
+    @property
     def kind(self) -> str:
         """The word for it in messages and files."""
         return self.name
