@@ -110,6 +110,28 @@ def graphs(
     return Network.from_nodes(builder.nodes, closing)
 
 
+@st.composite
+def hard_graphs(draw: st.DrawFn, activations: Sequence[Activation], spread: int = 30) -> Network:
+    """Draw graphs in float32, some with weights and tables that span 10^±spread, or that are 0 here and there."""
+    network = draw(graphs(activations, (np.float32,)))
+    kind = draw(st.sampled_from(("ordinary", "mixed", "zeros")))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+
+    def harder(array: np.ndarray) -> np.ndarray:
+        if kind == "mixed":
+            return (array * 10.0 ** rng.uniform(-spread, spread, size=array.shape)).astype(np.float32)
+        return array * (rng.random(array.shape) < 0.5) if kind == "zeros" else array
+
+    changed = {
+        i: Affine(harder(node.operation.weight), harder(node.operation.bias))
+        if isinstance(node.operation, Affine)
+        else Lookup(harder(node.operation.table))
+        for i, node in enumerate(network.nodes)
+        if isinstance(node.operation, Affine | Lookup)
+    }
+    return network.with_operations(changed)
+
+
 def index_columns(network: Network) -> dict[int, int]:
     """The input columns that name rows of tables, each with the least number of rows."""
     found: dict[int, int] = {}
