@@ -31,6 +31,8 @@ from support.exact import CURVED, KINKED, boxes, exact_logits, exact_nodes, hard
 from support.graphs import graph_boxes, hard_graphs, points_of
 from support.strategies import ACTIVATIONS, random_network
 
+STEEP = (Activation("leaky_relu", 3.0), "prelu")
+
 
 def random_boxes(rng, pieces, inputs, radius=0.3):
     centre, radius = rng.normal(size=(pieces, inputs)), rng.uniform(0, radius, size=(pieces, inputs))
@@ -92,7 +94,7 @@ def test_any_slopes_are_sound(data):
 @settings(deadline=None, max_examples=100)
 @given(st.data())
 def test_exact_values_of_graphs_lie_within(data):
-    network = data.draw(hard_graphs(KINKED, spread=data.draw(st.sampled_from((3, 30)))))
+    network = data.draw(hard_graphs((*KINKED, *STEEP), spread=data.draw(st.sampled_from((3, 30)))))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     assert_sound(network, *graph_boxes(network, rng, 2, data.draw(st.sampled_from((0.0, 1e-12, 0.3, 4.0)))))
 
@@ -100,7 +102,7 @@ def test_exact_values_of_graphs_lie_within(data):
 @settings(deadline=None, max_examples=30)
 @given(st.data())
 def test_values_of_curved_graphs_to_60_digits_lie_within(data):
-    network = data.draw(hard_graphs((*CURVED, *KINKED), spread=4))
+    network = data.draw(hard_graphs((*CURVED, *KINKED, *STEEP), spread=4))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     lower, upper = graph_boxes(network, rng, 2)
     assert_sound(network, lower, upper)
@@ -110,7 +112,7 @@ def test_values_of_curved_graphs_to_60_digits_lie_within(data):
 
 
 @settings(deadline=None, max_examples=30)
-@given(hard_graphs(KINKED, spread=4), st.integers(0, 2**32 - 1))
+@given(hard_graphs((*KINKED, *STEEP), spread=4), st.integers(0, 2**32 - 1))
 def test_inputs_of_functions_lie_within_their_intervals(network, seed):
     rng = np.random.default_rng(seed)
     lower, upper = graph_boxes(network, rng, 1)

@@ -52,6 +52,8 @@ def _exact_operation(operation, values: list[list], number) -> list:
         return [values[0][index] for index in operation.indices]
     if isinstance(operation, Lookup):
         return [number(float(value)) for value in operation.table[int(values[0][0])]]
+    if operation.name == "prelu":
+        return [z if z >= 0 else number(slope) * z for slope, z in zip(operation.parameters, values[0], strict=True)]
     return [exact_value(operation, z) for z in values[0]]
 
 

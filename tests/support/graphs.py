@@ -41,6 +41,12 @@ class _Builder:
         weight *= self.rng.random(weight.shape) < 0.9
         return self.add(Affine(weight.astype(self.dtype), self.rng.normal(size=width).astype(self.dtype) / 2), source)
 
+    def function(self, activation: Activation | str) -> int:
+        source = self.pick()
+        if activation == "prelu":
+            activation = Activation("prelu", parameters=tuple(self.rng.normal(size=self.widths[source])))
+        return self.add(activation, source)
+
     def lookup(self, column: int, rows: int, width: int) -> int:
         table = self.rng.normal(size=(rows, width)).astype(self.dtype)
         return self.add(Lookup(table), self.add(Columns((column,)), 0))
@@ -77,7 +83,7 @@ class _Builder:
 @st.composite
 def graphs(
     draw: st.DrawFn,
-    activations: Sequence[Activation] = ACTIVATIONS,
+    activations: Sequence[Activation | str] = ACTIVATIONS,
     dtypes: Sequence[npt.DTypeLike] = (np.float32, np.float64),
     max_outputs: int = 3,
     max_operations: int = 8,
@@ -85,7 +91,8 @@ def graphs(
 ) -> Network:
     """Draw networks of up to ``max_operations`` random operations on an input of 1 to 4 columns.
 
-    The first columns may be row numbers of tables: see `index_columns`. Every other node may be read several times.
+    The activation "prelu" stands for one with random slopes. The first columns may be row numbers of tables: see
+    `index_columns`. Any node may be read several times.
     """
     builder = _Builder(
         np.random.default_rng(draw(st.integers(0, 2**32 - 1))), draw(st.integers(1, 4)), draw(st.sampled_from(dtypes))
@@ -99,7 +106,7 @@ def graphs(
         if kind == "affine":
             builder.affine(builder.pick(), draw(st.integers(1, 5)))
         elif kind == "function":
-            builder.add(draw(st.sampled_from(activations)), builder.pick())
+            builder.function(draw(st.sampled_from(activations)))
         elif kind == "scale":
             builder.scale(builder.pick())
         else:
@@ -111,7 +118,7 @@ def graphs(
 
 
 @st.composite
-def hard_graphs(draw: st.DrawFn, activations: Sequence[Activation], spread: int = 30) -> Network:
+def hard_graphs(draw: st.DrawFn, activations: Sequence[Activation | str], spread: int = 30) -> Network:
     """Draw graphs in float32, some with weights and tables that span 10^±spread, or that are 0 here and there."""
     network = draw(graphs(activations, (np.float32,)))
     kind = draw(st.sampled_from(("ordinary", "mixed", "zeros")))

@@ -155,10 +155,8 @@ def _value_and_error(operation: Operation, sources: Sequence[tuple[Floats, Float
 
 def _function_and_error(activation: Activation, h: Floats, error: Floats) -> tuple[Floats, Floats]:
     value, new = enclose_value(activation, h)
-    error = 1.01 * (error + new)  # every activation is 1-Lipschitz
-    if activation.name in ("tanh", "sigmoid"):
-        error = np.minimum(error, 2.0)  # both ends lie in [-1, 1]
-    return value, error
+    error = 1.01 * (activation.function.lipschitz * error + new)
+    return value, np.minimum(error, 1.01 * (activation.function.span + new))
 
 
 @np.errstate(all="ignore")

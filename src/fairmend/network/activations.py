@@ -79,11 +79,6 @@ class Activation:
         return self.function.increasing
 
     @property
-    def increasing(self) -> bool:
-        """Whether the function never falls."""
-        return True
-
-    @property
     def kind(self) -> str:
         """The word for it in messages and files."""
         return self.name

@@ -122,7 +122,8 @@ def _wide(part: npt.NDArray[Any], norm: Norm, width: int, source: str) -> Floats
 class Fold:
     """An affine layer as it is stored, weight (out, in) and bias (out,), between the norms before and after it.
 
-    `bias` is None where the layer has none.
+    `bias` is None where the layer has none. A layer that a file computes in parts, which it adds, has
+    `extra_roundings`: one for each part.
     """
 
     weight: FloatArray
@@ -130,6 +131,7 @@ class Fold:
     before: tuple[Norm, ...]
     after: tuple[Norm, ...]
     source: str
+    extra_roundings: int = 0
 
     def lines(self) -> tuple[Line, Line]:
         """Return what the norms before and after the layer compute."""
