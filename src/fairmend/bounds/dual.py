@@ -111,8 +111,8 @@ class _Walk:
             lost = 2 * UNIT * np.abs(product) + TINY
             self.carry(sources[0], product, lost if error is None else lost + 1.01 * (error * np.abs(factor)))
         elif isinstance(operation, Lookup):
-            source = _indices_in(self.network, sources[0], self.box)
-            low, high = (end[0].astype(np.float64) for end in operation.hull(*(end[None] for end in source)))
+            ends = operation.hull(*_indices_in(self.network, sources[0], self.box))
+            low, high = (end[0].astype(np.float64) for end in ends)
             self.terms.append(_least_products(a, _or_zero(error, a), (low, high)))
         else:
             self._copy(operation, sources, a, error)
