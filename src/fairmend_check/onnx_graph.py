@@ -81,7 +81,7 @@ class OnnxGraph:
             self._rename(node)
             return
         self.nodes[node.output] = node
-        self._numbers += sum(self.tensors[name].size for name in node.inputs if name in self.tensors)
+        self._numbers += 1 + sum(self.tensors[name].size for name in node.inputs if name in self.tensors)
         if self._numbers > _MAX_NUMBERS:
             raise CheckError(f"the nodes of the graph use more than {_MAX_NUMBERS:,} numbers")
         try:

@@ -74,6 +74,9 @@ def read_onnx(content: bytes, folder: Path) -> Model:
         found.tensors[tensor.get("name", "")] = _tensor(tensor, external)
     decision = decision_nodes(nodes)
     readers = _readers(nodes)
+    for value in inputs:
+        if value.get("name", "") not in readers:
+            raise CheckError(f"the input {value.get('name', '')[:40]!r} is not used")
     for node in nodes:
         if node.kind == "Constant":
             found.tensors[node.output] = _constant(node, external)

@@ -16,7 +16,7 @@ from fairmend.network.formats.onnx.classifier import find_scores
 
 Node = Any  # onnx.NodeProto, whose package carries no types
 _WHOLE = (TensorProto.INT64, TensorProto.INT32)
-_DTYPES = {TensorProto.FLOAT: np.dtype(np.float32), TensorProto.DOUBLE: np.dtype(np.float64)}
+_DTYPES: dict[int, np.dtype[Any]] = {TensorProto.FLOAT: np.dtype(np.float32), TensorProto.DOUBLE: np.dtype(np.float64)}
 
 
 @dataclass(frozen=True)
