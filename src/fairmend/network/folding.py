@@ -21,7 +21,7 @@ import numpy.typing as npt
 from fairmend.arrays import FloatArray, Floats
 from fairmend.errors import FairmendError
 
-__all__ = ["ROUNDINGS", "Fold", "Line", "Norm", "line_of"]
+__all__ = ["ROUNDINGS", "Fold", "Line", "Norm", "Part", "line_of"]
 
 ROUNDINGS = 24
 """How many roundings a norm may have: its factor 1/√(variance + epsilon)·gain in any order, and the sum with it."""
@@ -119,11 +119,21 @@ def _wide(part: npt.NDArray[Any], norm: Norm, width: int, source: str) -> Floats
 
 
 @dataclass(frozen=True, eq=False)
+class Part:
+    """One of several affine layers whose outputs, each times its factor, are added up to a network's output."""
+
+    name: str
+    weight: FloatArray
+    bias: FloatArray | None
+    factor: float
+
+
+@dataclass(frozen=True, eq=False)
 class Fold:
     """An affine layer as it is stored, weight (out, in) and bias (out,), between the norms before and after it.
 
-    `bias` is None where the layer has none. A layer that a file computes in parts, which it adds, has
-    `extra_roundings`: one for each part.
+    `bias` is None where the layer has none. A joined layer has `parts`: their weights stand side by side in `weight`,
+    their biases, times the factors, are added up in `bias`, and the factors of their weights are a norm before it.
     """
 
     weight: FloatArray
@@ -131,7 +141,32 @@ class Fold:
     before: tuple[Norm, ...]
     after: tuple[Norm, ...]
     source: str
-    extra_roundings: int = 0
+    parts: tuple[Part, ...] = ()
+
+    @staticmethod
+    def join(parts: tuple[Part, ...], source: str) -> Fold:
+        """Return the one layer that adds up these, of what they read side by side."""
+        weight = np.concatenate([part.weight for part in parts], axis=1)
+        biases = [part.factor * part.bias.astype(np.float64) for part in parts if part.bias is not None]
+        bias = _cast(np.asarray(sum(biases)), weight.dtype) if biases else None
+        factors = np.concatenate([np.full(part.weight.shape[1], part.factor) for part in parts])
+        scale = Norm("the sum at the output", np.zeros(()), None, factors, None)
+        return Fold(weight, bias, (scale,) if (factors != 1).any() else (), (), source, parts)
+
+    @property
+    def extra_roundings(self) -> int:
+        """How many roundings the sum of the parts adds to those of one affine layer."""
+        return 4 * len(self.parts)
+
+    @property
+    def bias_size(self) -> Floats:
+        """The sizes of all biases that are added up, (out,): no less than |bias|."""
+        if self.parts:
+            sizes = [
+                abs(part.factor) * np.abs(part.bias.astype(np.float64)) for part in self.parts if part.bias is not None
+            ]
+            return np.asarray(sum(sizes, np.zeros(len(self.weight))))
+        return np.zeros(len(self.weight)) if self.bias is None else np.abs(self.bias.astype(np.float64))
 
     def lines(self) -> tuple[Line, Line]:
         """Return what the norms before and after the layer compute."""
@@ -158,6 +193,8 @@ class Fold:
 
         A layer without a bias takes it from the last norm after it, if that has a shift to change.
         """
+        if self.parts:
+            return self._refit_parts(weight, bias)
         inner, outer = self.lines()
         factor = inner.factor * outer.factor[:, None]
         raw = np.divide(weight.astype(np.float64), factor, out=np.zeros(weight.shape), where=factor != 0)
@@ -172,6 +209,25 @@ class Fold:
         own_bias = np.divide(missing, outer.factor, out=np.zeros(len(raw)), where=outer.factor != 0) - own
         stored = _cast(own_bias, self.weight.dtype)
         return replace(self, weight=raw, bias=stored if self.bias is not None or stored.any() else None)
+
+    def _refit_parts(self, weight: FloatArray, bias: FloatArray) -> Fold:
+        """Return the parts that come closest to this layer; the bias changes in the first part that has one."""
+        inner, _ = self.lines()
+        raw = _cast(
+            np.divide(weight, inner.factor, out=np.zeros(weight.shape), where=inner.factor != 0), self.weight.dtype
+        )
+        ends = np.cumsum([part.weight.shape[1] for part in self.parts])[:-1]
+        parts = [replace(part, weight=own) for part, own in zip(self.parts, np.split(raw, ends, axis=1), strict=True)]
+        k = next((k for k, part in enumerate(parts) if part.bias is not None), 0)
+        others = [
+            part.factor * part.bias.astype(np.float64)
+            for i, part in enumerate(parts)
+            if i != k and part.bias is not None
+        ]
+        own = (bias - sum(others, np.zeros(len(weight)))) / parts[k].factor
+        if parts[k].bias is not None or own.any():
+            parts[k] = replace(parts[k], bias=_cast(own, self.weight.dtype))
+        return Fold.join(tuple(parts), self.source)
 
 
 def _add_products(weight: Floats, values: Floats, bias: Floats) -> Floats:

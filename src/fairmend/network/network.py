@@ -26,7 +26,7 @@ from fairmend.network.activations import Activation
 from fairmend.network.decision import DEFAULT_THRESHOLD, as_threshold, log_odds, predicted_classes, require_threshold
 from fairmend.network.form import Form
 from fairmend.network.graph import Node, chain_nodes, describe, is_chain, node_widths, read_columns
-from fairmend.network.operations import Affine, Lookup, Operation, Scale
+from fairmend.network.operations import Affine, Lookup, Operation, Scale, StoredLayer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,6 +133,17 @@ class Network:
     def activations(self) -> tuple[Activation, ...]:
         """The elementwise functions, in the order of the nodes."""
         return tuple(node.operation for node in self.nodes if isinstance(node.operation, Activation))
+
+    @property
+    def stored_layers(self) -> tuple[StoredLayer, ...]:
+        """The affine layers as a file stores them, in the order of the nodes."""
+        pairs = zip(self.names, self.affines, strict=True)
+        return tuple(layer for name, affine in pairs for layer in affine.stored(name))
+
+    @property
+    def tables(self) -> dict[str, FloatArray]:
+        """The tables of look-ups, by their names."""
+        return {node.name: node.operation.table for node in self.nodes if isinstance(node.operation, Lookup)}
 
     @cached_property
     def functions(self) -> tuple[int, ...]:

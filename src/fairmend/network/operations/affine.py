@@ -13,9 +13,19 @@ from fairmend.errors import FairmendError
 from fairmend.network.folding import Fold, Norm
 from fairmend.network.operations.base import require_sources
 
-__all__ = ["DTYPES", "Affine"]
+__all__ = ["DTYPES", "Affine", "StoredLayer"]
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class StoredLayer:
+    """Weight and bias (None: there is none) as a file stores them, and the norms beside the layer."""
+
+    name: str
+    weight: FloatArray
+    bias: FloatArray | None
+    norms: tuple[Norm, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +85,14 @@ class Affine:
         with np.errstate(over="ignore"):
             return Affine(self.weight.astype(dtype), self.bias.astype(dtype))
 
-    @property
-    def stored(self) -> tuple[FloatArray, FloatArray | None, tuple[Norm, ...]]:
-        """Weight and bias as a file stores them, and the norms beside the layer, each with its own numbers."""
+    def stored(self, name: str) -> tuple[StoredLayer, ...]:
+        """Return the layer as a file stores it, under its name; a joined layer is stored in several."""
         fold = self.fold
-        return (self.weight, self.bias, ()) if fold is None else (fold.weight, fold.bias, (*fold.before, *fold.after))
+        if fold is None:
+            return (StoredLayer(name, self.weight, self.bias, ()),)
+        if fold.parts:
+            return tuple(StoredLayer(part.name, part.weight, part.bias, ()) for part in fold.parts)
+        return (StoredLayer(name, fold.weight, fold.bias, (*fold.before, *fold.after)),)
 
     def stored_as(self, other: Affine) -> Affine:
         """Return the closest layer that can be stored as `other` is: in its dtype, and with the norms beside it."""

@@ -38,8 +38,8 @@ class KerasForm:
 def arrays_of(network: Network, places: Places) -> Arrays:
     """Return the new arrays by their paths: kernel and bias of each Dense layer, beta of each BatchNormalization."""
     arrays: Arrays = {}
-    for name, affine in zip(network.names, network.affines, strict=True):
-        weight, bias, norms = affine.stored
+    for layer in network.stored_layers:
+        name, weight, bias, norms = layer.name, layer.weight, layer.bias, layer.norms
         kernel, *rest = places[name]
         arrays[kernel] = np.ascontiguousarray(weight.T)
         if rest and bias is not None:

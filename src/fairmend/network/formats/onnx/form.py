@@ -37,8 +37,8 @@ class OnnxForm:
         """Return the model with the weights of `network`."""
         model = onnx.load_from_string(self.content)
         editor = _Editor(model, Graph(model, self.source))
-        for layer, affine in zip(self.layers, network.affines, strict=True):
-            weight, bias, norms = affine.stored
+        for layer, stored in zip(self.layers, network.stored_layers, strict=True):
+            weight, bias, norms = stored.weight, stored.bias, stored.norms
             editor.set_input(layer.product, 1, weight if layer.transposed else weight.T)
             if layer.bias_node is not None and bias is not None:
                 editor.set_input(layer.bias_node, layer.bias_position, bias)

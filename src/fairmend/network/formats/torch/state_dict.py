@@ -71,11 +71,12 @@ def to_tensors(network: Network) -> dict[str, npt.NDArray[Any]]:
     """Return all tensors by key: those of the form that the network came in, in its order, with the new weights."""
     form = form_of(network)
     tensors = dict(form.tensors)
-    for name, affine in zip(network.names, network.affines, strict=True):
-        if not form.tensors:
+    if not form.tensors:
+        for name, affine in zip(network.names, network.affines, strict=True):
             tensors |= {tensor_key(name, "weight"): affine.weight, tensor_key(name, "bias"): affine.bias}
-            continue
-        weight, bias, norms = affine.stored
+        return tensors
+    for layer in network.stored_layers:
+        name, weight, bias, norms = layer.name, layer.weight, layer.bias, layer.norms
         tensors[tensor_key(name, "weight")] = weight
         if bias is not None and (tensor_key(name, "bias") in tensors or bias.any()):
             tensors[tensor_key(name, "bias")] = bias
