@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
-from fairmend_check.bounds import Slopes, form_bounds, interval_layers, interval_margins, leads
+from fairmend_check.bounds import Intervals, Slopes, form_bounds, interval_layers, interval_margins, leads
 from fairmend_check.coverage import Effort, find_uncovered
 from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.inference_error import inference_error, output_errors
-from fairmend_check.model import Model
+from fairmend_check.model import Activation, Dense, Model, Scale, Sum, input_weights
 from fairmend_check.neighbourhood import Product, batches, count_boxes, neighbourhoods
 from fairmend_check.region_lists import Regions
 from fairmend_check.rounding import Array
@@ -22,14 +22,14 @@ from fairmend_check.threshold import Threshold
 
 MAX_WORK = 10**12  # multiplications for the points of all regions together, or for their boxes: about ten minutes
 _PER_UNIT = 200  # what an input or output of a layer costs beside them
+_PER_VALUE = {"relu": 0, "leaky_relu": 0, "identity": 0, "tanh": 0, "sigmoid": 0}  # included in that of the layers
+_PER_CURVE = 10_000  # what a value of another function costs
 _BOXES_EACH = 100  # what boxes may cost is no less than this number of them for each region
 MAX_PARTS = 10**7  # of all neighbourhoods together, for each link: a few minutes
 _HALVINGS = 4  # of a box of its own choice that linear bounds do not decide
 _HALVED = 2**10  # boxes that are halved at once
 _BATCH = 2**20  # numbers in a batch of boxes, at the widest layer or for all pairs of outputs
 MAX_OUTPUTS = 1000  # of a model: bounds of a box need memory for all pairs of them
-
-Intervals = list[tuple[Array, Array]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +55,14 @@ class Boxes:
 
     def halved(self, model: Model) -> Boxes:
         """Return the lower half of each box and then the upper ones, cut where it is widest in terms of the weights."""
-        width = (self.upper - self.lower) * np.abs(model.weights[0]).sum(axis=0)
-        at = np.arange(len(width)), width.argmax(axis=1)
+        width = (self.upper - self.lower) * input_weights(model)
+        columns = width.argmax(axis=1)
+        at = np.arange(len(width)), columns
         below, above = self.upper.copy(), self.lower.copy()
         below[at] = above[at] = 0.5 * self.lower[at] + 0.5 * self.upper[at]
+        whole = np.isin(columns, [column for column, _ in model.tables])  # between two rows of a table there is nothing
+        below[at] = np.where(whole, np.floor(below[at]), below[at])
+        above[at] = np.where(whole, below[at] + 1, above[at])
         ends = np.concatenate([self.lower, above]), np.concatenate([below, self.upper])
         return Boxes(np.concatenate([self.owner, self.owner]), *ends)
 
@@ -101,7 +105,7 @@ class Cover:
         """How many numbers a box needs: leads and differences of outputs are as many as their pairs."""
         if self.model.outputs > MAX_OUTPUTS:
             raise CheckError(f"a model with more than {MAX_OUTPUTS:,} outputs cannot be checked for listed inputs")
-        return int(max(self.model.outputs**2, *(max(weight.shape) for weight in self.model.weights)))
+        return max(self.model.outputs**2, *self.model.widths)
 
     @cached_property
     def most_points(self) -> int:
@@ -190,7 +194,8 @@ def prove(cover: Cover, regions: Regions, least: float = np.inf) -> ProvenMargin
     threshold = Threshold.of(cover.spec.threshold, cover.model.dtype)
     for boxes in cover.batches(regions):
         classes, below = regions.classes[boxes.owner], min(least, float(margin.min()))
-        bound, over = _margins(cover.model, threshold, classes, boxes, below)
+        wanted = np.zeros(len(classes)) if regions.margins is None else regions.margins[boxes.owner]
+        bound, over = _margins(cover.model, threshold, classes, boxes, below, wanted)
         np.minimum.at(margin, boxes.owner, bound)
         np.minimum.at(excess, boxes.owner, over)
     margin[np.isposinf(margin)] = -np.inf  # nothing is confirmed of a region without boxes
@@ -222,27 +227,33 @@ def prove_scores(cover: Cover, regions: Regions, score: Score, *, halve: bool = 
 
 
 def _margins(
-    model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, least: float, halvings: int = _HALVINGS
+    model: Model,
+    threshold: Threshold,
+    classes: np.ndarray,
+    boxes: Boxes,
+    least: float,
+    wanted: Array,
+    halvings: int = _HALVINGS,
 ) -> tuple[Array, Array]:
     """Return lower bounds of the margins over boxes, and by how much they exceed the error of inference; (boxes,).
 
-    Intervals alone decide most boxes. The others, and those that are below ``least``, get linear bounds. Those that are
-    still not decided are halved.
+    Intervals alone decide most boxes. The others, and those that are below ``least`` or ``wanted`` (boxes,), get linear
+    bounds. Those that are still not decided, or below what is wanted, are halved.
     """
     if boxes.slopes is not None:
         return _linear_margins(model, threshold, classes, boxes)
     layers = _intervals(model, boxes)
     bound = threshold.margins(interval_margins(model, classes, *layers[-1]), classes)
     over = _excess(model, threshold, classes, boxes, layers, bound)
-    weak = np.flatnonzero(~(over > 0) | (bound < least))
+    weak = np.flatnonzero(~(over > 0) | (bound < least) | (bound < wanted))
     if not boxes.points and len(weak):
         tight, tight_over = _linear_margins(model, threshold, classes[weak], boxes.subset(weak))
         bound[weak], over[weak] = np.maximum(bound[weak], tight), np.maximum(over[weak], tight_over)
-    doubtful = np.flatnonzero(~(over > 0) & (boxes.lower < boxes.upper).any(axis=1))
+    doubtful = np.flatnonzero((~(over > 0) | (bound < wanted)) & (boxes.lower < boxes.upper).any(axis=1))
     for start in range(0, len(doubtful) if halvings else 0, _HALVED):
         some = doubtful[start : start + _HALVED]
-        both = np.concatenate([classes[some], classes[some]])
-        halves = _margins(model, threshold, both, boxes.subset(some).halved(model), -np.inf, halvings - 1)
+        both, margins = (np.concatenate([each[some], each[some]]) for each in (classes, wanted))
+        halves = _margins(model, threshold, both, boxes.subset(some).halved(model), -np.inf, margins, halvings - 1)
         for found, inner in zip((bound, over), halves, strict=True):
             found[some] = np.maximum(found[some], inner.reshape(2, -1).min(axis=0))
     return bound, over
@@ -275,13 +286,23 @@ def _above(bound: Array, error: Array) -> Array:
 
 def _point_work(model: Model) -> int:
     """Return the multiplications for a point; each output, or lead over another, has an error of its own."""
-    return model.outputs * sum(weight.size + _PER_UNIT * sum(weight.shape) for weight in model.weights)
+    work = 0
+    for number, node in enumerate(model.nodes):
+        if isinstance(node.operation, Dense):
+            work += node.operation.weight.size + _PER_UNIT * sum(node.operation.weight.shape)
+        elif isinstance(node.operation, Activation):
+            work += model.widths[number] * _PER_VALUE.get(node.operation.name, _PER_CURVE)
+        elif number:
+            work += _PER_UNIT * model.widths[number]
+    return model.outputs * work
 
 
 def _box_work(model: Model) -> int:
     """Return the multiplications for a box: the units of each layer are substituted back through all layers before."""
     work, before = _point_work(model), 0
-    for weight in model.weights:
-        work += 2 * len(weight) * before
-        before += weight.size
+    for number, node in enumerate(model.nodes):
+        if isinstance(node.operation, Dense | Scale | Sum):
+            work += 2 * model.widths[number] * before
+        if isinstance(node.operation, Dense):
+            before += node.operation.weight.size
     return work

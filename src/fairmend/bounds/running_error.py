@@ -193,7 +193,7 @@ def _folded_summation(fold: Fold, least: Floats, most: Floats, kind: Precision) 
     """
     inner, outer = fold.lines()
     weight = np.abs(fold.weight.astype(np.float64))
-    bias = np.zeros(len(weight)) if fold.bias is None else np.abs(fold.bias.astype(np.float64))
+    bias = fold.bias_size
     factors = np.abs(inner.factor), np.abs(outer.factor)
     size = size_of(least, most)
     entered = size * factors[0] + inner.size
