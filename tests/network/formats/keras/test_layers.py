@@ -85,7 +85,10 @@ LAYERS = {
     "an activation": (dense("b", 1, "swish"), r"'b' \(Dense\) has the activation swish"),
     "a function": (dense("b", 1, {"class_name": "function", "config": "f"}), "has the activation"),
     "a capped relu": ({"class_name": "ReLU", "config": {"name": "r", "max_value": 6}}, r"'r' \(ReLU\) has a max_value"),
-    "a steep slope": ({"class_name": "LeakyReLU", "config": {"name": "r", "alpha": 1.5}}, r"'r' \(LeakyReLU\) .*slope"),
+    "a negative slope": (
+        {"class_name": "LeakyReLU", "config": {"name": "r", "alpha": -1.5}},
+        r"'r' \(LeakyReLU\) .*slope",
+    ),
     "no slope": ({"class_name": "LeakyReLU", "config": {"name": "r", "alpha": "x"}}, "alpha=x, which is not a number"),
     "half precision": (dense("b", 1, dtype="mixed_float16"), "computes in mixed_float16"),
     "a double kernel": (dense("b", 1, dtype="float64"), r"'b' \(Dense\) is float64. Keras rounds its inputs"),
