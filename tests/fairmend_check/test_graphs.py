@@ -15,7 +15,7 @@ from support.graphs import graph_boxes, graphs, points_of
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(graphs(FUNCTIONS), SEEDS)
 def test_margins_are_below_those_of_every_point(network, seed):
     rng = np.random.default_rng(seed)
@@ -40,7 +40,7 @@ def margins(outputs, label):
         return [outputs[label] - other for number, other in enumerate(outputs) if number != label]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(graphs(FUNCTIONS), SEEDS, st.booleans())
 def test_programs_stay_within_the_error_of_inference(network, seed, thorough):
     rng = np.random.default_rng(seed)

@@ -21,8 +21,7 @@ class Mish(Curve):
         break_near(1.490571179485428459, 1.0884981612517278612),
     )
     bends = (-1, 1, -1)
-    increasing = False
-    floor = -0.30884341301725041
+    lowest = (-1.192431, -0.30884341301725041)
 
     def __init__(self, activation: Activation) -> None:
         pass
