@@ -50,4 +50,4 @@ def _share(z: Array) -> Array:
     """Return n / (n + 2), in terms that do not overflow: every one is positive, so that nothing cancels."""
     small = np.exp(-np.abs(z))
     left, right = small * (small + 2), 1 + 2 * small
-    return np.where(z < 0, left / (left + 2), right / (right + 2 * small**2))
+    return np.asarray(np.where(z < 0, left / (left + 2), right / (right + 2 * small**2)))
