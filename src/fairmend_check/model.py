@@ -40,7 +40,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 MAX_WIDTH = 2**20  # the error bounds of the arithmetic assume dot products no longer than this
-MAX_NODES = 10_000
+MAX_NODES = 2_000  # the work for bounds grows with the square
 
 
 @dataclass(frozen=True)
