@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.folding import Norm
+from fairmend.network.formats.torch.steps import Entry
 from fairmend.network.formats.chain import Linear, Nonlinear, Softmax, Step, build_network, unsupported
 
 __all__ = ["NOTE", "StateDictForm", "Tensors", "from_tensors", "tensor_key", "to_note", "to_tensors"]
@@ -49,6 +50,8 @@ class StateDictForm:
     tensors: Tensors
     versions: Any = None
     metadata: Mapping[str, str] | None = None
+    description: tuple[Entry, ...] = ()
+    module: Any = field(default=None, repr=False)
     suffixes = (".pth", ".pt", ".safetensors")
 
     def to_bytes(self, network: Network, suffix: str) -> bytes:
