@@ -1,28 +1,11 @@
-"""Activations: what each computes, in place, and how they are written and read."""
+"""Activations: their names, numbers and text; what each computes is tested beside its function."""
 
 import numpy as np
 import pytest
 
 from fairmend.errors import FairmendError
-from fairmend.network.activations import ACTIVATIONS, Activation, parse_activation
-
-FORMULAS = {
-    "relu": lambda x: np.where(x > 0, x, 0),
-    "leaky_relu": lambda x: np.where(x > 0, x, 0.25 * x),
-    "tanh": np.tanh,
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "identity": lambda x: x,
-}
-
-
-@pytest.mark.parametrize("name", ACTIVATIONS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_each_activation_follows_its_definition(name, dtype):
-    values = np.linspace(-30, 30, 101).astype(dtype)
-    expected = FORMULAS[name](values.astype(np.float64))
-    Activation(name, 0.25 if name == "leaky_relu" else 0.0).apply(values)
-    assert values.dtype == dtype
-    assert np.allclose(values, expected, atol=1e-6)
+from fairmend.network.activations import Activation, parse_activation
+from fairmend.network.functions import FUNCTIONS, Function
 
 
 def test_a_sigmoid_of_extreme_values_does_not_overflow():
@@ -32,39 +15,57 @@ def test_a_sigmoid_of_extreme_values_does_not_overflow():
 
 
 def test_activations_are_read_as_they_are_shown():
-    for act in (Activation("relu"), Activation("leaky_relu", 0.2), Activation("tanh")):
+    for act in (
+        Activation("relu"),
+        Activation("leaky_relu", 0.2),
+        Activation("leaky_relu", 2.0),
+        Activation("tanh"),
+        Activation("prelu", parameters=(0.25, -0.5)),
+    ):
         assert parse_activation(str(act)) == act
         assert parse_activation(act) is act
     assert parse_activation("leaky_relu") == Activation("leaky_relu", 0.01)
-    for bad in ("elu", "leaky_relu(x)", "leaky_relu(2)", "relu(1)", ""):
-        with pytest.raises(FairmendError, match=r"unknown activation|no number in its brackets|has slope 2\.0"):
+    for bad in ("swish", "leaky_relu(x)", "leaky_relu(-1)", "leaky_relu(1, 2)", "relu(1)", "prelu", "prelu(nan)", ""):
+        with pytest.raises(FairmendError):
             parse_activation(bad)
 
 
-def test_an_activation_without_bounds_is_refused_everywhere_and_never_taken_for_another(monkeypatch):
-    """Adding an activation fails in every place that must handle it; none treats it as the identity."""
-    import torch
+def test_many_parameters_are_shown_as_their_number():
+    assert str(Activation("prelu", parameters=(0.25,) * 100)).endswith("… 100 in all)")
 
-    from fairmend.bounds.enclosure import enclose_value
-    from fairmend.bounds.inference import inference_error
-    from fairmend.bounds.relaxation import apply_activation, relax
-    from fairmend.network import Affine, Network, activations
-    from fairmend.prove.rational import exact_classes, is_piecewise_linear
-    from fairmend.search.gradients import _derivative
 
-    monkeypatch.setitem(activations._FUNCTIONS, "square", lambda values, slope: np.square(values, out=values))
-    monkeypatch.setattr(activations, "ACTIVATIONS", tuple(activations._FUNCTIONS))
-    square = activations.Activation("square")
-    one = Affine(np.ones((1, 1), np.float32), np.zeros(1, np.float32))
-    net, point, ends = Network([one, one], [square]), np.ones((1, 1), np.float32), torch.ones(1, 1)
-    assert not is_piecewise_linear(net)
-    for place in (
-        lambda: exact_classes(net, point),
-        lambda: inference_error(net, point, point),
-        lambda: enclose_value(square, point.astype(np.float64)),
-        lambda: apply_activation(square, ends),
-        lambda: relax(square, ends, ends),
-        lambda: _derivative(square, point.astype(np.float64)),
-    ):
-        with pytest.raises((NotImplementedError, KeyError), match="square"):
-            place()
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("square",), "unknown activation 'square'; supported: relu"),
+        (("relu", 0.1), "relu takes no slope"),
+        (("relu", 0.0, (1.0,)), "relu takes no parameters"),
+        (("leaky_relu", -0.1), "leaky_relu has slope -0.1"),
+        (("leaky_relu", float("nan")), "leaky_relu has slope nan"),
+    ],
+)
+def test_numbers_that_a_function_does_not_have_are_refused(arguments, message):
+    with pytest.raises(FairmendError, match=message):
+        Activation(*arguments)
+
+
+def test_numbers_are_rounded_with_the_network():
+    assert Activation("leaky_relu", 0.1).astype(np.float32).slope == float(np.float32(0.1))
+    rounded = Activation("prelu", parameters=(0.1, 0.5)).astype(np.float32)
+    assert rounded.parameters == (float(np.float32(0.1)), 0.5)
+
+
+def test_prelu_has_a_slope_for_each_unit():
+    assert Activation("prelu", parameters=(0.1, 0.2)).width([2]) == 2
+    with pytest.raises(FairmendError, match="has 2 slopes, but the layer before it gives 3 values"):
+        Activation("prelu", parameters=(0.1, 0.2)).width([3])
+
+
+def test_a_function_without_all_its_mathematics_cannot_be_used(monkeypatch):
+    class Square(Function):
+        def apply(self, values):
+            np.square(values, out=values)
+
+    monkeypatch.setitem(FUNCTIONS, "square", Square)
+    with pytest.raises(TypeError, match="abstract"):
+        Activation("square")

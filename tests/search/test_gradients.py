@@ -18,7 +18,7 @@ def test_gradients_are_those_of_autograd(net, seed):
     X = np.random.default_rng(seed).normal(size=(5, net.inputs))
     rng = np.random.default_rng(seed + 1)
     layers = forward(net, X)
-    slopes = [rng.normal(size=layer.shape) for layer in layers]
+    slopes = [rng.normal(size=layer.shape) for layer in layers.after]
     inputs = torch.tensor(X, requires_grad=True)
     values, total = inputs, torch.zeros(())
     for i, affine in enumerate(net.affines):

@@ -31,7 +31,7 @@ def test_the_gradient_is_that_of_finite_differences():
     X, Y = (oracle.space.encode(side).astype(np.float64) for side in (V, others))
 
     def difference(off):
-        pairs = zip(forward(oracle.net, X + off), forward(oracle.net, Y + off), mask, strict=True)
+        pairs = zip(forward(oracle.net, X + off).after, forward(oracle.net, Y + off).after, mask, strict=True)
         return sum((np.abs(here - there) * chosen).sum(axis=1) for here, there, chosen in pairs)
 
     G = difference_gradient(oracle, mask, V, others)

@@ -1,90 +1,82 @@
-"""The activations that fairmend knows: their names, and what they compute.
-
-To add one, write its function here and enter it in `_FUNCTIONS`. Then give it bounds (fairmend.bounds: relaxation,
-rigorous, enclosure, inference) and a line in `report/templates/what_if_model.js`, and name it in the tables of the
-formats that have it (`formats/onnx/nodes.py` and `file.py`, `formats/keras/layers.py` and `write.py`,
-`formats/torch/module.py`, `formats/sklearn.py`). The checker, fairmend_check, has its own. docs/formats.md lists all of
-these places.
-"""
+"""An elementwise function as a step of a network: its name, its parameters, and the mathematics of `functions`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
+from fairmend.network.functions import FUNCTIONS, Function
 from fairmend.network.operations.base import require_sources
 
 __all__ = ["ACTIVATIONS", "Activation", "parse_activation"]
 
-_TORCH_SLOPE = 0.01  # torch.nn.LeakyReLU's default
-
-
-def _relu(values: FloatArray, slope: float) -> None:
-    np.maximum(values, 0, out=values)
-
-
-def _leaky_relu(values: FloatArray, slope: float) -> None:
-    np.maximum(values, values * values.dtype.type(slope), out=values)
-
-
-def _tanh(values: FloatArray, slope: float) -> None:
-    np.tanh(values, out=values)
-
-
-def _sigmoid(values: FloatArray, slope: float) -> None:
-    # exp overflows to inf for very negative values, and 1/inf = 0 is then the right answer.
-    with np.errstate(over="ignore"):
-        np.exp(np.negative(values, out=values), out=values)
-    values += 1
-    np.reciprocal(values, out=values)
-
-
-def _identity(values: FloatArray, slope: float) -> None:
-    pass
-
-
-# Each replaces an array of any shape by its activation, in place.
-_FUNCTIONS: dict[str, Callable[[FloatArray, float], None]] = {
-    "relu": _relu,
-    "leaky_relu": _leaky_relu,
-    "tanh": _tanh,
-    "sigmoid": _sigmoid,
-    "identity": _identity,
+ACTIVATIONS = tuple(FUNCTIONS)
+_MOST_SHOWN = 8  # of the parameters
+# What parse_activation takes where a text has no brackets: the defaults of PyTorch.
+_DEFAULTS: dict[str, tuple[float, ...]] = {
+    "leaky_relu": (0.01,),
+    "elu": (1.0,),
+    "celu": (1.0,),
+    "softplus": (1.0,),
+    "hardsigmoid": (1 / 6, 0.5),
 }
-ACTIVATIONS = tuple(_FUNCTIONS)
 
 
 @dataclass(frozen=True)
 class Activation:
-    """An elementwise function between two affine layers; `slope` is the factor of leaky ReLU on negative values."""
+    """An elementwise function; `slope` is the factor of leaky ReLU on negative values.
+
+    `parameters` are those of the other functions, in the order of `Function.PARAMETERS`: ``clip`` has its two ends,
+    and ``prelu`` the slope of each unit.
+    """
 
     name: str
     slope: float = 0.0
+    parameters: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse names and slopes for which no bound is implemented."""
-        if self.name not in ACTIVATIONS:
+        """Refuse names and numbers for which no bound is implemented."""
+        if self.name not in FUNCTIONS:
             raise FairmendError(f"unknown activation {self.name!r}; supported: {', '.join(ACTIVATIONS)}")
-        if self.name == "leaky_relu":
-            if not 0 <= self.slope < 1:
-                raise FairmendError(f"leaky_relu has slope {self.slope}; it must satisfy 0 ≤ slope < 1")
-        elif self.slope != 0.0:
+        if self.name != "leaky_relu" and self.slope != 0.0:
             raise FairmendError(f"{self.name} takes no slope (got {self.slope}); only leaky_relu does")
+        object.__setattr__(self, "parameters", tuple(map(float, self.parameters)))
+        names = FUNCTIONS[self.name].PARAMETERS
+        if self.name != "prelu" and len(self.parameters) != len(names):
+            wanted = f"the parameters {', '.join(names)}" if names else "no parameters"
+            raise FairmendError(f"{self.name} takes {wanted} (got {', '.join(map(str, self.parameters)) or 'none'})")
+        _ = self.function
+
+    @cached_property
+    def function(self) -> Function:
+        """What it computes, and all that bounds need to know about it."""
+        numbers = (self.slope,) if self.name == "leaky_relu" else self.parameters
+        return FUNCTIONS[self.name](*numbers)
 
     def __str__(self) -> str:
-        """Return the form that `parse_activation` reads: relu, leaky_relu(0.01)."""
-        return f"{self.name}({self.slope:g})" if self.name == "leaky_relu" else self.name
+        """Return the form that `parse_activation` reads: relu, leaky_relu(0.01), clip(0, 6)."""
+        numbers = (self.slope,) if self.name == "leaky_relu" else self.parameters
+        shown = [f"{number:g}" for number in numbers[:_MOST_SHOWN]]
+        if len(numbers) > _MOST_SHOWN:
+            shown[-1] = f"… {len(numbers)} in all"
+        return f"{self.name}({', '.join(shown)})" if numbers else self.name
 
     @property
     def piecewise_linear(self) -> bool:
-        """Whether the function is linear on either side of 0; each place that bounds functions names those it knows."""
-        return self.name in ("relu", "leaky_relu", "identity")
+        """Whether the function is made of lines."""
+        return self.function.piecewise_linear
+
+    @property
+    def increasing(self) -> bool:
+        """Whether the function never falls."""
+        return self.function.increasing
 
     @property
     def kind(self) -> str:
@@ -94,6 +86,8 @@ class Activation:
     def width(self, widths: Sequence[int]) -> int:
         """Return the width of its source."""
         require_sources(self.kind, widths, 1, 1)
+        if self.name == "prelu" and len(self.parameters) != widths[0]:
+            raise FairmendError(f"has {len(self.parameters)} slopes, but the layer before it gives {widths[0]} values")
         return widths[0]
 
     def compute(self, values: Sequence[FloatArray], out: FloatArray) -> None:
@@ -104,21 +98,33 @@ class Activation:
 
     def astype(self, dtype: npt.DTypeLike) -> Activation:
         """Return the function with its numbers rounded to another dtype."""
-        return Activation(self.name, float(np.asarray(self.slope, dtype)))
+        with np.errstate(over="ignore"):
+            slope, *parameters = np.array([self.slope, *self.parameters]).astype(dtype).astype(float).tolist()
+        return Activation(self.name, slope, tuple(parameters))
 
     def apply(self, values: FloatArray) -> None:
         """Replace `values`, of any shape, by their activation, in place."""
-        _FUNCTIONS[self.name](values, self.slope)
+        self.function.apply(values)
 
 
 def parse_activation(activation: str | Activation) -> Activation:
-    """Return 'relu', 'leaky_relu' (with PyTorch's slope) or 'leaky_relu(0.2)' as an Activation."""
+    """Return 'relu', 'leaky_relu' (with PyTorch's slope), 'leaky_relu(0.2)' or 'clip(0, 6)' as an Activation."""
     if isinstance(activation, Activation):
         return activation
-    leaky = re.fullmatch(r"leaky_relu(?:\(([^()]*)\))?", activation)
-    if leaky is None:
-        return Activation(activation)
+    name, numbers = _split(activation)
+    if name == "leaky_relu":
+        if len(numbers) != 1:
+            raise FairmendError(f"{activation!r} must have one number in its brackets; write leaky_relu(0.01)")
+        return Activation(name, numbers[0])
+    return Activation(name, parameters=numbers)
+
+
+def _split(text: str) -> tuple[str, tuple[float, ...]]:
+    """Return the name, and the numbers in the brackets after it."""
+    match = re.fullmatch(r"(\w+)\(([^()]*)\)", text)
+    if match is None:
+        return text, _DEFAULTS.get(text, ())
     try:
-        return Activation("leaky_relu", float(leaky[1]) if leaky[1] is not None else _TORCH_SLOPE)
+        return match[1], tuple(float(number) for number in match[2].split(","))
     except ValueError as error:
-        raise FairmendError(f"{activation!r} has no number in its brackets; write leaky_relu(0.01)") from error
+        raise FairmendError(f"{text!r} has no number in its brackets; write leaky_relu(0.01) or clip(0, 6)") from error

@@ -22,7 +22,7 @@ _Exact = tuple[npt.NDArray[np.object_], int]
 
 
 def is_piecewise_linear(net: Network) -> bool:
-    """Return whether every activation is ReLU, leaky ReLU or the identity."""
+    """Return whether every activation is made of lines: ReLU, leaky ReLU, a clip, …"""
     return all(activation.piecewise_linear for activation in net.activations)
 
 
@@ -50,17 +50,28 @@ def _exact(values: npt.NDArray[np.floating[Any]]) -> _Exact:
 
 
 def _add(first: _Exact, second: _Exact) -> _Exact:
+    (one, other), least = _aligned(first, second)
+    return one + other, least
+
+
+def _aligned(first: _Exact, second: _Exact) -> tuple[tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]], int]:
+    """Return the whole numbers of both, times the same power of two."""
     least = min(first[1], second[1])
-    return first[0] * (1 << (first[1] - least)) + second[0] * (1 << (second[1] - least)), least
+    return (first[0] * (1 << (first[1] - least)), second[0] * (1 << (second[1] - least))), least
 
 
 def _activate(activation: Activation, z: _Exact) -> _Exact:
-    if activation.name == "relu":
-        return np.maximum(z[0], 0), z[1]
-    if activation.name == "leaky_relu":
-        slope, exponent = _exact(np.array([activation.slope]))
-        factor, one = slope[0], 1 << max(0, -exponent)
-        return np.where(z[0] >= 0, z[0] * one, z[0] * (factor << max(0, exponent))), z[1] - max(0, -exponent)
-    if activation.name == "identity":
-        return z
-    raise NotImplementedError(f"exact arithmetic of {activation.name}")
+    """Return the function of z: the lines of its pieces one after the other, each the maximum or minimum of two."""
+    first, *others = activation.function.lines
+    slope, value = np.asarray(first[0]), _line(*first, z)
+    for line in others:
+        (now, then), least = _aligned(value, _line(*line, z))
+        value = np.where(np.asarray(line[0]) >= slope, np.maximum(now, then), np.minimum(now, then)), least
+        slope = np.asarray(line[0])
+    return value
+
+
+def _line(slope: npt.ArrayLike, intercept: float, z: _Exact) -> _Exact:
+    factor, exponent = _exact(np.atleast_1d(np.asarray(slope, np.float64)))
+    product = z[0] * factor, z[1] + exponent
+    return product if intercept == 0 else _add(product, _exact(np.array([intercept])))

@@ -8,6 +8,7 @@ nine searches), and importing PyTorch adds 1.3 s.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,20 +18,29 @@ from fairmend.search.oracle import Oracle
 from fairmend.search.value_space import Values
 
 
-def forward(net: Network, X: FloatArray) -> list[Floats]:
-    """Return the output of every affine layer for X (rows, width), after its activation; the logits come last."""
-    layers: list[Floats] = []
+class Layers(NamedTuple):
+    """The output of every affine layer for a batch, before and after its activation; the logits come last."""
+
+    before: list[Floats]
+    after: list[Floats]
+
+
+def forward(net: Network, X: FloatArray) -> Layers:
+    """Return the layers for X (rows, width)."""
+    layers = Layers([], [])
     values = X.astype(np.float64)
     for i, affine in enumerate(net.affines):
         values = values @ affine.weight.T.astype(np.float64) + affine.bias
+        layers.before.append(values)
         if i < len(net.activations):
+            values = values.copy()
             net.activations[i].apply(values)
-        layers.append(values)
+        layers.after.append(values)
     return layers
 
 
-def backward(net: Network, layers: Sequence[Floats], slopes: Sequence[Floats | None]) -> Floats:
-    """Return the gradient (rows, width) of a function, from its derivatives with respect to the layers of `forward`."""
+def backward(net: Network, layers: Layers, slopes: Sequence[Floats | None]) -> Floats:
+    """Return the gradient (rows, width) of a function, from its derivatives with respect to the layers' outputs."""
     gradient: Floats | None = None
     for i in reversed(range(net.depth)):
         slope = slopes[i]
@@ -39,10 +49,10 @@ def backward(net: Network, layers: Sequence[Floats], slopes: Sequence[Floats | N
         if gradient is None:
             continue
         if i < len(net.activations):
-            gradient = gradient * _derivative(net.activations[i], layers[i])
+            gradient = gradient * net.activations[i].function.derivative(layers.before[i], layers.after[i])
         gradient = gradient @ net.affines[i].weight.astype(np.float64)
     if gradient is None:
-        return np.zeros((len(layers[0]), net.inputs))
+        return np.zeros((len(layers.after[0]), net.inputs))
     return gradient
 
 
@@ -62,11 +72,11 @@ def output_gradient(oracle: Oracle, V: Values) -> Floats:
     return backward(oracle.net, layers, _last(oracle.net, slope))
 
 
-def _outputs(oracle: Oracle, V: Values) -> tuple[list[Floats], Floats, Floats]:
+def _outputs(oracle: Oracle, V: Values) -> tuple[Layers, Floats, Floats]:
     """Return the layers, the probabilities, and the predicted class as 0 and 1, both (rows, outputs)."""
     layers = forward(oracle.net, oracle.space.encode(V))
     oracle.calls += len(V)
-    logits = layers[-1]
+    logits = layers.after[-1]
     predictions = oracle.net.decide(logits)
     if oracle.net.outputs == 1:
         probabilities = logits.copy()
@@ -79,16 +89,3 @@ def _outputs(oracle: Oracle, V: Values) -> tuple[list[Floats], Floats, Floats]:
 
 def _last(net: Network, slope: Floats) -> list[Floats | None]:
     return [*([None] * (net.depth - 1)), slope]
-
-
-def _derivative(activation: Activation, after: Floats) -> Floats:
-    """Return the derivative of an activation from its output."""
-    if activation.name in ("relu", "leaky_relu"):
-        return np.where(after > 0, 1.0, activation.slope)
-    if activation.name == "tanh":
-        return np.asarray(1 - after * after)
-    if activation.name == "sigmoid":
-        return np.asarray(after * (1 - after))
-    if activation.name == "identity":
-        return np.ones_like(after)
-    raise NotImplementedError(f"the derivative of {activation.name}")

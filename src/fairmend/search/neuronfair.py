@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fairmend.arrays import Floats
 from fairmend.search.discovered import DiscoveredInstances
 from fairmend.search.global_phase import follow_gradients
-from fairmend.search.gradients import backward, forward, loss_gradient
+from fairmend.search.gradients import Layers, backward, forward, loss_gradient
 from fairmend.search.local_phase import LocalRule, StepProgress
 from fairmend.search.oracle import Oracle
 from fairmend.search.value_space import Choices, Values
@@ -60,7 +60,8 @@ def find_starts(
 
 def biased_neurons(oracle: Oracle, V: Values) -> list[npt.NDArray[np.bool_]]:
     """Return for each layer which neurons (units,) are among the most biased, over the rows V."""
-    differences = [np.abs(here - there).mean(axis=0) for here, there in _layer_pairs(oracle, V, _partners(oracle, V))]
+    here, there = _both_sides(oracle, V, _partners(oracle, V))
+    differences = [np.abs(a - b).mean(axis=0) for a, b in zip(here.after, there.after, strict=True)]
     hidden = differences[:-1] or differences
     # Neurons of different layers are compared without scaling: their scale is what reaches the output.
     every = np.sort(np.concatenate(hidden))[::-1]
@@ -71,10 +72,10 @@ def biased_neurons(oracle: Oracle, V: Values) -> list[npt.NDArray[np.bool_]]:
 
 def difference_gradient(oracle: Oracle, biased: list[npt.NDArray[np.bool_]], V: Values, others: Values) -> Floats:
     """Return the gradient (rows, width) of the sum of |a - a'| over biased neurons, as both move together."""
-    pairs = _layer_pairs(oracle, V, others)
-    slopes = [np.sign(here - there) * mask for (here, there), mask in zip(pairs, biased, strict=True)]
-    mine = backward(oracle.net, [here for here, _ in pairs], slopes)
-    theirs = backward(oracle.net, [there for _, there in pairs], [-slope for slope in slopes])
+    here, there = _both_sides(oracle, V, others)
+    slopes = [np.sign(a - b) * mask for a, b, mask in zip(here.after, there.after, biased, strict=True)]
+    mine = backward(oracle.net, here, slopes)
+    theirs = backward(oracle.net, there, [-slope for slope in slopes])
     return mine + theirs
 
 
@@ -82,8 +83,7 @@ def _partners(oracle: Oracle, V: Values) -> Values:
     return oracle.neighbours(V, oracle.find_partners(V).partner)
 
 
-def _layer_pairs(oracle: Oracle, V: Values, others: Values) -> list[tuple[Floats, Floats]]:
-    """Return the output of each layer for V and for others, after its activation."""
+def _both_sides(oracle: Oracle, V: Values, others: Values) -> tuple[Layers, Layers]:
+    """Return the layers for V and for others."""
     oracle.calls += 2 * len(V)
-    sides = (forward(oracle.net, oracle.space.encode(side)) for side in (V, others))
-    return list(zip(*sides, strict=True))
+    return forward(oracle.net, oracle.space.encode(V)), forward(oracle.net, oracle.space.encode(others))

@@ -1,0 +1,40 @@
+"""The identity, between two affine layers in a row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairmend.arrays import FloatArray, Floats
+from fairmend.network.functions.base import Lines, Precision
+from fairmend.network.functions.kinked import Kinked
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Identity"]
+
+
+class Identity(Kinked):
+    """The function z."""
+
+    negative = 1.0
+
+    def apply(self, values: FloatArray) -> None:
+        """Leave the values as they are."""
+
+    def torch(self, z: Tensor) -> Tensor:
+        """Return z."""
+        return z
+
+    def relax(self, lower: Tensor, upper: Tensor) -> Lines:
+        """Return the function itself, twice."""
+        import torch
+
+        one, zero = torch.ones_like(lower), torch.zeros_like(lower)
+        return Lines(one, zero, one, zero)
+
+    def rounding(self, least: Floats, most: Floats, precision: Precision) -> Floats:
+        """Return how much is lost if a subnormal number is taken as 0."""
+        return np.minimum(precision.tiny, np.maximum(most, -least))

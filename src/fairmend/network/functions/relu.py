@@ -1,0 +1,38 @@
+"""ReLU: max(z, 0)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairmend.arrays import FloatArray, Floats
+from fairmend.network.functions.base import Lines, Precision
+from fairmend.network.functions.kinked import Kinked, relax_relu
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Relu"]
+
+
+class Relu(Kinked):
+    """max(z, 0)."""
+
+    negative = 0.0
+
+    def apply(self, values: FloatArray) -> None:
+        """Replace negative values by 0."""
+        np.maximum(values, 0, out=values)
+
+    def torch(self, z: Tensor) -> Tensor:
+        """Return max(z, 0)."""
+        return z.relu()
+
+    def relax(self, lower: Tensor, upper: Tensor) -> Lines:
+        """Return the lines of CROWN (Zhang et al., 2018)."""
+        return relax_relu(lower, upper)
+
+    def rounding(self, least: Floats, most: Floats, precision: Precision) -> Floats:
+        """Return how much is lost if a subnormal result is taken as 0; nothing if it is 0 anyway."""
+        return np.minimum(precision.tiny, np.maximum(most, 0.0))
