@@ -16,7 +16,7 @@ from fairmend.network import Network
 from fairmend.network.form import Form
 from fairmend.network.formats.build import Value, unsupported
 from fairmend.network.formats.torch.operators import OPERATORS, Context, refusal
-from fairmend.network.formats.torch.program import Call, Constant, Program, ProgramInput, Ref
+from fairmend.network.formats.torch.program import Call, Program, ProgramInput, Ref
 from fairmend.network.formats.torch.rows import ROWS, InputWidthError, Memory, RowTensor
 from fairmend.network.formats.torch.steps import Entry, Steps, Tensors, pruned, replay
 
@@ -40,12 +40,13 @@ class Reading:
     """
 
     entries: list[Entry]
+    places: list[str]
     inputs: tuple[ProgramInput, ...]
     indices: frozenset[str]
 
     def network(self, tensors: Tensors, source: str, form: Form | None) -> Network:
         """Return the network."""
-        return replay(self.entries, tensors, source, form)
+        return replay(self.entries, tensors, source, form, self.places)
 
 
 def interpret(program: Program, tensors: Tensors, source: str) -> Reading:
@@ -102,9 +103,9 @@ class _Attempts:
             unclear = sorted(run.whole - run.exact - self.pinned)
             if unclear:
                 raise self._unclear(unclear[0])
-            entries = pruned(run.steps.entries, output.step)
+            entries, places = pruned(run.steps, output.step)
             inputs = tuple(replace(each, width=self.widths[each.name]) for each in self.program.inputs)
-            return Reading(entries, inputs, frozenset(run.indices))
+            return Reading(entries, places, inputs, frozenset(run.indices))
         raise self._unclear(self.program.inputs[0].name)
 
     def _unclear(self, name: str) -> FairmendError:
@@ -214,7 +215,7 @@ def _needed(program: Program) -> set[str]:
     """Return the calls that the output depends on, and those that change something in place."""
     needed = {program.output.name}
     for call in reversed(program.calls):
-        in_place = _plain(call.operator)[1] or call.kwargs.get("inplace") is True or True in call.args[1:]
+        in_place = _plain(call.operator)[1] or call.kwargs.get("inplace") is True or any(each is True for each in call.args[1:])
         if call.result in needed or in_place or call.operator == "setitem":
             needed.add(call.result)
             needed.update(ref.name for ref in _refs((call.args, tuple(call.kwargs.values()))))

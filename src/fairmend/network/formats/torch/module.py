@@ -18,6 +18,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Columns, Input, Lookup, Network
 from fairmend.network.formats.torch.interpret import Reading, interpret
 from fairmend.network.formats.torch.pth import to_numpy
+from fairmend.network.formats.torch.describe import describe
 from fairmend.network.formats.torch.state_dict import StateDictForm
 from fairmend.network.formats.torch.trace import program_of_export, trace
 
@@ -42,10 +43,11 @@ def read_module(module: nn.Module) -> Network:
         module = copy.deepcopy(module).eval()  # a copy, so that eval() does not change the caller's module
     except Exception as error:  # the user's code
         raise FairmendError(f"{source}: the module cannot be copied ({error}); export the model to ONNX") from error
+    program = trace(module, source)
     tensors = _tensors(module, source)
-    reading = interpret(trace(module, source), tensors, source)
+    reading = interpret(program, tensors, source)
     versions = getattr(module.state_dict(), "_metadata", None)
-    form = StateDictForm(tensors, versions=versions, description=tuple(reading.entries), module=module)
+    form = StateDictForm(tensors, versions, None, describe(reading.entries, tensors), module, _tied(module))
     network = reading.network(tensors, source, form)
     _compare(module, network, reading, source)
     return network
@@ -56,7 +58,7 @@ def read_export(exported: Any) -> Network:
     source = type(exported).__name__
     tensors = {key: to_numpy(value, f"{source}: {key}") for key, value in exported.state_dict.items()}
     reading = interpret(program_of_export(exported, source), tensors, source)
-    return reading.network(tensors, source, StateDictForm(tensors, description=tuple(reading.entries)))
+    return reading.network(tensors, source, StateDictForm(tensors, description=describe(reading.entries, tensors)))
 
 
 def _unwrapped(module: nn.Module) -> nn.Module:
@@ -84,6 +86,14 @@ def _tensors(module: nn.Module, source: str) -> dict[str, npt.NDArray[Any]]:
             raise FairmendError(f"{source}: {key!r} in its state dict is {type(value).__name__}, not a tensor")
         tensors[key] = to_numpy(value, f"{source}: {key}")
     return tensors
+
+
+def _tied(module: nn.Module) -> tuple[tuple[str, ...], ...]:
+    """Return the keys that name one tensor together: load_state_dict writes it once for each."""
+    keys: dict[int, list[str]] = {}
+    for key, tensor in module.state_dict(keep_vars=True).items():
+        keys.setdefault(id(tensor), []).append(key)
+    return tuple(tuple(names) for names in keys.values() if len(names) > 1)
 
 
 def _compare(module: nn.Module, network: Network, reading: Reading, source: str) -> None:

@@ -26,7 +26,7 @@ __all__ = ["read", "to_bytes"]
 _HALF = {"F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8", "F8_E5M2": "float8"}
 
 
-def read(path: Path, activation: Activation) -> Network:
+def read(path: Path, activation: Activation | None) -> Network:
     """Return the network in the file, with `activation` unless fairmend's note in the header names others."""
     tensors: dict[str, npt.NDArray[Any]] = {}
     try:
