@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import logging
 import operator
 from typing import Any
 
@@ -55,10 +56,14 @@ def _exported(module: nn.Module, source: str) -> Program | None:
     if example is None:
         return None
     rows = torch.export.Dim("rows", min=2)
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # torch.export logs whole programs where it fails
     try:
         exported = torch.export.export(module, (example,), dynamic_shapes=({0: rows},), strict=False)
     except Exception:  # control flow that depends on the numbers: the caller says what to do
         return None
+    finally:
+        logging.disable(level)
     return program_of_export(exported, source)
 
 

@@ -12,6 +12,7 @@ from fairmend.network.formats.torch.rows import ROWS, RowTensor
 
 __all__ = ["FUNCTIONS"]
 
+_SELU = (1.6732632423543772, 1.0507009873554805)  # alpha and scale
 _SOFTPLUS_LINE = 20  # from where on PyTorch returns x itself, by default
 
 
@@ -77,6 +78,8 @@ def _elu(
 ) -> RowTensor:
     if isinstance(scale, bool):  # F.elu(x, alpha, inplace)
         scale = 1
+    if (alpha, scale, input_scale) == (*_SELU, 1):
+        return c.elementwise(x, "selu")
     if (scale, input_scale) != (1, 1):
         raise c.error("has a scale, which is supported for SELU alone")
     return c.elementwise(x, "elu", parameters=(c.number(alpha, "an alpha"),))

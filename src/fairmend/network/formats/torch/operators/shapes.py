@@ -33,7 +33,7 @@ def _dropout(
     c: Context, x: Any, p: float = 0.5, training: Any = True, inplace: bool = False, train: Any = None
 ) -> Any:
     if training if train is None else train:
-        raise c.error("stays random in eval mode (pass training=self.training)")
+        raise c.error("stays random (call eval() before the export, or pass training=self.training)")
     return _same(c, x)
 
 
