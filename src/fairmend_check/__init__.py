@@ -20,7 +20,9 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - coverage.py: whether the boxes of a proof cover a neighbourhood, decided exactly
    - rounding.py: arithmetic that rounds outward
    - functions: what elementwise functions do on intervals; base.py says what is needed, and each has a file:
-     ramp.py (ReLU and its kin), sigmoid.py (tanh too)
+     ramp.py (ReLU, LeakyReLU, PReLU), sigmoid.py (tanh too); curve.py and those that bend as it says: clip.py,
+     hardsigmoid.py, softsign.py, elu.py (CELU and SELU too), softplus.py, silu.py, mish.py, gelu.py, gelu_tanh.py,
+     hardswish.py
    - bounds.py: lower bounds of margins and of other forms of a model's outputs
    - inference_error.py: rounding errors of inference
    - blindness.py: which columns the outputs can depend on
