@@ -20,13 +20,14 @@ from fairmend.network.formats.torch.pickle_limits import check_pickles
 from fairmend.network.formats.torch.state_dict import (
     NOTE,
     StateDictForm,
+    Tensors,
     form_of,
     from_tensors,
     to_note,
     to_tensors,
 )
 
-__all__ = ["read", "to_bytes", "to_checkpoint", "to_numpy"]
+__all__ = ["contents", "read", "to_bytes", "to_checkpoint", "to_numpy"]
 
 _NESTED = ("state_dict", "model_state_dict", "model")
 _INSTEAD = "save the weights alone, torch.save(model.state_dict(), path), or export the model to ONNX"
@@ -34,6 +35,20 @@ _INSTEAD = "save the weights alone, torch.save(model.state_dict(), path), or exp
 
 def read(path: Path, activation: Activation | None) -> Network:
     """Return the network in a state dict or checkpoint, with `activation` unless fairmend's note names others."""
+    content, checkpoint = _state_dict_in(path)
+    tensors = _arrays(content, path)
+    form = StateDictForm(tensors, getattr(content, "_metadata", None), checkpoint=checkpoint)
+    return from_tensors(tensors, _note(content), activation, str(path), form)
+
+
+def contents(path: Path) -> tuple[Tensors, str | None]:
+    """Return the tensors of a file, and fairmend's note in it."""
+    content, _ = _state_dict_in(path)
+    return _arrays(content, path), _note(content)
+
+
+def _state_dict_in(path: Path) -> tuple[Mapping[Any, Any], dict[str, Any] | None]:
+    """Return the state dict in a file, and what is beside it in a checkpoint: its own place there is None."""
     check_pickles(path)
     content = _load(path)
     checkpoint: dict[str, Any] | None = None
@@ -46,15 +61,22 @@ def read(path: Path, activation: Activation | None) -> Network:
             content = content[nested[0]]
     if not isinstance(content, Mapping) or not content:
         raise FairmendError(f"{path}: holds {type(content).__name__}, not a state dict of tensors; {_INSTEAD}")
+    return content, checkpoint
+
+
+def _arrays(content: Mapping[Any, Any], path: Path) -> dict[str, npt.NDArray[Any]]:
     tensors: dict[str, npt.NDArray[Any]] = {}
     for key, value in content.items():
         if not isinstance(key, str) or not isinstance(value, torch.Tensor):
             raise FairmendError(f"{path}: {str(key)[:80]!r} is {type(value).__name__}, not a tensor; {_INSTEAD}")
         tensors[key] = to_numpy(value, f"{path}: {key}")
+    return tensors
+
+
+def _note(content: Mapping[Any, Any]) -> str | None:
     metadata = getattr(content, "_metadata", None)
     note = metadata.get(NOTE) if isinstance(metadata, Mapping) else None
-    form = StateDictForm(tensors, metadata, checkpoint=checkpoint)
-    return from_tensors(tensors, note if isinstance(note, str) else None, activation, str(path), form)
+    return note if isinstance(note, str) else None
 
 
 def to_bytes(network: Network) -> bytes:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import copy
 import json
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,12 @@ from fairmend.network.formats.torch.steps import Entry, Tensors, layer_name, nor
 __all__ = [
     "NOTE",
     "StateDictForm",
+    "described_file",
     "description_of",
     "form_of",
     "from_tensors",
     "needs_description",
+    "tensor_key",
     "to_note",
     "to_tensors",
 ]
@@ -126,6 +128,19 @@ def to_tensors(network: Network) -> dict[str, npt.NDArray[Any]]:
         changed = next((key for key in keys if tensors[key] is not form.tensors[key]), keys[0])
         tensors |= dict.fromkeys(keys, tensors[changed])
     return tensors
+
+
+def described_file(path: Path) -> tuple[list[Entry], Tensors] | None:
+    """Return the steps in fairmend's note in a file, none for a plain chain, and its tensors; None without a note."""
+    if path.suffix.lower() == ".safetensors":
+        from fairmend.network.formats.torch import safetensors
+
+        tensors, note = safetensors.contents(path)
+    else:
+        from fairmend.network.formats.torch import pth
+
+        tensors, note = pth.contents(path)
+    return None if note is None else (list(json.loads(note).get("steps", ())), tensors)
 
 
 def _put(tensors: dict[str, npt.NDArray[Any]], key: str, array: npt.NDArray[Any]) -> None:
