@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from fairmend.network.formats.torch.steps import Entry, Tensors
 __all__ = ["describe", "describe_network", "function_entry"]
 
 _COUNTER = "num_batches_tracked"
+_LETTERS = {"input": "", "batch_norm": "", "affine": "a", "function": "f", "softmax": "s"}
 _NORM_PARTS = {"mean": "running_mean", "variance": "running_var", "gain": "weight", "shift": "bias"}
 
 
@@ -28,13 +30,9 @@ def describe(entries: Sequence[Entry], tensors: Tensors) -> tuple[Entry, ...]:
         if keys is None or entry["sources"] != ([i - 1] if i else []):
             return tuple(entries)
         used |= keys
-    kinds = [entry["kind"] for entry in entries]
-    functions = [i for i, kind in enumerate(kinds[:-1]) if kind == "function"]
+    order = "".join(_LETTERS[entry["kind"]] for entry in entries)
     unused = {key for key in tensors if key not in used and not key.endswith(_COUNTER)}
-    alternating = all(i > 1 and kinds[i - 1] != "function" for i in functions) and "affine" in kinds
-    if unused or not alternating or "affine" not in kinds[: functions[0] if functions else len(kinds)]:
-        return tuple(entries)
-    return ()
+    return () if not unused and re.fullmatch("a(f?a)*[fs]?", order) else tuple(entries)
 
 
 def _plain_keys(entry: Entry) -> set[str] | None:

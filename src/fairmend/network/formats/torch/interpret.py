@@ -14,7 +14,7 @@ from typing import Any
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.network.form import Form
-from fairmend.network.formats.build import Value, unsupported
+from fairmend.network.formats.build import SUPPORTED, Value, unsupported
 from fairmend.network.formats.torch.operators import OPERATORS, Context, refusal
 from fairmend.network.formats.torch.program import Call, Program, ProgramInput, Ref
 from fairmend.network.formats.torch.rows import ROWS, InputWidthError, Memory, RowTensor
@@ -24,6 +24,7 @@ __all__ = ["Reading", "interpret"]
 
 _MOST_ATTEMPTS = 2000
 _IN_PLACE = {"iadd": "add", "isub": "sub", "imul": "mul", "itruediv": "truediv", "imatmul": "matmul"}
+_AFFINE = {"linear", "matmul", "mm", "addmm"}
 # What may read an input whose width is not known, because it reads certain columns, or passes all of them on.
 _PARTIAL = {
     *("getitem", "slice", "select", "index", "index_select", "narrow", "size", "sym_size", "dim", "getattr"),
@@ -51,6 +52,8 @@ class Reading:
 
 def interpret(program: Program, tensors: Tensors, source: str) -> Reading:
     """Return the steps of a program and the widths of its inputs."""
+    if not any(_plain(call.operator)[0].removeprefix("aten.") in _AFFINE for call in program.calls):
+        raise FairmendError(f"{source}: holds no affine layer; {SUPPORTED}")
     used = _used_inputs(program)
     if not used:
         raise FairmendError(f"{source}: the output does not depend on any input")

@@ -22,7 +22,7 @@ from fairmend.network.formats.torch.describe import describe
 from fairmend.network.formats.torch.state_dict import StateDictForm
 from fairmend.network.formats.torch.trace import program_of_export, trace
 
-__all__ = ["read_export", "read_module"]
+__all__ = ["example_rows", "module_arguments", "read_export", "read_module"]
 
 _ROWS = 16  # on which the network is compared with the module
 _CLOSE = 1e-3
@@ -98,10 +98,10 @@ def _tied(module: nn.Module) -> tuple[tuple[str, ...], ...]:
 
 def _compare(module: nn.Module, network: Network, reading: Reading, source: str) -> None:
     """Refuse a network that gives other outputs than the module: tracing follows one path through forward()."""
-    rows = _example_rows(network)
+    rows = example_rows(network, _ROWS)
     try:
         with torch.no_grad():
-            given = module(*_arguments(module, rows, reading, network.dtype))
+            given = module(*module_arguments(module, rows, reading, network.dtype))
     except Exception as error:  # forward() is the user's code: it may raise anything
         raise FairmendError(
             f"{source}: forward() does not take rows of {network.inputs} columns, which its layers read ({error}); "
@@ -123,10 +123,10 @@ def _compare(module: nn.Module, network: Network, reading: Reading, source: str)
         )
 
 
-def _example_rows(network: Network) -> npt.NDArray[np.float64]:
+def example_rows(network: Network, count: int) -> npt.NDArray[np.float64]:
     """Return random rows; columns that a table is looked up with hold numbers of its rows."""
     random = np.random.default_rng(0)
-    rows = random.normal(size=(_ROWS, network.inputs))
+    rows = random.normal(size=(count, network.inputs))
     for node in network.nodes:
         if isinstance(node.operation, Lookup):
             source = network.nodes[node.sources[0]]
@@ -134,11 +134,11 @@ def _example_rows(network: Network) -> npt.NDArray[np.float64]:
             while isinstance(source.operation, Columns):
                 column, source = source.operation.indices[column], network.nodes[source.sources[0]]
             if isinstance(source.operation, Input):
-                rows[:, column] = random.integers(0, len(node.operation.table), _ROWS)
+                rows[:, column] = random.integers(0, len(node.operation.table), count)
     return rows
 
 
-def _arguments(module: nn.Module, rows: npt.NDArray[np.float64], reading: Reading, dtype: Any) -> tuple[Any, ...]:
+def module_arguments(module: nn.Module, rows: npt.NDArray[np.float64], reading: Reading, dtype: Any) -> tuple[Any, ...]:
     """Return the rows as forward() takes them: one tensor for each input, or a dict of them."""
     device = next((tensor.device for tensor in module.state_dict().values()), torch.device("cpu"))
     tensors: dict[str, torch.Tensor] = {}
