@@ -137,8 +137,8 @@ class ExhaustiveScan:
 
     def __init__(self, net: Network, spec: Spec) -> None:
         self._net, self._spec = net, spec
-        # FastScores computes one score; for several outputs every point goes through the network.
-        self._scores = FastScores(net, spec) if net.outputs == 1 else None
+        # For what FastScores does not know, every point goes through the network.
+        self._scores = FastScores(net, spec) if FastScores.knows(net) else None
         self._rounding = 4 * float(np.finfo(np.float64).eps) * abs(net.offset)  # of `Network.centre`
 
     def scan(self, X: FloatArray) -> ScanResult:

@@ -138,7 +138,7 @@ class RunningError:
         slack = NARROW * (size_of(*source.exact) * np.abs(factor) + np.abs(shift))
         exact = np.minimum(*ends) - slack, np.maximum(*ends) + slack
         error = (source.error * np.abs(factor) + local) * (1 + SLACK)
-        return self._node(exact, error, local, ~(2 * reach < kind.largest).all(axis=1))
+        return self._node(exact, error, local, np.asarray(~(2 * reach < kind.largest).all(axis=1)))
 
     def _sum(self, sources: Sequence[NodeError]) -> NodeError:
         """Return a sum; in any order, no partial sum exceeds the sum of the sizes, and subnormals may be lost."""
@@ -150,7 +150,7 @@ class RunningError:
         error = (np.sum([source.error for source in sources], axis=0) + local) * (1 + SLACK)
         low, high = (np.sum([source.exact[side] for source in sources], axis=0) for side in (0, 1))
         slack = NARROW * np.sum([size_of(*source.exact) for source in sources], axis=0)
-        overflow = ~(sizes * (1 + 2 * gamma) * (1 + SLACK) < kind.largest).all(axis=1)
+        overflow = np.asarray(~(sizes * (1 + 2 * gamma) * (1 + SLACK) < kind.largest).all(axis=1))
         return self._node((low - slack, high + slack), error, local, overflow)
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
 from fairmend.atomic import write_atomically
+from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network, NetworkSource
 from fairmend.network.activations import parse_activation
 from fairmend.network.form import Form, FormError
@@ -22,6 +22,7 @@ from fairmend.network.formats.suffixes import check_file, format_module
 
 __all__ = ["read_network", "write_network"]
 
+_GRAPHS = (".onnx", ".pth", ".pt", ".ckpt", ".safetensors")  # the formats that fairmend writes any network to
 _logger = logging.getLogger(__name__)
 
 
@@ -53,18 +54,24 @@ def write_network(network: Network, path: str | PathLike[str], keep_form: bool =
             content = _in_form(network, network.form, path.suffix.lower())
         except FormError as error:
             _logger.warning("%s: %s; the file keeps the weights, but not the form of the original", path, error)
-    write_atomically(path, module.to_bytes(_without_form(network)) if content is None else content)
+    if content is None:
+        if not network.is_chain and path.suffix.lower() not in _GRAPHS:
+            raise FairmendError(
+                f"{path}: {network} is not a chain of layers; a {path.suffix} file can hold it only if it came from "
+                "one. Save it as .onnx"
+            )
+        content = module.to_bytes(_without_form(network))
+    write_atomically(path, content)
 
 
 def _without_form(network: Network) -> Network:
     """Return the network with the norms beside its affine layers folded into them."""
-    nodes = [
-        replace(node, operation=Affine(node.operation.weight, node.operation.bias))
+    plain = {
+        i: Affine(node.operation.weight, node.operation.bias)
+        for i, node in enumerate(network.nodes)
         if isinstance(node.operation, Affine)
-        else node
-        for node in network.nodes
-    ]
-    return Network.from_nodes(nodes, network.closing, network.threshold)
+    }
+    return Network.from_nodes(network.with_operations(plain).nodes, network.closing, network.threshold)
 
 
 def _in_form(network: Network, form: Form, suffix: str) -> bytes:

@@ -116,5 +116,5 @@ def test_what_is_no_archive_is_refused(content, tmp_path):
 
 
 def test_a_network_from_elsewhere_cannot_become_an_exported_program(exported, tmp_path):
-    with pytest.raises(FairmendError, match="only be written for a network that was read from one"):
+    with pytest.raises(FairmendError, match="only if it came from one"):
         load_network(exported[0]).save(tmp_path / "m.pt2")
