@@ -19,15 +19,19 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - neighbourhood.py: which inputs count as similar to an input
    - coverage.py: whether the boxes of a proof cover a neighbourhood, decided exactly
    - rounding.py: arithmetic that rounds outward
-   - relaxation.py: linear bounds of activations
+   - functions: what elementwise functions do on intervals; base.py says what is needed, and each has a file:
+     ramp.py (ReLU, LeakyReLU, PReLU), sigmoid.py (tanh too); curve.py and those that bend as it says: clip.py,
+     hardsigmoid.py, softsign.py, elu.py (CELU and SELU too), softplus.py, silu.py, mish.py, gelu.py, gelu_tanh.py,
+     hardswish.py
    - bounds.py: lower bounds of margins and of other forms of a model's outputs
    - inference_error.py: rounding errors of inference
+   - blindness.py: which columns the outputs can depend on
    - threshold.py: margins at a threshold of the probability
    - scores.py: raw outputs and probabilities, and how far apart two of them can be
    - regions.py: the steps above, for every region of a certificate
 4. The model
-   - model.py: layers, activations and the digest of the weights
-   - norms.py, assemble.py: batch normalisation and scaling, folded into the layers of a model
+   - model.py: a graph of operations, and the digest of the weights
+   - norms.py, assemble.py: builds graphs; batch normalisation and scaling are folded into the layers beside them
    - read_model.py: selects the reader by suffix
    - zip_archive.py: the zip archives of .pth and .keras files
    - read_onnx.py, protobuf.py, onnx_nodes.py, onnx_chain.py, onnx_decision.py, onnx_external_data.py: .onnx

@@ -1,27 +1,30 @@
-"""Lower bounds of a model's margins over boxes: intervals forward, given lines substituted backward.
+"""Lower bounds of a model's margins over boxes: intervals forward, lines substituted backward.
 
-Coefficients are rounded to the nearest double. ``slip`` collects what this rounding can change, given the size of the
-values that they multiply, and is subtracted at the end. Every bound is rigorous, at one matrix product a layer.
+A linear form of nodes is rewritten as a form of the nodes that they read, from the last node to the input; where two
+paths meet, their coefficients are added. Coefficients are rounded to the nearest double. ``slip`` collects what this
+rounding can change, given the size of the values that they multiply, and is subtracted at the end. Every bound is
+rigorous, at one matrix product a layer.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairmend_check.model import Model
-from fairmend_check.relaxation import choose_slopes, intercepts, value_range
-from fairmend_check.rounding import GENEROUS, TINY, Array, U, affine, ball, down, gamma
+from fairmend_check.functions import function_of
+from fairmend_check.model import Activation, Columns, Concatenate, Dense, Lookup, Model, Node, Scale, Sum
+from fairmend_check.rounding import GENEROUS, TINY, Array, U, affine, ball, down, gamma, up
 
-Slopes = list[tuple[Array, Array]]  # for each activation layer the lower and the upper slopes (boxes, width)
+Slopes = list[tuple[Array, Array]]  # for each function the lower and the upper slopes (boxes, width)
+Intervals = list[tuple[Array, Array]]  # of each node (boxes, width)
 
 _ROOM = 4_000_000  # numbers in the largest array of coefficients
 
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """An activation layer over boxes: slopes and intercepts below and above, and how large its input can be."""
+    """A function over boxes: slopes and intercepts below and above, and how large its input can be."""
 
     slope_below: Array
     slope_above: Array
@@ -31,21 +34,57 @@ class Lines:
 
 
 @dataclass(frozen=True, eq=False)
-class Layers:
-    """What is known so far: the intervals of the inputs of each affine layer, and the lines of each activation."""
+class Known:
+    """What is known so far: the intervals of each node, and the lines of each function."""
 
-    entering: list[tuple[Array, Array]]
-    lines: list[Lines]
+    model: Model
+    intervals: Intervals
+    lines: dict[int, Lines] = field(default_factory=dict)
 
 
-def interval_layers(model: Model, lower: Array, upper: Array) -> list[tuple[Array, Array]]:
-    """Enclose the outputs of every affine layer over boxes, by interval arithmetic alone."""
-    found = []
-    for weight, bias in zip(model.weights, model.biases, strict=True):
-        found.append(affine(weight, bias, lower, upper))
-        if len(found) < len(model.weights):
-            lower, upper = value_range(model.activations[len(found) - 1], *found[-1])
+def interval_layers(model: Model, lower: Array, upper: Array) -> Intervals:
+    """Enclose every node over boxes, by interval arithmetic alone."""
+    found = [(lower, upper)]
+    for node in model.nodes[1:]:
+        found.append(_interval(node, found))
     return found
+
+
+def _interval(node: Node, found: Intervals) -> tuple[Array, Array]:
+    """Enclose a node, from the intervals of the nodes that it reads."""
+    operation, (low, high) = node.operation, found[node.sources[0]]
+    if isinstance(operation, Dense):
+        return affine(operation.weight, operation.bias, low, high)
+    if isinstance(operation, Activation):
+        return function_of(operation).value_range(low, high)
+    if isinstance(operation, Scale):
+        ends = low * operation.factor, high * operation.factor
+        least, most = down(np.minimum(*ends) - TINY), up(np.maximum(*ends) + TINY)
+        return down(least + operation.shift), up(most + operation.shift)
+    if isinstance(operation, Columns):
+        return low[:, operation.indices], high[:, operation.indices]
+    if isinstance(operation, Lookup):
+        return _rows(operation, low[:, 0], high[:, 0])
+    lows, highs = zip(*(found[source] for source in node.sources), strict=True)
+    if isinstance(operation, Concatenate):
+        return np.concatenate(lows, axis=1), np.concatenate(highs, axis=1)
+    for other in range(1, len(lows)):  # a sum
+        low, high = down(low + lows[other]), up(high + highs[other])
+    return low, high
+
+
+def _rows(lookup: Lookup, low: Array, high: Array) -> tuple[Array, Array]:
+    """Enclose the rows of a table whose numbers are in low..high (boxes,); there is no bound outside the table."""
+    first, last = np.floor(low), np.ceil(high)
+    inside = (first >= 0) & (last < len(lookup.table))
+    shape = len(low), lookup.table.shape[1]
+    least, most = np.full(shape, -np.inf), np.full(shape, np.inf)
+    ends = np.stack([first, last], axis=1)[inside].astype(np.int64)
+    for start, stop in np.unique(ends, axis=0):
+        rows = lookup.table[start : stop + 1]
+        same = np.flatnonzero((first == start) & (last == stop))
+        least[same], most[same] = rows.min(axis=0), rows.max(axis=0)
+    return least, most
 
 
 def interval_margins(model: Model, classes: np.ndarray, low: Array, high: Array) -> Array:
@@ -68,7 +107,7 @@ def leads(model: Model, classes: np.ndarray) -> Array:
     return out
 
 
-def margin_bounds(model: Model, classes: np.ndarray, lower: Array, upper: Array, slopes: Slopes) -> Array:
+def margin_bounds(model: Model, classes: np.ndarray, lower: Array, upper: Array, slopes: Slopes | None) -> Array:
     """Return lower bounds of the margins of these classes over boxes (boxes,); -inf on overflow."""
     least: Array = form_bounds(model, leads(model, classes), lower, upper, slopes)[0].min(axis=1)
     return least
@@ -76,94 +115,189 @@ def margin_bounds(model: Model, classes: np.ndarray, lower: Array, upper: Array,
 
 def form_bounds(
     model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes | None
-) -> tuple[Array, list[tuple[Array, Array]]]:
+) -> tuple[Array, Intervals]:
     """Return lower bounds of linear forms of the outputs (boxes, forms, outputs) over boxes (boxes, forms).
 
-    And intervals of the outputs of every affine layer before an activation. Without slopes, `choose_slopes` does.
+    And intervals of every node but the last. Without slopes, each function chooses them.
     """
-    widest = max(max(weight.shape) for weight in model.weights)
+    widest = max(model.widths)
     step = max(1, _ROOM // (widest * max(2 * widest, forms.shape[1])))
     found = np.empty(forms.shape[:2])
-    shapes = [(len(lower), len(weight)) for weight in model.weights[:-1]]
-    layers = [(np.empty(shape), np.empty(shape)) for shape in shapes]
+    nodes = [(np.empty((len(lower), width)), np.empty((len(lower), width))) for width in model.widths[:-1]]
     with np.errstate(all="ignore"):
         for start in range(0, len(lower), step):
             part = slice(start, start + step)
             lines = None if slopes is None else [(below[part], above[part]) for below, above in slopes]
-            found[part], intervals = _bounds(model, forms[part], lower[part], upper[part], lines)
-            for (low, high), (low_here, high_here) in zip(layers, intervals, strict=True):
+            known = _bound_nodes(model, lower[part], upper[part], lines)
+            form = _Form({})
+            _substitute(known, len(model.nodes) - 1, forms[part], form)
+            found[part] = _lower_bounds(known, form, np.full(forms[part].shape[:2], -np.inf))
+            for (low, high), (low_here, high_here) in zip(nodes, known.intervals, strict=True):
                 low[part], high[part] = low_here, high_here
-    return found, layers
+    return found, nodes
 
 
-def _bounds(
-    model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes | None
-) -> tuple[Array, list[tuple[Array, Array]]]:
-    known = Layers([(lower, upper)], [])
-    intervals = []
-    for number, activation in enumerate(model.activations):
-        weight, bias = model.weights[number], model.biases[number]
-        rows, consts = np.concatenate([weight, -weight]), np.concatenate([bias, -bias])
-        shape = (len(lower), *rows.shape)
-        bounds = _lower_bounds(model, known, np.broadcast_to(rows, shape), np.broadcast_to(consts, shape[:2]))
-        low, high = bounds[:, : len(weight)], -bounds[:, len(weight) :]
-        intervals.append((low, high))
-        below, above = choose_slopes(activation, low, high) if slopes is None else slopes[number]
-        lines = intercepts(activation, (below, above), low, high)
-        known.lines.append(Lines(below, above, *lines, _magnitude(low, high)))
-        known.entering.append(value_range(activation, low, high))
-    nothing = np.zeros(forms.shape[:2])
-    through = _through_affine(model, known, len(model.activations), forms, nothing, nothing)
-    return _lower_bounds(model, known, *through), intervals
+def _bound_nodes(model: Model, lower: Array, upper: Array, slopes: Slopes | None) -> Known:
+    """Return intervals of every node but the last, and lines of every function.
 
-
-def _lower_bounds(model: Model, known: Layers, coefficients: Array, const: Array, slip: Array | float = 0.0) -> Array:
-    """Return lower bounds of coefficients · h + const, less slip, where h is the last of the known intervals.
-
-    The form is substituted backward to the input. At every layer on the way its values over the known intervals are a
-    bound as well, and the best bound counts. coefficients (boxes, forms, width), const and bounds (boxes, forms)
+    Affine layers and scalings that functions read, and sums, are bounded backward; other nodes by interval arithmetic.
     """
-    best = _over_box(coefficients, const, slip, *known.entering[-1])
-    for layer in range(len(known.lines) - 1, -1, -1):
-        lines = known.lines[layer]
-        n = coefficients.shape[2]
-        positive, negative = np.maximum(coefficients, 0.0), np.minimum(coefficients, 0.0)
-        added = _dot(positive, lines.below) + _dot(negative, lines.above)
-        slip = slip + gamma(2 * n + 4) * _dot(positive - negative, _magnitude(lines.below, lines.above))
-        # One of the two terms is 0, so each new coefficient is a single rounding away from exact.
-        coefficients = positive * lines.slope_below[:, None, :] + negative * lines.slope_above[:, None, :]
-        slip = slip + 2 * U * _dot(np.abs(coefficients), lines.magnitude) + TINY * (1 + _total(lines.magnitude))
-        const = const + added
-        slip = slip + 2 * U * (np.abs(const) + np.abs(added))
-        coefficients, const, slip = _through_affine(model, known, layer, coefficients, const, slip)
-        best = np.maximum(best, _over_box(coefficients, const, slip, *known.entering[layer]))
+    given = None if slopes is None else iter(slopes)
+    read = _read_by_functions(model)
+    known = Known(model, [(lower, upper)])
+    for number, node in enumerate(model.nodes[1:-1], start=1):
+        operation = node.operation
+        if isinstance(operation, Activation):
+            low, high = known.intervals[node.sources[0]]
+            function = function_of(operation)
+            below, above = function.choose_slopes(low, high) if given is None else next(given)
+            lines = function.intercepts((below, above), low, high)
+            known.lines[number] = Lines(below, above, *lines, _magnitude(low, high))
+        backward = isinstance(operation, Sum) or (number in read and isinstance(operation, Dense | Scale))
+        known.intervals.append(_bound_node(known, node) if backward else _interval(node, known.intervals))
+    return known
+
+
+def _read_by_functions(model: Model) -> set[int]:
+    """Return the nodes that functions read, directly or through choices of columns."""
+    found: set[int] = set()
+    for number in range(len(model.nodes) - 1, 0, -1):
+        passes = number in found and isinstance(model.nodes[number].operation, Columns | Concatenate)
+        if passes or isinstance(model.nodes[number].operation, Activation):
+            found.update(model.nodes[number].sources)
+    return found
+
+
+def _bound_node(known: Known, node: Node) -> tuple[Array, Array]:
+    """Enclose the next node, by lower bounds of its values and of their negatives."""
+    operation, boxes = node.operation, len(known.intervals[0][0])
+    if isinstance(operation, Dense):
+        units = len(operation.weight)
+        rows, consts = np.concatenate([operation.weight, -operation.weight]), (operation.bias, -operation.bias)
+        const = np.broadcast_to(np.concatenate(consts), (boxes, len(rows)))
+        form = _Form({node.sources[0]: np.broadcast_to(rows, (boxes, *rows.shape))}, const)
+        bounds = _lower_bounds(known, form, np.full(const.shape, -np.inf))
+        return bounds[:, :units], -bounds[:, units:]
+    low, high = _interval(node, known.intervals)
+    units = low.shape[1]
+    rows = np.concatenate([np.eye(units), -np.eye(units)])
+    form = _Form({})
+    _substitute(known, len(known.intervals), np.broadcast_to(rows, (boxes, *rows.shape)), form)
+    bounds = _lower_bounds(known, form, np.concatenate([low, -high], axis=1))
+    return bounds[:, :units], -bounds[:, units:]
+
+
+@dataclass(eq=False)
+class _Form:
+    """Linear forms of nodes: coefficients (boxes, forms, width) of each, plus const, less slip (boxes, forms)."""
+
+    coefficients: dict[int, Array]
+    const: Array | float = 0.0
+    slip: Array | float = 0.0
+
+    def add(self, node: int, coefficients: Array, magnitude: Array) -> None:
+        """Add coefficients of a node whose values are not larger than ``magnitude`` (boxes, width)."""
+        if node in self.coefficients:
+            coefficients = self.coefficients[node] + coefficients
+            self.slip = self.slip + 2 * U * _dot(np.abs(coefficients), magnitude) + TINY * (1 + _total(magnitude))
+        self.coefficients[node] = coefficients
+
+
+def _lower_bounds(known: Known, form: _Form, best: Array) -> Array:
+    """Return lower bounds of forms (boxes, forms), where ``best`` is one already; the forms are used up.
+
+    Forms are substituted backward to the input. Before the first node, and after every node on the way but functions,
+    their values over the known intervals are a bound as well, and the best bound counts.
+    """
+    best = np.maximum(best, _over_boxes(known, form))
+    for number in range(max(form.coefficients, default=0), 0, -1):
+        if number in form.coefficients:
+            _substitute(known, number, form.coefficients.pop(number), form)
+            done = max(form.coefficients, default=0) == 0
+            if done or not isinstance(known.model.nodes[number].operation, Activation):
+                best = np.maximum(best, _over_boxes(known, form))
     return best
 
 
-def _over_box(coefficients: Array, const: Array, slip: Array | float, lower: Array, upper: Array) -> Array:
-    """Return lower bounds of forms over boxes; -inf, never nan, on overflow."""
-    n = coefficients.shape[2]
+def _over_boxes(known: Known, form: _Form) -> Array:
+    """Return lower bounds of forms over the intervals of their nodes; -inf, never nan, on overflow."""
+    nodes = list(form.coefficients)
+    if not nodes:  # what is left is constant
+        return down(form.const - (form.slip * GENEROUS + TINY))
+    coefficients, lower, upper = (form.coefficients[nodes[0]], *known.intervals[nodes[0]])
+    if len(nodes) > 1:
+        coefficients = np.concatenate([form.coefficients[node] for node in nodes], axis=2)
+        lower, upper = (np.concatenate([known.intervals[node][end] for node in nodes], axis=1) for end in (0, 1))
+    n, const = coefficients.shape[2], form.const
     mid, radius = ball(lower, upper)
     size = np.abs(coefficients)
     centre, spread = _dot(coefficients, mid), _dot(size, radius)
-    slip = slip + gamma(n + 4) * (_dot(size, np.abs(mid)) + spread) + 4 * U * (np.abs(const) + np.abs(centre) + spread)
+    slip = form.slip + gamma(n + 4) * (_dot(size, np.abs(mid)) + spread)
+    slip = slip + 4 * U * (np.abs(const) + np.abs(centre) + spread)
     return down(const + centre - spread - (slip * GENEROUS + TINY * (1 + _total(_magnitude(lower, upper)))))
 
 
-def _through_affine(
-    model: Model, known: Layers, layer: int, coefficients: Array, const: Array, slip: Array | float
-) -> tuple[Array, Array, Array]:
-    """Rewrite a form of the outputs of an affine layer as a form of its inputs."""
-    weight, bias = model.weights[layer], model.biases[layer]
-    boxes, forms, width = coefficients.shape
-    entering = _magnitude(*known.entering[layer])
-    size = entering @ np.abs(weight).T + np.abs(bias)
-    lost = gamma(width + 4) * _dot(np.abs(coefficients), size) + TINY * (1 + _total(entering))
-    added = coefficients @ bias
-    total = const + added
-    lost = lost + 2 * U * (np.abs(total) + np.abs(added))
-    out = (coefficients.reshape(-1, width) @ weight).reshape(boxes, forms, weight.shape[1])
-    return out, total, slip + lost
+def _substitute(known: Known, number: int, coefficients: Array, form: _Form) -> None:
+    """Rewrite forms of a node as forms of the nodes that it reads."""
+    node = known.model.nodes[number]
+    operation, sources = node.operation, node.sources
+    sizes = [_magnitude(*known.intervals[source]) for source in sources]
+    if isinstance(operation, Activation):
+        lines = known.lines[number]
+        form.add(sources[0], _below_lines(lines, coefficients, form), lines.magnitude)
+    elif isinstance(operation, Dense):
+        size = sizes[0] @ np.abs(operation.weight).T + np.abs(operation.bias)
+        _add_constants(operation.bias, size, coefficients, sizes[0], form)
+        boxes, forms, width = coefficients.shape
+        out = (coefficients.reshape(-1, width) @ operation.weight).reshape(boxes, forms, operation.weight.shape[1])
+        form.add(sources[0], out, sizes[0])
+    elif isinstance(operation, Scale):
+        size = sizes[0] * np.abs(operation.factor) + np.abs(operation.shift)
+        _add_constants(operation.shift, size, coefficients, sizes[0], form)
+        form.add(sources[0], coefficients * operation.factor, sizes[0])
+    elif isinstance(operation, Lookup):
+        _add_least(*known.intervals[number], coefficients, form)
+    elif isinstance(operation, Columns):
+        out = np.zeros((*coefficients.shape[:2], sizes[0].shape[1]))
+        out[:, :, operation.indices] = coefficients
+        form.add(sources[0], out, sizes[0])
+    else:
+        start = 0
+        for source, size in zip(sources, sizes, strict=True):
+            part = slice(start, start + size.shape[1])
+            form.add(source, coefficients[:, :, part] if isinstance(operation, Concatenate) else coefficients, size)
+            start = part.stop
+
+
+def _below_lines(lines: Lines, coefficients: Array, form: _Form) -> Array:
+    """Replace a function by its lines, and return the coefficients of what it reads."""
+    positive, negative = np.maximum(coefficients, 0.0), np.minimum(coefficients, 0.0)
+    n = coefficients.shape[2]
+    added = _dot(positive, lines.below) + _dot(negative, lines.above)
+    slip = form.slip + gamma(2 * n + 4) * _dot(positive - negative, _magnitude(lines.below, lines.above))
+    # One of the two terms is 0, so each new coefficient is a single rounding away from exact.
+    coefficients = positive * lines.slope_below[:, None, :] + negative * lines.slope_above[:, None, :]
+    slip = slip + 2 * U * _dot(np.abs(coefficients), lines.magnitude) + TINY * (1 + _total(lines.magnitude))
+    form.const = form.const + added
+    form.slip = slip + 2 * U * (np.abs(form.const) + np.abs(added))
+    return coefficients
+
+
+def _add_constants(shift: Array, size: Array, coefficients: Array, entering: Array, form: _Form) -> None:
+    """Add what an affine layer or a scaling adds, and note what its coefficients lose; ``size`` bounds its values."""
+    lost = gamma(coefficients.shape[2] + 4) * _dot(np.abs(coefficients), size) + TINY * (1 + _total(entering))
+    added = coefficients @ shift
+    form.const = form.const + added
+    form.slip = form.slip + (lost + 2 * U * (np.abs(form.const) + np.abs(added)))
+
+
+def _add_least(low: Array, high: Array, coefficients: Array, form: _Form) -> None:
+    """Add the least values over the intervals low..high (boxes, width), which depend on nothing else."""
+    n = coefficients.shape[2]
+    added = _dot(np.maximum(coefficients, 0.0), low) + _dot(np.minimum(coefficients, 0.0), high)
+    lost = gamma(2 * n + 4) * _dot(np.abs(coefficients), _magnitude(low, high))
+    form.const = form.const + added
+    form.slip = form.slip + (lost + 2 * U * (np.abs(form.const) + np.abs(added)) + TINY)
 
 
 def _dot(coefficients: Array, values: Array) -> Array:

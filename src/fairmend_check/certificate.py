@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from fairmend_check.errors import CheckError, NotConfirmedError
+from fairmend_check.functions import ACTIVATIONS, Activation
 from fairmend_check.json_reader import only_keys, parse_json, read_bytes, read_lines, starts_with, take
-from fairmend_check.model import ACTIVATIONS, Activation, Layer, Model
+from fairmend_check.model import Layer, Model
 from fairmend_check.region_blocks import MAX_REGIONS, read_blocks
 from fairmend_check.region_lists import Regions, read_listed
 from fairmend_check.spec import Feature, Spec, read_spec

@@ -10,16 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
+from fairmend_check.blindness import dependent_columns
 from fairmend_check.certificate import Certificate, read_certificate
 from fairmend_check.claim import describe_claim
 from fairmend_check.errors import CannotAnswerError, CheckError, NotConfirmedError
-from fairmend_check.inference_error import Precision
 from fairmend_check.model import Model, weights_digest
 from fairmend_check.neighbourhood import encode
 from fairmend_check.read_model import read_model
 from fairmend_check.region_lists import Regions
 from fairmend_check.regions import Cover, prove, prove_scores
 from fairmend_check.result import CheckResult
+from fairmend_check.rounding import Array, Precision
 from fairmend_check.scores import Score
 from fairmend_check.spec import ScoreClaim, first_difference
 from fairmend_check.spec_toml import read_spec_file
@@ -28,6 +29,7 @@ from fairmend_check.threshold import HALF
 __all__ = ["check", "check_files"]
 
 MAX_REASONS = 20
+_ROOM = 1024.0  # how many times larger than in the spec a value may be that the global claim is not about
 REAL_ONLY = (
     "the certificate is about exact real arithmetic only, and rounding may change a prediction in inference; to accept "
     "that claim, pass --real (in Python real=True)"
@@ -134,7 +136,9 @@ def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, 
         )
     if claimed.arithmetic == "real" and not real:
         found.reasons.append(REAL_ONLY)
-    found.reasons += _global_reasons(claimed, network)
+    found.reasons += _index_reasons(claimed, network)
+    if claimed.blind:
+        found.reasons += _global_reasons(claimed, network)
     found.covers_inference = True  # what does not depend on a column does not in floating point either
     if claimed.count:
         _check_regions(found, claimed, network)
@@ -146,6 +150,8 @@ def _check_regions(found: _Findings, claimed: Certificate, network: Model) -> No
     cover = Cover(network, claimed.spec)
     before, covers = len(found.reasons), True
     for regions in claimed.read_regions(network):
+        if not all(_are_rows(regions.x[:, column], rows) for column, rows in network.tables):
+            raise NotConfirmedError("regions: an input holds a number that is no row of the table it is looked up in")
         claim = claimed.spec.claim
         block = (
             _margins(found, claimed, cover, regions)
@@ -164,6 +170,10 @@ def _check_regions(found: _Findings, claimed: Certificate, network: Model) -> No
     if found.largest is not None:
         largest = found.largest[0 if covers else 1]
         found.largest_difference = largest if np.isfinite(largest) else None
+
+
+def _are_rows(numbers: Array, rows: int) -> bool:
+    return bool(((numbers >= 0) & (numbers < rows) & (numbers == np.floor(numbers))).all())
 
 
 def _margins(found: _Findings, claimed: Certificate, cover: Cover, regions: Regions) -> bool:
@@ -265,30 +275,43 @@ def _spec_reasons(claimed: Certificate, path: Path) -> list[str]:
 
 
 def _global_reasons(claimed: Certificate, network: Model) -> list[str]:
-    columns = [column for feature, start in claimed.blind for column in range(start, start + feature.width)]
-    fold = network.folds[0] if network.folds else None
-    # A norm after the layer may multiply by 0 what was infinite before it, so the stored weights count as well.
-    weights = network.weights[0] if fold is None else fold.weight * (fold.before.factor != 0)
-    used = [column for column in columns if np.any(weights[:, column] != 0)]
-    return [f"certificate.global: the model depends on column {column}" for column in used] + _overflows(
-        claimed, network
-    )
+    """Refuse a claim that the model does not depend on columns on which it may."""
+    names = {start + column: feature.name for feature, start in claimed.blind for column in range(feature.width)}
+    columns = list(names)
+    depends, overflows = dependent_columns(network, columns, _input_sizes(claimed, network))
+    unsafe = dict.fromkeys(names[columns[at]] for at in np.flatnonzero(overflows & ~depends))
+    return [
+        *(f"certificate.global: the model depends on column {columns[at]}" for at in np.flatnonzero(depends)),
+        *(f'certificate.global: feature "{name[:40]}" may overflow before it is multiplied by 0' for name in unsafe),
+    ]
 
 
-def _overflows(claimed: Certificate, network: Model) -> list[str]:
-    """Refuse columns that a norm before the first layer makes infinite: 0 times infinity is not 0."""
-    fold = network.folds[0] if network.folds else None
-    if fold is None:
-        return []
+def _input_sizes(claimed: Certificate, network: Model) -> Array:
+    """Bound the values of each input: in the columns of the global claim by those of the spec, in others generously."""
+    sizes: list[float] = []
+    blind = {feature.name for feature, _ in claimed.blind}
+    for feature, _ in claimed.spec.columns():
+        ends = np.array([0.0, 1.0])
+        if not feature.one_hot:
+            ends = encode(feature, np.array([feature.low, feature.high]), np.dtype(network.dtype))
+        room = 1.0 if feature.name in blind else _ROOM
+        sizes += [room * float(np.abs(ends).max())] * feature.width
+    return np.array(sizes)
+
+
+def _index_reasons(claimed: Certificate, network: Model) -> list[str]:
+    """Refuse features that are not the numbers of rows of the tables that they are looked up in."""
+    owners = {start + column: feature for feature, start in claimed.spec.columns() for column in range(feature.width)}
     reasons = []
-    for feature, start in claimed.blind:
-        values = np.array([0.0, 1.0]) if feature.one_hot else np.array([feature.low, feature.high])
-        most = np.abs(values if feature.one_hot else encode(feature, values, np.dtype(network.dtype))).max()
-        part = slice(start, start + feature.width)
-        reach = fold.before.reach[part] * most + fold.before.size[part]
-        if not (2 * reach < Precision.of(network.dtype).largest).all():
-            reasons.append(f'certificate.global: scaling feature "{feature.name[:40]}" may overflow')
-    return reasons
+    for column, rows in network.tables:
+        feature = owners[column]
+        low, high = (0.0, 1.0) if feature.one_hot else (feature.low, feature.high)
+        if not feature.whole or feature.scale or not 0 <= low <= high < rows:
+            reasons.append(
+                f'certificate.spec: feature "{feature.name[:40]}" is looked up in a table of {rows:,} rows; its values '
+                f"must be whole numbers from 0 to {rows - 1:,}, not scaled"
+            )
+    return list(dict.fromkeys(reasons))
 
 
 def _shorten(reasons: list[str]) -> list[str]:

@@ -1,54 +1,39 @@
 """How far floating-point inference can be from real arithmetic: rule 3 of docs/certificate.md.
 
-Forward, layer by layer, go the intervals of what inference can compute, and what each operation rounds. Backward goes
+Forward, node by node, go the intervals of what inference can compute, and what each operation rounds. Backward goes
 how strongly the outputs depend on each of these roundings.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend_check.bounds import leads
-from fairmend_check.model import Activation, Model
-from fairmend_check.norms import Fold
-from fairmend_check.relaxation import slope_range, value_range
-from fairmend_check.rounding import TINY, Array, ball, down, gamma, up
-
-Intervals = list[tuple[Array, Array]]
+from fairmend_check.bounds import Intervals, leads
+from fairmend_check.functions import function_of
+from fairmend_check.model import Activation, Columns, Concatenate, Dense, Lookup, Model, Operation, Scale, Sum
+from fairmend_check.norms import Fold, Norm
+from fairmend_check.rounding import TINY, Array, Precision, ball, down, gamma, up
 
 _FOLDING = 8  # roundings of a folded layer beside its products and its norms
+_SCALING = 2  # of a scaling beside its norms: its numbers are rounded to the type of the model
 _ROOM = 2**19  # numbers in the largest array
-
-
-@dataclass(frozen=True)
-class Precision:
-    """Unit roundoff, largest number and smallest normal number of a floating-point format."""
-
-    u: float
-    largest: float
-    tiny: float
-
-    @staticmethod
-    def of(dtype: str) -> Precision:
-        """Return the figures of "float32" or "float64"."""
-        kind = np.finfo(dtype)
-        return Precision(float(kind.eps) / 2, float(kind.max), float(kind.tiny))
 
 
 @dataclass(frozen=True, eq=False)
 class Rounding:
-    """An affine layer and the activation before it in inference (boxes, width); before the first there is none.
+    """A node in inference (boxes, width): what it rounds itself, given its computed inputs, and all of its error.
 
-    ``entering`` is what the activation rounds and ``own`` what the affine layer rounds, given its computed inputs;
-    ``before`` is all of the error of the inputs, and ``slopes`` are those of the activation.
+    ``low`` and ``high`` enclose both what is exact and what is computed; ``slopes`` are those of a function.
     """
 
-    slopes: tuple[Array, Array] | None
-    entering: Array
-    before: Array
     own: Array
+    error: Array
+    low: Array
+    high: Array
+    slopes: tuple[Array, Array] | None = None
 
 
 def inference_error(
@@ -56,76 +41,158 @@ def inference_error(
     classes: np.ndarray,
     lower: Array,
     upper: Array,
-    layers: Intervals,
+    nodes: Intervals,
     margins: Array,
     closing: Array,
 ) -> Array:
     """Return bounds of the error of margins of these classes over boxes (boxes,); inf where inference may overflow.
 
-    ``layers`` are intervals of the outputs of the affine layers. The bounds are made tight only where ``margins``
+    ``nodes`` are intervals of every node but the last. The bounds are made tight only where ``margins``
     (boxes,) are positive and not above a bound that takes a fraction of the time. ``closing`` (boxes,) is added for a
     closing sigmoid or softmax.
     """
-    error = up(output_errors(model, lower, upper, layers, leads(model, classes)).max(axis=1) + closing)
+    error = up(output_errors(model, lower, upper, nodes, leads(model, classes)).max(axis=1) + closing)
     close = (margins > 0) & ~(margins > error)
-    near = [(low[close], high[close]) for low, high in layers]
+    near = [(low[close], high[close]) for low, high in nodes]
     tight = output_errors(model, lower[close], upper[close], near, leads(model, classes[close]), thorough=True)
     error[close] = up(tight.max(axis=1) + closing[close])
     return error
 
 
 def output_errors(
-    model: Model, lower: Array, upper: Array, layers: Intervals, forms: Array, *, thorough: bool = False
+    model: Model, lower: Array, upper: Array, nodes: Intervals, forms: Array, *, thorough: bool = False
 ) -> Array:
     """Return bounds of the error of linear forms of the outputs (boxes, forms, outputs): (boxes, forms).
 
-    With ``thorough`` the errors of hidden layers are traced backward as well, which is much tighter in deep networks.
+    With ``thorough`` the errors of hidden nodes are traced backward as well, which is much tighter in deep networks.
     """
-    widest = max(max(weight.shape) for weight in model.weights)
+    widest = max(model.widths)
     step = max(1, _ROOM // (widest * max(forms.shape[1], widest if thorough else 1)))
     found = [np.empty((0, forms.shape[1]))]
     with np.errstate(all="ignore"):
         for start in range(0, len(lower), step):
             part = slice(start, start + step)
-            intervals = [(low[part], high[part]) for low, high in layers]
-            roundings, fits = _forward(model, lower[part], upper[part], intervals, thorough=thorough)
-            bound = _backward(model, roundings, forms[part])
+            intervals = [(low[part], high[part]) for low, high in nodes]
+            roundings, own, fits = _forward(model, lower[part], upper[part], intervals, thorough=thorough)
+            bound = _backward(model, roundings, own, forms[part])
             found.append(np.where(fits[:, None] & ~np.isnan(bound), bound, np.inf))
     return np.concatenate(found)
 
 
 def _forward(
-    model: Model, lower: Array, upper: Array, layers: Intervals, *, thorough: bool
-) -> tuple[list[Rounding], np.ndarray]:
-    """Return what each layer rounds, and in which boxes nothing can overflow (boxes,)."""
+    model: Model, lower: Array, upper: Array, nodes: Intervals, *, thorough: bool
+) -> tuple[list[Rounding], Array, np.ndarray]:
+    """Return the roundings of every node but the last, what the last one rounds, and where nothing can overflow."""
     kind = Precision.of(model.dtype)
-    entering = error = np.minimum(kind.tiny, np.maximum(np.abs(lower), np.abs(upper)))  # subnormal inputs may become 0
-    low, high, slopes = lower, upper, None
-    fits = np.ones(len(lower), dtype=np.bool_)
-    found = []
-    for number, (weight, bias) in enumerate(zip(model.weights, model.biases, strict=True)):
-        low, high = low - entering, high + entering  # of the inputs as computed
-        fold = model.folds[number] if model.folds else None
-        if fold is None:
-            own, largest = _affine_rounding(weight, bias, low, high, kind)
-        else:
-            own, largest = _folded_rounding(fold, low, high, kind)
-        fits &= (np.maximum(high, -low) < kind.largest).all(axis=1) & (largest < kind.largest).all(axis=1)
-        found.append(Rounding(slopes, entering, error, own))
-        if number < len(model.activations):
-            n = weight.shape[1]
-            error = (error @ np.abs(weight).T + own) * (1 + 4 * gamma(n + 4))
-            if thorough and number > 0:
-                units = np.eye(len(weight))
-                error = np.minimum(error, _backward(model, found, np.broadcast_to(units, (len(lower), *units.shape))))
-            activation = model.activations[number]
-            reach = down(layers[number][0] - error), up(layers[number][1] + error)
-            low, high = value_range(activation, *reach)
-            slopes = slope_range(activation, *reach)
-            entering = _activation_rounding(activation, *reach, kind)
-            # Exact and computed value both lie between low and high.
-            error = (np.minimum(error * slopes[1], up(high - low)) + entering) * (1 + 4 * gamma(4))
-    return found, fits
+    entering = np.minimum(kind.tiny, np.maximum(np.abs(lower), np.abs(upper)))  # subnormal inputs may become 0
+    found = [Rounding(entering, entering, lower - entering, upper + entering)]
+    fits = (np.maximum(found[0].high, -found[0].low) < kind.largest).all(axis=1)
+    for number, node in enumerate(model.nodes[1:], start=1):
+        reads = [_reading(found[source], kind if model.readers[source] > 1 else None) for source in node.sources]
+        errors = [found[source].error for source in node.sources]
+        if isinstance(node.operation, Activation):
+            found.append(_function_rounding(node.operation, reads[0], errors[0], kind))
+            fits &= (np.maximum(found[-1].high, -found[-1].low) < kind.largest).all(axis=1)
+            continue
+        outward = 1 + 4 * gamma(sum(model.widths[source] for source in node.sources) + 4)
+        own, largest = _own_rounding(node.operation, reads, kind)
+        own = own + _passed_on(node.operation, [read.flushed for read in reads]) * outward
+        fits &= (largest < kind.largest).all(axis=1)
+        if number == len(model.nodes) - 1:
+            break
+        error = (_passed_on(node.operation, errors) + own) * outward
+        if thorough and any(node.sources) and isinstance(node.operation, Dense | Scale | Sum):
+            units = np.eye(model.widths[number])
+            forms = np.broadcast_to(units, (len(lower), *units.shape))
+            error = np.minimum(error, _backward(model, found, own, forms))
+        found.append(Rounding(own, error, down(nodes[number][0] - error), up(nodes[number][1] + error)))
+    return found, own, fits
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """The interval low..high that a node reads, and what it may lose by reading a subnormal number as 0.
+
+    What a single reader loses is counted with the node that it reads. Of several readers, each may lose it by itself.
+    """
+
+    low: Array
+    high: Array
+    flushed: Array | None
+
+
+def _reading(source: Rounding, kind: Precision | None) -> _Read:
+    """Return what a node reads; ``kind`` is None for the only reader."""
+    if kind is None:
+        return _Read(source.low, source.high, None)
+    flushed = np.minimum(kind.tiny, np.maximum(source.high, -source.low))
+    return _Read(source.low - flushed, source.high + flushed, flushed)
+
+
+def _function_rounding(activation: Activation, read: _Read, error: Array, kind: Precision) -> Rounding:
+    function = function_of(activation)
+    low, high = function.value_range(read.low, read.high)
+    slopes = function.slope_range(read.low, read.high)
+    steepest = np.maximum(np.abs(slopes[0]), np.abs(slopes[1]))
+    own = function.rounding(read.low, read.high, kind)
+    if read.flushed is not None:
+        own = own + steepest * read.flushed * (1 + 4 * gamma(4))
+    # Exact and computed value both lie between low and high, but for the function's own rounding.
+    error = (np.minimum(error * steepest, up(high - low)) + own) * (1 + 4 * gamma(4))
+    return Rounding(own, error, low - own, high + own, slopes)
+
+
+def _passed_on(operation: Operation, errors: Sequence[Array | None]) -> Array | float:
+    """Return how far a node is off if the nodes that it reads are off by these errors; None is 0 for all."""
+    if isinstance(operation, Lookup) or all(error is None for error in errors):  # the number of a row is exact
+        return 0.0
+
+    if isinstance(operation, Dense):
+        return errors[0] @ np.abs(operation.weight).T
+    if isinstance(operation, Scale):
+        return errors[0] * np.abs(operation.factor)
+    if isinstance(operation, Concatenate):
+        return np.concatenate(errors, axis=1)
+    if isinstance(operation, Columns):
+        return errors[0][:, operation.indices]
+    return np.asarray(sum(errors))
+
+
+def _own_rounding(operation: Operation, reads: list[_Read], kind: Precision) -> tuple[Array, Array]:
+    """Return how far a computed node is from the exact one with the same inputs, and the largest number on the way."""
+    low, high = reads[0].low, reads[0].high
+    if isinstance(operation, Dense):
+        if operation.fold is not None:
+            return _folded_rounding(operation.fold, low, high, kind)
+        return _affine_rounding(operation.weight, operation.bias, low, high, kind)
+    if isinstance(operation, Scale):
+        return _scale_rounding(operation.norm, low, high, kind)
+    if isinstance(operation, Sum):
+        return _sum_rounding(reads, kind)
+    if isinstance(operation, Lookup):
+        size = np.broadcast_to(np.abs(operation.table).max(axis=0), (len(low), operation.table.shape[1]))
+        return np.minimum(kind.tiny, size), size
+    size = np.asarray(_passed_on(operation, [np.maximum(read.high, -read.low) for read in reads]))
+    return np.zeros_like(size), size
+
+
+def _sum_rounding(reads: list[_Read], kind: Precision) -> tuple[Array, Array]:
+    """Do the same for a sum, in any order: each addition is off by half a unit of a partial sum."""
+    terms = len(reads)
+    outward, g = 1 + 4 * gamma(terms + 8), terms * kind.u / (1 - terms * kind.u)
+    above = np.asarray(sum(np.maximum(read.high, 0.0) for read in reads)) * outward
+    below = np.asarray(sum(np.maximum(-read.low, 0.0) for read in reads)) * outward
+    half_unit = kind.u * _power_below((1 + 2 * g) * np.maximum(above, below))
+    return ((terms - 1) * half_unit + 2 * terms * kind.tiny) * outward, (above + below) * (1 + g)
+
+
+def _scale_rounding(norm: Norm, low: Array, high: Array, kind: Precision) -> tuple[Array, Array]:
+    """Do the same for a scaling; as for a folded layer, but for each unit by itself."""
+    size = np.maximum(high, -low)
+    count = (norm.roundings + _SCALING) * kind.u
+    reach = (1 + norm.reach) * (2 + size * norm.reach + norm.size)
+    own = count / (1 - count) * (size * np.abs(norm.factor) + norm.size) + 16 * kind.tiny * reach
+    return own * (1 + 4 * gamma(16)), 2 * reach
 
 
 def _affine_rounding(weight: Array, bias: Array, low: Array, high: Array, kind: Precision) -> tuple[Array, Array]:
@@ -175,35 +242,64 @@ def _power_below(values: Array) -> Array:
     return np.asarray(np.minimum(values, np.ldexp(1.0, np.frexp(values)[1] - 1)))
 
 
-def _activation_rounding(activation: Activation, low: Array, high: Array, kind: Precision) -> Array:
-    """Return how far a computed activation is from the exact one with the same input low..high."""
-    if activation.name in ("tanh", "sigmoid"):
-        return np.full(low.shape, 16 * kind.u + kind.tiny)
-    if activation.name == "leaky_relu":
-        # The slope is rounded, and the product with it; a subnormal slope may be taken as 0.
-        factor = (3 * kind.u * activation.slope + kind.tiny) * (1 + 4 * gamma(4))
-        return np.asarray(factor * np.maximum(-low, 0.0) + 2 * kind.tiny)
-    # A subnormal output may be taken as 0, unless it is 0 anyway.
-    return np.minimum(kind.tiny, np.maximum(high, 0.0 if activation.name == "relu" else -low))
+def _backward(model: Model, found: list[Rounding], own: Array, forms: Array) -> Array:
+    """Return what roundings can change in forms of the next node, which rounds ``own`` itself.
 
-
-def _backward(model: Model, roundings: list[Rounding], forms: Array) -> Array:
-    """Return what the roundings can change in each form: its derivatives by them, as intervals, times their sizes.
-
-    At every layer on the way the error of the layer's inputs is a bound as well, and the best bound counts.
+    These are the derivatives of the forms by each rounding, as intervals, times its size. After every node on the way
+    but functions, the errors of the nodes that are left are a bound as well, and the best bound counts.
     """
-    low = high = forms
+    left = {len(found): (forms, forms)}
     total, best = np.zeros(forms.shape[:2]), np.full(forms.shape[:2], np.inf)
-    for number in range(len(roundings) - 1, -1, -1):
-        rounding, weight = roundings[number], model.weights[number]
-        total = up(total + _sum(low, high, rounding.own))
-        low, high = _through_weights(low, high, weight)
-        best = np.minimum(best, up(total + _sum(low, high, rounding.before)))
-        total = up(total + _sum(low, high, rounding.entering))
-        if rounding.slopes is not None:
-            least, most = (slope[:, None, :] for slope in rounding.slopes)
-            low, high = down(np.minimum(low * least, low * most)), up(np.maximum(high * least, high * most))
+    for number in range(len(found), -1, -1):
+        if number not in left:
+            continue
+        low, high = left.pop(number)
+        total = up(total + _sum(low, high, own if number == len(found) else found[number].own))
+        node = model.nodes[number]
+        slopes = None if number == len(found) else found[number].slopes
+        for source, (less, more) in zip(node.sources, _derivatives(model, number, low, high, slopes), strict=False):
+            if source in left:
+                less, more = down(left[source][0] + less), up(left[source][1] + more)
+            left[source] = less, more
+        if node.sources and not isinstance(node.operation, Activation):
+            cut = total
+            for source, (less, more) in left.items():
+                cut = up(cut + _sum(less, more, found[source].error))
+            best = np.minimum(best, cut)
     return np.asarray(np.minimum(best, total))
+
+
+def _derivatives(
+    model: Model, number: int, low: Array, high: Array, slopes: tuple[Array, Array] | None
+) -> list[tuple[Array, Array]]:
+    """Enclose derivatives by each node that a node reads, from those by the node itself."""
+    node = model.nodes[number]
+    operation = node.operation
+    if isinstance(operation, Dense):
+        return [_through_weights(low, high, operation.weight)]
+    if isinstance(operation, Scale):
+        ends = low * operation.factor, high * operation.factor
+        return [(down(np.minimum(*ends)), up(np.maximum(*ends)))]
+    if slopes is not None:
+        return [_through_slopes(low, high, *(slope[:, None, :] for slope in slopes))]
+    if isinstance(operation, Columns):
+        wide = (*low.shape[:2], model.widths[node.sources[0]])
+        less, more = np.zeros(wide), np.zeros(wide)
+        less[:, :, operation.indices], more[:, :, operation.indices] = low, high
+        return [(less, more)]
+    if isinstance(operation, Concatenate):
+        ends = np.cumsum([model.widths[source] for source in node.sources])[:-1]
+        return list(zip(np.split(low, ends, axis=2), np.split(high, ends, axis=2), strict=True))
+    return [(low, high)] * len(node.sources) if isinstance(operation, Sum) else []
+
+
+def _through_slopes(low: Array, high: Array, least: Array, most: Array) -> tuple[Array, Array]:
+    """Enclose the products of derivatives and slopes."""
+    below, above = np.minimum(low * least, low * most), np.maximum(high * least, high * most)
+    if (least < 0).any():
+        below = np.minimum(below, np.minimum(high * least, high * most))
+        above = np.maximum(above, np.maximum(low * least, low * most))
+    return down(below), up(above)
 
 
 def _through_weights(low: Array, high: Array, weight: Array) -> tuple[Array, Array]:

@@ -1,29 +1,106 @@
-"""A model: matrices, the activations between them, and the digest that identifies them."""
+"""A model: a graph of operations, and the digest that identifies its weights.
+
+Nodes are in topological order: the first is the input row, every other one reads earlier nodes, and the last one gives
+the outputs. A chain of affine layers with a function after each but the last is the simplest graph.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
-from fairmend_check.norms import Fold
+from fairmend_check.functions import Activation, check_activation
+from fairmend_check.norms import Fold, Norm
+
+__all__ = [
+    "Activation",
+    "Columns",
+    "Concatenate",
+    "Dense",
+    "Input",
+    "Layer",
+    "Lookup",
+    "Model",
+    "Node",
+    "Operation",
+    "Scale",
+    "Sum",
+    "input_weights",
+    "make_graph",
+    "make_model",
+    "weights_digest",
+]
 
 Array = NDArray[np.float64]
 
-ACTIVATIONS = ("relu", "leaky_relu", "tanh", "sigmoid", "identity")
 MAX_WIDTH = 2**20  # the error bounds of the arithmetic assume dot products no longer than this
+MAX_NODES = 10_000
 
 
 @dataclass(frozen=True)
-class Activation:
-    """An activation by name; ``slope`` is that of leaky_relu below zero, and 0 for all others."""
+class Input:
+    """The row of numbers that a model reads."""
 
-    name: str
-    slope: float = 0.0
+    columns: int
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """W x + b: weight (out, in), bias (out,). ``fold`` has its parts if norms are folded into it."""
+
+    weight: Array
+    bias: Array
+    fold: Fold | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """factor x + shift for each unit, both (width,): a norm with no affine layer beside it to fold it into."""
+
+    factor: Array
+    shift: Array
+    norm: Norm
+
+
+@dataclass(frozen=True)
+class Sum:
+    """The sum of two or more nodes of one width."""
+
+
+@dataclass(frozen=True)
+class Concatenate:
+    """The columns of two or more nodes, one node after the other."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Some columns of a node, each at most once."""
+
+    indices: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """Row k of the table (rows, width), where the node that it reads is a column of inputs with the whole number k."""
+
+    table: Array
+
+
+Operation = Input | Dense | Scale | Sum | Concatenate | Columns | Lookup | Activation
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """An operation, and the numbers of the nodes that it reads."""
+
+    operation: Operation
+    sources: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,77 +117,254 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Affine layers (out, in) with an activation after each but the last.
+    """A graph of nodes. `make_graph` and `make_model` check that it is one.
 
     A closing sigmoid (of one output) or softmax does not change the prediction, so it is left out; ``closed`` says
     whether the file has one. ``condition`` says what a program must do with the file to compute this model, if the file
-    itself does not fix that. ``folds`` has the parts of each layer that batch normalisation or scaling is folded into,
-    and None for the others; it is empty if there are none.
+    itself does not fix that.
     """
 
-    weights: tuple[Array, ...]
-    biases: tuple[Array, ...]
-    activations: tuple[Activation, ...]
+    nodes: tuple[Node, ...]
     dtype: str
     condition: str = ""
     closed: bool = False
-    folds: tuple[Fold | None, ...] = ()
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """How many numbers each node gives."""
+        found: list[int] = []
+        for node in self.nodes:
+            found.append(_width(node, [found[source] for source in node.sources]))
+        return tuple(found)
 
     @property
     def inputs(self) -> int:
         """Number of inputs."""
-        return int(self.weights[0].shape[1])
+        return self.widths[0]
 
     @property
     def outputs(self) -> int:
         """Number of outputs."""
-        return int(self.weights[-1].shape[0])
+        return self.widths[-1]
+
+    @cached_property
+    def layers(self) -> tuple[Dense, ...]:
+        """The affine layers, in the order of the nodes."""
+        return tuple(node.operation for node in self.nodes if isinstance(node.operation, Dense))
+
+    @property
+    def weights(self) -> tuple[Array, ...]:
+        """The weights of the affine layers."""
+        return tuple(layer.weight for layer in self.layers)
+
+    @property
+    def biases(self) -> tuple[Array, ...]:
+        """The biases of the affine layers."""
+        return tuple(layer.bias for layer in self.layers)
+
+    @property
+    def folds(self) -> tuple[Fold | None, ...]:
+        """The parts of each affine layer that norms are folded into; None for the others."""
+        return tuple(layer.fold for layer in self.layers)
+
+    @cached_property
+    def activations(self) -> tuple[Activation, ...]:
+        """The elementwise functions, in the order of the nodes."""
+        return tuple(node.operation for node in self.nodes if isinstance(node.operation, Activation))
+
+    @cached_property
+    def is_chain(self) -> bool:
+        """Whether the model is affine layer, function, affine layer, ..., affine layer."""
+        return len(self.nodes) % 2 == 0 and all(
+            node.sources == (i,) and isinstance(node.operation, Activation if i % 2 else Dense)
+            for i, node in enumerate(self.nodes[1:])
+        )
+
+    @cached_property
+    def readers(self) -> tuple[int, ...]:
+        """How many nodes read each node."""
+        found = [0] * len(self.nodes)
+        for node in self.nodes:
+            for source in node.sources:
+                found[source] += 1
+        return tuple(found)
+
+    def index_column(self, lookup: int) -> int:
+        """Return the input column that a look-up reads, through choices of columns alone; -1 if there is none."""
+        node, column = self.nodes[lookup].sources[0], 0
+        while True:
+            operation, sources = self.nodes[node].operation, self.nodes[node].sources
+            if isinstance(operation, Input):
+                return column
+            if isinstance(operation, Columns):
+                node, column = sources[0], operation.indices[column]
+            elif isinstance(operation, Concatenate):
+                for node in sources:
+                    if column < self.widths[node]:
+                        break
+                    column -= self.widths[node]
+            else:
+                return -1
+
+    @cached_property
+    def tables(self) -> tuple[tuple[int, int], ...]:
+        """The input columns that look-ups read, and how many rows their tables have."""
+        return tuple(
+            (self.index_column(number), len(node.operation.table))
+            for number, node in enumerate(self.nodes)
+            if isinstance(node.operation, Lookup)
+        )
 
 
 def make_model(
-    layers: list[tuple[NDArray[np.floating], NDArray[np.floating] | None]], activations: list[Activation]
+    layers: Sequence[tuple[NDArray[np.floating], NDArray[np.floating] | None]],
+    activations: Sequence[Activation],
+    folds: Sequence[Fold | None] = (),
 ) -> Model:
-    """Return the model made of these layers, after checking that they form a chain of finite numbers."""
+    """Return the chain of these affine layers, with an activation after each but the last."""
     if not layers:
         raise CheckError("the model has no layers")
-    dtypes = {array.dtype.name for pair in layers for array in pair if array is not None}
-    if len(dtypes) != 1 or not dtypes <= {"float32", "float64"}:
-        raise CheckError(f"the model's weights must all be float32 or all be float64, got {', '.join(sorted(dtypes))}")
-    weights, biases = [], []
-    for number, (weight, bias) in enumerate(layers):
-        if weight.ndim != 2 or not 0 < min(weight.shape) <= max(weight.shape) <= MAX_WIDTH:
-            raise CheckError(f"the model's layer {number} has weights of shape {weight.shape}")
-        bias = np.zeros(len(weight), weight.dtype) if bias is None else bias
-        if bias.shape != weight.shape[:1]:
-            raise CheckError(f"the model's layer {number} has weights {weight.shape} and biases {bias.shape}")
-        if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
-            raise CheckError(f"the model's layer {number} contains a weight that is not finite")
-        weights.append(np.ascontiguousarray(weight, dtype=np.float64))
-        biases.append(np.ascontiguousarray(bias, dtype=np.float64))
-    for number, (before, after) in enumerate(pairwise(weights)):
-        if after.shape[1] != len(before):
-            raise CheckError(f"the model's layer {number + 1} reads {after.shape[1]} of {len(before)} values")
     if len(activations) != len(layers) - 1:
         raise CheckError(f"the model has {len(layers)} layers and {len(activations)} activations between them")
-    dtype = dtypes.pop()
-    for activation in activations:
-        known = activation.name in ACTIVATIONS and (activation.slope == 0 or activation.name == "leaky_relu")
-        if not known or not 0 <= activation.slope < np.inf:
-            raise CheckError(f"the model's activation {activation.name} with slope {activation.slope} is unknown")
-        with np.errstate(over="ignore"):
-            if float(np.dtype(dtype).type(activation.slope)) != activation.slope:
-                raise CheckError(f"the slope {activation.slope} of an activation is not a {dtype} number")
-    return Model(tuple(weights), tuple(biases), tuple(activations), dtype)
+    dtype = common_dtype([array for pair in layers for array in pair])
+    nodes = [Node(Input(layers[0][0].shape[-1] if layers[0][0].ndim else 0))]
+    for number, (weight, bias) in enumerate(layers):
+        fold = folds[number] if folds else None
+        nodes.append(Node(dense_layer(f"layer {number}", weight, bias, fold), (len(nodes) - 1,)))
+        if number < len(activations):
+            nodes.append(Node(activations[number], (len(nodes) - 1,)))
+    return make_graph(nodes, dtype)
+
+
+def make_graph(nodes: Sequence[Node], dtype: str) -> Model:
+    """Return the model of these nodes, after checking that they form a graph of finite numbers."""
+    if not 2 <= len(nodes) <= MAX_NODES:
+        raise CheckError(f"the model has {len(nodes)} nodes; it must have 2 to {MAX_NODES:,}")
+    for number, node in enumerate(nodes):
+        if isinstance(node.operation, Input) != (number == 0):
+            raise CheckError("the model must have one input, its first node")
+        if not all(0 <= source < number for source in node.sources):
+            raise CheckError(f"the model's node {number} reads a node that is not before it")
+        if isinstance(node.operation, Activation):
+            check_activation(node.operation, dtype)
+    if not isinstance(nodes[-1].operation, Dense | Scale | Sum):
+        raise CheckError("the model must end with an affine layer, or a sum of them")
+    model = Model(tuple(nodes), dtype)
+    if not all(0 < width <= MAX_WIDTH for width in model.widths):
+        raise CheckError(f"the model has a node with no values, or with more than {MAX_WIDTH:,}")
+    if any(column < 0 or rows > MAX_WIDTH for column, rows in model.tables):
+        raise CheckError("a table must be looked up by a column of the inputs, unchanged, and not be too long")
+    return model
+
+
+def dense_layer(
+    where: str, weight: NDArray[np.floating], bias: NDArray[np.floating] | None, fold: Fold | None = None
+) -> Dense:
+    """Return an affine layer in double precision, after checking its shapes and that its numbers are finite."""
+    if weight.ndim != 2 or not 0 < min(weight.shape) <= max(weight.shape) <= MAX_WIDTH:
+        raise CheckError(f"the model's {where} has weights of shape {weight.shape}")
+    bias = np.zeros(len(weight), weight.dtype) if bias is None else bias
+    if bias.shape != weight.shape[:1]:
+        raise CheckError(f"the model's {where} has weights {weight.shape} and biases {bias.shape}")
+    if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+        raise CheckError(f"the model's {where} contains a weight that is not finite")
+    wide = (np.ascontiguousarray(array, dtype=np.float64) for array in (weight, bias))
+    return Dense(*wide, fold)
+
+
+def common_dtype(arrays: Sequence[NDArray[np.floating] | None]) -> str:
+    """Return the type of all arrays of weights."""
+    dtypes = {array.dtype.name for array in arrays if array is not None}
+    if len(dtypes) != 1 or not dtypes <= {"float32", "float64"}:
+        raise CheckError(f"the model's weights must all be float32 or all be float64, got {', '.join(sorted(dtypes))}")
+    return dtypes.pop()
+
+
+def _width(node: Node, widths: list[int]) -> int:
+    """Return how many numbers a node gives, from those of the nodes that it reads; refuse what does not fit."""
+    operation = node.operation
+    several = isinstance(operation, Sum | Concatenate)
+    if len(widths) < 2 if several else len(widths) != (0 if isinstance(operation, Input) else 1):
+        raise CheckError(f"a node of the model reads {len(widths)} others, which is not what it can do")
+    if isinstance(operation, Input):
+        return operation.columns
+    if isinstance(operation, Concatenate):
+        return sum(widths)
+    if isinstance(operation, Columns):
+        inside = all(0 <= index < widths[0] for index in operation.indices)
+        wanted, width = widths[0] if inside and len(set(operation.indices)) == len(operation.indices) else -1, 0
+        width = len(operation.indices)
+    elif isinstance(operation, Dense):
+        wanted, width = operation.weight.shape[1], len(operation.weight)
+    elif isinstance(operation, Lookup):
+        wanted, width = 1, operation.table.shape[1]
+    elif isinstance(operation, Scale):
+        wanted = width = len(operation.factor)
+    elif isinstance(operation, Activation) and operation.name == "prelu":
+        wanted = width = len(operation.parameters)
+    else:
+        wanted = width = widths[0]
+    if any(each != wanted for each in widths):
+        name = "layer" if isinstance(operation, Dense) else "node"
+        raise CheckError(f"a {name} of the model reads {wanted} of {next(w for w in widths if w != wanted)} values")
+    return width
+
+
+def input_weights(model: Model) -> Array:
+    """Return how much each input weighs in the nodes that read it (inputs,): only a measure of where to halve a box."""
+    found = [np.zeros(width) for width in model.widths]
+    for number in range(len(model.nodes) - 1, 0, -1):
+        node, start = model.nodes[number], 0
+        for source in node.sources:
+            width = model.widths[source]
+            if isinstance(node.operation, Dense):
+                found[source] += np.abs(node.operation.weight).sum(axis=0)
+            elif isinstance(node.operation, Lookup):
+                found[source] += np.ptp(node.operation.table, axis=0) @ found[number] / len(node.operation.table)
+            elif isinstance(node.operation, Columns):
+                found[source][list(node.operation.indices)] += found[number]
+            elif isinstance(node.operation, Concatenate):
+                found[source] += found[number][start : start + width]
+            elif isinstance(node.operation, Scale):
+                found[source] += found[number] * np.abs(node.operation.factor)
+            else:
+                found[source] += found[number]
+            start += width
+    return found[0]
 
 
 def weights_digest(model: Model) -> str:
     """Return the digest of docs/certificate.md, "The weights digest"."""
+    return _chain_digest(model) if model.is_chain else _graph_digest(model)
+
+
+def _chain_digest(model: Model) -> str:
     digest = hashlib.sha256(f"fairmend weights 1\n{model.dtype}\n".encode("ascii"))
-    for number, (weight, bias) in enumerate(zip(model.weights, model.biases, strict=True)):
-        digest.update(f"{weight.shape[0]} {weight.shape[1]}\n".encode("ascii"))
-        digest.update(weight.astype("<f8").tobytes())
-        digest.update(bias.astype("<f8").tobytes())
+    for number, layer in enumerate(model.layers):
+        digest.update(_shape(layer.weight) + _bytes(layer.weight) + _bytes(layer.bias))
         if number < len(model.activations):
-            activation = model.activations[number]
-            digest.update(f"{activation.name} {activation.slope.hex()}\n".encode("ascii"))
+            function = model.activations[number]
+            numbers = " ".join(value.hex() for value in (function.slope, *function.parameters))
+            digest.update(f"{function.name} {numbers}\n".encode("ascii"))
     return digest.hexdigest()
+
+
+def _graph_digest(model: Model) -> str:
+    """Return the digest of the arrays as they are stored, in no order: the structure is read from the file."""
+    arrays: list[Array] = []
+    for node in model.nodes:
+        if isinstance(node.operation, Lookup):
+            arrays.append(node.operation.table)
+        elif isinstance(node.operation, Dense):
+            stored = node.operation.fold or node.operation
+            arrays += [stored.weight, stored.bias]
+    lines = sorted(hashlib.sha256(_shape(array) + _bytes(array)).hexdigest() for array in arrays if array.any())
+    return hashlib.sha256("\n".join([f"fairmend weights 2\n{model.dtype}", *lines, ""]).encode("ascii")).hexdigest()
+
+
+def _shape(array: Array) -> bytes:
+    return f"{' '.join(map(str, array.shape))}\n".encode("ascii")
+
+
+def _bytes(array: Array) -> bytes:
+    return array.astype("<f8").tobytes()

@@ -93,7 +93,7 @@ def fold_layer(
         return (weight, bias), None
     if weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
         raise CheckError(f"a layer has weights of shape {weight.shape} and a bias that does not fit")
-    inner, outer = _joined(before, weight.shape[1]), _joined(after, len(weight))
+    inner, outer = joined_norm(before, weight.shape[1]), joined_norm(after, len(weight))
     raw, own = _floats(weight), np.zeros(len(weight)) if bias is None else _floats(bias)
     if not (np.isfinite(raw).all() and np.isfinite(own).all()):
         raise CheckError("a layer contains a weight that is not finite")
@@ -111,7 +111,7 @@ def _sum(terms: Array, start: float) -> float:
     return math.fsum([*terms, start])
 
 
-def _joined(norms: Sequence[Norm], width: int) -> Norm:
+def joined_norm(norms: Sequence[Norm], width: int) -> Norm:
     """Return what these norms compute one after the other, for each unit."""
     found = Norm(np.ones(width), np.zeros(width), np.zeros(width), np.ones(width), 0)
     for norm in norms:

@@ -127,7 +127,7 @@ def _piece(entry: Any, where: str, model: Model) -> tuple[Array, Array, Slopes]:
         )
     slopes = []
     for layer, pair in enumerate(given):
-        place, width = f"{where}.slopes[{layer}]", len(model.weights[layer])
+        place, width = f"{where}.slopes[{layer}]", len(model.layers[layer].weight)
         if type(pair) is not dict:
             raise CheckError(f"{place} must be an object")
         only_keys(pair, ("lower", "upper"), place)

@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
-from fairmend_check.bounds import Slopes, form_bounds, interval_layers, interval_margins, leads
+from fairmend_check.bounds import Intervals, Slopes, form_bounds, interval_layers, interval_margins, leads
 from fairmend_check.coverage import Effort, find_uncovered
 from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.inference_error import inference_error, output_errors
-from fairmend_check.model import Model
+from fairmend_check.model import Activation, Dense, Model, Scale, Sum, input_weights
 from fairmend_check.neighbourhood import Product, batches, count_boxes, neighbourhoods
 from fairmend_check.region_lists import Regions
 from fairmend_check.rounding import Array
@@ -22,14 +22,14 @@ from fairmend_check.threshold import Threshold
 
 MAX_WORK = 10**12  # multiplications for the points of all regions together, or for their boxes: about ten minutes
 _PER_UNIT = 200  # what an input or output of a layer costs beside them
+_PER_VALUE = {"relu": 0, "leaky_relu": 0, "identity": 0, "tanh": 0, "sigmoid": 0}  # included in that of the layers
+_PER_CURVE = 10_000  # what a value of another function costs
 _BOXES_EACH = 100  # what boxes may cost is no less than this number of them for each region
 MAX_PARTS = 10**7  # of all neighbourhoods together, for each link: a few minutes
 _HALVINGS = 4  # of a box of its own choice that linear bounds do not decide
 _HALVED = 2**10  # boxes that are halved at once
 _BATCH = 2**20  # numbers in a batch of boxes, at the widest layer or for all pairs of outputs
 MAX_OUTPUTS = 1000  # of a model: bounds of a box need memory for all pairs of them
-
-Intervals = list[tuple[Array, Array]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +55,14 @@ class Boxes:
 
     def halved(self, model: Model) -> Boxes:
         """Return the lower half of each box and then the upper ones, cut where it is widest in terms of the weights."""
-        width = (self.upper - self.lower) * np.abs(model.weights[0]).sum(axis=0)
-        at = np.arange(len(width)), width.argmax(axis=1)
+        width = (self.upper - self.lower) * input_weights(model)
+        columns = width.argmax(axis=1)
+        at = np.arange(len(width)), columns
         below, above = self.upper.copy(), self.lower.copy()
         below[at] = above[at] = 0.5 * self.lower[at] + 0.5 * self.upper[at]
+        whole = np.isin(columns, [column for column, _ in model.tables])  # between two rows of a table there is nothing
+        below[at] = np.where(whole, np.floor(below[at]), below[at])
+        above[at] = np.where(whole, below[at] + 1, above[at])
         ends = np.concatenate([self.lower, above]), np.concatenate([below, self.upper])
         return Boxes(np.concatenate([self.owner, self.owner]), *ends)
 
@@ -101,7 +105,7 @@ class Cover:
         """How many numbers a box needs: leads and differences of outputs are as many as their pairs."""
         if self.model.outputs > MAX_OUTPUTS:
             raise CheckError(f"a model with more than {MAX_OUTPUTS:,} outputs cannot be checked for listed inputs")
-        return int(max(self.model.outputs**2, *(max(weight.shape) for weight in self.model.weights)))
+        return max(self.model.outputs**2, *self.model.widths)
 
     @cached_property
     def most_points(self) -> int:
@@ -275,13 +279,23 @@ def _above(bound: Array, error: Array) -> Array:
 
 def _point_work(model: Model) -> int:
     """Return the multiplications for a point; each output, or lead over another, has an error of its own."""
-    return model.outputs * sum(weight.size + _PER_UNIT * sum(weight.shape) for weight in model.weights)
+    work = 0
+    for number, node in enumerate(model.nodes):
+        if isinstance(node.operation, Dense):
+            work += node.operation.weight.size + _PER_UNIT * sum(node.operation.weight.shape)
+        elif isinstance(node.operation, Activation):
+            work += model.widths[number] * _PER_VALUE.get(node.operation.name, _PER_CURVE)
+        elif number:
+            work += _PER_UNIT * model.widths[number]
+    return model.outputs * work
 
 
 def _box_work(model: Model) -> int:
     """Return the multiplications for a box: the units of each layer are substituted back through all layers before."""
     work, before = _point_work(model), 0
-    for weight in model.weights:
-        work += 2 * len(weight) * before
-        before += weight.size
+    for number, node in enumerate(model.nodes):
+        if isinstance(node.operation, Dense | Scale | Sum):
+            work += 2 * model.widths[number] * before
+        if isinstance(node.operation, Dense):
+            before += node.operation.weight.size
     return work

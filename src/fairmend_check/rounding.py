@@ -8,6 +8,8 @@ last place. With u = 2^-53, a dot product of n terms is then off by at most gamm
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +19,21 @@ U = 2.0**-53
 TINY = 2.0**-900  # far above the loss by underflow in sums of up to 2^20 terms that are multiplied by up to 2^90
 LIBRARY = 32 * U  # relative error of tanh (8 ulp) and of the sigmoid made of exp (8 ulp, an addition and a division)
 GENEROUS = 1 + 2.0**-20  # covers the rounding in computing an error bound, which is itself small
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Unit roundoff, largest number and smallest normal number of a floating-point format."""
+
+    u: float
+    largest: float
+    tiny: float
+
+    @staticmethod
+    def of(dtype: str) -> Precision:
+        """Return the figures of "float32" or "float64"."""
+        kind = np.finfo(dtype)
+        return Precision(float(kind.eps) / 2, float(kind.max), float(kind.tiny))
 
 
 def gamma(n: int) -> float:

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmend_check.errors import CheckError
-from fairmend_check.inference_error import Precision
-from fairmend_check.model import Activation
-from fairmend_check.relaxation import value_range
-from fairmend_check.rounding import GENEROUS, LIBRARY, TINY, Array, down, gamma, up
+from fairmend_check.functions import Activation, function_of
+from fairmend_check.rounding import GENEROUS, LIBRARY, TINY, Array, Precision, down, gamma, up
 from fairmend_check.spec import ScoreClaim
 
 MAX_PROBABILITIES = 100  # of one model: the bounds of a softmax need memory for the cube of their number
 
-_SIGMOID = Activation("sigmoid")
+_SIGMOID = function_of(Activation("sigmoid"))
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ class Score:
             else:
                 low, high = down(low - off), up(high + off)
             if self.name == "sigmoid":
-                low, high = value_range(_SIGMOID, low, high)
+                low, high = _SIGMOID.value_range(low, high)
             most: Array = up(up(high - low) + 2 * GENEROUS * rounding).max(axis=1)
         return most
 

@@ -95,7 +95,7 @@ def _condition(model: Model, layers: Sequence[Layer], taken: Sequence[Affine | N
             slope = np.dtype(model.dtype).type(layer.activation.slope)
             steps.append(f"{name}{f' with slope {slope!s}' if name == 'leaky_relu' else ''}")
     bias = f" Without a bias: {', '.join(without_bias)}." if without_bias else ""
-    norms = " The module must be in evaluation mode." if any(model.folds) else ""
+    norms = " The module must be in evaluation mode." if any(layer.fold for layer in model.layers) else ""
     return (
         "the file stores weights only. The claim is about a module that computes in "
         f"{model.dtype}, in this order: {', '.join(steps)}. Each layer computes W x + b, as torch.nn.Linear does with "

@@ -8,9 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairmend.bounds.inference import inference_error
+from fairmend.bounds.rigorous import bounds_and_layers
 from fairmend.network import Activation, Affine, Network
+from fairmend.network.folding import Fold, Norm
+from fairmend.network.graph import Node
+from fairmend.network.operations import Input, Scale, Sum
 from fairmend.prove.proof import prove_regions
 from support.exact import KINKED, exact_logits
+from support.graphs import graph_boxes, hard_graphs, points_of
 from support.repair_cases import random_regions, sampled
 from support.strategies import ACTIVATIONS, networks, random_network
 
@@ -74,3 +79,86 @@ def test_an_intermediate_overflow_that_cancels_is_an_infinite_error():
     network = Network([first, Affine(np.ones((1, 1), np.float32), np.zeros(1, np.float32))], [Activation("relu")])
     x = np.ones((1, 4), np.float32)
     assert np.isinf(inference_error(network, x, x)).all()
+
+
+def float32_logits(network, x, rng, flush=False):
+    """The logits at x (inputs,) as a program may compute them: sums in any order, norms as steps of their own."""
+    tiny = np.finfo(np.float32).tiny
+
+    def kept(values):
+        values = np.asarray(values, np.float32)
+        return np.where(np.abs(values) < tiny, np.float32(0), values) if flush else values
+
+    def total(terms):
+        sum_ = np.zeros(terms.shape[1:], np.float32)
+        for number in rng.permutation(len(terms)):
+            sum_ = kept(sum_ + terms[number])
+        return sum_
+
+    found = [kept(x)]
+    for node in network.nodes[1:]:
+        operation, values = node.operation, [found[source] for source in node.sources]
+        if isinstance(operation, Affine):
+            result = total(np.vstack([kept(kept(operation.weight) * values[0]).T, kept(operation.bias)[None]]))
+        elif isinstance(operation, Sum):
+            result = total(np.stack(values))
+        elif isinstance(operation, Scale):
+            result = values[0]
+            for norm in operation.norms:
+                result = kept(kept(result - norm.mean) / np.sqrt(norm.variance + np.float32(norm.epsilon)))
+                result = kept(kept(result * norm.gain) + norm.shift)
+        else:
+            result = np.empty((1, operation.width([len(value) for value in values])), np.float32)
+            operation.compute([value[None].astype(np.float32) for value in values], result)
+            result = kept(result[0])
+        found.append(result)
+    return found[-1]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_inference_of_graphs_is_never_further_from_the_truth_than_the_error_says(data):
+    activations = (*KINKED, Activation("leaky_relu", 3.0), "prelu")
+    network = data.draw(hard_graphs(activations, spread=data.draw(st.sampled_from((1, 8, 20)))))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    lower, upper = (ends.astype(np.float32) for ends in graph_boxes(network, rng, 1))
+    upper = np.maximum(lower, upper)
+    layers = bounds_and_layers(network, lower, upper)[2]
+    thorough = inference_error(network, lower, upper, layers, thorough=True)[0]
+    for x in points_of(network, lower[0], upper[0], rng)[:5]:
+        x = np.clip(x.astype(np.float32), lower[0], upper[0])
+        truth = exact_logits(network, x)
+        error = inference_error(network, x[None], x[None])[0]
+        with np.errstate(all="ignore"):
+            runs = [float32_logits(network, x, rng, flush) for flush in (False, True)]
+            runs.append(network._run(x[None], len(network.nodes) - 1)[0] if np.isfinite(error).all() else runs[0])
+        for computed in runs:
+            for value, real, *bounds in zip(computed, truth, error, thorough, strict=True):
+                for bound in bounds:
+                    assert np.isinf(bound) or abs(Fraction(float(value)) - real) <= Fraction(float(bound))
+
+
+def test_the_error_of_a_skip_is_not_counted_by_layer():
+    """x + W2 relu(W1 x) with a unit that is surely off: no more than the error of reading x and of one addition."""
+    off = Affine(np.ones((2, 2), np.float32), np.full(2, -100, np.float32))
+    nodes = [
+        Node(Input(2)),
+        Node(off, (0,), "first"),
+        Node(Activation("relu"), (1,)),
+        Node(Affine(np.full((2, 2), 1e6, np.float32), np.zeros(2, np.float32)), (2,), "second"),
+        Node(Sum(), (0, 3)),
+        Node(Affine(np.eye(2, dtype=np.float32)[:1], np.zeros(1, np.float32)), (4,), "head"),
+    ]
+    x = np.ones((1, 2), np.float32)
+    assert inference_error(Network.from_nodes(nodes), x, x)[0, 0] < 1e-6
+
+
+def test_a_layer_in_parts_has_a_rounding_for_each():
+    weight, bias = np.ones((1, 3), np.float32), np.ones(1, np.float32)
+    x = np.ones((1, 3), np.float32)
+    norm = Norm("a scale", np.zeros(()), None, np.float32(2), None)
+    errors = [
+        inference_error(Network([Affine.from_fold(Fold(weight, bias, (), (norm,), "", extra))], []), x, x)[0, 0]
+        for extra in (0, 3)
+    ]
+    assert errors[1] > errors[0] > 0

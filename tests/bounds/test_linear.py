@@ -12,6 +12,10 @@ from hypothesis import strategies as st
 from fairmend.bounds import METHODS, Boxes, feature_bounds, propagate
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
+from fairmend.network.graph import Node
+from fairmend.network.operations import Columns, Input, Lookup, Sum
+from support.graphs import graph_boxes, graphs
+from support.graphs import points_of as points_in_box
 from support.strategies import ACTIVATIONS, random_network
 
 RADII = (0.0, 1e-7, 0.05, 1.0, 20.0)
@@ -38,7 +42,7 @@ class Problem:
         return [(torch.tensor(a.weight), torch.tensor(a.bias)) for a in self.network.affines[:-1]]
 
     def feature_bounds(self, method: str) -> tuple[np.ndarray, np.ndarray]:
-        bounds = feature_bounds(self.parameters, self.network.activations, self.boxes, method)
+        bounds = feature_bounds(self.network, self.parameters, self.boxes, method)
         return bounds[0].double().numpy(), bounds[1].double().numpy()
 
     def slack(self) -> np.ndarray:
@@ -93,8 +97,8 @@ def test_no_point_has_features_outside_the_concrete_bounds(problem, method):
 @given(problems())
 def test_no_point_has_features_outside_the_linear_forms(problem):
     boxes = problem.boxes
-    found = propagate(problem.parameters, problem.network.activations, boxes)
-    lower, upper = (form.double().numpy() for form in found.features(boxes))
+    found = propagate(problem.network, problem.parameters, boxes)
+    lower, upper = (form.double().numpy() for form in found.features())
     assert np.isfinite(lower).all()
     assert np.isfinite(upper).all()
     slack = problem.slack()
@@ -111,8 +115,8 @@ def test_no_point_has_features_outside_the_linear_forms(problem):
 @given(problems())
 def test_concrete_bounds_span_the_forms(problem):
     boxes = problem.boxes
-    found = propagate(problem.parameters, problem.network.activations, boxes)
-    lower, upper = found.features(boxes).concretise()
+    found = propagate(problem.network, problem.parameters, boxes)
+    lower, upper = found.features().concretise()
     concrete = problem.feature_bounds("linear")
     assert np.allclose(concrete[0], lower, rtol=0, atol=problem.slack())
     assert np.allclose(concrete[1], upper, rtol=0, atol=problem.slack())
@@ -157,7 +161,7 @@ def test_gradients_are_finite(problem, method, what):
         bias.requires_grad_()
     upper = problem.lower if what == "point" else problem.upper
     boxes = Boxes.from_arrays(problem.lower, upper, problem.dtype)
-    low, high = feature_bounds(parameters, problem.network.activations, boxes, method)
+    low, high = feature_bounds(problem.network, parameters, boxes, method)
     (high - low).sum().backward()
     for tensor in (tensor for layer in parameters for tensor in layer):
         assert tensor.grad is None or torch.isfinite(tensor.grad).all()
@@ -176,7 +180,7 @@ def test_gradients_agree_with_finite_differences(activation, hidden, method):
 
     def bounds(*flat):
         layers = list(zip(flat[::2], flat[1::2], strict=True))
-        return feature_bounds(layers, network.activations, problem.boxes, method)
+        return feature_bounds(network, layers, problem.boxes, method)
 
     assert torch.autograd.gradcheck(bounds, flat, atol=1e-6)
 
@@ -205,35 +209,124 @@ class TestExample1:
 
     weight = torch.tensor([[1.0, 6.0], [1.0, -6.0]], dtype=torch.float64)
     bias = torch.zeros(2, dtype=torch.float64)
-    head = np.array([-0.1, -0.1])
+    head = torch.tensor([[-0.1, -0.1]], dtype=torch.float64)
+    one = torch.ones(1, dtype=torch.float64)
     boxes = Boxes.from_arrays(np.array([[0.0, -1.0]]), np.array([[8.0, 1.0]]), torch.float64)
-    relu = Activation("relu")
+
+    def network(self, *names):
+        """The layers and functions of these names, and a head that reads them."""
+        layers = [(self.weight, self.bias), (self.head, self.one)][: len(names)]
+        affines = [Affine(w.numpy(), b.numpy()) for w, b in layers]
+        last = Affine(np.ones((1, len(affines[-1].bias))), np.zeros(1))
+        return Network([*affines, last], [Activation(name) for name in names]), layers
 
     def test_preactivations(self):
-        found = propagate([(self.weight, self.bias)], [self.relu], self.boxes)
-        lower, upper = found.preactivation.concretise()
+        lower, upper = propagate(*self.network("identity"), self.boxes).features().concretise()
         assert lower.tolist() == [[-6, -6]]
         assert upper.tolist() == [[14, 14]]
 
     def test_upper_lines_and_features(self):
-        found = propagate([(self.weight, self.bias)], [self.relu], self.boxes)
+        found = propagate(*self.network("relu"), self.boxes)
         assert found.relaxations[0].upper_slope.numpy() == pytest.approx(0.7)
         assert found.relaxations[0].upper_intercept.numpy() == pytest.approx(4.2)
         # h1 <= 0.7 (x1 + 6 x2) + 4.2, with x1 = 4 + 4 t1 and x2 = t2.
-        upper = found.features(self.boxes).upper[:, 0, 0].numpy()
+        upper = found.features().upper[:, 0, 0].numpy()
         assert upper == pytest.approx([0.7 * 4 + 4.2, 0.7 * 4, 0.7 * 6])
         assert found.feature_bounds()[1].numpy() == pytest.approx(14)
 
     def test_interval_features_and_output(self):
-        lower, upper = feature_bounds([(self.weight, self.bias)], [self.relu], self.boxes, "interval")
+        lower, upper = feature_bounds(*self.network("relu"), self.boxes, "interval")
         assert lower.tolist() == [[0, 0]]
         assert upper.tolist() == [[14, 14]]
-        layers = [(self.weight, self.bias), (torch.tensor(self.head[None]), torch.ones(1, dtype=torch.float64))]
-        y = feature_bounds(layers, [self.relu, Activation("identity")], self.boxes, "interval")
+        y = feature_bounds(*self.network("relu", "identity"), self.boxes, "interval")
         assert [float(end) for end in y] == pytest.approx([-1.8, 1])
 
     def test_the_forms_see_that_both_features_cannot_be_large_at_once(self):
         """-0.1 (h1 + h2) + 1 >= -0.14 x1 + 0.16 >= -0.96, where intervals say -1.8."""
-        layers = [(self.weight, self.bias), (torch.tensor(self.head[None]), torch.ones(1, dtype=torch.float64))]
-        found = propagate(layers, [self.relu, Activation("identity")], self.boxes)
-        assert float(found.preactivation.concretise()[0]) == pytest.approx(-0.96)
+        found = propagate(*self.network("relu", "identity"), self.boxes)
+        assert float(found.features().concretise()[0]) == pytest.approx(-0.96)
+
+
+def parameters_of(network: Network, dtype=torch.float64) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    return [(torch.tensor(a.weight, dtype=dtype), torch.tensor(a.bias, dtype=dtype)) for a in network.affines[:-1]]
+
+
+@settings(deadline=None, max_examples=150)
+@given(graphs((*ACTIVATIONS, Activation("leaky_relu", 3.0), "prelu"), (np.float64,)), st.integers(0, 2**32 - 1))
+def test_no_point_of_a_graph_has_features_outside(network, seed):
+    """Skips, concatenations, choices of columns, scalings, look-ups and functions of any of these."""
+    rng = np.random.default_rng(seed)
+    lower, upper = graph_boxes(network, rng)
+    boxes = Boxes.from_arrays(lower, upper, torch.float64)
+    found = propagate(network, parameters_of(network), boxes)
+    assert len(found.relaxations) == len(network.activations)
+    forms = [form.numpy() for form in found.features()]
+    concrete = [end.numpy() for end in found.feature_bounds()]
+    intervals = [end.numpy() for end in feature_bounds(network, parameters_of(network), boxes, "interval")]
+    for piece in range(len(lower)):
+        points = points_in_box(network, lower[piece], upper[piece], rng)
+        h = network.features(points)
+        centre, radius = (lower[piece] + upper[piece]) / 2, (upper[piece] - lower[piece]) / 2
+        t = (points - centre) / np.where(radius > 0, radius, 1.0)
+        weights = np.concatenate([np.ones((len(t), 1)), t[:, boxes.columns.numpy()]], axis=1)
+        slack = 1e-9 * (1 + np.abs(h))
+        assert (weights @ forms[0][:, piece] <= h + slack).all()
+        assert (h <= weights @ forms[1][:, piece] + slack).all()
+        for low, high in (concrete, intervals):
+            assert (low[piece] <= h + slack).all()
+            assert (h <= high[piece] + slack).all()
+
+
+def test_what_cancels_where_paths_meet_is_gone():
+    """x - relu(W x) + relu(W x): the coefficients of relu(W x) add up to 0, so the features are exact."""
+    rng = np.random.default_rng(0)
+    first = Affine(rng.normal(size=(3, 3)), np.zeros(3))
+    copies = Affine(np.vstack([np.eye(3), -np.eye(3)]), np.zeros(6))
+    nodes = [
+        Node(Input(3)),
+        Node(first, (0,), "first"),
+        Node(Activation("relu"), (1,)),
+        Node(copies, (2,), "copies"),
+        Node(Columns((0, 1, 2)), (3,)),
+        Node(Columns((3, 4, 5)), (3,)),
+        Node(Sum(), (0, 4, 5)),
+        Node(Affine(np.ones((1, 3)), np.zeros(1)), (6,), "head"),
+    ]
+    network = Network.from_nodes(nodes)
+    lower = rng.normal(size=(4, 3))
+    boxes = Boxes.from_arrays(lower, lower + 1, torch.float64)
+    low, high = propagate(network, parameters_of(network), boxes).feature_bounds()
+    np.testing.assert_allclose(low, lower, atol=1e-12)
+    np.testing.assert_allclose(high, lower + 1, atol=1e-12)
+
+
+def test_a_table_row_that_is_fixed_is_exact_and_one_that_varies_is_in_the_hull():
+    table = np.array([[1.0, -2.0], [3.0, 0.0], [-5.0, 1.0]])
+    head = Affine(np.ones((1, 2)), np.zeros(1))
+    network = Network.from_nodes([Node(Input(1)), Node(Lookup(table), (0,)), Node(head, (1,), "head")])
+    lower, upper = np.array([[1.0], [0.0], [1.0]]), np.array([[1.0], [1.0], [2.0]])
+    low, high = feature_bounds(network, [], Boxes.from_arrays(lower, upper, torch.float64))
+    assert low.tolist() == [[3, 0], [1, -2], [-5, 0]]
+    assert high.tolist() == [[3, 0], [3, 0], [3, 1]]
+
+
+@settings(deadline=None, max_examples=40)
+@given(graphs((Activation("tanh"), Activation("sigmoid")), (np.float64,)), st.sampled_from(METHODS))
+def test_gradients_of_graphs_are_those_of_finite_differences(network, method):
+    boxes = Boxes.from_arrays(*graph_boxes(network, np.random.default_rng(0), 2), torch.float64)
+    flat = [tensor.requires_grad_() for layer in parameters_of(network) for tensor in layer]
+    step = [1e-6 * torch.randn(tensor.shape, dtype=torch.float64) * (tensor != 0) for tensor in flat]  # |0| has a kink
+
+    def total(sign):
+        moved = [tensor + sign * change for tensor, change in zip(flat, step, strict=True)]
+        low, high = feature_bounds(network, list(zip(moved[::2], moved[1::2], strict=True)), boxes, method)
+        return high.sum() - 0.5 * low.sum()
+
+    value = total(0.0)
+    if value.requires_grad:
+        gradients = torch.autograd.grad(value, flat, allow_unused=True)
+        expected = sum(float((g * s).sum()) for g, s in zip(gradients, step, strict=True) if g is not None)
+        found = [(total(1.0) - value).item(), (value - total(-1.0)).item()]
+        # A kink in between changes the slope; one of the two sides is then the gradient's.
+        scale = 1e-8 * (1 + abs(value.item())) + 1e-4 * max(map(abs, found))
+        assert min(abs(each - expected) for each in found) <= scale

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import fairmend.bounds.pieces
 import fairmend.bounds.rigorous
+import fairmend.bounds.substitution
 from fairmend.bounds import (
     Boxes,
     Slopes,
@@ -21,10 +22,16 @@ from fairmend.bounds import (
     rigorous_point_logits,
     slopes_from,
 )
+from fairmend.bounds.rigorous import bounds_and_layers
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
-from support.exact import CURVED, KINKED, boxes, exact_logits, hard_networks, points_in
+from fairmend.network.graph import Node
+from fairmend.network.operations import Input, Sum
+from support.exact import CURVED, KINKED, boxes, exact_logits, exact_nodes, hard_networks
+from support.graphs import graph_boxes, hard_graphs, points_of
 from support.strategies import ACTIVATIONS, random_network
+
+STEEP = (Activation("leaky_relu", 3.0), "prelu")
 
 
 def random_boxes(rng, pieces, inputs, radius=0.3):
@@ -43,7 +50,7 @@ def assert_sound(network, lower, upper, slopes=None) -> None:
     assert not any(np.isnan(array).any() for array in (low, high, differences))
     rng = np.random.default_rng(0)
     for piece in range(len(lower)):
-        points = points_in(lower[piece], upper[piece], rng)
+        points = points_of(network, lower[piece], upper[piece], rng)
         point_low, point_high = rigorous_point_logits(network, np.array(points))
         for number, x in enumerate(points):
             logits = exact_logits(network, x)
@@ -82,6 +89,64 @@ def test_any_slopes_are_sound(data):
 
     shapes = [(len(lower), len(affine.bias)) for affine in network.affines[:-1]]
     assert_sound(network, lower, upper, [Slopes(garbage(shape), garbage(shape)) for shape in shapes])
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.data())
+def test_exact_values_of_graphs_lie_within(data):
+    network = data.draw(hard_graphs((*KINKED, *STEEP), spread=data.draw(st.sampled_from((3, 30)))))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    assert_sound(network, *graph_boxes(network, rng, 2, data.draw(st.sampled_from((0.0, 1e-12, 0.3, 4.0)))))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.data())
+def test_values_of_curved_graphs_to_60_digits_lie_within(data):
+    network = data.draw(hard_graphs((*CURVED, *KINKED, *STEEP), spread=4))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    lower, upper = graph_boxes(network, rng, 2)
+    assert_sound(network, lower, upper)
+    shapes = [(len(lower), network.widths[i]) for i in network.functions]
+    slopes = [Slopes(rng.normal(size=shape), rng.normal(size=shape)) for shape in shapes]
+    assert_sound(network, lower, upper, slopes)
+
+
+@settings(deadline=None, max_examples=30)
+@given(hard_graphs((*KINKED, *STEEP), spread=4), st.integers(0, 2**32 - 1))
+def test_inputs_of_functions_lie_within_their_intervals(network, seed):
+    rng = np.random.default_rng(seed)
+    lower, upper = graph_boxes(network, rng, 1)
+    _, _, layers = bounds_and_layers(network, lower, upper)
+    assert len(layers) == len(network.functions)
+    for x in points_of(network, lower[0], upper[0], rng)[:6]:
+        values = exact_nodes(network, x)
+        for (low, high), function in zip(layers, network.functions, strict=True):
+            z = values[network.nodes[function].sources[0]]
+            assert all(float(a) <= value <= float(b) for a, value, b in zip(low[0], z, high[0], strict=True))
+
+
+def test_a_residual_graph_is_as_tight_as_its_torch_bounds():
+    """Coefficients are added where paths meet; intervals alone are far wider."""
+    rng = np.random.default_rng(0)
+    nodes, last = [Node(Input(6))], 0
+    for block in range(3):
+        inner = len(nodes)
+        for number, source in enumerate((last, inner + 1)):
+            weight = rng.normal(size=(6, 6)) / 3
+            nodes.append(Node(Affine(weight, rng.normal(size=6) / 3), (source,), f"{block}.{number}"))
+            if number == 0:
+                nodes.append(Node(Activation("relu"), (inner,)))
+        nodes.append(Node(Sum(), (last, inner + 2)))
+        last = len(nodes) - 1
+    nodes.append(Node(Affine(np.eye(6), np.zeros(6)), (last,), "head"))
+    network = Network.from_nodes(nodes)
+    lower, upper = random_boxes(rng, 20, 6)
+    parameters = [(torch.tensor(a.weight), torch.tensor(a.bias)) for a in network.affines[:-1]]
+    found = propagate(network, parameters, Boxes.from_arrays(lower, upper, torch.float64)).features().concretise()
+    low, high = rigorous_bounds(network, lower, upper)
+    assert (low >= found[0].numpy() - 1e-9).all()
+    assert (high <= found[1].numpy() + 1e-9).all()
+    assert (high - low).sum() < 0.7 * sum(map(float, (upper - lower).sum(axis=1))) * 6
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
@@ -148,11 +213,12 @@ def test_a_coefficient_that_underflows_is_not_forgotten():
 
 
 def logit_bounds(network, lower, upper):
-    """The same bounds from ``linear``, in float64: the head as one more layer."""
+    """The same bounds from ``linear``, in float64: the logits as features."""
     parameters = [(torch.tensor(a.weight).double(), torch.tensor(a.bias).double()) for a in network.affines]
-    activations = [*network.activations, Activation("identity")]
-    found = propagate(parameters, activations, Boxes.from_arrays(lower, upper, torch.float64))
-    return found, *(end.numpy() for end in found.preactivation.concretise())
+    last = Affine(np.ones((1, network.outputs), network.dtype), np.zeros(1, network.dtype))
+    longer = Network([*network.affines, last], [*network.activations, Activation("identity")])
+    found = propagate(longer, parameters, Boxes.from_arrays(lower, upper, torch.float64))
+    return found, *(end.numpy() for end in found.features().concretise())
 
 
 def magnitudes(network, lower, upper):
@@ -235,6 +301,7 @@ def test_groups_of_pieces_and_rows_do_not_change_the_bounds(monkeypatch):
     for entries in (1, 50, 700):
         monkeypatch.setattr(fairmend.bounds.pieces, "MAX_ENTRIES", entries)
         monkeypatch.setattr(fairmend.bounds.rigorous, "MAX_ENTRIES", entries)
+        monkeypatch.setattr(fairmend.bounds.substitution, "MAX_ENTRIES", entries)
         split = [*rigorous_bounds(network, lower, upper, slopes), rigorous_differences(network, lower, upper, slopes)]
         for a, b in zip(whole, split, strict=True):
             assert np.allclose(a, b, rtol=0, atol=1e-12)

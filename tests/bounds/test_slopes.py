@@ -22,7 +22,7 @@ def test_chosen_slopes_are_those_of_the_relaxation(activation):
     lower = rng.normal(size=(7, 4))
     upper = lower + rng.uniform(0, 0.5, size=lower.shape)
     parameters = [(torch.tensor(a.weight).double(), torch.tensor(a.bias).double()) for a in network.affines[:-1]]
-    found = propagate(parameters, network.activations, Boxes.from_arrays(lower, upper, torch.float64))
+    found = propagate(network, parameters, Boxes.from_arrays(lower, upper, torch.float64))
     chosen = choose_slopes(network, lower, upper)
     assert [slopes.lower.shape for slopes in chosen] == [(7, 6), (7, 5)]
     for mine, theirs in zip(chosen, slopes_from(found.relaxations), strict=True):

@@ -15,9 +15,9 @@ from fairmend.network import Activation as NetworkActivation
 from fairmend.network import Affine, Network
 from fairmend.prove.proof import HEADROOM
 from fairmend_check.bounds import interval_layers
+from fairmend_check.functions import function_of
 from fairmend_check.inference_error import _forward, inference_error, output_errors
 from fairmend_check.model import Activation, make_model
-from fairmend_check.relaxation import slope_range
 from fairmend_check.threshold import HALF, Threshold
 from support.checker_models import PIECEWISE, exact_outputs, random_model
 from support.strategies import ACTIVATIONS, networks, random_network
@@ -135,14 +135,16 @@ def test_no_perturbation_of_the_size_of_the_roundings_changes_an_output_by_more(
         x = rng.normal(size=(20, 4)) * 3
         layers = interval_layers(model, x, x)
         bound = output_errors(model, x, x, layers, np.ones((20, 1, 1)), thorough=thorough)[:, 0]
-        roundings, _ = _forward(model, x, x, layers, thorough=thorough)
+        roundings, last, _ = _forward(model, x, x, layers, thorough=thorough)
+        owns = [*(rounding.own for rounding in roundings), last]  # of the input, the first layer, its function, ...
         wide = network.astype(np.float64)
         gradient, steps = np.ones((20, 1)), []
-        for number in range(len(roundings) - 1, -1, -1):
+        for number in range(len(wide.affines) - 1, -1, -1):
             entering = gradient @ wide.affines[number].weight
-            steps.append((np.sign(gradient) * roundings[number].own, np.sign(entering) * roundings[number].entering))
+            steps.append((np.sign(gradient) * owns[2 * number + 1], np.sign(entering) * owns[2 * number]))
             if number:
-                gradient = entering * slope_range(model.activations[number - 1], *layers[number - 1])[1]
+                function = function_of(model.activations[number - 1])
+                gradient = entering * function.slope_range(*layers[2 * number - 1])[1]
         h = x
         kinds = [*wide.activations, NetworkActivation("identity")]
         for (own, entering), affine, kind in zip(reversed(steps), wide.affines, kinds, strict=True):

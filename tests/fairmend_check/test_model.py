@@ -1,7 +1,5 @@
 """Models: a chain of finite layers of one type, and the digest that identifies them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -27,13 +25,13 @@ def test_a_missing_bias_is_zero():
         ([], [], "no layers"),
         ([layer(2, 3), layer(1, 2, np.float64)], [RELU], "all be float32 or all be float64, got float32, float64"),
         ([layer(2, 3, np.float16)], [], "got float16"),
-        ([layer(2, 3), layer(1, 3)], [RELU], "layer 1 reads 3 of 2 values"),
+        ([layer(2, 3), layer(1, 3)], [RELU], "layer of the model reads 3 of 2 values"),
         ([(np.ones((2, 3), np.float32), np.zeros(3, np.float32))], [], "layer 0 has weights"),
         ([(np.ones(3, np.float32), None)], [], "weights of shape"),
         ([(np.ones((0, 3), np.float32), None)], [], "weights of shape"),
         ([(np.full((1, 1), np.inf, np.float32), None)], [], "not finite"),
         ([layer(2, 3), layer(1, 2)], [], "2 layers and 0 activations"),
-        ([layer(2, 3), layer(1, 2)], [Activation("gelu")], "activation gelu with slope 0.0 is unknown"),
+        ([layer(2, 3), layer(1, 2)], [Activation("swish2")], "activation swish2 with slope 0.0 is unknown"),
         ([layer(2, 3), layer(1, 2)], [Activation("relu", 0.1)], "activation relu with slope 0.1 is unknown"),
         ([layer(2, 3), layer(1, 2)], [Activation("leaky_relu", -0.1)], "slope -0.1 is unknown"),
         ([layer(2, 3), layer(1, 2)], [Activation("leaky_relu", 0.01)], "slope 0.01 of an activation is not a float32"),
@@ -45,15 +43,19 @@ def test_layers_that_are_not_a_model_are_refused(layers, activations, why):
 
 
 def test_the_digest_changes_with_every_part():
-    model = make_model([layer(2, 3), layer(1, 2)], [RELU])
-    nudged = model.weights[0].copy()
-    nudged[1, 2] = np.nextafter(nudged[1, 2], 2)
-    others = [
-        replace(model, weights=(nudged, model.weights[1])),
-        replace(model, biases=(model.biases[0] + 1e-300, model.biases[1])),
-        replace(model, activations=(Activation("tanh"),)),
-        replace(model, activations=(Activation("leaky_relu", 0.01),)),
-        replace(model, activations=(Activation("leaky_relu", 0.02),)),
-        replace(model, dtype="float64"),
+    layers = [layer(2, 3), layer(1, 2)]
+    nudged = layers[0][0].copy()
+    nudged[1, 2] = np.nextafter(nudged[1, 2], np.float32(2))
+    shifted = layers[0][1] + np.float32(1e-30)
+    wide = [(weight.astype(np.float64), bias.astype(np.float64)) for weight, bias in layers]
+    slopes = [float(np.float32(slope)) for slope in (0.01, 0.02)]
+    models = [
+        make_model(layers, [RELU]),
+        make_model([(nudged, layers[0][1]), layers[1]], [RELU]),
+        make_model([(layers[0][0], shifted), layers[1]], [RELU]),
+        make_model(layers, [Activation("tanh")]),
+        *(make_model(layers, [Activation("leaky_relu", slope)]) for slope in slopes),
+        make_model(layers, [Activation("prelu", 0.0, (slopes[0], slopes[0]))]),
+        make_model(wide, [RELU]),
     ]
-    assert len({weights_digest(each) for each in [model, *others]}) == 7
+    assert len({weights_digest(each) for each in models}) == len(models)

@@ -8,7 +8,7 @@ import pytest
 import fairmend_check
 
 ROOT = Path(__file__).parents[2]
-LINES = sum(len(path.read_text().splitlines()) for path in Path(fairmend_check.__file__).parent.glob("*.py"))
+LINES = sum(len(path.read_text().splitlines()) for path in Path(fairmend_check.__file__).parent.rglob("*.py"))
 
 
 @pytest.mark.parametrize("page", ["docs/certificate.md", "docs/guarantee.md"])

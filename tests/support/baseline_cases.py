@@ -7,7 +7,8 @@ import torch
 
 from fairmend import Feature, Spec
 from fairmend.audit.neighbours import find_unequal, sample_unequal
-from fairmend.repair.baselines.finetune import compute_logits, cross_entropy, fine_tune
+from fairmend.bounds.forward import forward
+from fairmend.repair.baselines.finetune import cross_entropy, fine_tune
 from support.blind_cases import SPEC, TOLERANT
 from support.strategies import random_network
 
@@ -34,7 +35,7 @@ def trained(which, outputs):
     rows, labels = torch.tensor(X), torch.tensor(y)
 
     def losses(layers, step):
-        return None, cross_entropy(compute_logits(layers, start, rows), labels)
+        return None, cross_entropy(forward(start, layers, rows), labels)
 
     network, _ = fine_tune(start, losses, len(X), steps=400, learning_rate=0.01)
     return network, X[:40], X[40:240], y[40:240]

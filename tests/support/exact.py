@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from fairmend.network import Activation, Affine, Network
+from fairmend.network.operations import Columns, Concatenate, Lookup, Scale, Sum
 from support.strategies import networks
 
 KINKED = (Activation("relu"), Activation("leaky_relu", 0.01), Activation("leaky_relu", 0.3), Activation("identity"))
@@ -24,19 +25,41 @@ def exact_value(activation: Activation, z):
     return z if z >= 0 else type(z)(kink) * z
 
 
+def exact_nodes(network: Network, x: np.ndarray) -> list[list]:
+    """The numbers of every node at x (inputs,): fractions, or mpf of 60 digits where an activation is curved."""
+    number = mpmath.mpf if any(a.name in {c.name for c in CURVED} for a in network.activations) else Fraction
+    with mpmath.workdps(60):
+        found = [[number(float(value)) for value in x]]
+        for node in network.nodes[1:]:
+            found.append(_exact_operation(node.operation, [found[source] for source in node.sources], number))
+        return found
+
+
+def _exact_operation(operation, values: list[list], number) -> list:
+    if isinstance(operation, Affine):
+        return [
+            sum((number(float(w)) * value for w, value in zip(row, values[0], strict=True)), number(float(b)))
+            for row, b in zip(operation.weight, operation.bias, strict=True)
+        ]
+    if isinstance(operation, Scale):
+        lines = zip(operation.factor, operation.shift, values[0], strict=True)
+        return [number(float(factor)) * value + number(float(shift)) for factor, shift, value in lines]
+    if isinstance(operation, Sum):
+        return [sum(each) for each in zip(*values, strict=True)]
+    if isinstance(operation, Concatenate):
+        return [value for part in values for value in part]
+    if isinstance(operation, Columns):
+        return [values[0][index] for index in operation.indices]
+    if isinstance(operation, Lookup):
+        return [number(float(value)) for value in operation.table[int(values[0][0])]]
+    if operation.name == "prelu":
+        return [z if z >= 0 else number(slope) * z for slope, z in zip(operation.parameters, values[0], strict=True)]
+    return [exact_value(operation, z) for z in values[0]]
+
+
 def exact_logits(network: Network, x: np.ndarray) -> list:
     """The logits at x (inputs,): fractions, or mpf of 60 digits where an activation is curved."""
-    number = mpmath.mpf if any(a in CURVED for a in network.activations) else Fraction
-    with mpmath.workdps(60):
-        h = [number(float(value)) for value in x]
-        for layer, affine in enumerate(network.affines):
-            h = [
-                sum((number(float(w)) * value for w, value in zip(row, h, strict=True)), number(float(b)))
-                for row, b in zip(affine.weight, affine.bias, strict=True)
-            ]
-            if layer < len(network.activations):
-                h = [exact_value(network.activations[layer], z) for z in h]
-        return h
+    return exact_nodes(network, x)[-1]
 
 
 def points_in(lower: np.ndarray, upper: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:

@@ -8,7 +8,8 @@ To prove with, in NumPy with every rounding error accounted for:
 
 To repair with, in PyTorch and differentiable in the weights:
 
-- `linear`: interval and linear (CROWN) bounds (`relaxation` encloses the activations in lines)
+- `linear`: interval and linear (CROWN) bounds (of `forms`; `relaxation` encloses the activations in lines)
+- `forward`: the network itself
 - `slopes`: the slopes of these lines, for `rigorous`
 
 Other parts import these names from here, or from the modules. PyTorch is loaded once a name that needs it is used.

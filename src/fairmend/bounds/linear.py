@@ -1,143 +1,362 @@
 """Interval and backward linear (CROWN) bounds of a network over many boxes at once.
 
-Differentiable in the weights, in float32 or float64. Step 1 runs this some hundred times on small networks, where the
-number of tensor operations is the cost, so the layout keeps that number small: a linear form has coefficients only for
-the columns that vary, these are scaled to [-1, 1], and value and slopes are stacked in one tensor. A whole layer is one
-matrix product, and concretising is a sum of absolute values.
+Differentiable in the weights, in float32 or float64. Nodes that are affine functions of the inputs have exact forms.
+The forms of other nodes come from backward substitution: it walks the graph in reverse with a pair of coefficients for
+each node, adds them where paths meet, and ends at exact nodes, at functions of these, and at look-ups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from fairmend.arrays import FloatArray
+from fairmend.bounds.forms import Boxes, Forms, Interval, least_of_line
 from fairmend.bounds.relaxation import Lines, apply_activation, relax
 from fairmend.errors import FairmendError
-from fairmend.network import Activation
+from fairmend.network import Activation, Affine, Network
+from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 
 __all__ = ["METHODS", "Boxes", "Forms", "Parameters", "Propagation", "feature_bounds", "propagate"]
 
 Parameters = Sequence[tuple[Tensor, Tensor]]
-"""The affine layers, each ``(weight (out, in), bias (out,))``."""
+"""The affine layers before the head, in the order of the nodes: each ``(weight (out, in), bias (out,))``."""
 
 METHODS = ("linear", "interval")
 
-
-class Boxes(NamedTuple):
-    """Boxes of inputs, x = centre + sum_k t_k * (radius_k * unit vector of column k) with every t_k in [-1, 1].
-
-    ``rows (1 + varying, pieces, inputs)`` stacks the centre and those scaled unit vectors; ``columns (varying,)``
-    are the columns that vary in any box; ``first (1 + varying, 1, 1)`` is 1 for the centre and 0 elsewhere.
-    """
-
-    rows: Tensor
-    columns: Tensor
-    first: Tensor
-
-    @staticmethod
-    def from_arrays(lower: np.ndarray, upper: np.ndarray, dtype: torch.dtype) -> Boxes:
-        """Return the boxes ``lower <= x <= upper``, each ``(pieces, inputs)``."""
-        low, high = lower.astype(np.float64), upper.astype(np.float64)
-        columns = np.flatnonzero((low != high).any(axis=0))
-        rows = np.zeros((1 + len(columns), *low.shape))
-        rows[0] = (low + high) / 2
-        for position, column in enumerate(columns):
-            rows[1 + position, :, column] = (high[:, column] - low[:, column]) / 2
-        first = torch.zeros(len(rows), 1, 1, dtype=dtype)
-        first[0] = 1
-        return Boxes(torch.from_numpy(rows).to(dtype), torch.from_numpy(columns), first)
+_KINKED_AT_0 = ("relu", "leaky_relu", "prelu", "identity")
 
 
-class Forms(NamedTuple):
-    """Two linear forms around a vector v of units, in the scaled coordinates t of the boxes.
+class Propagation:
+    """The result of the backward passes: the lines of every function, in the order of the nodes, and the features."""
 
-    ``lower[0] + sum_k t_k lower[k] <= v <= upper[0] + sum_k t_k upper[k]``; both ``(1 + varying, pieces, units)``.
-    """
+    def __init__(self, graph: _Graph) -> None:
+        self._graph = graph
 
-    lower: Tensor
-    upper: Tensor
+    @property
+    def relaxations(self) -> list[Lines]:
+        """The lines of each function."""
+        return list(self._graph.lines.values())
 
-    def concretise(self) -> tuple[Tensor, Tensor]:
-        """Return the interval that the forms span over the boxes, each ``(pieces, units)``."""
-        if self.lower is self.upper:
-            spread = self.lower[1:].abs().sum(0)
-            return self.lower[0] - spread, self.lower[0] + spread
-        return self.lower[0] - self.lower[1:].abs().sum(0), self.upper[0] + self.upper[1:].abs().sum(0)
-
-    def through(self, lines: Lines, first: Tensor) -> Forms:
-        """Return the forms of an activation's output, given its lines, whose slopes are not negative."""
-        return Forms(
-            torch.addcmul(lines.lower_slope * self.lower, first, lines.lower_intercept),
-            torch.addcmul(lines.upper_slope * self.upper, first, lines.upper_intercept),
-        )
-
-
-class Propagation(NamedTuple):
-    """The result of the backward pass: forms of the last affine output, and the lines of every activation."""
-
-    preactivation: Forms
-    relaxations: list[Lines]
-
-    def features(self, boxes: Boxes) -> Forms:
+    def features(self) -> Forms:
         """Return symbolic bounds of the features h = f_{1:L}(x), the paper's Eq. (def-hat-H)."""
-        return self.preactivation.through(self.relaxations[-1], boxes.first)
+        return self._graph.forms(self._graph.features)
 
-    def feature_bounds(self) -> tuple[Tensor, Tensor]:
+    def feature_bounds(self) -> Interval:
         """Return concrete bounds of the features, from the symbolic ones."""
-        lower, upper = self.preactivation.concretise()
-        lines = self.relaxations[-1]
+        graph = self._graph
+        if graph.features not in graph.lines:
+            return self.features().concretise()
+        lines, activation, source = graph.lines[graph.features], *graph.function(graph.features)
+        lower, upper = graph.forms(source).concretise()
+        if activation.increasing:
+            return (
+                torch.addcmul(lines.lower_intercept, lines.lower_slope, lower),
+                torch.addcmul(lines.upper_intercept, lines.upper_slope, upper),
+            )
         return (
-            torch.addcmul(lines.lower_intercept, lines.lower_slope, lower),
-            torch.addcmul(lines.upper_intercept, lines.upper_slope, upper),
+            lines.lower_intercept + least_of_line(lines.lower_slope, lower, upper),
+            lines.upper_intercept + least_of_line(lines.upper_slope, upper, lower),
         )
 
 
-def propagate(parameters: Parameters, activations: Sequence[Activation], boxes: Boxes) -> Propagation:
-    """Return linear bounds of the extractor: ``parameters`` are its affine layers, each followed by an activation.
+def propagate(network: Network, parameters: Parameters, boxes: Boxes) -> Propagation:
+    """Return linear bounds of the extractor: ``parameters`` are the affine layers before the head.
 
-    The lines of a layer rest on intervals from its own backward pass, except for kinked units (ReLU, LeakyReLU) that
+    The lines of a function rest on intervals from a backward pass, except for kinked units (ReLU, LeakyReLU) that
     interval arithmetic already proves stable in every box: those keep that interval. auto_LiRPA does this to save time,
     and the paper's numbers depend on it, because the interval is the tighter one where the lower lines are loose. The
     lines of an S-shaped unit follow their interval, stable or not, so there the tighter interval matters, and its
     gradient.
     """
-    first = forms = _first_layer(parameters, boxes)
-    lower, upper = forms.concretise()
-    interval = (lower.detach(), upper.detach())
-    relaxations: list[Lines] = []
-    for layer, activation in enumerate(activations):
-        if layer > 0:
-            forms = _backward(parameters, relaxations, layer, first, boxes.first)
-            lower, upper = forms.concretise()
-            with torch.no_grad():
-                before = activations[layer - 1]
-                interval = (apply_activation(before, interval[0]), apply_activation(before, interval[1]))
-                interval = _interval_affine(*parameters[layer], *interval)
-                stable = ((interval[0] >= 0) | (interval[1] <= 0)).all(dim=0)
-            if activation.piecewise_linear and stable.any():
-                lower, upper = torch.where(stable, interval[0], lower), torch.where(stable, interval[1], upper)
-        relaxations.append(relax(activation, lower, upper))
-    return Propagation(forms, relaxations)
+    graph = _Graph(network, parameters, boxes)
+    graph.relax_functions()
+    return Propagation(graph)
 
 
-def feature_bounds(
-    parameters: Parameters, activations: Sequence[Activation], boxes: Boxes, method: str = "linear"
-) -> tuple[Tensor, Tensor]:
+def feature_bounds(network: Network, parameters: Parameters, boxes: Boxes, method: str = "linear") -> Interval:
     """Return concrete bounds of the features (ConcreteBounds of Alg. 1), each ``(pieces, units)``."""
     if method == "linear":
-        return propagate(parameters, activations, boxes).feature_bounds()
+        return propagate(network, parameters, boxes).feature_bounds()
     if method != "interval":
         raise FairmendError(f"unknown bounds {method!r}; use {', '.join(METHODS)}")
-    lower, upper = _first_layer(parameters, boxes).concretise()
-    for layer, activation in enumerate(activations):
-        if layer > 0:
-            lower, upper = _interval_affine(*parameters[layer], lower, upper)
-        lower, upper = apply_activation(activation, lower), apply_activation(activation, upper)
-    return lower, upper
+    graph = _Graph(network, parameters, boxes)
+    return graph.interval(graph.features)
+
+
+class _Graph:
+    """The nodes before the head, with their parameters, over boxes, and what is known about each node so far."""
+
+    def __init__(self, network: Network, parameters: Parameters, boxes: Boxes) -> None:
+        self.nodes, self.widths, self.boxes = network.nodes[:-1], network.widths, boxes
+        self.features = network.nodes[-1].sources[0]
+        affine = [i for i, node in enumerate(self.nodes) if isinstance(node.operation, Affine)]
+        self.parameters = dict(zip(affine, parameters, strict=True))
+        self.exact: dict[int, Forms] = {}
+        self.hulls: dict[int, Forms] = {}
+        self.lines: dict[int, Lines] = {}
+        self._forms: dict[int, Forms] = {}
+        self._intervals: dict[int, Interval] = {}
+        for i, node in enumerate(self.nodes):
+            self._find_exact(i, node.operation, node.sources)
+        self._intervals.clear()  # those that look-ups needed have no gradients
+
+    def function(self, i: int) -> tuple[Activation, int]:
+        """Return the function at node i, and the node that it reads."""
+        operation = self.nodes[i].operation
+        assert isinstance(operation, Activation)
+        return operation, self.nodes[i].sources[0]
+
+    def _find_exact(self, i: int, operation: Operation, sources: Sequence[int]) -> None:
+        if isinstance(operation, Input):
+            self.exact[i] = Forms(self.boxes.rows, self.boxes.rows)
+        elif isinstance(operation, Lookup):
+            forms = self._look_up(operation, sources[0])
+            (self.exact if forms.lower is forms.upper else self.hulls)[i] = forms
+        elif not isinstance(operation, Activation) and all(source in self.exact for source in sources):
+            form = self._linear(i, operation, [self.exact[source].lower for source in sources])
+            self.exact[i] = Forms(form, form)
+
+    def _look_up(self, operation: Lookup, source: int) -> Forms:
+        """Return the rows of a table as constant forms: the row itself where it is fixed, else the hull of them."""
+        with torch.no_grad():
+            ends = [end[:, 0].cpu().numpy() for end in self.interval(source)]
+        lower, upper = operation.hull(*ends)
+        below = self.boxes.first * _tensor(lower, self.boxes)
+        return Forms(below, below) if lower is upper else Forms(below, self.boxes.first * _tensor(upper, self.boxes))
+
+    def _linear(self, i: int, operation: Operation, forms: Sequence[Tensor]) -> Tensor:
+        """Return an operation, one of those that are affine, on exact forms."""
+        if isinstance(operation, Affine):
+            weight, bias = self.parameters[i]
+            return torch.addcmul(forms[0] @ weight.T, self.boxes.first, bias)
+        if isinstance(operation, Scale):
+            factor, shift = _tensor(operation.factor, self.boxes), _tensor(operation.shift, self.boxes)
+            return torch.addcmul(forms[0] * factor, self.boxes.first, shift)
+        if isinstance(operation, Sum):
+            return _total(forms)
+        if isinstance(operation, Concatenate):
+            return torch.cat(list(forms), dim=-1)
+        if isinstance(operation, Columns):
+            return forms[0][..., list(operation.indices)]
+        raise NotImplementedError(f"the linear bounds of {operation.kind}")
+
+    def relax_functions(self) -> None:
+        """Find the lines of every function, in the order of the nodes."""
+        for i, node in enumerate(self.nodes):
+            if isinstance(node.operation, Activation):
+                self.lines[i] = self._relax(node.operation, node.sources[0])
+
+    def _relax(self, activation: Activation, source: int) -> Lines:
+        lower, upper = self.forms(source).concretise()
+        if source in self.exact:
+            self._intervals[source] = (lower.detach(), upper.detach())
+        elif activation.name in _KINKED_AT_0:
+            with torch.no_grad():
+                low, high = self.interval(source)
+                stable = ((low >= 0) | (high <= 0)).all(dim=0)
+            if stable.any():
+                lower, upper = torch.where(stable, low, lower), torch.where(stable, high, upper)
+        return relax(activation, lower, upper)
+
+    def interval(self, node: int) -> Interval:
+        """Return the interval of a node by interval arithmetic from exact nodes on, each ``(pieces, units)``."""
+        for i in range(node + 1):
+            if i not in self._intervals and i not in self.exact:
+                sources = [self._interval_of(source) for source in self.nodes[i].sources]
+                self._intervals[i] = self._interval_step(i, self.nodes[i].operation, sources)
+        return self._interval_of(node)
+
+    def _interval_of(self, i: int) -> Interval:
+        if i not in self._intervals:
+            self._intervals[i] = self.exact[i].concretise()
+        return self._intervals[i]
+
+    def _interval_step(self, i: int, operation: Operation, sources: Sequence[Interval]) -> Interval:
+        lower, upper = sources[0]
+        if isinstance(operation, Affine):
+            return _interval_affine(*self.parameters[i], lower, upper)
+        if isinstance(operation, Activation):
+            return _image(operation, lower, upper)
+        if isinstance(operation, Lookup):
+            return self.hulls[i].concretise()
+        if isinstance(operation, Scale):
+            factor, shift = _tensor(operation.factor, self.boxes), _tensor(operation.shift, self.boxes)
+            ends = lower * factor, upper * factor
+            return torch.minimum(*ends) + shift, torch.maximum(*ends) + shift
+        below, above = zip(*sources, strict=True)
+        return self._linear(i, operation, below), self._linear(i, operation, above)
+
+    def forms(self, i: int) -> Forms:
+        """Return the forms of a node, by a backward pass where paths may meet."""
+        if i in self.exact:
+            return self.exact[i]
+        if i not in self._forms:
+            self._forms[i] = self._find_forms(i, self.nodes[i].operation, self.nodes[i].sources)
+        return self._forms[i]
+
+    def _find_forms(self, i: int, operation: Operation, sources: Sequence[int]) -> Forms:
+        if isinstance(operation, Activation):
+            return self.forms(sources[0]).through(self.lines[i], self.boxes.first, operation.increasing)
+        if isinstance(operation, Lookup):
+            return self.hulls[i]
+        met = isinstance(operation, Sum) and sum(source not in self.exact for source in sources) > 1
+        if isinstance(operation, Affine) or met:
+            return self._backward(i, operation, sources)
+        parts = [self.forms(source) for source in sources]
+        if isinstance(operation, Scale):
+            factor, shift = _tensor(operation.factor, self.boxes), _tensor(operation.shift, self.boxes)
+            lower = least_of_line(factor, parts[0].lower, parts[0].upper)
+            upper = least_of_line(factor, parts[0].upper, parts[0].lower)
+            return Forms(torch.addcmul(lower, self.boxes.first, shift), torch.addcmul(upper, self.boxes.first, shift))
+        lower, upper = (self._linear(i, operation, [part[side] for part in parts]) for side in (0, 1))
+        return Forms(lower, upper)
+
+    def _stop(self, i: int) -> Forms | None:
+        """Return the forms of a node at which backward substitution ends, or None if it goes on."""
+        if i in self.exact or i in self.hulls:
+            return self.forms(i)
+        if i in self.lines and self.nodes[i].sources[0] in self.exact:
+            return self.exact[self.nodes[i].sources[0]].through(self.lines[i], self.boxes.first)
+        return None
+
+    def _backward(self, root: int, operation: Operation, sources: Sequence[int]) -> Forms:
+        """Return the forms of an affine layer or a sum, substituted back to the nodes where that ends."""
+        first = self.boxes.first
+        if isinstance(operation, Affine):
+            weight, bias = self.parameters[root]
+            stop = self._stop(sources[0])
+            if stop is not None:
+                # Both passes start from the same weight W, so they share a product of the forms' middle and half
+                # distance: W+ a + W- b = W (a + b)/2 + |W| (a - b)/2.
+                lower, upper = stop
+                middle = torch.addcmul((lower + upper) @ (weight / 2).T, first, bias)
+                spread = (upper - lower) @ (weight / 2).abs().T
+                return Forms(middle - spread, middle + spread)
+            start, value = weight.unsqueeze(0), bias
+        else:
+            width = self.widths[root]
+            start, value = torch.eye(width, dtype=first.dtype, device=first.device).unsqueeze(0), first.new_zeros(width)
+        rows = _Rows(value)
+        for source in sources:
+            rows.carry(source, start, start)
+        for i in range(root - 1, -1, -1):
+            if i in rows.carried:
+                self._substitute(rows, i)
+        return Forms(
+            torch.addcmul(_total(rows.lower), first, rows.lower_value),
+            torch.addcmul(_total(rows.upper), first, rows.upper_value),
+        )
+
+    def _substitute(self, rows: _Rows, i: int) -> None:
+        """Replace the outputs of node i by its inputs, or by its forms where substitution ends."""
+        lower_A, upper_A = rows.carried.pop(i)
+        operation, sources = self.nodes[i].operation, self.nodes[i].sources
+        stop = self._stop(i)
+        if stop is not None:
+            rows.add(lower_A, upper_A, stop)
+        elif isinstance(operation, Activation):
+            lines = self.lines[i]
+            flipped = Lines(lines.upper_slope, lines.upper_intercept, lines.lower_slope, lines.lower_intercept)
+            lower_A, lower_constant = _through_activation(lower_A, lines)
+            upper_A, upper_constant = _through_activation(upper_A, flipped)
+            rows.add_constants(lower_constant, upper_constant)
+            rows.carry(sources[0], lower_A, upper_A)
+        elif isinstance(operation, Affine):
+            weight, bias = self.parameters[i]
+            rows.add_constants(*_both(lower_A, upper_A, lambda A: A @ bias))
+            rows.carry(sources[0], *_both(lower_A, upper_A, lambda A: A @ weight))
+        elif isinstance(operation, Scale):
+            factor, shift = _tensor(operation.factor, self.boxes), _tensor(operation.shift, self.boxes)
+            rows.add_constants(*_both(lower_A, upper_A, lambda A: A @ shift))
+            rows.carry(sources[0], *_both(lower_A, upper_A, lambda A: A * factor))
+        elif isinstance(operation, Sum):
+            for source in sources:
+                rows.carry(source, lower_A, upper_A)
+        elif isinstance(operation, Concatenate):
+            start = 0
+            for source in sources:
+                part = slice(start, start + self.widths[source])
+                rows.carry(source, *_both(lower_A, upper_A, lambda A, part=part: A[..., part]))
+                start = part.stop
+        elif isinstance(operation, Columns):
+            index = torch.tensor(operation.indices, device=lower_A.device)
+            width = self.widths[sources[0]]
+            rows.carry(
+                sources[0],
+                *_both(lower_A, upper_A, lambda A: A.new_zeros(*A.shape[:-1], width).index_add(-1, index, A)),
+            )
+        else:
+            raise NotImplementedError(f"the linear bounds of {operation.kind}")
+
+
+class _Rows:
+    """Linear functions of a node's units on the way back: coefficients of the nodes reached, and what is done.
+
+    ``carried`` holds a pair (lower, upper) of coefficients ``(pieces, rows, units)`` for each node; both are one tensor
+    as long as they are equal, and have one piece as long as all share them. ``lower`` and ``upper`` are forms to add
+    up, ``lower_value`` and ``upper_value`` constants.
+    """
+
+    def __init__(self, value: Tensor) -> None:
+        self.carried: dict[int, tuple[Tensor, Tensor]] = {}
+        self.lower_value = self.upper_value = value
+        self.lower: list[Tensor] = []
+        self.upper: list[Tensor] = []
+
+    def carry(self, node: int, lower_A: Tensor, upper_A: Tensor) -> None:
+        """Add coefficients of a node."""
+        if node not in self.carried:
+            self.carried[node] = (lower_A, upper_A)
+            return
+        lower, upper = self.carried[node]
+        total = lower + lower_A
+        self.carried[node] = (total, total if lower is upper and lower_A is upper_A else upper + upper_A)
+
+    def add_constants(self, lower: Tensor, upper: Tensor) -> None:
+        """Add constants."""
+        self.lower_value = self.lower_value + lower
+        self.upper_value = self.upper_value + upper
+
+    def add(self, lower_A: Tensor, upper_A: Tensor, forms: Forms) -> None:
+        """Add the product with the forms of a node."""
+        if forms.lower is forms.upper:
+            lower, upper = _both(lower_A, upper_A, lambda A: torch.einsum("puw,kpw->kpu", A, forms.lower))
+        else:
+            lower = _signed_product(lower_A, forms.lower, forms.upper)
+            upper = _signed_product(upper_A, forms.upper, forms.lower)
+        self.lower.append(lower)
+        self.upper.append(upper)
+
+
+def _both(lower: Tensor, upper: Tensor, function: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+    """Return the function of both, computed once if they are one tensor."""
+    result = function(lower)
+    return result, result if lower is upper else function(upper)
+
+
+def _total(parts: Sequence[Tensor]) -> Tensor:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def _tensor(values: FloatArray, boxes: Boxes) -> Tensor:
+    return torch.tensor(values, dtype=boxes.rows.dtype, device=boxes.rows.device)
+
+
+def _image(activation: Activation, lower: Tensor, upper: Tensor) -> Interval:
+    """Return the interval of a function's output."""
+    if activation.increasing:
+        return apply_activation(activation, lower), apply_activation(activation, upper)
+    lines = relax(activation, lower, upper)
+    return (
+        lines.lower_intercept + least_of_line(lines.lower_slope, lower, upper),
+        lines.upper_intercept + least_of_line(lines.upper_slope, upper, lower),
+    )
 
 
 def _interval_affine(weight: Tensor, bias: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
@@ -145,44 +364,6 @@ def _interval_affine(weight: Tensor, bias: Tensor, lower: Tensor, upper: Tensor)
     middle = torch.addmm(bias, lower + upper, weight.T, alpha=0.5)
     spread = (upper - lower) @ weight.abs().T / 2
     return middle - spread, middle + spread
-
-
-def _first_layer(parameters: Parameters, boxes: Boxes) -> Forms:
-    """Return the first affine layer as linear forms; they are exact."""
-    weight, bias = parameters[0]
-    form = torch.addcmul(boxes.rows @ weight.T, boxes.first, bias)
-    return Forms(form, form)
-
-
-def _backward(
-    parameters: Parameters, relaxations: Sequence[Lines], layer: int, first: Forms, value_row: Tensor
-) -> Forms:
-    """Return the forms of the affine output ``layer``, substituted back to the forms of the ``first`` affine output."""
-    weight, bias = parameters[layer]
-    if layer == 1:
-        # Both passes start from the same weight W, so they share a product of the forms' middle and half distance:
-        # W+ a + W- b = W (a + b)/2 + |W| (a - b)/2.
-        lower, upper = first.through(relaxations[0], value_row)
-        middle = torch.addcmul((lower + upper) @ (weight / 2).T, value_row, bias)
-        spread = (upper - lower) @ (weight / 2).abs().T
-        return Forms(middle - spread, middle + spread)
-    # Coefficients on the outputs of earlier layers, (pieces, units, width) once the passes differ.
-    lower_A = upper_A = weight.unsqueeze(0)
-    lower_value = upper_value = bias
-    for earlier in range(layer - 1, 0, -1):
-        lines = relaxations[earlier]
-        flipped = Lines(lines.upper_slope, lines.upper_intercept, lines.lower_slope, lines.lower_intercept)
-        lower_A, lower_constant = _through_activation(lower_A, lines)
-        upper_A, upper_constant = _through_activation(upper_A, flipped)
-        weight, bias = parameters[earlier]
-        lower_value = lower_value + lower_constant + lower_A @ bias
-        upper_value = upper_value + upper_constant + upper_A @ bias
-        lower_A, upper_A = lower_A @ weight, upper_A @ weight
-    forms = first.through(relaxations[0], value_row)
-    return Forms(
-        torch.addcmul(_signed_product(lower_A, forms.lower, forms.upper), value_row, lower_value),
-        torch.addcmul(_signed_product(upper_A, forms.upper, forms.lower), value_row, upper_value),
-    )
 
 
 def _signed_product(A: Tensor, where_positive: Tensor, where_negative: Tensor) -> Tensor:

@@ -38,8 +38,8 @@ def exact_boxes(network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike) ->
 
 
 def widest_layer(network: Network) -> int:
-    """Return the largest number of inputs or outputs of a layer."""
-    return max(int(size) for affine in network.affines for size in affine.weight.shape)
+    """Return the largest number of inputs or outputs of a node."""
+    return max(network.widths)
 
 
 def batches(network: Network, pieces: int) -> Iterator[slice]:

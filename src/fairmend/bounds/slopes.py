@@ -21,18 +21,18 @@ __all__ = ["choose_slopes", "slopes_from"]
 
 
 def choose_slopes(network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Slopes]:
-    """Return tight slopes for the boxes ``(pieces, inputs)``, one `Slopes` per activation layer."""
+    """Return tight slopes for the boxes ``(pieces, inputs)``, one `Slopes` per elementwise function."""
     low, high = exact_boxes(network, lower, upper)
     parameters = [
         (torch.tensor(affine.weight, dtype=torch.float64), torch.tensor(affine.bias, dtype=torch.float64))
         for affine in network.affines[:-1]
     ]
-    widths = [len(bias) for _, bias in parameters]
+    widths = [network.widths[i] for i in network.functions]
     chosen = [Slopes(np.zeros((len(low), width)), np.zeros((len(low), width))) for width in widths]
     with torch.no_grad(), np.errstate(all="ignore"):
         for part in batches(network, len(low)) if widths else ():
             boxes = Boxes.from_arrays(low[part], high[part], torch.float64)
-            found = slopes_from(propagate(parameters, network.activations, boxes).relaxations)
+            found = slopes_from(propagate(network, parameters, boxes).relaxations)
             for into, slopes in zip(chosen, found, strict=True):
                 into.lower[part], into.upper[part] = slopes.lower, slopes.upper
     return chosen

@@ -146,6 +146,11 @@ class Network:
         return {node.name: node.operation.table for node in self.nodes if isinstance(node.operation, Lookup)}
 
     @cached_property
+    def functions(self) -> tuple[int, ...]:
+        """The numbers of the nodes that are elementwise functions."""
+        return tuple(i for i, node in enumerate(self.nodes) if _is_function(node))
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the affine layers: their key prefixes in the file or module that the network came from."""
         return tuple(node.name for node in self.nodes if isinstance(node.operation, Affine))

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fairmend.bounds import Boxes, apply_activation, feature_bounds
+from fairmend.bounds import Boxes, feature_bounds
+from fairmend.bounds.forward import forward
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.progress import Progress
@@ -110,7 +111,7 @@ def calibrate(
     )
     if patience is not None and batch_size is not None:
         raise FairmendError("patience compares losses on the same rows; use it without batch_size")
-    if not network.activations:  # a linear model: its features are its inputs, which training does not move
+    if network.depth == 1:  # a linear model: training does not move the features
         return Calibration(network, History(), regions.count, time.perf_counter() - started)
     dtype = torch.float32 if network.dtype == np.float32 else torch.float64
     parameters = FlatParameters(network, dtype)
@@ -192,10 +193,10 @@ class _Losses:
 
     def __call__(self, layers: list[tuple[Tensor, Tensor]], X: Tensor, y: Tensor) -> tuple[Tensor | None, Tensor]:
         fair = self.share @ self._current_widths(layers) if self.with_fairness else None
-        return fair, self.task_loss(_outputs(layers, self.network, X), y)
+        return fair, self.task_loss(forward(self.network, layers, X), y)
 
     def _current_widths(self, layers: list[tuple[Tensor, Tensor]]) -> Tensor:
-        return self.widths(*feature_bounds(layers[:-1], self.network.activations, self.boxes, self.bounds))
+        return self.widths(*feature_bounds(self.network, layers[:-1], self.boxes, self.bounds))
 
 
 class _EarlyStopping:
@@ -265,15 +266,6 @@ def _batches(X: Tensor, y: Tensor, size: int | None, seed: int) -> Iterator[tupl
     while True:
         for rows in torch.split(torch.randperm(len(X), generator=generator), int(size)):
             yield X[rows], y[rows]
-
-
-def _outputs(layers: list[tuple[Tensor, Tensor]], network: Network, X: Tensor) -> Tensor:
-    """Return the outputs of the whole network, ``(rows, outputs)``."""
-    h = X
-    for (weight, bias), activation in zip(layers, network.activations, strict=False):
-        h = apply_activation(activation, torch.addmm(bias, h, weight.T))
-    weight, bias = layers[-1]
-    return torch.addmm(bias, h, weight.T)
 
 
 def _cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fairmend.arrays import FloatArray, Floats
-from fairmend.bounds import apply_activation
+from fairmend.bounds.forward import forward
 from fairmend.network import Affine, Network
 from fairmend.repair.adam import Adam
 from fairmend.threads import few_threads
@@ -81,7 +81,7 @@ def distil(
             optimizer.learning_rate = learning_rate * (1 + math.cos(math.pi * step / steps)) / 2
             batches = [lesson.batch(rng) for lesson in lessons]
             X, targets = (torch.stack(part) for part in zip(*batches, strict=True))
-            loss = losses(_outputs(parameters.layers(), network, X), targets).sum()
+            loss = losses(forward(network, parameters.layers(), X), targets).sum()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         best.record()
@@ -168,19 +168,10 @@ class _Best:
         table = self.parameters.table()
         for k, lesson in enumerate(self.lessons):
             X, targets = lesson.held_back()
-            outputs = _outputs(self.parameters.layers(table[k : k + 1]), self.network, X[None])
+            outputs = forward(self.network, self.parameters.layers(table[k : k + 1]), X[None])
             loss = float(self.losses(outputs, targets[None]))
             if loss < self.least[k]:
                 self.least[k], self.flat[k] = loss, table[k]
-
-
-def _outputs(layers: Layers, network: Network, X: Tensor) -> Tensor:
-    """Return the outputs ``(networks, rows, outputs)`` of inputs ``(networks, rows, inputs)``."""
-    h = X
-    for (weight, bias), activation in zip(layers, network.activations, strict=False):
-        h = apply_activation(activation, torch.baddbmm(bias[:, None], h, weight.mT))
-    weight, bias = layers[-1]
-    return torch.baddbmm(bias[:, None], h, weight.mT)
 
 
 def _cross_entropies(logits: Tensor, targets: Tensor) -> Tensor:

@@ -61,6 +61,18 @@ class Lookup:
             )
         return index
 
+    def hull(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the least and largest numbers of the rows from lower to upper, ``(pieces,)``: each (pieces, width)."""
+        last = len(self.table) - 1
+        first = np.clip(np.floor(lower), 0, last).astype(np.int64)
+        until = np.clip(np.ceil(upper), 0, last).astype(np.int64)
+        if (first == until).all():
+            return self.table[first], self.table[first]
+        ranges, inverse = np.unique(np.stack([first, until]), axis=1, return_inverse=True)
+        parts = [self.table[start : stop + 1] for start, stop in ranges.T.tolist()]
+        low, high = (np.stack([end(part, axis=0) for part in parts]) for end in (np.min, np.max))
+        return low[inverse.reshape(-1)], high[inverse.reshape(-1)]
+
     def compute(self, values: Sequence[FloatArray], out: FloatArray) -> None:
         """Copy the rows."""
         np.take(self.table, self.indices(values[0]), axis=0, out=out, mode="clip")

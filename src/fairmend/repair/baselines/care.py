@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from fairmend.arrays import Ints
-from fairmend.bounds import apply_activation
+from fairmend.bounds.forward import forward_nodes
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.progress import Progress
@@ -68,9 +68,10 @@ def care(
     ``fairness_weight`` is the share of unfairness in its objective; the rest is accuracy. The history holds the
     unfairness and the share of wrong predictions on the calibration rows of the best particle so far.
     """
-    if not task.network.activations:
+    if not _hidden_nodes(task.network):
         raise FairmendError(
-            "method care changes hidden neurons, and this network has none; use method prof, blind, flip or grft"
+            "method care changes hidden neurons that only affine layers read, and this network has none; "
+            "use method prof, blind, flip or grft"
         )
     check_values(steps=steps)
     if not 0 <= fairness_weight <= 1:
@@ -100,24 +101,16 @@ class _CareModel:
             for affine in task.network.affines
         ]
         self.size = sum(affine.weight.size for affine in task.network.affines)
-        self.hidden = self._compute_hidden()
-
-    def _compute_hidden(self) -> list[Tensor]:
-        """Return the output of each hidden layer, ``(rows, width)``."""
-        hidden, h = [], self.inputs
-        for (weight, bias), activation in zip(self.layers, self.network.activations, strict=False):
-            h = apply_activation(activation, torch.addmm(bias, h, weight.T))
-            hidden.append(h)
-        return hidden
+        self.nodes = _hidden_nodes(task.network)
+        self.readers = [_affine_readers(task.network, node) for node in self.nodes]
+        self.values = forward_nodes(self.network, self.layers, {0: self.inputs})
+        self.hidden = [self.values[node] for node in self.nodes]
 
     def _after(self, layer: int, h: Tensor, layers: list[tuple[Tensor, Tensor]]) -> Tensor:
         """Return the outputs for values ``(variants, rows, width)`` of a hidden layer."""
-        for number in range(layer + 1, len(layers)):
-            weight, bias = layers[number]
-            h = torch.matmul(h, weight.transpose(-1, -2)) + bias.unsqueeze(-2)
-            if number < len(self.network.activations):
-                h = apply_activation(self.network.activations[number], h)
-        return h
+        node = self.nodes[layer]
+        given = {i: self.values[i].expand(len(h), -1, -1) for i in range(node)}
+        return forward_nodes(self.network, layers, {**given, node: h}, _affine)[len(self.network.nodes) - 1]
 
     def unfairness(self, scores: Tensor) -> Tensor:
         """Return the mean difference of probabilities within pairs, ``(variants,)``, from the scores of all rows."""
@@ -153,10 +146,11 @@ class _CareModel:
         factor, shift = positions.chunk(2, dim=1)
         layers = [(w.repeat(len(positions), 1, 1), b.repeat(len(positions), 1)) for w, b in self.layers]
         for number, (layer, unit) in enumerate(zip(neurons.layer, neurons.unit, strict=True)):
-            weight, bias = layers[layer + 1]
             spread = self.hidden[layer][:, unit].std()
-            bias += self.layers[layer + 1][0][:, unit] * (spread * shift[:, number, None])
-            weight[:, :, unit] *= 1 + factor[:, number, None]
+            for reader in self.readers[layer]:
+                weight, bias = layers[reader]
+                bias += self.layers[reader][0][:, unit] * (spread * shift[:, number, None])
+                weight[:, :, unit] *= 1 + factor[:, number, None]
         return layers
 
     def measure(self, neurons: Neurons, positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -170,6 +164,22 @@ class _CareModel:
         """Return the network with one particle's change."""
         layers = self.changed_layers(neurons, position[None])
         return self.network.with_affines([Affine(w[0].numpy().copy(), b[0].numpy().copy()) for w, b in layers])
+
+
+def _hidden_nodes(network: Network) -> list[int]:
+    """Return the functions that affine layers read, and nothing else: a change of their units is one of weights."""
+    readers = {i: [node.operation for node in network.nodes if i in node.sources] for i in network.functions}
+    return [i for i, found in readers.items() if all(isinstance(operation, Affine) for operation in found)]
+
+
+def _affine_readers(network: Network, node: int) -> list[int]:
+    """Return which affine layers read a node, by their numbers among the affine layers."""
+    sources = [each.sources[0] for each in network.nodes if isinstance(each.operation, Affine)]
+    return [number for number, source in enumerate(sources) if source == node]
+
+
+def _affine(weight: Tensor, bias: Tensor, h: Tensor) -> Tensor:
+    return torch.matmul(h, weight.transpose(-1, -2)) + bias.unsqueeze(-2)
 
 
 def _run_swarm(

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fairmend.bounds import apply_activation
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.progress import Progress
@@ -19,7 +18,7 @@ from fairmend.repair.calibrate import FlatParameters, History
 from fairmend.repair.options import check_values
 from fairmend.threads import few_threads
 
-__all__ = ["compute_logits", "cross_entropy", "fine_tune", "iterate_batches", "torch_dtype"]
+__all__ = ["cross_entropy", "fine_tune", "iterate_batches", "torch_dtype"]
 
 Layers = list[tuple[Tensor, Tensor]]
 Losses = Callable[[Layers, int], tuple[Tensor | None, Tensor]]
@@ -69,16 +68,6 @@ def fine_tune(
 def torch_dtype(network: Network) -> torch.dtype:
     """Return the network's precision as a PyTorch dtype."""
     return torch.float32 if network.dtype == np.float32 else torch.float64
-
-
-def compute_logits(layers: Layers, network: Network, X: Tensor) -> Tensor:
-    """Return the network's outputs with these layers, ``(rows, outputs)``."""
-    h = X
-    for number, (weight, bias) in enumerate(layers):
-        h = torch.addmm(bias, h, weight.T)
-        if number < len(network.activations):
-            h = apply_activation(network.activations[number], h)
-    return h
 
 
 def cross_entropy(scores: Tensor, y: Tensor) -> Tensor:

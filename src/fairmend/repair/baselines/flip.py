@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from fairmend.bounds.forward import forward
 from fairmend.network import Network
 from fairmend.progress import Progress
-from fairmend.repair.baselines.finetune import compute_logits, cross_entropy, fine_tune, iterate_batches, torch_dtype
+from fairmend.repair.baselines.finetune import cross_entropy, fine_tune, iterate_batches, torch_dtype
 from fairmend.repair.baselines.neighbours import flip_protected
 from fairmend.repair.calibrate import History, squared_loss
 from fairmend.repair.regression import as_columns
@@ -48,7 +49,7 @@ def flip(
 
     def losses(layers: list[tuple[torch.Tensor, torch.Tensor]], step: int) -> tuple[None, torch.Tensor]:
         some = next(chosen)
-        return None, task_loss(compute_logits(layers, task.network, X[some]), y[some])
+        return None, task_loss(forward(task.network, layers, X[some]), y[some])
 
     return fine_tune(
         task.network, losses, batch_size or len(X), steps=steps, learning_rate=learning_rate, progress=progress

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from fairmend.arrays import FloatArray
+from fairmend.bounds.forward import forward
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.progress import Progress
-from fairmend.repair.baselines.finetune import compute_logits, cross_entropy, fine_tune, iterate_batches, torch_dtype
+from fairmend.repair.baselines.finetune import cross_entropy, fine_tune, iterate_batches, torch_dtype
 from fairmend.repair.baselines.neighbours import find_different_pairs
 from fairmend.repair.calibrate import History
 from fairmend.repair.options import check_values
@@ -67,7 +68,7 @@ def grft(
         some = next(chosen)
         first, second = now
         count = len(first)
-        scores = compute_logits(layers, task.network, torch.cat([first, second, X[some]]))
+        scores = forward(task.network, layers, torch.cat([first, second, X[some]]))
         apart = (scores[:count] - scores[count : 2 * count]).square().sum() / max(1, count)
         return fairness_weight * apart, cross_entropy(scores[2 * count :], y[some])
 

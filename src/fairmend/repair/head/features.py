@@ -197,9 +197,7 @@ def symbolic_bounds(network: Network, regions: Regions) -> tuple[Floats, Floats]
         (torch.tensor(affine.weight, dtype=torch.float64), torch.tensor(affine.bias, dtype=torch.float64))
         for affine in network.affines[:-1]
     ]
-    if not parameters:  # a linear model: the features are the inputs, exactly
-        return boxes.rows.numpy(), boxes.rows.numpy()
     rows = boxes.rows.shape[0] * boxes.rows.shape[1]
     with few_threads(rows * sum(weight.numel() for weight, _ in parameters)):
-        forms = propagate(parameters, network.activations, boxes).features(boxes)
+        forms = propagate(network, parameters, boxes).features()
     return forms.lower.numpy(), forms.upper.numpy()

@@ -1,0 +1,88 @@
+"""Boxes of inputs, and linear forms of the numbers in a network over them, for `linear`.
+
+Step 1 runs this some hundred times on small networks, where the number of tensor operations is the cost, so the layout
+keeps that number small: a linear form has coefficients only for the columns that vary, these are scaled to [-1, 1], and
+value and slopes are stacked in one tensor. A whole layer is one matrix product, and concretising is a sum of absolute
+values.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairmend.bounds.relaxation import Lines
+
+__all__ = ["Boxes", "Forms", "Interval", "least_of_line"]
+
+Interval = tuple[Tensor, Tensor]
+"""Lower and upper ends, each ``(pieces, units)``."""
+
+
+class Boxes(NamedTuple):
+    """Boxes of inputs, x = centre + sum_k t_k * (radius_k * unit vector of column k) with every t_k in [-1, 1].
+
+    ``rows (1 + varying, pieces, inputs)`` stacks the centre and those scaled unit vectors; ``columns (varying,)``
+    are the columns that vary in any box; ``first (1 + varying, 1, 1)`` is 1 for the centre and 0 elsewhere.
+    """
+
+    rows: Tensor
+    columns: Tensor
+    first: Tensor
+
+    @staticmethod
+    def from_arrays(lower: np.ndarray, upper: np.ndarray, dtype: torch.dtype) -> Boxes:
+        """Return the boxes ``lower <= x <= upper``, each ``(pieces, inputs)``."""
+        low, high = lower.astype(np.float64), upper.astype(np.float64)
+        columns = np.flatnonzero((low != high).any(axis=0))
+        rows = np.zeros((1 + len(columns), *low.shape))
+        rows[0] = (low + high) / 2
+        for position, column in enumerate(columns):
+            rows[1 + position, :, column] = (high[:, column] - low[:, column]) / 2
+        first = torch.zeros(len(rows), 1, 1, dtype=dtype)
+        first[0] = 1
+        return Boxes(torch.from_numpy(rows).to(dtype), torch.from_numpy(columns), first)
+
+
+class Forms(NamedTuple):
+    """Two linear forms around a vector v of units, in the scaled coordinates t of the boxes.
+
+    ``lower[0] + sum_k t_k lower[k] <= v <= upper[0] + sum_k t_k upper[k]``; both ``(1 + varying, pieces, units)``.
+    """
+
+    lower: Tensor
+    upper: Tensor
+
+    def concretise(self) -> Interval:
+        """Return the interval that the forms span over the boxes, each ``(pieces, units)``."""
+        if self.lower is self.upper:
+            spread = self.lower[1:].abs().sum(0)
+            return self.lower[0] - spread, self.lower[0] + spread
+        return self.lower[0] - self.lower[1:].abs().sum(0), self.upper[0] + self.upper[1:].abs().sum(0)
+
+    def through(self, lines: Lines, first: Tensor, increasing: bool = True) -> Forms:
+        """Return the forms of a function's output, given its lines; those of increasing functions do not fall."""
+        if increasing or self.lower is self.upper:
+            return Forms(
+                torch.addcmul(lines.lower_slope * self.lower, first, lines.lower_intercept),
+                torch.addcmul(lines.upper_slope * self.upper, first, lines.upper_intercept),
+            )
+        lower, upper = (
+            least_of_line(lines.lower_slope, self.lower, self.upper),
+            least_of_line(lines.upper_slope, self.upper, self.lower),
+        )
+        return Forms(
+            torch.addcmul(lower, first, lines.lower_intercept), torch.addcmul(upper, first, lines.upper_intercept)
+        )
+
+
+def least_of_line(slope: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+    """Return slope times the lower end, or times the upper one where the slope is negative; exchange them for the most.
+
+    ``lower`` and ``upper`` are ends or forms.
+    """
+    rising = slope.clamp(min=0)
+    return rising * lower + (slope - rising) * upper

@@ -1,0 +1,214 @@
+"""What each node of a network is off by in floating-point inference: intervals and errors, forward, for `inference`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fairmend.arrays import Bools, Floats
+from fairmend.bounds.sensitivity import Intervals, NodeError, traced_error
+from fairmend.network import Activation, Affine, Network
+from fairmend.network.folding import Fold
+from fairmend.network.functions.base import NARROW, SLACK, Precision, size_of
+from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
+
+__all__ = ["RunningError", "affine_image"]
+
+_FOLDING = 8  # roundings of a layer beside its products, and of what is folded into it
+
+
+class RunningError:
+    """The errors of the nodes over some boxes ``(pieces, inputs)``; see `inference_error` for the arguments."""
+
+    def __init__(
+        self,
+        network: Network,
+        box: Intervals,
+        precision: Precision,
+        layers: Sequence[Intervals] | None,
+        thorough: bool,
+        roundings: int,
+    ) -> None:
+        self.network, self.box, self.precision = network, box, precision
+        self.layers, self.thorough, self.roundings = layers, thorough, roundings
+        self.found: list[NodeError] = []
+        self._nonlinear: list[bool] = []  # whether a function is behind the node
+
+    def run(self) -> list[NodeError]:
+        """Return all nodes, the head last."""
+        readers: dict[int, list[int]] = {}
+        for number, function in enumerate(self.network.functions):
+            readers.setdefault(self.network.nodes[function].sources[0], []).append(number)
+        for i, node in enumerate(self.network.nodes):
+            behind = any(self._nonlinear[source] for source in node.sources)
+            self.found.append(self._compute(node.operation, node.sources))
+            self._nonlinear.append(behind or isinstance(node.operation, Activation))
+            if i in readers:
+                self.found[i] = self._improve(i, readers[i], behind)
+        return self.found
+
+    def _improve(self, i: int, functions: list[int], behind: bool) -> NodeError:
+        """Return a node that functions read, with a traced error and with the intervals that are given."""
+        node = self.found[i]
+        error, exact = node.error, node.exact
+        if self.thorough and behind:
+            width = error.shape[1]
+            units = np.broadcast_to(np.eye(width), (len(error), width, width))
+            error = np.fmin(error, traced_error(self.network, self.found, i, units))
+        if self.layers is not None:
+            for number in functions:
+                exact = _intersection(exact, self.layers[number])
+        if error is node.error and exact is node.exact:
+            return node
+        return node._replace(exact=exact, computed=(exact[0] - error, exact[1] + error), error=error)
+
+    def _compute(self, operation: Operation, numbers: Sequence[int]) -> NodeError:
+        sources = [self.found[number] for number in numbers]
+        if isinstance(operation, Input):
+            return self._copied(self.box, np.zeros(self.box[0].shape))
+        if isinstance(operation, Affine):
+            return self._affine(operation, sources[0])
+        if isinstance(operation, Activation):
+            return self._function(operation, sources[0])
+        if isinstance(operation, Scale):
+            return self._scale(operation, sources[0])
+        if isinstance(operation, Sum):
+            return self._sum(sources)
+        if isinstance(operation, Concatenate):
+            low, high, error = (
+                np.hstack(parts) for parts in zip(*((*source.exact, source.error) for source in sources), strict=True)
+            )
+            return self._copied((low, high), error)
+        if isinstance(operation, Columns):
+            chosen = list(operation.indices)
+            low, high = sources[0].exact
+            return self._copied((low[:, chosen], high[:, chosen]), sources[0].error[:, chosen])
+        if isinstance(operation, Lookup):
+            low, high = operation.hull(*(end[:, 0] for end in sources[0].exact))
+            row = self._copied((low.astype(np.float64), high.astype(np.float64)), np.zeros(low.shape))
+            return row._replace(overflow=~(sources[0].error[:, 0] < 1e-30))  # then it may be another row
+        raise NotImplementedError(f"the error of inference of {operation.kind}")
+
+    def _copied(self, exact: Intervals, error: Floats) -> NodeError:
+        """Return a node whose numbers are copied; a subnormal one may be taken as 0."""
+        local = self.roundings * np.minimum(self.precision.tiny, size_of(*exact) + error)
+        return self._node(exact, error + local, local, np.zeros(len(local), np.bool_))
+
+    def _node(self, exact: Intervals, error: Floats, local: Floats, overflow: Bools) -> NodeError:
+        return NodeError(exact, (exact[0] - error, exact[1] + error), error, local, overflow)
+
+    def _affine(self, operation: Affine, source: NodeError) -> NodeError:
+        weight, bias = operation.weight.astype(np.float64), operation.bias.astype(np.float64)
+        if operation.fold is None:
+            summed, overflow = _summation(weight, bias, *source.computed, self.precision)
+        else:
+            summed, overflow = _folded_summation(operation.fold, *source.computed, self.precision)
+        summed = self.roundings * summed
+        error = (source.error @ np.abs(weight).T + summed) * (1 + SLACK)
+        return self._node(affine_image(weight, bias, *source.exact), error, summed, overflow)
+
+    def _function(self, operation: Activation, source: NodeError) -> NodeError:
+        function = operation.function
+        least, most = source.computed
+        slopes = function.slope_range(least, most)
+        local = self.roundings * function.rounding(least, most, self.precision)
+        least, most = function.wide_image(least, most)
+        steepest = slopes[1] if function.increasing else size_of(*slopes)
+        # Both values lie in the image, so a unit that is surely off, or saturated, carries little.
+        error = (np.minimum(source.error * steepest, most - least) + local) * (1 + SLACK)
+        nowhere = np.zeros(len(error), np.bool_)
+        exact = function.wide_image(*source.exact)
+        return NodeError(exact, (least - local, most + local), error, local, nowhere, slopes)
+
+    def _scale(self, operation: Scale, source: NodeError) -> NodeError:
+        """Return a scaling; its steps are off by so many units of the sizes of all its terms.
+
+        ``reach`` bounds every number on the way, and whatever a subnormal number that is taken as 0 is multiplied by.
+        """
+        line, kind = operation.line, self.precision
+        size = size_of(*source.computed)
+        count = line.roundings + _FOLDING
+        gamma = count * kind.unit / (1 - count * kind.unit)
+        reach = (1 + line.reach) * (1 + size + line.size)
+        local = self.roundings * (gamma * (size * np.abs(line.factor) + line.size) + 16 * kind.tiny * reach)
+        local = local * (1 + SLACK)
+        factor, shift = operation.factor.astype(np.float64), operation.shift.astype(np.float64)
+        ends = source.exact[0] * factor + shift, source.exact[1] * factor + shift
+        slack = NARROW * (size_of(*source.exact) * np.abs(factor) + np.abs(shift))
+        exact = np.minimum(*ends) - slack, np.maximum(*ends) + slack
+        error = (source.error * np.abs(factor) + local) * (1 + SLACK)
+        return self._node(exact, error, local, ~(2 * reach < kind.largest).all(axis=1))
+
+    def _sum(self, sources: Sequence[NodeError]) -> NodeError:
+        """Return a sum; in any order, no partial sum exceeds the sum of the sizes, and subnormal numbers may be lost."""
+        kind, terms = self.precision, len(sources)
+        sizes = np.sum([size_of(*source.computed) for source in sources], axis=0)
+        gamma = terms * kind.unit / (1 - terms * kind.unit)
+        rounded = (terms - 1) * kind.unit * sizes * (1 + gamma) + 2 * terms * kind.tiny
+        local = self.roundings * np.where(sizes == 0, 0.0, rounded) * (1 + SLACK)
+        error = (np.sum([source.error for source in sources], axis=0) + local) * (1 + SLACK)
+        low, high = (np.sum([source.exact[side] for source in sources], axis=0) for side in (0, 1))
+        slack = NARROW * np.sum([size_of(*source.exact) for source in sources], axis=0)
+        overflow = ~(sizes * (1 + 2 * gamma) * (1 + SLACK) < kind.largest).all(axis=1)
+        return self._node((low - slack, high + slack), error, local, overflow)
+
+
+def affine_image(weight: Floats, bias: Floats, low: Floats, high: Floats) -> Intervals:
+    """Return the interval of an affine layer's outputs, wide enough for every rounding."""
+    magnitude = np.abs(weight).T
+    middle, spread = (low + high) / 2 @ weight.T + bias, (high - low) / 2 @ magnitude
+    slack = (size_of(low, high) @ magnitude + np.abs(bias)) * (NARROW + 16 * (len(magnitude) + 1) * 2.0**-53)
+    return middle - spread - slack, middle + spread + slack
+
+
+def _summation(weight: Floats, bias: Floats, least: Floats, most: Floats, kind: Precision) -> tuple[Floats, Bools]:
+    """Return how far a computed affine layer is from the exact one of the same inputs, and where it may overflow.
+
+    With P the sum of all positive and N that of all negative terms in size, every partial sum lies in [-N, P]. Terms
+    that are surely 0 are added without an error. With n others (the bias among them) there are n - 1 additions, each
+    off by at most half a unit in the last place of max(P, N), and n products, off by u (P + N) together. The factor
+    1 + 2 gamma is for the errors in the partial sums (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
+    """
+    size = size_of(least, most)
+    above, below = np.maximum(most, 0.0), np.maximum(-least, 0.0)
+    both = (above + below) @ np.abs(weight).T + np.abs(bias)  # P + N
+    apart = np.abs((above - below) @ weight.T + bias)  # |P - N|
+    terms = np.count_nonzero(size, axis=1)[:, None] + 1
+    gamma = terms * kind.unit / (1 - terms * kind.unit)
+    flushed = kind.tiny * (size.sum(axis=1, keepdims=True) + 4 * (weight.shape[1] + 1))
+    largest = (both + apart) * (0.5 + gamma) * (1 + SLACK)  # max(P, N)
+    exponent = np.frexp(largest)[1] - 1
+    binade = np.minimum(largest, np.ldexp(1.0, exponent))
+    summed = (kind.unit * ((terms - 1) * binade + both) + flushed) * (1 + SLACK)
+    fits = (both * (1 + 2 * gamma) + flushed) * (1 + SLACK) < kind.largest
+    return summed, ~(fits.all(axis=1) & (size < kind.largest).all(axis=1))
+
+
+def _folded_summation(fold: Fold, least: Floats, most: Floats, kind: Precision) -> tuple[Floats, Bools]:
+    """Do the same for a layer that a program computes with the norms beside it, or with the norms folded into it.
+
+    Every step is off by so many units of the sizes of all its terms, and the folded numbers are rounded once more.
+    ``reach`` bounds every number on the way, and whatever a subnormal number that is taken as 0 is multiplied by.
+    """
+    inner, outer = fold.lines()
+    weight = np.abs(fold.weight.astype(np.float64))
+    bias = np.zeros(len(weight)) if fold.bias is None else np.abs(fold.bias.astype(np.float64))
+    factors = np.abs(inner.factor), np.abs(outer.factor)
+    size = size_of(least, most)
+    entered = size * factors[0] + inner.size
+    total = entered @ weight.T + bias
+    left = total * factors[1] + outer.size
+    count = weight.shape[1] + inner.roundings + outer.roundings + fold.extra_roundings + _FOLDING
+    gamma = count * kind.unit / (1 - count * kind.unit)
+    beside = (1 + inner.reach.max()) * (1 + outer.reach.max()) * (1 + weight.sum(axis=1) + bias)
+    wide = size * inner.reach + inner.size
+    reach = beside * (1 + weight.shape[1] + wide.sum(axis=1, keepdims=True)) + outer.size
+    return (gamma * left + 16 * kind.tiny * reach) * (1 + SLACK), ~(2 * reach < kind.largest).all(axis=1)
+
+
+def _intersection(first: Intervals, second: Intervals) -> Intervals:
+    """Return the intersection of intervals; the second ones are rounded by others, and widened for that."""
+    low, high = second
+    slack = NARROW * (np.abs(low) + np.abs(high))
+    return np.fmax(first[0], low - slack), np.fmin(first[1], high + slack)

@@ -1,0 +1,252 @@
+"""Backward substitution in float64 with every rounding error accounted for, for `rigorous`.
+
+Linear functions of a node are turned into linear functions of the inputs, from node to node in reverse order.
+Coefficients stay as computed and are added where paths meet; one slack per row collects everything that rounding lost:
+at every step,
+
+    true value >= sum over the nodes reached of A·h(x)  +  c - slack     for every x in the box.
+
+The slopes of the lines that enclose a function are free: any numbers give a sound bound, and good ones a tight bound.
+`enclosure` states the assumptions about rounding.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from fairmend.arrays import FloatArray, Floats
+from fairmend.bounds.enclosure import TINY, gamma
+from fairmend.bounds.pieces import MAX_ENTRIES
+from fairmend.network import Activation, Affine, Network
+from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
+
+__all__ = ["Interval", "Known", "Layer", "Lines", "Rows", "both_signs", "largest", "lower_bounds", "over_box"]
+
+Interval = tuple[Floats, Floats]
+"""Lower and upper ends, each ``(pieces, units)``."""
+
+
+class Rows(NamedTuple):
+    """Linear functions of a node's units; the first axis has length 1 if all pieces share them.
+
+    A ``(pieces, rows, units)``, c and slack ``(pieces, rows)``.
+    """
+
+    A: Floats
+    c: Floats
+    slack: Floats
+
+
+class Layer(NamedTuple):
+    """An affine layer: ``magnitude (pieces, units)`` bounds its outputs z, and |weight| |h| + |bias| for its inputs h.
+
+    ``floor (pieces, 1)`` bounds everything that underflow can take away in the substitution.
+    """
+
+    weight: Floats
+    bias: Floats
+    magnitude: Floats
+    floor: Floats
+
+
+class Lines(NamedTuple):
+    """Lines ``(pieces, units)`` below and above a function, slope and intercept of each."""
+
+    lower_slope: Floats
+    lower_intercept: Floats
+    upper_slope: Floats
+    upper_intercept: Floats
+
+
+@dataclass
+class Known:
+    """What is known about some pieces: the interval of each node so far, and what a substitution needs of it."""
+
+    network: Network
+    box: Interval
+    intervals: list[Interval] = field(default_factory=list)
+    layers: dict[int, Layer] = field(default_factory=dict)
+    lines: dict[int, Lines] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Count who reads each node."""
+        self.readers = Counter(source for node in self.network.nodes for source in node.sources)
+
+
+def both_signs(weight: FloatArray, bias: FloatArray) -> Rows:
+    """Return a layer's outputs and their negatives as rows: lower bounds of both give upper bounds as well."""
+    A, c = (np.concatenate([part, -part]).astype(np.float64)[None] for part in (weight, bias))
+    return Rows(A, c, np.zeros_like(c))
+
+
+def lower_bounds(rows: Rows, node: int, known: Known) -> Floats:
+    """Return lower bounds ``(pieces, rows)`` of linear functions of a node.
+
+    Each is the better of interval arithmetic and backward substitution. Rows are processed in batches to save memory.
+    """
+    pieces = len(known.box[0])
+    count = rows.A.shape[1]
+    bounds = np.empty((pieces, count))
+    step = max(1, MAX_ENTRIES // (pieces * max(known.network.widths[: node + 1])))
+    for start in range(0, count, step):
+        part = slice(start, start + step)
+        group = Rows(rows.A[:, part], rows.c[:, part], rows.slack[:, part])
+        bound = over_box(group, *known.intervals[node])
+        if not isinstance(known.network.nodes[node].operation, Input | Lookup):
+            bound = np.maximum(bound, over_box(_Substitution(group, node, known).run(), *known.box))
+        bounds[:, part] = bound
+    return bounds
+
+
+def over_box(rows: Rows, lower: Floats, upper: Floats) -> Floats:
+    """Return lower bounds ``(pieces, rows)`` of rows over boxes ``(pieces, units)``; -inf if numbers overflow."""
+    least = rows.c + (_dot(np.maximum(rows.A, 0.0), lower) + _dot(np.minimum(rows.A, 0.0), upper))
+    loss = np.abs(rows.c) + _dot(np.abs(rows.A), largest(lower, upper))
+    slack = rows.slack + gamma(rows.A.shape[2] + 4) * loss + TINY
+    bound = np.nextafter(least - slack, -np.inf)
+    return np.where(np.isfinite(least) & np.isfinite(slack), bound, -np.inf)
+
+
+def largest(lower: Floats, upper: Floats) -> Floats:
+    """Return the largest absolute value in an interval; never 0, because infinity times 0 would be NaN."""
+    return np.maximum(np.abs(lower), np.abs(upper)) + TINY
+
+
+def _dot(A: Floats, v: Floats) -> Floats:
+    """Return A ``(1 or pieces, rows, units)`` times v ``(pieces, units)``: ``(pieces, rows)``."""
+    product: Floats = v @ A[0].T if len(A) == 1 else np.matmul(A, v[:, :, None])[:, :, 0]
+    return product
+
+
+class _Substitution:
+    """Linear functions on their way from a node to the inputs.
+
+    ``carried`` holds the coefficients of the nodes reached so far. If an entry of these or of c overflows, the slack or
+    c stays infinite or NaN.
+    """
+
+    def __init__(self, rows: Rows, node: int, known: Known) -> None:
+        self.known, self.node = known, node
+        self.carried = {node: rows.A}
+        self.c, self.slack = rows.c, rows.slack
+        self.pending: dict[int, Floats] = {}
+
+    def run(self) -> Rows:
+        """Return the functions of the inputs."""
+        nodes = self.known.network.nodes
+        for i in range(self.node, 0, -1):
+            if i in self.carried:
+                self._substitute(i, nodes[i].operation, nodes[i].sources)
+        A = self.carried.get(0)
+        if A is None:  # constant over the box
+            A = np.zeros((1, self.c.shape[1], self.known.network.inputs))
+        return Rows(A, self.c, self.slack)
+
+    def _substitute(self, i: int, operation: Operation, sources: tuple[int, ...]) -> None:
+        A = self.carried.pop(i)
+        if isinstance(operation, Activation):
+            self._function(i, sources[0], A)
+        elif isinstance(operation, Affine):
+            self._affine(i, sources[0], A)
+        elif isinstance(operation, Scale):
+            self._scale(operation, sources[0], A)
+        elif isinstance(operation, Sum):
+            for source in sources:
+                self._carry(source, A)
+        elif isinstance(operation, Concatenate):
+            ends = np.cumsum([self.known.network.widths[source] for source in sources])
+            for source, part in zip(sources, np.split(A, ends[:-1], axis=2), strict=True):
+                self._carry(source, part)
+        elif isinstance(operation, Columns):
+            self._columns(operation, sources[0], A)
+        elif isinstance(operation, Lookup):
+            self._add_interval(A, *self.known.intervals[i])
+        else:
+            raise NotImplementedError(f"the rigorous bounds of {operation.kind}")
+
+    def _carry(self, node: int, A: Floats) -> None:
+        """Add coefficients of a node. Where paths meet, the sum loses UNIT |A| |h|."""
+        if node in self.carried:
+            A = self.carried[node] + A
+            self.slack = self.slack + gamma(2) * _dot(np.abs(A), self._largest(node))
+        self.carried[node] = A
+
+    def _largest(self, node: int) -> Floats:
+        return largest(*self.known.intervals[node])
+
+    def _function(self, i: int, source: int, A: Floats) -> None:
+        """Replace the outputs of f by its inputs z: the lower line where A >= 0, the upper line elsewhere.
+
+        This is sound because they enclose f. Rounding loses
+
+            c + A·intercepts                    gamma(n + 1) times the absolute terms
+            A·slope, entry by entry             UNIT |A slope| |z|
+
+        and what underflows. The latter two are left to an affine layer before it that nothing else reads: its
+        magnitude bounds |z|.
+        """
+        lines = self.known.lines[i]
+        rising = A >= 0
+        parts = A * np.where(rising, lines.lower_intercept[:, None], lines.upper_intercept[:, None])
+        loss = np.abs(self.c) + np.abs(parts).sum(2)
+        self.c = self.c + parts.sum(2)
+        A = A * np.where(rising, lines.lower_slope[:, None], lines.upper_slope[:, None])
+        if source in self.known.layers and self.known.readers[source] == 1:
+            self.pending[source] = loss
+        else:
+            sizes = self._largest(source)
+            loss += _dot(np.abs(A), sizes)
+            self.slack = self.slack + gamma(A.shape[2] + 4) * loss + TINY * (1 + sizes.sum(1, keepdims=True))
+        self._carry(source, A)
+
+    def _affine(self, i: int, source: int, A: Floats) -> None:
+        """Replace the outputs z = weight·h + bias by the inputs h. Rounding loses
+
+            c + A·bias                          gamma(n + 1) times the absolute terms
+            A·weight                            gamma(n) |A| |weight| |h|, within |A| magnitude
+
+        and what underflows.
+        """
+        layer, n = self.known.layers[i], A.shape[2]
+        loss = np.abs(self.c) + _dot(np.abs(A), layer.magnitude)
+        if i in self.pending:
+            loss = self.pending.pop(i) + loss
+        self.c = self.c + A @ layer.bias
+        flat = A.reshape(-1, n) @ layer.weight  # one large product is faster than one for each piece
+        self.slack = self.slack + gamma(n + 4) * loss + layer.floor
+        self._carry(source, flat.reshape(*A.shape[:2], -1))
+
+    def _scale(self, operation: Scale, source: int, A: Floats) -> None:
+        """Replace factor·h + shift by h; the losses are those of an affine layer with one product for each unit."""
+        factor, shift = operation.factor.astype(np.float64), operation.shift.astype(np.float64)
+        sizes = self._largest(source)
+        magnitude = sizes * np.abs(factor) + np.abs(shift) + TINY
+        loss = np.abs(self.c) + _dot(np.abs(A), magnitude)
+        floor = TINY * (1 + sizes.sum(1, keepdims=True) + magnitude.sum(1, keepdims=True))
+        self.slack = self.slack + gamma(A.shape[2] + 4) * loss + floor
+        self.c = self.c + A @ shift
+        self._carry(source, A * factor)
+
+    def _columns(self, operation: Columns, source: int, A: Floats) -> None:
+        """Give each coefficient to the column that it belongs to; those of one column are added."""
+        whole = np.zeros((*A.shape[:2], self.known.network.widths[source]))
+        if len(set(operation.indices)) == len(operation.indices):
+            whole[:, :, list(operation.indices)] = A
+        else:
+            sizes = np.zeros_like(whole)
+            for position, index in enumerate(operation.indices):
+                whole[:, :, index] += A[:, :, position]
+                sizes[:, :, index] += np.abs(A[:, :, position])
+            self.slack = self.slack + gamma(A.shape[2] + 4) * _dot(sizes, self._largest(source))
+        self._carry(source, whole)
+
+    def _add_interval(self, A: Floats, lower: Floats, upper: Floats) -> None:
+        """Add the least value over an interval to c."""
+        least = _dot(np.maximum(A, 0.0), lower) + _dot(np.minimum(A, 0.0), upper)
+        loss = np.abs(self.c) + _dot(np.abs(A), largest(lower, upper))
+        self.c = self.c + least
+        self.slack = self.slack + gamma(A.shape[2] + 4) * (loss + np.abs(self.c)) + TINY

@@ -1,0 +1,13 @@
+"""Softplus: no line is on the wrong side."""
+
+import pytest
+
+from fairmend_check.functions import Activation
+from support.enclosures import assert_encloses
+
+
+@pytest.mark.parametrize(
+    "activation", [Activation("softplus", 0.0, (1.0,)), Activation("softplus", 0.0, (4.0,))], ids=str
+)
+def test_no_line_is_on_the_wrong_side(activation):
+    assert_encloses(activation)
