@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -56,8 +57,14 @@ def write_network(network: Network, path: str | PathLike[str], keep_form: bool =
 
 
 def _without_form(network: Network) -> Network:
-    affines = [Affine(affine.weight, affine.bias) for affine in network.affines]
-    return Network(affines, network.activations, network.closing, network.names, network.threshold)
+    """Return the network with the norms beside its affine layers folded into them."""
+    nodes = [
+        replace(node, operation=Affine(node.operation.weight, node.operation.bias))
+        if isinstance(node.operation, Affine)
+        else node
+        for node in network.nodes
+    ]
+    return Network.from_nodes(nodes, network.closing, network.threshold)
 
 
 def _in_form(network: Network, form: Form, suffix: str) -> bytes:
@@ -67,6 +74,6 @@ def _in_form(network: Network, form: Form, suffix: str) -> bytes:
         copy = Path(folder, f"model{suffix}")
         copy.write_bytes(content)
         found = read_network(copy)
-    if (found.affines, found.activations, found.closing) != (network.affines, network.activations, network.closing):
+    if (found.nodes, found.closing) != (network.nodes, network.closing):
         raise FormError(f"{network} does not fit the original")
     return content
