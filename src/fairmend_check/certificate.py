@@ -13,6 +13,7 @@ from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.functions import ACTIVATIONS, Activation
 from fairmend_check.json_reader import only_keys, parse_json, read_bytes, read_lines, starts_with, take
 from fairmend_check.model import Layer, Model
+from fairmend_check.named_graph import NamedGraph, epsilon_of, layer_name, read_activation, read_named_graph
 from fairmend_check.region_blocks import MAX_REGIONS, read_blocks
 from fairmend_check.region_lists import Regions, read_listed
 from fairmend_check.spec import Feature, Spec, read_spec
@@ -22,7 +23,9 @@ from fairmend_check.threshold import HALF
 _BLOCKS = b'{"format": "fairmend-certificate-blocks", '  # how a certificate in blocks begins
 _KEYS = ("format", "version", "fairmend", "method", "claim", "arithmetic", "model", "spec", "global", "regions")
 _MODEL_KEYS = ("weights_sha256", "file_sha256", "inputs", "outputs", "dtype")
-_LAYER_KEYS = ("name", "activation", "slope")
+_LAYER_KEYS = ("name", "activation", "slope", "epsilon", "parameters")  # the fourth since version 4, the last since 5
+_FIRST_ACTIVATIONS = ("relu", "leaky_relu", "tanh", "sigmoid", "identity")  # those before version 5
+_NONE = Activation("none")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +42,9 @@ class Certificate:
     inputs: int
     outputs: int
     dtype: str
+    version: int
     layers: tuple[Layer, ...] | None
+    graph: NamedGraph | None
     spec: Spec
     spec_sha256: str
     blind: tuple[tuple[Feature, int], ...]
@@ -52,7 +57,7 @@ class Certificate:
         scores = self.spec.claim is not None
         if self.blocks is not None:
             return read_blocks(self.blocks, self.count, model, scores)
-        return iter([read_listed(self.listed, model, scores)] if self.listed else [])
+        return iter([read_listed(self.listed, model, scores, self.version)] if self.listed else [])
 
 
 def read_certificate(path: Path) -> Certificate:
@@ -68,9 +73,9 @@ def read_certificate(path: Path) -> Certificate:
     where = "certificate"
     only_keys(data, _KEYS, where)
     form, version = take(data, "format", str, where), take(data, "version", int, where)
-    known = (4,) if blocks else (1, 2, 3, 4)
+    known = (4, 5) if blocks else (1, 2, 3, 4, 5)
     if form != f"fairmend-certificate{'-blocks' if blocks else ''}" or version not in known:
-        raise CheckError("certificate: not a fairmend certificate of version 1 to 4")
+        raise CheckError("certificate: not a fairmend certificate of version 1 to 5")
     listed = [] if blocks else take(data, "regions", list, where)
     count = take(data, "regions", int, where) if blocks else len(listed)
     if blocks and not 1 <= count <= MAX_REGIONS:
@@ -81,7 +86,8 @@ def read_certificate(path: Path) -> Certificate:
     if arithmetic not in ("real", "float32", "float64"):
         raise CheckError(f"certificate.arithmetic is {arithmetic[:40]!r}; it must be real, float32 or float64")
     model, spec = take(data, "model", dict, where), take(data, "spec", dict, where)
-    only_keys(model, _MODEL_KEYS if version == 1 else (*_MODEL_KEYS, "layers"), "certificate.model")
+    architecture = () if version == 1 else ("layers",) if version < 5 else ("layers", "graph")
+    only_keys(model, (*_MODEL_KEYS, *architecture), "certificate.model")
     only_keys(spec, ("sha256", "content"), "certificate.spec")
     dtype = take(model, "dtype", str, "certificate.model")
     if dtype not in ("float32", "float64"):
@@ -96,7 +102,9 @@ def read_certificate(path: Path) -> Certificate:
         inputs=take(model, "inputs", int, "certificate.model"),
         outputs=take(model, "outputs", int, "certificate.model"),
         dtype=dtype,
+        version=version,
         layers=None if version == 1 else _layers(model, version),
+        graph=None if version < 5 else _graph(model),
         spec=people,
         spec_sha256=_sha256(spec, "sha256", "certificate.spec"),
         blind=_blind(data, people, version),
@@ -133,19 +141,28 @@ def _layers(model: dict[str, Any], version: int) -> tuple[Layer, ...] | None:
     entries = take(model, "layers", list, "certificate.model")
     for number, entry in enumerate(entries):
         where = f"certificate.model.layers[{number}]"
-        name, activation = take(entry, "name", str, where), take(entry, "activation", str, where)
-        only_keys(entry, (*_LAYER_KEYS, "epsilon") if version >= 4 else _LAYER_KEYS, where)
-        if not re.fullmatch("[A-Za-z0-9_ .:/+-]{0,200}", name):  # it is printed as a part of the condition
-            raise CheckError(f"{where}.name must have at most 200 letters, digits, spaces and the signs _ . : / + -")
-        if activation not in (ACTIVATIONS if number < len(entries) - 1 else ("none",)):
-            raise CheckError(f"{where}.activation is {activation[:40]!r}, which is not allowed there")
-        epsilon = take(entry, "epsilon", float, where) if "epsilon" in entry else None
-        if epsilon is not None and not 0 <= epsilon <= 1:
-            raise CheckError(f"{where}.epsilon is {epsilon!r}; it must be from 0 to 1")
-        found.append(Layer(name, Activation(activation, take(entry, "slope", float, where)), epsilon))
-    if len({layer.name for layer in found}) != len(found) or (found and found[-1].activation.slope):
+        name = layer_name(entry, where)
+        only_keys(entry, _LAYER_KEYS[: 3 if version < 4 else 4 if version < 5 else 5], where)
+        activation = read_activation(entry, "activation", where)
+        known = ("none",) if number == len(entries) - 1 else ACTIVATIONS if version >= 5 else _FIRST_ACTIVATIONS
+        if activation.name not in known:
+            raise CheckError(f"{where}.activation is {activation.name!r}, which is not allowed there")
+        epsilon = epsilon_of(entry, where) if "epsilon" in entry else None
+        found.append(Layer(name, activation, epsilon))
+    if len({layer.name for layer in found}) != len(found) or (found and found[-1].activation != _NONE):
         raise CheckError("certificate.model.layers names a layer twice, or gives a slope for the last one")
     return tuple(found)
+
+
+def _graph(model: dict[str, Any]) -> NamedGraph | None:
+    """Return the steps of the module that a state dict belongs to, if they are not layers in a row."""
+    if "graph" not in model:
+        raise CheckError('certificate.model has no "graph"')
+    if model["graph"] is None:
+        return None
+    if model["layers"] is not None:
+        raise CheckError("certificate.model has both layers and a graph")
+    return read_named_graph(take(model, "graph", list, "certificate.model"), "certificate.model.graph")
 
 
 def _blind(data: dict[str, Any], spec: Spec, version: int) -> tuple[tuple[Feature, int], ...]:

@@ -253,7 +253,7 @@ def _condition(claimed: Certificate, network: Model) -> str:
 
 def _matching_model(claimed: Certificate, path: Path) -> Model:
     """Return the model in the file, if the certificate is about it."""
-    network, file_sha256 = read_model(path, claimed.layers)
+    network, file_sha256 = read_model(path, claimed.graph or claimed.layers)
     if weights_digest(network) != claimed.weights_sha256:
         raise NotConfirmedError(f"model {path.name}: the certificate is about other weights (weights_sha256 differs)")
     if claimed.file_sha256 not in (None, file_sha256):

@@ -96,7 +96,8 @@ def _forward(
             continue
         outward = 1 + 4 * gamma(sum(model.widths[source] for source in node.sources) + 4)
         own, largest = _own_rounding(node.operation, reads, kind)
-        own = own + _passed_on(node.operation, [read.flushed for read in reads]) * outward
+        if any(read.flushed.any() for read in reads):
+            own = own + _passed_on(node.operation, [read.flushed for read in reads]) * outward
         fits &= (largest < kind.largest).all(axis=1)
         if number == len(model.nodes) - 1:
             break
@@ -118,13 +119,13 @@ class _Read:
 
     low: Array
     high: Array
-    flushed: Array | None
+    flushed: Array
 
 
 def _reading(source: Rounding, kind: Precision | None) -> _Read:
     """Return what a node reads; ``kind`` is None for the only reader."""
     if kind is None:
-        return _Read(source.low, source.high, None)
+        return _Read(source.low, source.high, np.zeros_like(source.low))
     flushed = np.minimum(kind.tiny, np.maximum(source.high, -source.low))
     return _Read(source.low - flushed, source.high + flushed, flushed)
 
@@ -135,18 +136,17 @@ def _function_rounding(activation: Activation, read: _Read, error: Array, kind: 
     slopes = function.slope_range(read.low, read.high)
     steepest = np.maximum(np.abs(slopes[0]), np.abs(slopes[1]))
     own = function.rounding(read.low, read.high, kind)
-    if read.flushed is not None:
+    if read.flushed.any():
         own = own + steepest * read.flushed * (1 + 4 * gamma(4))
     # Exact and computed value both lie between low and high, but for the function's own rounding.
     error = (np.minimum(error * steepest, up(high - low)) + own) * (1 + 4 * gamma(4))
     return Rounding(own, error, low - own, high + own, slopes)
 
 
-def _passed_on(operation: Operation, errors: Sequence[Array | None]) -> Array | float:
-    """Return how far a node is off if the nodes that it reads are off by these errors; None is 0 for all."""
-    if isinstance(operation, Lookup) or all(error is None for error in errors):  # the number of a row is exact
-        return 0.0
-
+def _passed_on(operation: Operation, errors: Sequence[Array]) -> Array:
+    """Return how far a node is off if the nodes that it reads are off by these errors."""
+    if isinstance(operation, Lookup):  # the number of a row is exact
+        return np.zeros((len(errors[0]), operation.table.shape[1]))
     if isinstance(operation, Dense):
         return errors[0] @ np.abs(operation.weight).T
     if isinstance(operation, Scale):
@@ -172,7 +172,7 @@ def _own_rounding(operation: Operation, reads: list[_Read], kind: Precision) -> 
     if isinstance(operation, Lookup):
         size = np.broadcast_to(np.abs(operation.table).max(axis=0), (len(low), operation.table.shape[1]))
         return np.minimum(kind.tiny, size), size
-    size = np.asarray(_passed_on(operation, [np.maximum(read.high, -read.low) for read in reads]))
+    size = _passed_on(operation, [np.maximum(read.high, -read.low) for read in reads])
     return np.zeros_like(size), size
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
 from fairmend_check.model import Layer, Model
+from fairmend_check.named_graph import NamedGraph
 
 MAX_BYTES = 2**30
 FORMATS = ".onnx, .safetensors, .pth, .pt, .h5, .hdf5, .keras or .nnet"
 
 
-def read_model(path: Path, layers: Sequence[Layer] | None = None) -> tuple[Model, str]:
-    """Return the model in a file, and the sha256 of the file; a state dict has the ``layers`` of the certificate."""
+def read_model(path: Path, layers: Sequence[Layer] | NamedGraph | None = None) -> tuple[Model, str]:
+    """Return the model in a file, and its sha256; a state dict has the ``layers`` or the graph of the certificate."""
     content = json_reader.read_bytes(path, "model", MAX_BYTES)
     suffix = path.suffix.lower()
     try:

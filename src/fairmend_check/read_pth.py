@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
 from fairmend_check.model import Layer, Model
+from fairmend_check.named_graph import NamedGraph
 from fairmend_check.pickle_reader import Storage, Tensor, read_pickle
 from fairmend_check.state_dict import model_of_tensors
 from fairmend_check.zip_archive import MAX_BYTES, read_archive
@@ -31,7 +32,7 @@ _MEMBERS = {  # what torch.save writes beside the storages; older releases write
 }
 
 
-def read_pth(content: bytes, layers: Sequence[Layer] | None) -> Model:
+def read_pth(content: bytes, layers: Sequence[Layer] | NamedGraph | None) -> Model:
     """Return the model of a state dict, alone or in a checkpoint, with these layers."""
     if not content.startswith(b"PK\3\4"):
         raise CheckError("not a .pth file of PyTorch 1.6 or later. Save it again: torch.save(model.state_dict(), path)")

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
 from fairmend_check.model import Layer, Model
+from fairmend_check.named_graph import NamedGraph
 from fairmend_check.state_dict import model_of_tensors
 
 _TYPES = {"F32": "<f4", "F64": "<f8", "I64": "<i8"}
 _MAX_HEADER = 64 * 2**20
 
 
-def read_safetensors(content: bytes, layers: Sequence[Layer] | None) -> Model:
+def read_safetensors(content: bytes, layers: Sequence[Layer] | NamedGraph | None) -> Model:
     """Return the model of a state dict with these layers."""
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > min(len(content) - 8, _MAX_HEADER):

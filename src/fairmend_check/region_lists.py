@@ -15,16 +15,20 @@ from fairmend_check.json_reader import numbers, only_keys, take
 from fairmend_check.model import Model
 
 Array = NDArray[np.float64]
+Piece = tuple[Array, Array, Slopes | None]  # lower and upper end of a box, and slopes if there are some
 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Boxes that a certificate lists: piece k, from lower[k] to upper[k] (pieces, width), is of region owner[k]."""
+    """Boxes that a certificate lists: piece k, from lower[k] to upper[k] (pieces, width), is of region owner[k].
+
+    ``slopes`` are None if the checker chooses them.
+    """
 
     owner: NDArray[np.int64]
     lower: Array
     upper: Array
-    slopes: Slopes
+    slopes: Slopes | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +56,13 @@ class Regions:
         return replace(self, x=self.x[rows], points=self.points[rows])
 
 
-def read_listed(entries: Sequence[Any], model: Model, scores: bool = False) -> Regions:
+def read_listed(entries: Sequence[Any], model: Model, scores: bool = False, version: int = 5) -> Regions:
     """Return the regions of a claim about classes, or scores; refuse lists that do not fit the model."""
     keys = ("input", "proof", "pieces", *(("low", "high") if scores else ("class", "margin")))
     x, points, classes, margins = [], [], [], []
     bounds: tuple[list[Array], list[Array]] = [], []
     owners: list[int] = []
-    pieces: list[tuple[Array, Array, Slopes]] = []
+    pieces: list[Piece] = []
     for number, entry in enumerate(entries):
         where = f"regions[{number}]"
         points.append(_proof(entry, where) == "points")
@@ -70,7 +74,7 @@ def read_listed(entries: Sequence[Any], model: Model, scores: bool = False) -> R
         else:
             classes.append(_class(entry, where, model))
             margins.append(_margin(entry, where))
-        found = [] if points[-1] else _pieces(entry, where, model)
+        found = [] if points[-1] else _pieces(entry, where, model, version)
         pieces += found
         owners += [number] * len(found)
     return Regions(
@@ -107,20 +111,24 @@ def _margin(entry: Any, where: str) -> float:
     return margin
 
 
-def _pieces(entry: Any, where: str, model: Model) -> list[tuple[Array, Array, Slopes]]:
+def _pieces(entry: Any, where: str, model: Model, version: int) -> list[Piece]:
     entries = take(entry, "pieces", list, where)
     if not entries:
         raise CheckError(f"{where} has no pieces")
-    return [_piece(piece, f"{where}.pieces[{i}]", model) for i, piece in enumerate(entries)]
+    return [_piece(piece, f"{where}.pieces[{i}]", model, version) for i, piece in enumerate(entries)]
 
 
-def _piece(entry: Any, where: str, model: Model) -> tuple[Array, Array, Slopes]:
+def _piece(entry: Any, where: str, model: Model, version: int) -> Piece:
     given = take(entry, "slopes", list, where)
     only_keys(entry, ("lower", "upper", "slopes"), where)
     lower = numbers(entry.get("lower"), model.inputs, f"{where}.lower")
     upper = numbers(entry.get("upper"), model.inputs, f"{where}.upper")
     if not (lower <= upper).all():
         raise CheckError(f"{where} is empty: lower is above upper in column {int(np.argmax(lower > upper))}")
+    if not model.is_chain or (version >= 5 and model.activations and not given):
+        if given:
+            raise CheckError(f"{where}.slopes must be empty, because the model is no chain")
+        return lower, upper, None
     if len(given) != len(model.activations):
         raise CheckError(
             f"{where}.slopes has {len(given)} layers, but the model has {len(model.activations)} activations"
@@ -136,11 +144,14 @@ def _piece(entry: Any, where: str, model: Model) -> tuple[Array, Array, Slopes]:
     return lower, upper, slopes
 
 
-def _stacked(owners: list[int], pieces: list[tuple[Array, Array, Slopes]], model: Model) -> Pieces:
+def _stacked(owners: list[int], pieces: list[Piece], model: Model) -> Pieces:
     lower = np.stack([piece[0] for piece in pieces]) if pieces else np.empty((0, model.inputs))
     upper = np.stack([piece[1] for piece in pieces]) if pieces else np.empty((0, model.inputs))
-    slopes = []
-    for layer in range(len(model.activations) if pieces else 0):
-        below, above = (np.stack([piece[2][layer][side] for piece in pieces]) for side in (0, 1))
+    given = [piece[2] for piece in pieces if piece[2] is not None]
+    if 0 < len(given) < len(pieces):
+        raise CheckError("regions: some pieces have slopes, and others have none")
+    slopes: Slopes = []
+    for layer in range(len(given[0]) if given else 0):
+        below, above = (np.stack([piece[layer][side] for piece in given]) for side in (0, 1))
         slopes.append((below, above))
-    return Pieces(np.array(owners, dtype=np.int64), lower, upper, slopes)
+    return Pieces(np.array(owners, dtype=np.int64), lower, upper, slopes if len(given) == len(pieces) else None)

@@ -194,7 +194,8 @@ def prove(cover: Cover, regions: Regions, least: float = np.inf) -> ProvenMargin
     threshold = Threshold.of(cover.spec.threshold, cover.model.dtype)
     for boxes in cover.batches(regions):
         classes, below = regions.classes[boxes.owner], min(least, float(margin.min()))
-        bound, over = _margins(cover.model, threshold, classes, boxes, below)
+        wanted = np.zeros(len(classes)) if regions.margins is None else regions.margins[boxes.owner]
+        bound, over = _margins(cover.model, threshold, classes, boxes, below, wanted)
         np.minimum.at(margin, boxes.owner, bound)
         np.minimum.at(excess, boxes.owner, over)
     margin[np.isposinf(margin)] = -np.inf  # nothing is confirmed of a region without boxes
@@ -226,27 +227,33 @@ def prove_scores(cover: Cover, regions: Regions, score: Score, *, halve: bool = 
 
 
 def _margins(
-    model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, least: float, halvings: int = _HALVINGS
+    model: Model,
+    threshold: Threshold,
+    classes: np.ndarray,
+    boxes: Boxes,
+    least: float,
+    wanted: Array,
+    halvings: int = _HALVINGS,
 ) -> tuple[Array, Array]:
     """Return lower bounds of the margins over boxes, and by how much they exceed the error of inference; (boxes,).
 
-    Intervals alone decide most boxes. The others, and those that are below ``least``, get linear bounds. Those that are
-    still not decided are halved.
+    Intervals alone decide most boxes. The others, and those that are below ``least`` or ``wanted`` (boxes,), get linear
+    bounds. Those that are still not decided, or below what is wanted, are halved.
     """
     if boxes.slopes is not None:
         return _linear_margins(model, threshold, classes, boxes)
     layers = _intervals(model, boxes)
     bound = threshold.margins(interval_margins(model, classes, *layers[-1]), classes)
     over = _excess(model, threshold, classes, boxes, layers, bound)
-    weak = np.flatnonzero(~(over > 0) | (bound < least))
+    weak = np.flatnonzero(~(over > 0) | (bound < least) | (bound < wanted))
     if not boxes.points and len(weak):
         tight, tight_over = _linear_margins(model, threshold, classes[weak], boxes.subset(weak))
         bound[weak], over[weak] = np.maximum(bound[weak], tight), np.maximum(over[weak], tight_over)
-    doubtful = np.flatnonzero(~(over > 0) & (boxes.lower < boxes.upper).any(axis=1))
+    doubtful = np.flatnonzero((~(over > 0) | (bound < wanted)) & (boxes.lower < boxes.upper).any(axis=1))
     for start in range(0, len(doubtful) if halvings else 0, _HALVED):
         some = doubtful[start : start + _HALVED]
-        both = np.concatenate([classes[some], classes[some]])
-        halves = _margins(model, threshold, both, boxes.subset(some).halved(model), -np.inf, halvings - 1)
+        both, margins = (np.concatenate([each[some], each[some]]) for each in (classes, wanted))
+        halves = _margins(model, threshold, both, boxes.subset(some).halved(model), -np.inf, margins, halvings - 1)
         for found, inner in zip((bound, over), halves, strict=True):
             found[some] = np.maximum(found[some], inner.reshape(2, -1).min(axis=0))
     return bound, over

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fairmend_check.assemble import Affine, Step, assemble
 from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.model import Layer, Model
+from fairmend_check.named_graph import NamedGraph, graph_model
 from fairmend_check.norms import Norm, batch_norm
 
 Tensors = dict[str, NDArray[Any]]
@@ -25,13 +26,15 @@ _COUNTER = "num_batches_tracked"  # of BatchNorm: whole numbers, which inference
 _ROUNDED = {"float32": "", "float64": " A module in float32 would round the weights, which the claim does not cover."}
 
 
-def model_of_tensors(tensors: Tensors, layers: Sequence[Layer] | None) -> Model:
+def model_of_tensors(tensors: Tensors, layers: Sequence[Layer] | NamedGraph | None) -> Model:
     """Return the model that applies these layers in this order; every tensor must belong to one of them."""
     if layers is None:
         raise CheckError(
             "a state dict stores weights only, and the certificate does not name the layers of the module "
             "(model.layers is null). Save the certificate with the model file: certificate.save(path, model)"
         )
+    if isinstance(layers, NamedGraph):
+        return graph_model(tensors, layers)
     left = dict(tensors)
     taken = [_take_affine(layer, left) if layer.epsilon is None else _take_norm(layer, left) for layer in layers]
     steps: list[Step] = []
@@ -93,7 +96,10 @@ def _condition(model: Model, layers: Sequence[Layer], taken: Sequence[Affine | N
         beside_norm = any(isinstance(one, Norm) for one in taken[number : number + 2])
         if name != "none" and not (name == "identity" and beside_norm):
             slope = np.dtype(model.dtype).type(layer.activation.slope)
-            steps.append(f"{name}{f' with slope {slope!s}' if name == 'leaky_relu' else ''}")
+            numbers = (
+                f" with {', '.join(map(repr, layer.activation.parameters))}" if layer.activation.parameters else ""
+            )
+            steps.append(f"{name}{f' with slope {slope!s}' if name == 'leaky_relu' else numbers}")
     bias = f" Without a bias: {', '.join(without_bias)}." if without_bias else ""
     norms = " The module must be in evaluation mode." if any(layer.fold for layer in model.layers) else ""
     return (

@@ -6,27 +6,22 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairmend.bounds.dual import dual_bound, tightened
-from fairmend.bounds.rigorous import rigorous_bounds
+from fairmend.bounds.dual import dual_bound, knots_of, tightened
+from fairmend.bounds.rigorous import bounds_and_layers
 from fairmend.network import Activation, Affine, Network
-from support.exact import KINKED, boxes, exact_logits, hard_networks, points_in
+from support.exact import KINKED, boxes, exact_logits, exact_nodes, hard_networks
+from support.graphs import graph_boxes, hard_graphs, points_of
 
 
 def root_intervals(network, lower, upper):
-    """Rigorous intervals of every unit over the box (inputs,)."""
-    found = []
-    for layer in range(len(network.activations)):
-        until = Network(network.affines[: layer + 1], network.activations[:layer])
-        found.append(tuple(ends[0] for ends in rigorous_bounds(until, lower[None], upper[None])))
-    return found
+    """Rigorous intervals of the inputs of every function over the box (inputs,)."""
+    return [(low[0], high[0]) for low, high in bounds_and_layers(network, lower[None], upper[None])[2]]
 
 
 def exact_units(network, x):
-    """The exact inputs of every activation, layer by layer."""
-    return [
-        exact_logits(Network(network.affines[: layer + 1], network.activations[:layer]), x)
-        for layer in range(len(network.activations))
-    ]
+    """The exact inputs of every function."""
+    values = exact_nodes(network, x)
+    return [values[network.nodes[i].sources[0]] for i in network.functions]
 
 
 def inside(units, values):
@@ -51,11 +46,22 @@ def cut(rng, units):
 @given(st.data())
 def test_any_multipliers_are_sound_and_no_point_is_lost(data):
     network = data.draw(hard_networks(KINKED, spread=data.draw(st.sampled_from((4, 30)))))
-    lower, upper = (ends[0] for ends in data.draw(boxes(network.inputs)))
+    check(data, network, *(ends[0] for ends in data.draw(boxes(network.inputs))))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_any_multipliers_are_sound_over_graphs(data):
+    network = data.draw(hard_graphs((*KINKED, Activation("leaky_relu", 3.0), "prelu"), spread=4))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    check(data, network, *(ends[0] for ends in graph_boxes(network, rng, 1)))
+
+
+def check(data, network, lower, upper):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     size = data.draw(st.sampled_from((1.0, 1e8, 1e200)))
     units = cut(rng, root_intervals(network, lower, upper))
-    points = points_in(lower, upper, rng)
+    points = points_of(network, lower, upper, rng)
     remaining = [x for x in points if inside(units, exact_units(network, x))]
     smaller = tightened(network, (lower, upper), units)
     assert not (remaining and smaller is None)
@@ -98,3 +104,9 @@ def test_numbers_that_overflow_are_no_bound():
     network = Network([Affine(huge, np.zeros(1)), Affine(huge, np.zeros(1))], [Activation("relu")])
     units = [(np.array([-np.inf]), np.array([np.inf]))]
     assert dual_bound(network, np.ones(1), (np.array([-1e5]), np.array([1e5])), units).bound == -np.inf
+
+
+def test_knots_are_where_the_slope_changes():
+    assert knots_of(Activation("relu"), 2).tolist() == [[0, 0]]
+    assert np.isinf(knots_of(Activation("identity"), 2)).all()
+    assert knots_of(Activation("prelu", parameters=(0.5, 1.0)), 2).tolist() == [[0, np.inf]]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fairmend
-from support.checker_cases import case, sign_spec, write
+from support.checker_cases import as_version, case, sign_spec, write
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_numbers_at_the_edge_of_double_precision(model, tmp_path):
         (lambda layers: layers[0].update(name="a" * 201), "layers[0].name must have at most 200"),
         (lambda layers: layers[0].update(name=3), "layers[0].name must be a text"),
         (lambda layers: layers[0].update(name=layers[1]["name"]), "names a layer twice"),
-        (lambda layers: layers[0].update(activation="gelu"), "layers[0].activation is 'gelu', which is not allowed"),
+        (lambda layers: layers[0].update(activation="sine"), "layers[0].activation is 'sine', which is not allowed"),
         (lambda layers: layers[0].update(activation="none"), "layers[0].activation is 'none', which is not allowed"),
         (lambda layers: layers[-1].update(activation="relu"), "layers[2].activation is 'relu', which is not allowed"),
         (lambda layers: layers[-1].update(slope=0.5), "a slope for the last one"),
@@ -110,17 +110,27 @@ def test_a_certificate_of_version_1_has_no_layers(tmp_path):
     content = case().content
     content["version"] = 1
     assert "unknown key" in fairmend.check(write(tmp_path, content), model).reasons[0]
-    layers = content["model"].pop("layers")
-    assert fairmend.check(write(tmp_path, content), model).valid
-    for version in (2, 3, 4):
-        content["version"] = version
-        assert 'has no "layers"' in fairmend.check(write(tmp_path, content), model).reasons[0]
-    content["model"]["layers"] = layers
-    for version in (2, 3, 4):
-        content["version"] = version
-        assert fairmend.check(write(tmp_path, content), model).valid
-    content["version"] = 5
-    assert "version 1 to 4" in fairmend.check(write(tmp_path, content), model).reasons[0]
+    for version in (1, 2, 3, 4, 5):
+        assert fairmend.check(write(tmp_path, as_version(content, version)), model).valid
+        without = {**as_version(content, 1), "version": version}
+        reasons = fairmend.check(write(tmp_path, without), model).reasons
+        assert version == 1 or 'has no "layers"' in reasons[0]
+    content["version"] = 6
+    assert "version 1 to 5" in fairmend.check(write(tmp_path, content), model).reasons[0]
+
+
+def test_since_version_5_a_certificate_has_layers_or_a_graph(tmp_path):
+    _, model = case().save(tmp_path)
+    for change, reason in (
+        ({"graph": []}, "has both layers and a graph"),
+        ({"graph": [], "layers": None}, "has 0 steps"),
+        ({"graph": {}, "layers": None}, "graph must be a list"),
+    ):
+        content = case().content
+        content["model"] |= change
+        assert reason in fairmend.check(write(tmp_path, content), model).reasons[0]
+    del content["model"]["graph"]
+    assert 'has no "graph"' in fairmend.check(write(tmp_path, content), model).reasons[0]
 
 
 def test_key_order_and_whitespace_do_not_matter(tmp_path):

@@ -18,7 +18,7 @@ from fairmend_check.errors import CheckError
 from fairmend_check.links import MAX_NAMES
 from fairmend_check.neighbourhood import _own_values, count_boxes, neighbourhood
 from fairmend_check.spec import first_difference, read_spec
-from support.checker_cases import Case, margin_of, sign_network, sign_spec, write
+from support.checker_cases import Case, as_version, margin_of, sign_network, sign_spec, write
 from support.neighbourhood_cases import points_of
 from support.strategies import random_network
 from support.strategies_spec import unhurried
@@ -400,10 +400,7 @@ def test_when_and_then_are_not_interchangeable(attack):
 @pytest.mark.parametrize("version", [1, 2])
 def test_older_versions_know_no_links(attack, version):
     _, content, reasons = attack
-    content["version"] = version
-    if version == 1:
-        del content["model"]["layers"]
-    assert reasons(content) == ('certificate.spec.content has an unknown key "link"',)
+    assert reasons(as_version(content, version)) == ('certificate.spec.content has an unknown key "link"',)
 
 
 def test_a_model_that_ignores_the_linked_features_too_needs_no_regions(attack, tmp_path):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fairmend_check.assemble import Graph
 from fairmend_check.errors import CheckError
 from fairmend_check.model import Activation, make_model
 from fairmend_check.region_lists import read_listed
@@ -42,10 +43,28 @@ def test_scores_have_bounds_and_no_classes():
         ({"input": [1]}, r"regions\[1\].input has 1 entries instead of 2"),
         ({"more": 1}, r'regions\[1\] has an unknown key "more"'),
         ({"pieces": [{**PIECE, "upper": [-1, 1]}]}, r"regions\[1\].pieces\[0\] is empty"),
-        ({"pieces": [{**PIECE, "slopes": []}]}, r"slopes has 0 layers, but the model has 1 activations"),
+        ({"pieces": [{**PIECE, "slopes": []}]}, r"some pieces have slopes, and others have none"),
+        ({"pieces": [{**PIECE, "slopes": SLOPES * 2}]}, r"slopes has 2 layers, but the model has 1 activations"),
         ({"pieces": [{**PIECE, "slopes": [{**SLOPES[0], "lower": [1]}]}]}, r"slopes\[0\].lower has 1 entries"),
     ],
 )
 def test_what_does_not_fit_is_named(change, reason):
     with pytest.raises(CheckError, match=reason):
         read_listed([LINEAR, {**LINEAR, **change}], MODEL)
+
+
+def test_since_version_5_pieces_may_leave_the_slopes_to_the_checker():
+    piece = {**PIECE, "slopes": []}
+    entries = [POINTS, {**LINEAR, "pieces": [piece, piece]}]
+    assert read_listed(entries, MODEL, version=5).pieces.slopes is None
+    with pytest.raises(CheckError, match="slopes has 0 layers"):
+        read_listed(entries, MODEL, version=4)
+
+
+def test_pieces_of_a_graph_have_no_slopes():
+    graph = Graph(2)
+    hidden = graph.function(graph.affine(graph.input, np.ones((2, 2))), Activation("relu"))
+    model = graph.finish(graph.affine(graph.sum(hidden, graph.input), np.ones((1, 2))))
+    assert read_listed([{**LINEAR, "pieces": [{**PIECE, "slopes": []}]}], model).pieces.slopes is None
+    with pytest.raises(CheckError, match="because the model is no chain"):
+        read_listed([LINEAR], model)

@@ -17,7 +17,7 @@ from fairmend.spec import Spec
 from fairmend_check.inference_error import Precision
 from fairmend_check.scores import Score
 from fairmend_check.spec import ScoreClaim
-from support.checker_cases import SPECS, case, outputs_of, sign_network, sign_spec, write
+from support.checker_cases import SPECS, as_version, case, outputs_of, sign_network, sign_spec, write
 from support.score_certificates import exact_probabilities, probabilities, score_content, scores_of
 from support.strategies import random_network
 from support.strategies_spec import unhurried
@@ -206,9 +206,7 @@ def test_a_forged_delta_is_not_that_of_the_users_spec(tmp_path):
 @pytest.mark.parametrize("version", [1, 2])
 def test_older_versions_know_no_claims_about_scores(forged, version):
     made, reasons = forged
-    content = {**score_content(made), "version": version}
-    if version == 1:
-        del content["model"]["layers"]
+    content = as_version(score_content(made), version)
     assert 'certificate.spec.content has an unknown key "claim"' in reasons(content)
 
 

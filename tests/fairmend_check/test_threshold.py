@@ -16,7 +16,7 @@ from fairmend.network.decision import closing_gaps, enclose_log_odds, log_odds
 from fairmend.prove.certificate import certificate_of_fair
 from fairmend_check import threshold as checked_threshold
 from fairmend_check.threshold import Threshold
-from support.checker_cases import sign_spec, write
+from support.checker_cases import as_version, sign_spec, write
 from support.strategies import random_network
 from support.threshold_cases import SPEC, all_points, probabilities
 
@@ -150,7 +150,7 @@ def test_what_is_not_a_threshold_is_refused(tmp_path, change, reason):
 def test_version_3_has_no_threshold(tmp_path):
     net, _, content = certified(0, 0.3)
     net.save(tmp_path / "model.onnx")
-    result = fairmend.check(write(tmp_path, {**content, "version": 3}), tmp_path / "model.onnx")
+    result = fairmend.check(write(tmp_path, as_version(content, 3)), tmp_path / "model.onnx")
     assert not result.valid
     assert 'unknown key "threshold"' in result.reasons[0]
 

@@ -8,6 +8,7 @@ from fairmend.network import Activation
 from fairmend.prove.rational import exact_classes
 from support.certify_cases import RELU, affine
 from support.exact import exact_logits
+from support.graphs import graph_boxes, graphs
 from support.strategies import networks
 from support.strategies_spec import unhurried
 
@@ -30,4 +31,14 @@ def test_exact_classes_are_those_of_fractions(net, seed, coarse):
     if coarse:  # small whole numbers make ties
         net = net.with_affines([affine(np.rint(a.weight), np.rint(a.bias), net.dtype) for a in net.affines])
         points = rng.integers(-2, 3, points.shape).astype(net.dtype)
+    assert exact_classes(net, points).tolist() == [exact_class(net, x) for x in points]
+
+
+@unhurried
+@given(net=graphs((RELU, Activation("leaky_relu", 3.0), "prelu")), seed=st.integers(0, 2**32 - 1), coarse=st.booleans())
+def test_exact_classes_of_graphs_are_those_of_fractions(net, seed, coarse):
+    rng = np.random.default_rng(seed)
+    if coarse:
+        net = net.with_affines([affine(np.rint(a.weight), np.rint(a.bias), net.dtype) for a in net.affines])
+    points = graph_boxes(net, rng)[0].astype(net.dtype)
     assert exact_classes(net, points).tolist() == [exact_class(net, x) for x in points]

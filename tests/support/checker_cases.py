@@ -82,6 +82,13 @@ def write(folder: Path, content: object, name: str = "certificate.json") -> Path
     return path
 
 
+def as_version(content: dict, version: int) -> dict:
+    """Return a copy as an older fairmend wrote it: no graph before version 5, no layers before version 2."""
+    new = {1: ("layers", "graph"), 5: ()}.get(version, ("graph",))
+    model = {key: value for key, value in content["model"].items() if key not in new}
+    return {**content, "version": version, "model": model}
+
+
 def sign_spec(content: dict) -> dict:
     """Do what a forger of a spec would do: make the sha256 fit."""
     spec = Spec.from_dict(content["spec"]["content"])

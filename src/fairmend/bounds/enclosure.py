@@ -1,4 +1,4 @@
-"""Enclose activations on intervals in float64, with every rounding error accounted for.
+"""Enclose activations and other operations on intervals in float64, with every rounding error accounted for.
 
 The mathematics of each function is in its own file, in `fairmend.network.functions`, and so are the assumptions about
 rounding. An error bound is itself a sum of non-negative products, so computing it loses no more than the factor
@@ -8,13 +8,30 @@ in memory. An overflow ends in a number that is not finite, which becomes "no bo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fairmend.arrays import Floats
 from fairmend.network import Activation
 from fairmend.network.functions.base import TINY, UNIT
+from fairmend.network.operations import Columns, Concatenate, Lookup, Operation, Scale, Sum
 
-__all__ = ["TINY", "UNIT", "enclose_image", "enclose_value", "gamma", "lower_line", "upper_line"]
+__all__ = [
+    "TINY",
+    "UNIT",
+    "Interval",
+    "enclose_image",
+    "enclose_operation",
+    "enclose_value",
+    "gamma",
+    "largest",
+    "lower_line",
+    "upper_line",
+]
+
+Interval = tuple[Floats, Floats]
+"""Lower and upper ends, each ``(pieces, units)``."""
 
 
 def gamma(terms: int) -> float:
@@ -53,3 +70,35 @@ def upper_line(
 def _or_flat(slope: Floats, intercept: Floats, level: Floats) -> tuple[Floats, Floats]:
     usable = np.isfinite(slope) & np.isfinite(intercept)
     return np.where(usable, slope, 0.0), np.where(usable, intercept, level)
+
+
+def largest(lower: Floats, upper: Floats) -> Floats:
+    """Return the largest absolute value in an interval; never 0, because infinity times 0 would be NaN."""
+    return np.maximum(np.abs(lower), np.abs(upper)) + TINY
+
+
+def enclose_operation(operation: Operation, sources: Sequence[Interval]) -> Interval:
+    """Return the interval of an operation that adds, scales or copies, rounded outwards; infinite on overflow."""
+    lower, upper = sources[0]
+    if isinstance(operation, Concatenate):
+        return np.hstack([low for low, _ in sources]), np.hstack([high for _, high in sources])
+    if isinstance(operation, Columns):
+        return lower[:, list(operation.indices)], upper[:, list(operation.indices)]
+    if isinstance(operation, Lookup):
+        low, high = operation.hull(lower[:, 0], upper[:, 0])
+        return low.astype(np.float64), high.astype(np.float64)
+    if isinstance(operation, Scale):
+        factor, shift = operation.factor.astype(np.float64), operation.shift.astype(np.float64)
+        ends = lower * factor + shift, upper * factor + shift
+        slack = gamma(4) * (largest(lower, upper) * np.abs(factor) + np.abs(shift)) + TINY
+        return _outwards(np.minimum(*ends) - slack, np.maximum(*ends) + slack)
+    if isinstance(operation, Sum):
+        sizes = sum(largest(low, high) for low, high in sources)
+        slack = gamma(len(sources) + 2) * sizes
+        return _outwards(sum(low for low, _ in sources) - slack, sum(high for _, high in sources) + slack)
+    raise NotImplementedError(f"the interval of {operation.kind}")
+
+
+def _outwards(low: Floats, high: Floats) -> Interval:
+    low, high = np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)

@@ -14,16 +14,24 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import Floats
-from fairmend.bounds.enclosure import TINY, enclose_image, enclose_value, gamma, lower_line, upper_line
+from fairmend.bounds.enclosure import (
+    TINY,
+    Interval,
+    enclose_image,
+    enclose_operation,
+    enclose_value,
+    gamma,
+    largest,
+    lower_line,
+    upper_line,
+)
 from fairmend.bounds.pieces import MAX_ENTRIES, batches, exact_boxes, exact_rows, widest_layer
 from fairmend.bounds.substitution import (
-    Interval,
     Known,
     Layer,
     Lines,
     Rows,
     both_signs,
-    largest,
     lower_bounds,
     over_box,
 )
@@ -194,7 +202,7 @@ def _analyse(network: Network, lower: Floats, upper: Floats, choose: Choice) -> 
             )
             known.intervals.append((least, most))
         else:
-            known.intervals.append(_enclose(operation, [known.intervals[source] for source in sources]))
+            known.intervals.append(enclose_operation(operation, [known.intervals[source] for source in sources]))
             if i in relaxed:
                 known.intervals[i] = _tighten(known, i)
     return known
@@ -221,33 +229,6 @@ def _tighten(known: Known, i: int) -> Interval:
     low, high = np.split(lower_bounds(both_signs(np.eye(width), np.zeros(width)), i, known), 2, axis=1)
     own_low, own_high = known.intervals[i]
     return np.maximum(own_low, low), np.minimum(own_high, -high)
-
-
-def _enclose(operation: Operation, sources: Sequence[Interval]) -> Interval:
-    """Return the interval of an operation by interval arithmetic, rounded outwards; infinite if numbers overflow."""
-    lower, upper = sources[0]
-    if isinstance(operation, Concatenate):
-        return np.hstack([low for low, _ in sources]), np.hstack([high for _, high in sources])
-    if isinstance(operation, Columns):
-        return lower[:, list(operation.indices)], upper[:, list(operation.indices)]
-    if isinstance(operation, Lookup):
-        low, high = operation.hull(lower[:, 0], upper[:, 0])
-        return low.astype(np.float64), high.astype(np.float64)
-    if isinstance(operation, Scale):
-        factor, shift = operation.factor.astype(np.float64), operation.shift.astype(np.float64)
-        ends = lower * factor + shift, upper * factor + shift
-        slack = gamma(4) * (largest(lower, upper) * np.abs(factor) + np.abs(shift)) + TINY
-        return _outwards(np.minimum(*ends) - slack, np.maximum(*ends) + slack)
-    if isinstance(operation, Sum):
-        sizes = sum(largest(low, high) for low, high in sources)
-        slack = gamma(len(sources) + 2) * sizes
-        return _outwards(sum(low for low, _ in sources) - slack, sum(high for _, high in sources) + slack)
-    raise NotImplementedError(f"the interval of {operation.kind}")
-
-
-def _outwards(low: Floats, high: Floats) -> Interval:
-    low, high = np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
-    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
 
 def _empty_layers(network: Network, pieces: int) -> list[tuple[Floats, Floats]]:

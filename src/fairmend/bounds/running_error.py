@@ -141,7 +141,7 @@ class RunningError:
         return self._node(exact, error, local, ~(2 * reach < kind.largest).all(axis=1))
 
     def _sum(self, sources: Sequence[NodeError]) -> NodeError:
-        """Return a sum; in any order, no partial sum exceeds the sum of the sizes, and subnormal numbers may be lost."""
+        """Return a sum; in any order, no partial sum exceeds the sum of the sizes, and subnormals may be lost."""
         kind, terms = self.precision, len(sources)
         sizes = np.sum([size_of(*source.computed) for source in sources], axis=0)
         gamma = terms * kind.unit / (1 - terms * kind.unit)
@@ -193,7 +193,7 @@ def _folded_summation(fold: Fold, least: Floats, most: Floats, kind: Precision) 
     """
     inner, outer = fold.lines()
     weight = np.abs(fold.weight.astype(np.float64))
-    bias = np.zeros(len(weight)) if fold.bias is None else np.abs(fold.bias.astype(np.float64))
+    bias = fold.bias_size
     factors = np.abs(inner.factor), np.abs(outer.factor)
     size = size_of(least, most)
     entered = size * factors[0] + inner.size

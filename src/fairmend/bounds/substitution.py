@@ -19,15 +19,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fairmend.arrays import FloatArray, Floats
-from fairmend.bounds.enclosure import TINY, gamma
+from fairmend.bounds.enclosure import TINY, Interval, gamma, largest
 from fairmend.bounds.pieces import MAX_ENTRIES
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 
-__all__ = ["Interval", "Known", "Layer", "Lines", "Rows", "both_signs", "largest", "lower_bounds", "over_box"]
-
-Interval = tuple[Floats, Floats]
-"""Lower and upper ends, each ``(pieces, units)``."""
+__all__ = ["Known", "Layer", "Lines", "Rows", "both_signs", "lower_bounds", "over_box"]
 
 
 class Rows(NamedTuple):
@@ -109,11 +106,6 @@ def over_box(rows: Rows, lower: Floats, upper: Floats) -> Floats:
     slack = rows.slack + gamma(rows.A.shape[2] + 4) * loss + TINY
     bound = np.nextafter(least - slack, -np.inf)
     return np.where(np.isfinite(least) & np.isfinite(slack), bound, -np.inf)
-
-
-def largest(lower: Floats, upper: Floats) -> Floats:
-    """Return the largest absolute value in an interval; never 0, because infinity times 0 would be NaN."""
-    return np.maximum(np.abs(lower), np.abs(upper)) + TINY
 
 
 def _dot(A: Floats, v: Floats) -> Floats:

@@ -22,10 +22,11 @@ from fairmend.arrays import FloatArray
 from fairmend.atomic import write_atomically
 from fairmend.bounds.rigorous import Slopes
 from fairmend.errors import FairmendError
-from fairmend.network import Activation, Network
+from fairmend.network import Activation, Lookup, Network
 from fairmend.progress import Progress
 from fairmend.prove import certificate_blocks
 from fairmend.prove.certificate_blocks import InputList, lines_of_blocks
+from fairmend.prove.certificate_graph import steps_of
 from fairmend.prove.claims import Guarantee
 from fairmend.prove.proof import Proof, most_points, prove_points, prove_regions
 from fairmend.prove.score_proof import ScoreProof, prove_scores_at_points, prove_scores_over_regions
@@ -43,13 +44,17 @@ __all__ = [
 ]
 
 FORMAT = "fairmend-certificate"
-VERSION = 4
+VERSION = 5
 
 _STATE_DICTS = (".pth", ".pt", ".safetensors")  # files that hold weights by name, and no architecture
+_FUNCTION_KEYS = ("activation", "slope", "parameters")
 _BATCH_NORM = b".running_var"  # of a key in a state dict with batch normalisation
 
 # The certificate claims this share of the proven margin, because the checker's rigorous arithmetic rounds differently.
 _CLAIMED_SHARE = 0.999
+# And this share where it chooses the slopes itself.
+_CLAIMED_WITHOUT_SLOPES = 0.5
+_LISTED_SLOPES = ("relu", "leaky_relu", "tanh", "sigmoid", "identity")
 
 _MOST_LISTED = 1_000_000  # numbers in regions that are listed with their pieces and slopes, about 20 MB
 _MOST_AT_ONCE = 1_000_000  # numbers in the boxes and slopes of the inputs that are proven together
@@ -61,8 +66,8 @@ AnyProof = TypeVar("AnyProof", Proof, ScoreProof)
 class Certificate:
     """A claim about one network, as plain data.
 
-    `layers` names the affine layers of the network and the activations after them. They enter the content with the
-    file of a state dict, which does not name them itself.
+    `layers` names the affine layers of the network and the activations after them; `graph` the steps of a network that
+    is no chain. One of them enters the content with the file of a state dict, which does not name them itself.
 
     The regions are a list in `content["regions"]`. Of a certificate in blocks that is their number, and `inputs` holds
     them as arrays.
@@ -70,6 +75,7 @@ class Certificate:
 
     content: dict[str, Any]
     layers: tuple[dict[str, Any], ...] = field(default=(), repr=False)
+    graph: tuple[dict[str, Any], ...] = field(default=(), repr=False)
     inputs: tuple[InputList, ...] = field(default=(), repr=False)
 
     @property
@@ -102,11 +108,14 @@ class Certificate:
             content = Path(path).read_bytes()
         except OSError as error:
             raise FairmendError(f"{path}: cannot read the model: {error.strerror or error}") from error
-        layers = None
+        layers = graph = None
         if Path(path).suffix.lower() in _STATE_DICTS:
-            layers = list(self.layers) if _BATCH_NORM in content else _without_norms(self.layers)
+            if self.graph:
+                graph = list(self.graph)
+            else:
+                layers = list(self.layers) if _BATCH_NORM in content else _without_norms(self.layers)
         digest = hashlib.sha256(content).hexdigest()
-        model = {**self.content["model"], "file_sha256": digest, "layers": layers}
+        model = {**self.content["model"], "file_sha256": digest, "layers": layers, "graph": graph}
         return replace(self, content={**self.content, "model": model})
 
     def save(self, path: str | PathLike[str], model: str | PathLike[str] | None = None) -> None:
@@ -139,7 +148,7 @@ def certificate_of_regions(
     """
     arithmetic = network.dtype.name if proof.covers_inference.all() else "real"
     pieces = 0 if regions is None else len(regions.owner)
-    if _numbers(network, len(X), pieces) > _MOST_LISTED and (regions is None or _same(regions, spec, X, network)):
+    if _too_many(network, spec, len(X), pieces) and (regions is None or _same(regions, spec, X, network)):
         lists = [_input_list(network, X, proof, "points" if regions is None else "linear")]
         return _certificate(network, spec, method, arithmetic, blind_columns, lists)
     entries = _entries(network, X, proof, regions)
@@ -170,7 +179,7 @@ def certificate_of_fair(
     rows, points = np.flatnonzero(by_boxes), np.flatnonzero(by_points)
     boxed, listed = (X[rows], over_boxes.subset(rows)), (X[rest[points]], at_points.subset(points))
     found: list[dict[str, Any]] | list[InputList]
-    if _numbers(network, int(covered.sum()), len(rows) * spec.most_pieces) > _MOST_LISTED:
+    if _too_many(network, spec, int(covered.sum()), len(rows) * spec.most_pieces):
         found = [_input_list(network, *boxed, "linear"), _input_list(network, *listed, "points")]
     else:
         regions = spec.regions(boxed[0], network.dtype) if len(rows) else None
@@ -221,6 +230,15 @@ def _joined(proofs: list[AnyProof]) -> AnyProof:
     return replace(first, **arrays)
 
 
+def _too_many(network: Network, spec: Spec, inputs: int, pieces: int) -> bool:
+    """Return whether inputs are better written in blocks: they take too much space, or nothing else is known of them.
+
+    Of a network that is no chain the checker finds the bounds of scores by itself: listed bounds, which rest on other
+    slopes than its own, could be tighter.
+    """
+    return _numbers(network, inputs, pieces) > _MOST_LISTED or (spec.claim.is_score and not network.is_chain)
+
+
 def _numbers(network: Network, inputs: int, pieces: int) -> int:
     """Return how many numbers list inputs, and the boxes and slopes of their pieces."""
     units = sum(len(affine.bias) for affine in network.affines[:-1])
@@ -252,17 +270,37 @@ def certificate_of_blindness(network: Network, spec: Spec, columns: Sequence[int
 
 
 def weights_digest(network: Network) -> str:
-    """Return a sha256 of the weights and activations, equal for all file formats; see docs/certificate.md."""
+    """Return a sha256 of the weights, and of a chain's activations, equal for all formats; see docs/certificate.md."""
+    return _chain_digest(network) if network.is_chain else _graph_digest(network)
+
+
+def _chain_digest(network: Network) -> str:
     digest = hashlib.sha256(f"fairmend weights 1\n{network.dtype.name}\n".encode())
     for layer, affine in enumerate(network.affines):
-        out, width = affine.weight.shape
-        digest.update(f"{out} {width}\n".encode())
-        digest.update(affine.weight.astype("<f8").tobytes(order="C"))
-        digest.update(affine.bias.astype("<f8").tobytes())
+        digest.update(_header(affine.weight) + _doubles(affine.weight) + _doubles(affine.bias))
         if layer < len(network.activations):
             activation = network.activations[layer]
-            digest.update(f"{activation.name} {float(activation.slope).hex()}\n".encode())
+            numbers = " ".join(float(number).hex() for number in (activation.slope, *activation.parameters))
+            digest.update(f"{activation.name} {numbers}\n".encode())
     return digest.hexdigest()
+
+
+def _graph_digest(network: Network) -> str:
+    """Return the digest of all arrays as they are stored, in no order: the checker reads the structure elsewhere."""
+    arrays = [array for layer in network.stored_layers for array in (layer.weight, layer.bias) if array is not None]
+    arrays += [node.operation.table for node in network.nodes if isinstance(node.operation, Lookup)]
+    lines = sorted(hashlib.sha256(_header(array) + _doubles(array)).hexdigest() for array in arrays if array.any())
+    return hashlib.sha256(
+        "".join(f"{line}\n" for line in ("fairmend weights 2", network.dtype.name, *lines)).encode()
+    ).hexdigest()
+
+
+def _header(array: FloatArray) -> bytes:
+    return f"{' '.join(map(str, array.shape))}\n".encode()
+
+
+def _doubles(array: FloatArray) -> bytes:
+    return array.astype("<f8").tobytes(order="C")
 
 
 def _certificate(
@@ -292,12 +330,15 @@ def _certificate(
             "outputs": network.outputs,
             "dtype": network.dtype.name,
             "layers": None,
+            "graph": None,
         },
         "spec": {"sha256": hashlib.sha256(toml_bytes(meaning)).hexdigest(), "content": meaning},
         "global": {"columns": [int(column) for column in blind_columns]} if len(blind_columns) else None,
         "regions": count if lists else regions,
     }
-    return Certificate(content, _layers(network), lists)
+    if network.is_chain:
+        return Certificate(content, _layers(network), inputs=lists)
+    return Certificate(content, graph=steps_of(network), inputs=lists)
 
 
 def _describe_classes(spec: Spec) -> str:
@@ -317,6 +358,7 @@ def _layers(network: Network) -> tuple[dict[str, Any], ...]:
         layers.append(_layer(name))
         layers += [_layer(str(norm.name), norm.epsilon) for norm in (fold.after if fold else ())]
         layers[-1] |= {"activation": activation.name, "slope": float(activation.slope)}
+        layers[-1] |= {"parameters": list(activation.parameters)} if activation.parameters else {}
     layers[-1] |= {"activation": "none"}
     return tuple(layers)
 
@@ -328,7 +370,7 @@ def _without_norms(layers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         if "epsilon" not in layer:
             found.append(layer)
         elif found and layer["activation"] != "identity":
-            found[-1] = {**found[-1], "activation": layer["activation"], "slope": layer["slope"]}
+            found[-1] = {**found[-1], **{key: layer[key] for key in _FUNCTION_KEYS if key in layer}}
     return found
 
 
@@ -342,7 +384,8 @@ def _entries(
 ) -> list[dict[str, Any]]:
     """Return one region of the certificate for each row of X."""
     slopes: list[Slopes] = []
-    if regions is not None:
+    listed = all(activation.name in _LISTED_SLOPES for activation in network.activations) and network.is_chain
+    if regions is not None and listed:
         from fairmend.bounds.slopes import choose_slopes  # PyTorch comes with it
 
         slopes = choose_slopes(network, regions.lower, regions.upper)
@@ -350,7 +393,7 @@ def _entries(
     for row in range(len(X)):
         entry: dict[str, Any] = {
             "input": X[row].tolist(),
-            **_claimed(proof, row),
+            **_claimed(proof, row, _CLAIMED_SHARE if listed or regions is None else _CLAIMED_WITHOUT_SLOPES),
             "proof": "points" if regions is None else "linear",
         }
         if regions is not None:
@@ -360,11 +403,11 @@ def _entries(
     return entries
 
 
-def _claimed(proof: Proof | ScoreProof, row: int) -> dict[str, Any]:
+def _claimed(proof: Proof | ScoreProof, row: int, share: float) -> dict[str, Any]:
     """Return what is claimed of one neighbourhood: a class and its margin, or bounds of its scores."""
     if isinstance(proof, ScoreProof):
         return {"low": proof.low[row].tolist(), "high": proof.high[row].tolist()}
-    return {"class": int(proof.classes[row]), "margin": float(proof.margin[row] * _CLAIMED_SHARE)}
+    return {"class": int(proof.classes[row]), "margin": float(proof.margin[row] * share)}
 
 
 def _piece(regions: Regions, slopes: list[Slopes], piece: int) -> dict[str, Any]:

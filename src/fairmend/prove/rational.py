@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.network import DEFAULT_THRESHOLD, Activation, Network, predicted_classes
+from fairmend.network import DEFAULT_THRESHOLD, Activation, Affine, Network, predicted_classes
 from fairmend.network.decision import reaches
+from fairmend.network.operations import Columns, Concatenate, Lookup, Operation, Scale, Sum
 
 __all__ = ["exact_classes", "is_piecewise_linear"]
 
@@ -28,16 +29,40 @@ def is_piecewise_linear(net: Network) -> bool:
 
 def exact_classes(net: Network, points: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.int64]:
     """Return the class (n,) of each point (n, inputs) in real arithmetic; the network must be piecewise linear."""
-    h = _exact(points)
-    for layer, affine in enumerate(net.affines):
-        weight, bias = _exact(affine.weight), _exact(affine.bias)
-        h = _add((h[0] @ weight[0].T, h[1] + weight[1]), bias)
-        if layer < len(net.activations):
-            h = _activate(net.activations[layer], h)
+    found = [_exact(points)]
+    for node in net.nodes[1:]:
+        found.append(_compute(node.operation, [found[source] for source in node.sources]))
+    h = found[-1]
     if net.threshold == DEFAULT_THRESHOLD:
         return predicted_classes(h[0])
     leads, scale = h[0][:, -1] - (h[0][:, 0] if net.outputs == 2 else 0), Fraction(2) ** h[1]
     return np.array([reaches(int(lead) * scale, net.threshold) for lead in leads], dtype=np.int64)
+
+
+def _compute(operation: Operation, sources: list[_Exact]) -> _Exact:
+    """Return an operation on exact numbers ``(points, units)``."""
+    h = sources[0]
+    if isinstance(operation, Affine):
+        weight = _exact(operation.weight)
+        return _add((h[0] @ weight[0].T, h[1] + weight[1]), _exact(operation.bias))
+    if isinstance(operation, Activation):
+        return _activate(operation, h)
+    if isinstance(operation, Scale):
+        factor = _exact(operation.factor)
+        return _add((h[0] * factor[0], h[1] + factor[1]), _exact(operation.shift))
+    if isinstance(operation, Sum):
+        for other in sources[1:]:
+            h = _add(h, other)
+        return h
+    if isinstance(operation, Concatenate):
+        least = min(exponent for _, exponent in sources)
+        return np.hstack([whole * (1 << (exponent - least)) for whole, exponent in sources]), least
+    if isinstance(operation, Columns):
+        return h[0][:, list(operation.indices)], h[1]
+    if isinstance(operation, Lookup):
+        indices = np.array([[float(Fraction(int(whole)) * Fraction(2) ** h[1])] for whole in h[0][:, 0]])
+        return _exact(operation.table[operation.indices(indices)])
+    raise NotImplementedError(f"exact arithmetic of {operation.kind}")
 
 
 def _exact(values: npt.NDArray[np.floating[Any]]) -> _Exact:

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from fairmend.errors import FairmendError
 from fairmend.milp import Relaxation, Status
 from fairmend.milp.highs import Highs
-from fairmend.network import Network
+from fairmend.network import Activation, Network
+from fairmend.network.graph import Node
+from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Sum
 from fairmend.prove.certify import certify
 from fairmend.prove.result import Verdict
 from fairmend.spec import Feature, Spec
@@ -124,3 +126,61 @@ def test_a_planted_bump_is_never_called_fair(seed):
     for engine in ("branch", "milp"):
         report = certify(bump.network, bump.spec, bump.x[None], engine, time_limit=0.5)
         assert report.verdicts != (Verdict.FAIR,)
+
+
+GRAPH_SPEC = Spec(
+    [
+        Feature("job", "integer", range=(0, 3), protected=True),
+        Feature("years", "integer", range=(0, 12), tolerance=3),
+        Feature("score", "integer", range=(0, 6)),
+    ]
+)
+
+
+def graph(rng, activation):
+    """An embedding of the first column beside the others, a residual block, and the input again at the head."""
+    nodes = [
+        Node(Input(3)),
+        Node(Columns((0,)), (0,)),
+        Node(Lookup(rng.normal(size=(4, 2)).astype(np.float32)), (1,)),
+        Node(Columns((1, 2)), (0,)),
+        Node(Concatenate(), (2, 3)),
+        Node(affine(rng.normal(size=(4, 4)) / 2, rng.normal(size=4)), (4,), "first"),
+        Node(activation, (5,)),
+        Node(affine(rng.normal(size=(4, 4)) / 2, rng.normal(size=4)), (6,), "second"),
+        Node(Sum(), (6, 7)),
+        Node(activation, (8,)),
+        Node(Concatenate(), (9, 3)),
+        Node(affine(rng.normal(size=(1, 6)) / 2, rng.normal(size=1)), (10,), "head"),
+    ]
+    return Network.from_nodes(nodes)
+
+
+@pytest.mark.parametrize(
+    "activation", [RELU, Activation("leaky_relu", 2.0), Activation("prelu", parameters=(-0.5, 0.1, 1.0, 2.0))], ids=str
+)
+def test_graphs_are_decided_as_by_brute_force(activation):
+    rng = np.random.default_rng(3)
+    for _ in range(4):
+        net = graph(rng, activation)
+        X = GRAPH_SPEC.sample_inputs(4, rng, np.float32)
+        report = certify(net, GRAPH_SPEC, X, "milp")
+        assert list(report.verdicts) == brute_force(net, GRAPH_SPEC, X)
+        check_witnesses(net, GRAPH_SPEC, X, report)
+
+
+def test_a_residual_graph_over_a_continuum_is_decided_as_by_the_engine_branch():
+    rng = np.random.default_rng(5)
+    for _ in range(3):
+        nodes = [
+            Node(Input(2)),
+            Node(affine(rng.normal(size=(2, 2)), rng.normal(size=2), np.float64), (0,), "first"),
+            Node(Activation("leaky_relu", 3.0), (1,)),
+            Node(Sum(), (0, 2)),
+            Node(RELU, (3,)),
+            Node(affine(rng.normal(size=(1, 2)), rng.normal(size=1), np.float64), (4,), "head"),
+        ]
+        net = Network.from_nodes(nodes)
+        inputs = CONTINUOUS.sample_inputs(3, rng, np.float64)
+        reports = [certify(net, CONTINUOUS, inputs, engine) for engine in ("milp", "branch")]
+        assert reports[0].verdicts == reports[1].verdicts

@@ -26,7 +26,20 @@ from fairmend.arrays import FloatArray, Floats
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["LIBRARY", "NARROW", "SLACK", "TINY", "UNIT", "Function", "Intervals", "Lines", "Precision", "size_of"]
+__all__ = [
+    "LIBRARY",
+    "NARROW",
+    "SLACK",
+    "TINY",
+    "UNIT",
+    "Function",
+    "Intervals",
+    "Lines",
+    "Precision",
+    "below",
+    "size_of",
+    "unless_overflow",
+]
 
 Intervals = tuple[Floats, Floats]
 
@@ -149,6 +162,11 @@ class Function(ABC):
         """Return an interval that contains f([lower, upper]), and whatever the checker computes for it."""
         low, high = self.image(lower, upper)
         return low - NARROW * (1 + np.abs(low)), high + NARROW * (1 + np.abs(high))
+
+
+def below(y: Floats, error: Floats) -> Floats:
+    """Return the lower end of y ± error, which is infinite if y is."""
+    return np.where(np.isposinf(y), y, y - error)
 
 
 def size_of(lower: Floats, upper: Floats) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import Floats
-from fairmend.network.functions.base import NARROW, TINY, UNIT, Function, Intervals, Lines
+from fairmend.network.functions.base import NARROW, TINY, UNIT, Function, Intervals, Lines, below
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,17 +51,19 @@ class Kinked(Function):
         ends = [self.value(lower), self.value(upper)]
         if self.increasing:
             return ends[0][0] - ends[0][1], ends[1][0] + ends[1][1]
-        low = np.minimum(ends[0][0] - ends[0][1], ends[1][0] - ends[1][1])
+        low = np.minimum(below(*ends[0]), below(*ends[1]))
         high = np.maximum(ends[0][0] + ends[0][1], ends[1][0] + ends[1][1])
         around = (lower < 0) & (upper > 0)
         return np.where(around, np.minimum(low, 0.0), low), high
 
     def wide_image(self, lower: Floats, upper: Floats) -> Intervals:
         """Return the image itself if no value is rounded."""
-        low, high = self.image(lower, upper) if not self.increasing else (lower.copy(), upper.copy())
         if self.increasing:
+            low, high = lower.copy(), upper.copy()
             self.apply(low)
             self.apply(high)
+        else:
+            low, high = self.image(lower, upper)
         if self._exact:
             return low, high
         return low - NARROW * (1 + np.abs(low)), high + NARROW * (1 + np.abs(high))
@@ -100,9 +102,9 @@ def relax_relu(lower: Tensor, upper: Tensor) -> Lines:
     """Return the upper line through the end points, and the lower slope 1 if upper > -lower, else 0 (stable: exact)."""
     import torch
 
-    above, below = upper.clamp(min=0), lower.clamp(max=0)
-    width = above - below
+    above, under = upper.clamp(min=0), lower.clamp(max=0)
+    width = above - under
     # A unit that is 0 on the whole interval has width 0; any divisor gives it the slope 0.
     upper_slope = above / torch.where(width > 0, width, torch.ones_like(width))
-    lower_slope = (above > -below).to(lower.dtype)
-    return Lines(lower_slope, torch.zeros_like(lower), upper_slope, -upper_slope * below)
+    lower_slope = (above > -under).to(lower.dtype)
+    return Lines(lower_slope, torch.zeros_like(lower), upper_slope, -upper_slope * under)

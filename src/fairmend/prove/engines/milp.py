@@ -32,9 +32,10 @@ _SHARE = 0.5  # of the time left for one MILP; the rest is for the proof
 def certify_by_milp(net: Network, spec: Spec, X: FloatArray, findings: Findings, seed: int = 0) -> None:
     """Decide each input, until the time limit."""
     if not is_piecewise_linear(net):
-        names = ", ".join(sorted({a.name for a in net.activations} & {"tanh", "sigmoid"}))
+        names = ", ".join(sorted({a.name for a in net.activations if not a.piecewise_linear}))
         raise FairmendError(
-            f"engine milp supports ReLU, leaky ReLU and identity, but the network has {names}; use engine branch"
+            f"engine milp supports piecewise linear functions (ReLU, clip, …), but the network has {names}; "
+            "use engine branch"
         )
     step = inputs_per_batch(spec, _INPUTS)
     for start in range(0, len(X), step):

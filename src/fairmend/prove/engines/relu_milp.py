@@ -1,48 +1,58 @@
 """The network over one box as mixed-integer constraints, and the unit intervals that these need.
 
 The encoding is that of Tjeng, Xiao and Tedrake (2019), "Evaluating Robustness of Neural Networks with Mixed Integer
-Programming", with which the paper measures CUR: one binary for each unit that can be on either side of its kink. Its
-coefficients are rounded, so it guides a proof and is none. The intervals are rigorous.
+Programming", with which the paper measures CUR: one binary for each unit and each of its knots that the unit can be on
+either side of. Its coefficients are rounded, so it guides a proof and is none. The intervals are rigorous.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
-from fairmend.bounds.dual import Interval, Intervals, line_slopes
-from fairmend.bounds.rigorous import Slopes, rigorous_bounds
+from fairmend.bounds.dual import Interval, Intervals, knots_of, line_slopes
+from fairmend.bounds.enclosure import enclose_image
+from fairmend.bounds.rigorous import Slopes, function_intervals
 from fairmend.milp import MilpBuilder
-from fairmend.network import Network
+from fairmend.network import Activation, Affine, Network
+from fairmend.network.operations import Columns, Concatenate, Lookup, Operation, Scale, Sum
 
-__all__ = ["EncodedLayer", "EncodedNetwork", "encode_network", "unit_intervals"]
+__all__ = ["EncodedNetwork", "Knot", "UnitRows", "encode_network", "unit_intervals"]
+
+_Expression = tuple[Floats, Floats]
+"""The numbers of a node as A·v + c in the variables v so far: A ``(units, variables)``, c ``(units,)``."""
 
 
 def unit_intervals(net: Network, lower: FloatArray, upper: FloatArray) -> Intervals:
-    """Return rigorous intervals (boxes, units) of each layer before its activation, over boxes (boxes, inputs)."""
-    found: Intervals = []
-    slopes: list[Slopes] = []
-    for layer, activation in enumerate(net.activations):
-        until = Network(net.affines[: layer + 1], net.activations[:layer])
-        low, high = rigorous_bounds(until, lower, upper, slopes)
-        found.append((low, high))
-        slopes.append(Slopes(*line_slopes(activation, low, high)))
-    return found
+    """Return rigorous intervals (boxes, units) of the inputs of each function, over boxes (boxes, inputs)."""
+
+    def choose(number: int, low: Floats, high: Floats) -> Slopes:
+        return Slopes(*line_slopes(net.activations[number], low, high))
+
+    return function_intervals(net, lower, upper, choose)
 
 
-class EncodedLayer(NamedTuple):
-    """The units of a layer that can be on either side of their kink, (k,), with their variables and rows.
+class Knot(NamedTuple):
+    """The units of a function that can be on either side of one of its knots, (k,).
 
-    outputs, active : the variables of the unit's output, and of its side: 1 above the kink, 0 below
-    rows : (r, k), the rows that mention the unit's input z
-    slopes : (r, 1), the coefficient of -z in these rows
+    active : the variables of the unit's side: 1 above the knot, 0 below
     """
 
     units: Ints
-    outputs: Ints
+    knots: Floats
     active: Ints
+
+
+class UnitRows(NamedTuple):
+    """The rows (r, k) that mention the inputs z of some units of a function, (k,).
+
+    slopes : (r, k) or (r, 1), the coefficient of -z in these rows
+    """
+
+    units: Ints
     rows: Ints
     slopes: Floats
 
@@ -50,14 +60,15 @@ class EncodedLayer(NamedTuple):
 class EncodedNetwork(NamedTuple):
     """A network over one box: its logits are A·v + c in the builder's variables v, the first of which are `inputs`.
 
-    `layers` has one entry for each activation, or None if no unit of it needs a variable.
+    `knots` and `rows` have one list for each function, empty if no unit of it needs a variable.
     """
 
     builder: MilpBuilder
     inputs: Ints
     A: Floats
     c: Floats
-    layers: list[EncodedLayer | None]
+    knots: list[list[Knot]]
+    rows: list[list[UnitRows]]
 
 
 def encode_network(
@@ -65,54 +76,163 @@ def encode_network(
 ) -> EncodedNetwork:
     """Return the network over x = A·t + c, 0 <= t <= highest: A (inputs, varying), c (inputs,), the rest (varying,).
 
-    Where `whole`, t takes whole numbers only. `units` holds intervals (units,) of this box. A stable unit is its own
-    linear expression and needs no variable; an unstable one, y = max(z, s·z) with z in [l, u], becomes
+    Where `whole`, t takes whole numbers only. `units` holds intervals (units,) of this box. A unit that is on one side
+    of every knot is its own linear expression and needs no variable. A row of a table that is not fixed is any vector
+    in the hull of the rows: splitting the box fixes it.
+    """
+    encoder = _Encoder(A, c, highest, whole)
+    found: list[_Expression] = [(A, c)]
+    for node in net.nodes[1:]:
+        sources = [found[source] for source in node.sources]
+        if isinstance(node.operation, Activation):
+            found.append(encoder.function(node.operation, sources[0], units[len(encoder.knots)]))
+        else:
+            found.append(encoder.linear(node.operation, sources))
+    logits = encoder.padded(found[-1])
+    return EncodedNetwork(encoder.builder, encoder.inputs, *logits, encoder.knots, encoder.rows)
+
+
+class _Encoder:
+    """Variables and rows so far."""
+
+    def __init__(self, A: Floats, c: Floats, highest: Floats, whole: Bools) -> None:
+        self.builder, self.highest = MilpBuilder(), highest
+        self.inputs = self.builder.add_variables(len(highest), 0.0, highest, integer=whole)
+        self.count = len(highest)
+        self.knots: list[list[Knot]] = []
+        self.rows: list[list[UnitRows]] = []
+
+    def padded(self, expression: _Expression) -> _Expression:
+        """Return an expression with a coefficient, perhaps 0, for each variable."""
+        A, c = expression
+        return np.pad(A, ((0, 0), (0, self.count - A.shape[1]))), c
+
+    def _add(self, count: int, lower: object, upper: object, integer: bool = False) -> Ints:
+        self.count += count
+        return self.builder.add_variables(count, lower, upper, integer=integer)  # type: ignore[arg-type]
+
+    def linear(self, operation: Operation, sources: Sequence[_Expression]) -> _Expression:
+        """Return an operation that adds, multiplies or copies."""
+        A, c = sources[0]
+        if isinstance(operation, Affine):
+            weight = operation.weight.astype(np.float64)
+            return weight @ A, weight @ c + operation.bias
+        if isinstance(operation, Scale):
+            factor = operation.factor.astype(np.float64)
+            return factor[:, None] * A, factor * c + operation.shift
+        if isinstance(operation, Columns):
+            return A[list(operation.indices)], c[list(operation.indices)]
+        if isinstance(operation, Lookup):
+            return self._look_up(operation, A, c)
+        every = [self.padded(source) for source in sources]
+        if isinstance(operation, Sum):
+            return sum(A for A, _ in every), sum(c for _, c in every)  # type: ignore[return-value]
+        if isinstance(operation, Concatenate):
+            return np.vstack([A for A, _ in every]), np.concatenate([c for _, c in every])
+        raise NotImplementedError(f"the MILP rows of {operation.kind}")
+
+    def _look_up(self, operation: Lookup, A: Floats, c: Floats) -> _Expression:
+        reach = A[:, : len(self.highest)] * self.highest
+        ends = np.minimum(reach, 0).sum(axis=1) + c, np.maximum(reach, 0).sum(axis=1) + c
+        low, high = operation.hull(*(np.rint(end) for end in ends))  # whole numbers but for rounding
+        if (low == high).all():
+            return np.zeros((low.shape[1], self.count)), low[0].astype(np.float64)
+        variables = self._add(low.shape[1], low[0], high[0])
+        return np.eye(self.count)[variables], np.zeros(low.shape[1])
+
+    def function(self, activation: Activation, expression: _Expression, z: Interval) -> _Expression:
+        """Return a function of an expression, and add the variables and rows that it needs."""
+        self.knots.append([])
+        self.rows.append([])
+        A, c = self.padded(expression)
+        if activation.name in ("relu", "leaky_relu") and activation.slope < 1:
+            return self._convex(activation.slope, A, c, z)
+        return self._by_knots(activation, A, c, z)
+
+    def _convex(self, slope: float, A: Floats, c: Floats, z: Interval) -> _Expression:
+        """Return max(z, slope·z) for z = A·v + c. An unstable unit y with z in [l, u] becomes
 
         y >= z,   y >= s·z,   y <= z - (1 - s)·l·(1 - a),   y <= s·z + (1 - s)·u·a,   a binary.
-    """
-    builder = MilpBuilder()
-    inputs = builder.add_variables(len(highest), 0.0, highest, integer=whole)
-    layers: list[EncodedLayer | None] = []
-    for layer, affine in enumerate(net.affines):
-        weight = affine.weight.astype(np.float64)
-        A, c = weight @ A, weight @ c + affine.bias
-        if layer < len(net.activations):
-            encoded = None
-            if net.activations[layer].name != "identity":
-                A, c, encoded = _kinked(builder, net.activations[layer].slope, A, c, units[layer])
-            layers.append(encoded)
-    return EncodedNetwork(builder, inputs, A, c, layers)
+        """
+        low, high = z
+        unstable = np.flatnonzero((low < 0) & (high > 0))
+        factor = np.where(low >= 0, 1.0, slope)
+        before, count = A.shape[1], len(unstable)
+        after = np.zeros((len(c), before + 2 * count))
+        after[:, :before] = A * factor[:, None]
+        constant = c * factor
+        if not count:
+            return after, constant
+        z_A, shift, low, high = A[unstable], c[unstable], low[unstable], high[unstable]
+        self._add(count, slope * low if slope > 0 else 0.0, high)
+        active = self._add(count, 0.0, 1.0, integer=True)
+        every = np.arange(before + 2 * count)
+        one, none = np.eye(count), np.zeros((count, count))
+        drop, rise = (1 - slope) * low, (1 - slope) * high
+        rows = np.stack(
+            [
+                self.builder.add_rows(every, np.hstack([-z_A, one, none]), lower=shift),
+                self.builder.add_rows(every, np.hstack([-slope * z_A, one, none]), lower=slope * shift),
+                self.builder.add_rows(every, np.hstack([-z_A, one, -np.diag(drop)]), upper=shift - drop),
+                self.builder.add_rows(every, np.hstack([-slope * z_A, one, -np.diag(rise)]), upper=slope * shift),
+            ]
+        )
+        after[unstable] = 0.0
+        constant[unstable] = 0.0
+        after[unstable, before + np.arange(count)] = 1.0
+        self.knots[-1].append(Knot(unstable, np.zeros(count), active))
+        self.rows[-1].append(UnitRows(unstable, rows, np.array([[1.0], [slope], [1.0], [slope]])))
+        return after, constant
 
+    def _by_knots(self, activation: Activation, A: Floats, c: Floats, z: Interval) -> _Expression:
+        """Return f(z) for z = A·v + c as its first line and, for each knot k, a change of slope times max(z - k, 0).
 
-def _kinked(
-    builder: MilpBuilder, slope: float, A: Floats, c: Floats, z: Interval
-) -> tuple[Floats, Floats, EncodedLayer | None]:
-    """Return max(z, slope·z) for z = A·v + c, and add the variables and rows that it needs."""
-    low, high = z
-    unstable = np.flatnonzero((low < 0) & (high > 0))
-    factor = np.where(low >= 0, 1.0, slope)
-    before, count = A.shape[1], len(unstable)
-    after = np.zeros((len(c), before + 2 * count))
-    after[:, :before] = A * factor[:, None]
-    constant = c * factor
-    if not count:
-        return after, constant, None
-    z_A, shift, low, high = A[unstable], c[unstable], low[unstable], high[unstable]
-    outputs = builder.add_variables(count, slope * low if slope > 0 else 0.0, high)
-    active = builder.add_variables(count, 0.0, 1.0, integer=True)
-    every = np.arange(before + 2 * count)
-    one, none = np.eye(count), np.zeros((count, count))
-    drop, rise = (1 - slope) * low, (1 - slope) * high
-    rows = np.stack(
-        [
-            builder.add_rows(every, np.hstack([-z_A, one, none]), lower=shift),
-            builder.add_rows(every, np.hstack([-slope * z_A, one, none]), lower=slope * shift),
-            builder.add_rows(every, np.hstack([-z_A, one, -np.diag(drop)]), upper=shift - drop),
-            builder.add_rows(every, np.hstack([-slope * z_A, one, -np.diag(rise)]), upper=slope * shift),
-        ]
-    )
-    after[unstable] = 0.0
-    constant[unstable] = 0.0
-    after[unstable, before + np.arange(count)] = 1.0
-    slopes = np.array([[1.0], [slope], [1.0], [slope]])
-    return after, constant, EncodedLayer(unstable, outputs, active, rows, slopes)
+        An unstable unit is a variable y, equal to that sum by a row; each of its unstable knots has r = max(z - k, 0).
+        """
+        low, high = z
+        lines, knots = activation.function.lines, knots_of(activation, len(low))
+        slopes = np.array([np.broadcast_to(np.asarray(slope, np.float64), low.shape) for slope, _ in lines])
+        slope, constant = slopes[0].copy(), np.full(len(low), float(lines[0][1]))
+        crossed = np.flatnonzero(((low < knots) & (knots < high)).any(axis=0))
+        parts: list[tuple[Ints, Ints, Floats]] = []  # units, their variables r, and the coefficients of these
+        for knot, change in zip(knots, np.diff(slopes, axis=0), strict=True):
+            above = low >= knot
+            slope[above] += change[above]
+            constant[above] -= (change * knot)[above]
+            unstable = np.flatnonzero((low < knot) & (knot < high))
+            if len(unstable):
+                parts.append((unstable, self._above(A, c, z, knot, unstable), change[unstable]))
+        y = self._outputs(activation, z, crossed)
+        after, shift = self.padded((A * slope[:, None], c * slope + constant))
+        if len(crossed):
+            values = -after[crossed]
+            values[np.arange(len(crossed)), y] = 1.0
+            for units, variables, changes in parts:
+                values[np.searchsorted(crossed, units), variables] -= changes
+            rows = self.builder.add_rows(np.arange(self.count), values, lower=shift[crossed], upper=shift[crossed])
+            self.rows[-1].append(UnitRows(crossed, rows[None], slope[crossed][None]))
+            after[crossed], shift[crossed] = np.eye(self.count)[y], 0.0
+        return after, shift
+
+    def _outputs(self, activation: Activation, z: Interval, crossed: Ints) -> Ints:
+        least, most = enclose_image(activation, *z)
+        return self._add(len(crossed), least[crossed], most[crossed])
+
+    def _above(self, A: Floats, c: Floats, z: Interval, knots: Floats, units: Ints) -> Ints:
+        """Return variables r = max(z - k, 0) of units that can be on either side of k."""
+        low, high = (end[units] - knots[units] for end in z)
+        r = self._add(len(units), 0.0, high)
+        active = self._add(len(units), 0.0, 1.0, integer=True)
+        z_A, shift = self.padded((A[units], c[units] - knots[units]))
+        one, switch = np.eye(self.count)[r], np.eye(self.count)[active]
+        every = np.arange(self.count)
+        rows = np.stack(
+            [
+                self.builder.add_rows(every, one - z_A, lower=shift),
+                self.builder.add_rows(every, one - z_A - low[:, None] * switch, upper=shift - low),
+            ]
+        )
+        self.builder.add_rows(every, one - high[:, None] * switch, upper=0.0)
+        self.knots[-1].append(Knot(units, knots[units], active))
+        self.rows[-1].append(UnitRows(units, rows, np.ones((2, 1))))
+        return r

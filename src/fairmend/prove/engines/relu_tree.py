@@ -1,9 +1,9 @@
-"""A rigorous proof of a margin over one piece: branch and bound over the sides of kinks and over the box.
+"""A rigorous proof of a margin over one piece: branch and bound over the sides of knots and over the box.
 
-A node is a box with an interval for each unit before its activation. It is done if a rigorous bound (`bounds.dual`)
+A node is a box with an interval for each input of a function. It is done if a rigorous bound (`bounds.dual`)
 exceeds what must be proven, or shows that the node contains no point. The multipliers of that bound come from a linear
 program. No answer of the solver is taken for exact, as the bound holds for any multipliers. Otherwise the interval of
-one unit is cut at its kink, or the box is split, and small sets of points are evaluated one by one.
+one unit is cut at a knot, or the box is split, and small sets of points are evaluated one by one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairmend.arrays import Floats
-from fairmend.bounds.dual import DualBound, Interval, Intervals, dual_bound, tightened
+from fairmend.bounds.dual import DualBound, Interval, Intervals, dual_bound, knots_of, tightened
 from fairmend.milp import Relaxation, Status
 from fairmend.network import Network
 from fairmend.network.decision import lower_margins
@@ -28,7 +28,7 @@ from fairmend.prove.margin import compute_margins, margin_error, proves_class, r
 __all__ = ["Guide", "Piece", "ProofTree"]
 
 _LEAF = 64  # points that are evaluated one by one
-_FEW = 4096  # points; boxes of fewer are split before kinks are
+_FEW = 4096  # points; boxes of fewer are split before units are
 _NODES_AFTER_FAILURE = 1000  # that are searched for a witness once a node cannot be proven
 
 
@@ -67,6 +67,7 @@ class ProofTree:
         self.pieces, self.rows = where.pieces, np.array([where.row])
         self.classes = findings.classes[self.rows]
         self.root = self.pieces.roots.take(np.array([where.piece]))
+        self.knots = [knots_of(a, len(low)) for a, (low, _) in zip(net.activations, where.units, strict=True)]
         self.finite = bool(np.isfinite(self.pieces.sizes(self.root)[0]))
 
     def run(self) -> None:
@@ -128,22 +129,23 @@ class ProofTree:
         return max(found, other, key=lambda each: each.bound), False
 
     def _variable_bounds(self, guide: Guide, node: _Node) -> tuple[Floats, Floats]:
-        """Return bounds of the guide's variables: the node's box, and the sides of the kinks that its units are on."""
+        """Return bounds of the guide's variables: the node's box, and the sides of the knots that its units are on."""
         lower, upper = guide.relaxation.milp.lower.copy(), guide.relaxation.milp.upper.copy()
         inputs = guide.encoded.inputs
         lower[inputs], upper[inputs] = node.box.low[0] - self.root.low[0], node.box.high[0] - self.root.low[0]
-        for layer, (low, high) in zip(guide.encoded.layers, node.units, strict=True):
-            if layer is not None:
-                lower[layer.active] = low[layer.units] >= 0
-                upper[layer.active] = (low[layer.units] >= 0) | (high[layer.units] > 0)
+        for knots, (low, high) in zip(guide.encoded.knots, node.units, strict=True):
+            for knot in knots:
+                above = low[knot.units] >= knot.knots
+                lower[knot.active] = above
+                upper[knot.active] = above | (high[knot.units] > knot.knots)
         return lower, upper
 
     def _unit_multipliers(self, encoded: EncodedNetwork, of_rows: Floats) -> list[Floats]:
         """Return the multiplier of each unit's input, NaN where the linear program has no variable for the unit."""
         given = [np.full(len(low), np.nan) for low, _ in self.where.units]
-        for layer, into in zip(encoded.layers, given, strict=True):
-            if layer is not None:
-                into[layer.units] = (layer.slopes * of_rows[layer.rows]).sum(axis=0)
+        for parts, into in zip(encoded.rows, given, strict=True):
+            for part in parts:
+                into[part.units] = np.nan_to_num(into[part.units]) + (part.slopes * of_rows[part.rows]).sum(axis=0)
         return given
 
     def try_point(self, t: Floats) -> None:
@@ -189,28 +191,27 @@ class ProofTree:
         halves = self.pieces.split(node.box, np.array([column], dtype=np.int64))
         return [self._shrunk(node, half) for half in halves]
 
-    def _unit_to_cut(self, node: _Node, found: DualBound) -> tuple[int, int] | None:
-        """Return the layer and number of the unit whose kink costs the bound most, or None if no unit crosses it."""
+    def _unit_to_cut(self, node: _Node, found: DualBound) -> tuple[int, int, float] | None:
+        """Return the function, the unit and the knot that cost the bound most, or None if no unit crosses one."""
         best, chosen = -1.0, None
-        for layer, ((low, high), a) in enumerate(zip(node.units, found.coefficients, strict=True)):
-            if self.net.activations[layer].name == "identity":
-                continue
-            crosses = (low < 0) & (high > 0)
-            if crosses.any():
-                with np.errstate(all="ignore"):
-                    cost = np.nan_to_num(np.abs(a) * (-low / (high - low)) * high)
-                unit = int(np.where(crosses, cost, -1.0).argmax())
-                if cost[unit] > best:
-                    best, chosen = float(cost[unit]), (layer, unit)
+        for number, ((low, high), a) in enumerate(zip(node.units, found.coefficients, strict=True)):
+            for knot in self.knots[number]:
+                crosses = (low < knot) & (knot < high)
+                if crosses.any():
+                    with np.errstate(all="ignore"):
+                        cost = np.nan_to_num(np.abs(a) * ((knot - low) / (high - low)) * (high - knot))
+                    unit = int(np.where(crosses, cost, -1.0).argmax())
+                    if cost[unit] > best:
+                        best, chosen = float(cost[unit]), (number, unit, float(knot[unit]))
         return chosen
 
-    def _cut(self, node: _Node, layer: int, unit: int) -> list[_Node]:
-        """Cut the interval of a unit at 0, which belongs to both parts."""
-        low, high = node.units[layer]
+    def _cut(self, node: _Node, number: int, unit: int, knot: float) -> list[_Node]:
+        """Cut the interval of a unit at a knot, which belongs to both parts."""
+        low, high = node.units[number]
         upper_low, lower_high = low.copy(), high.copy()
-        upper_low[unit], lower_high[unit] = 0.0, 0.0
+        upper_low[unit], lower_high[unit] = knot, knot
         parts = ((upper_low, high), (low, lower_high))
-        return [node._replace(units=[*node.units[:layer], part, *node.units[layer + 1 :]]) for part in parts]
+        return [node._replace(units=[*node.units[:number], part, *node.units[number + 1 :]]) for part in parts]
 
     def _shrunk(self, node: _Node, half: Boxes) -> _Node:
         """Return the node on half of its box, with the intervals of both."""

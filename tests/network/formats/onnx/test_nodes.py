@@ -135,7 +135,7 @@ REFUSED = {
     ),
     "squeeze rows": (after(node("Squeeze", "h s")), {"s": np.array([0])}, r"\(Squeeze\).*axes \[0\]"),
     "slopes": (after(node("PRelu", "h s")), {"s": np.array([1, 2, 3], np.float32) / 4}, "different slopes"),
-    "steep": (after(node("LeakyRelu", "h", alpha=2.0)), {}, r"\(LeakyRelu\).*slope 2"),
+    "falling": (after(node("LeakyRelu", "h", alpha=-2.0)), {}, r"\(LeakyRelu\).*slope -2"),
     "learning norm": (
         after(helper.make_node("BatchNormalization", ["h", *"cccc"], ["y", "m", "v"], training_mode=1)),
         {"c": VECTOR},

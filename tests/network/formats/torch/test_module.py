@@ -149,7 +149,7 @@ REFUSED = {
         "running statistics",
     ),
     "random": (lambda: Custom(lambda m, x: m.fc2(F.dropout(m.fc1(x)))), "stays random"),
-    "slope": (lambda: nn.Sequential(nn.Linear(4, 4), nn.LeakyReLU(1.5), nn.Linear(4, 1)), "slope 1.5"),
+    "slope": (lambda: nn.Sequential(nn.Linear(4, 4), nn.LeakyReLU(-1.5), nn.Linear(4, 1)), "slope -1.5"),
     "subclass": (lambda: nn.Sequential(Doubled(4, 1)), "mul|linear"),
     "half": (lambda: nn.Sequential(nn.Linear(4, 1)).half(), r"layer '0' \(Linear\) is float16"),
     "bfloat16": (lambda: nn.Sequential(nn.Linear(4, 1)).bfloat16(), r"bfloat16; .*model\.float\(\)"),

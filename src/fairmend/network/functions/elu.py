@@ -1,0 +1,86 @@
+"""ELU: z on positive numbers, alpha·(exp(z) - 1) on negative ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from fairmend.arrays import FloatArray, Floats
+from fairmend.errors import FairmendError
+from fairmend.network.functions.base import LIBRARY, TINY, UNIT, Precision, size_of, unless_overflow
+from fairmend.network.functions.curved import Curved
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Elu"]
+
+
+class Elu(Curved):
+    """gain·z on positive numbers, depth·(exp(rate·z) - 1) on negative ones.
+
+    ELU has gain and rate 1. Its relatives round these numbers, each by at most two units.
+    """
+
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("alpha",)
+    breaks = (0.0,)
+    curvature = (1, 0)
+    kinked = True
+    gain, rate = 1.0, 1.0
+
+    def __init__(self, alpha: float) -> None:
+        if not 0 <= alpha < np.inf:
+            raise FairmendError(f"elu({alpha:g}): alpha must be a number from 0 on")
+        self._set(alpha)
+
+    def _set(self, depth: float) -> None:
+        self.depth = depth
+        self.curvature = (1 if depth > 0 else 0), 0
+        self.convex = depth * self.rate <= self.gain
+        self.lipschitz = max(depth * self.rate, self.gain) * (1 + 8 * UNIT)
+
+    def apply(self, values: FloatArray) -> None:
+        """Replace the values by their ELU."""
+        kind = values.dtype.type
+        below = kind(self.depth) * np.expm1(np.minimum(values, 0) * kind(self.rate))
+        np.maximum(values, 0, out=values)
+        values *= kind(self.gain)
+        values += below
+
+    def torch(self, z: Tensor) -> Tensor:
+        """Return ELU of z."""
+        return self.gain * z.clamp(min=0) + self.depth * (self.rate * z.clamp(max=0)).expm1()
+
+    def torch_slope(self, z: Tensor) -> Tensor:
+        """Return the slope on the side of 0."""
+        import torch
+
+        below = self.depth * self.rate * (self.rate * z.clamp(max=0)).exp()
+        return torch.where(z >= 0, torch.full_like(z, self.gain), below)
+
+    def value(self, z: Floats) -> tuple[Floats, Floats]:
+        """Return the value, exact above 0 if the gain is 1."""
+        x = np.minimum(z, 0.0) * self.rate
+        y = np.where(z > 0, z * self.gain, self.depth * np.expm1(x))
+        exact = (z > 0) & (self.gain == 1)
+        return y, np.where(exact, 0.0, (LIBRARY + 8 * UNIT) * np.abs(y) + TINY)
+
+    def slope_on(self, piece: int, z: Floats) -> tuple[Floats, Floats]:
+        """Return depth·rate·exp(rate·z) left of 0, and the gain right of it."""
+        if piece:
+            error = 0.0 if self.gain == 1 else 2 * UNIT * self.gain
+            return np.full_like(z, self.gain), np.full_like(z, error)
+        x = np.maximum(np.minimum(z, 0.0) * self.rate, -1000.0)
+        slope: Floats = self.depth * self.rate * np.exp(x)
+        return slope, (LIBRARY + 2 * UNIT * (4 - x)) * slope + TINY
+
+    def touching(self, piece: int, slope: Floats) -> Floats:
+        """Return the inverse of the derivative."""
+        z: Floats = np.log(np.maximum(slope, 0.0) / (self.depth * self.rate)) / self.rate
+        return z
+
+    def rounding(self, least: Floats, most: Floats, precision: Precision) -> Floats:
+        """Return 16 units of alpha below 0, where exp(z) - 1 cancels (2.4 were seen); above 0, z is exact."""
+        bound = np.where(least < 0, 16 * precision.unit * self.depth, 0.0) + 4 * precision.tiny
+        return unless_overflow(bound, size_of(least, most), precision)

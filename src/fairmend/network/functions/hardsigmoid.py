@@ -1,0 +1,44 @@
+"""Hard sigmoid: clip(slope·z + offset, 0, 1). PyTorch and Keras 3 have (1/6, 1/2), ONNX (0.2, 0.5) by default."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairmend.arrays import FloatArray, Floats
+from fairmend.errors import FairmendError
+from fairmend.network.functions.base import Precision, size_of, unless_overflow
+from fairmend.network.functions.clipped import Clipped
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Hardsigmoid"]
+
+
+class Hardsigmoid(Clipped):
+    """clip(slope·z + offset, 0, 1)."""
+
+    PARAMETERS = ("slope", "offset")
+
+    def __init__(self, slope: float, offset: float) -> None:
+        if not (1e-30 < slope < 1e30 and abs(offset) < 1e30):
+            raise FairmendError(f"hardsigmoid({slope:g}, {offset:g}): the slope must be positive, the offset finite")
+        super().__init__(slope, offset, 0.0, 1.0)
+
+    def apply(self, values: FloatArray) -> None:
+        """Replace the values by their hard sigmoid."""
+        kind = values.dtype.type
+        values *= kind(self.gain)
+        values += kind(self.offset)
+        np.clip(values, kind(0), kind(1), out=values)
+
+    def torch(self, z: Tensor) -> Tensor:
+        """Return the hard sigmoid of z."""
+        return (self.gain * z + self.offset).clamp(0, 1)
+
+    def rounding(self, least: Floats, most: Floats, precision: Precision) -> Floats:
+        """Return 8 units: between the knots, the product is at most 1 + |offset|."""
+        bound = 8 * precision.unit * (1 + abs(self.offset)) + 4 * precision.tiny
+        return unless_overflow(np.full(np.shape(least), bound), size_of(least, most), precision)

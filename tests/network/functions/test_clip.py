@@ -1,0 +1,32 @@
+"""Clip: ReLU6, Hardtanh, clamp."""
+
+import numpy as np
+import pytest
+import torch.nn.functional as F
+
+from fairmend.errors import FairmendError
+from fairmend.network import Activation
+from support.function_checks import check_inference
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 6.0), (-1.0, 1.0), (0.1, 0.3), (-np.inf, 2.0), (0.5, np.inf)])
+def test_frameworks_compute_it(low, high):
+    check_inference(Activation("clip", parameters=(low, high)), lambda z: z.clamp(low, high))
+
+
+def test_relu6_and_hardtanh_are_clips():
+    check_inference(Activation("clip", parameters=(0, 6)), F.relu6)
+    check_inference(Activation("clip", parameters=(-1, 1)), F.hardtanh)
+
+
+@pytest.mark.parametrize("ends", [(1.0, 0.0), (0.0, 0.0), (-np.inf, np.inf), (np.nan, 1.0)])
+def test_ends_must_be_in_order(ends):
+    with pytest.raises(FairmendError, match="below the second"):
+        Activation("clip", parameters=ends)
+
+
+def test_a_unit_between_the_ends_is_the_identity():
+    clip, one = Activation("clip", parameters=(0, 6)).function, np.ones(1)
+    ends = np.array([0.1]), np.array([5.0])
+    assert clip.lowest(one, *ends) == clip.highest(one, *ends) == 0
+    assert clip.slope_range(*ends) == (1, 1)

@@ -1,0 +1,10 @@
+"""Mish, fused or by hand."""
+
+import torch.nn.functional as F
+
+from fairmend.network import Activation
+from support.function_checks import check_inference
+
+
+def test_frameworks_compute_it():
+    check_inference(Activation("mish"), F.mish, lambda z: z * F.softplus(z).tanh(), onnx_node=("Mish", {}))

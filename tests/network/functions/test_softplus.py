@@ -1,0 +1,31 @@
+"""Softplus, with PyTorch's threshold."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fairmend.errors import FairmendError
+from fairmend.network import Activation
+from fairmend.network.functions import Precision
+from support.function_checks import check_inference
+
+
+@pytest.mark.parametrize("beta", [0.5, 1.0, 3.0])
+def test_frameworks_compute_it(beta):
+    node = ("Softplus", {}) if beta == 1 else None
+    check_inference(Activation("softplus", parameters=(beta,)), lambda z: F.softplus(z, beta), onnx_node=node)
+
+
+def test_the_threshold_of_pytorch_is_in_the_bound():
+    """In float64 it is most of the error: from beta·z = 20 on PyTorch computes z."""
+    z = np.array([20.01])
+    bound = Activation("softplus", parameters=(1.0,)).function.rounding(z, z, Precision.of(np.float64))
+    lost = np.log1p(np.exp(-20.01))
+    assert F.softplus(torch.from_numpy(z)).item() == 20.01
+    assert lost < bound < 1.2 * lost
+
+
+def test_beta_is_positive():
+    with pytest.raises(FairmendError, match="beta must be positive"):
+        Activation("softplus", parameters=(0.0,))

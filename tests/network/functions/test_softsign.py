@@ -1,0 +1,10 @@
+"""Softsign."""
+
+import torch.nn.functional as F
+
+from fairmend.network import Activation
+from support.function_checks import check_inference
+
+
+def test_frameworks_compute_it():
+    check_inference(Activation("softsign"), F.softsign, onnx_node=("Softsign", {}))
