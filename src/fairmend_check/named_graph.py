@@ -164,12 +164,9 @@ def _add(graph: Graph, step: Step, sources: list[int], tensor: Callable[..., Any
     if step.kind == "batch_norm":
         parts = [tensor(step, part) for part in ("running_mean", "running_var")]
         parts += [tensor(step, part, False) for part in ("weight", "bias")]
-        norm = batch_norm(*parts, step.epsilon)
-        if norm.factor.shape != (graph.width(sources[0]),):
-            raise CheckError(
-                f'layer "{step.name[:40]}" is not a batch normalisation of {graph.width(sources[0])} units'
-            )
-        return graph.norm(sources[0], norm)
+        if any(part is not None and part.shape != (graph.width(sources[0]),) for part in parts):
+            raise CheckError(f'"{step.name[:40]}" is not a batch normalisation of {graph.width(sources[0])} units')
+        return graph.norm(sources[0], batch_norm(*parts, step.epsilon))
     if step.kind == "scale":
         mean, gain, shift = (_row(step.numbers[key], graph.width(sources[0])) for key in ("mean", "gain", "shift"))
         return graph.norm(sources[0], scaling(mean, gain, shift))
