@@ -139,7 +139,7 @@ class Jury:
     def judge(self, recipe: Recipe) -> JudgedCandidate:
         """Run a recipe and judge it. Raise FairmendError if a result cannot be proven."""
         # Recipes that differ only in what follows share the networks of their first stage.
-        first_stage = (recipe.blind_to, recipe.reference, recipe.label_weight, recipe.distil_steps)
+        first_stage = (recipe.blind_to, recipe.reference, recipe.label_weight, recipe.distil_steps, recipe.expected)
         if first_stage not in self._distilled:
             self._distilled[first_stage] = blind_and_distil(recipe, self.parts)
         attempts = run_recipe_on_parts(recipe, self.parts, networks=self._distilled[first_stage])
