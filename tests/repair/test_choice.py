@@ -5,7 +5,7 @@ import pytest
 
 from fairmend import FairmendError
 from fairmend.metrics import balanced_accuracy
-from fairmend.repair.candidates import GUARANTEES, Candidate, JudgedCandidate, has_collapsed
+from fairmend.repair.candidates import GUARANTEES, Candidate, JudgedCandidate, lost_classes
 from fairmend.repair.choice import Judgement, choose
 from fairmend.repair.fall import Fall
 from fairmend.repair.options import HeadOptions
@@ -25,7 +25,7 @@ def candidate(name, wrong, level=2, unfair=0.0):
     kept = balanced_accuracy(Y, predictions)
     figures = Candidate(
         Recipe(name), GUARANTEES[level], float(np.mean(predictions == Y)), kept, float(np.mean(predictions != Y)),
-        kept, unfair, collapsed=has_collapsed(Y, predictions),
+        kept, unfair, collapsed=lost_classes(Y, predictions),
     )  # fmt: skip
     return JudgedCandidate(figures, None, 2.0 * predictions - 1)
 
