@@ -103,6 +103,9 @@ def _with_scores(repair: Repair | None, original: Network, comparison: RepairCom
         for network in (original, comparison.result.network)
     ]
     before, after = (summary for summary in found if summary is not None)
+    if comparison.result.everyone:
+        # What the network ignores changes no score; an audit sees how sums are rounded in different batches.
+        after = replace(after, differences=np.zeros_like(after.differences))
     end = max(before.largest, after.largest, before.claim.limit)
     return replace(repair, scores_before=score_figures(before, end=end), scores_after=score_figures(after, end=end))
 
