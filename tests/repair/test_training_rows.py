@@ -74,16 +74,16 @@ def test_what_others_say_about_an_ignored_feature_decides_the_target():
     np.testing.assert_allclose(known[clear, 1], np.where(X[clear, 1] > 20, 0.98, 0.02), atol=0.01)
 
 
-def test_the_rows_are_those_of_the_data_up_to_a_limit_and_the_repair_inputs(monkeypatch):
+def test_many_rows_need_no_means(monkeypatch):
     X = people(30)
     task = task_of(X, labelled=10)
     rows, targets = expected_training_rows(task, [0], 0.5)
-    assert len(rows) == len(targets) == 30 + len(task.X_repair)
-    assert {tuple(row) for row in rows} == {tuple(row) for row in X}
-    monkeypatch.setattr(import_module("fairmend.repair.training_rows"), "MOST_ROWS", 12)
-    rows, _ = expected_training_rows(task, [0], 0.5)
-    assert len(rows) == 12 + len(task.X_repair)
-    np.testing.assert_array_equal(rows[:10], task.X_cal)
+    np.testing.assert_array_equal(rows, np.concatenate([X, task.X_repair]))
+    monkeypatch.setattr(import_module("fairmend.repair.training_rows"), "FEW_ROWS", 20)
+    rows, own = expected_training_rows(task, [0], 0.5)
+    np.testing.assert_array_equal(rows, X)
+    np.testing.assert_array_equal(own, training_rows(task, 0.5)[1])
+    assert abs(own - targets[:30]).max() > 0.1
 
 
 def test_four_rows_are_enough():
