@@ -66,8 +66,10 @@ def _intersect(features: Sequence[tuple[list[str], Ints]]) -> tuple[list[tuple[s
     codes = np.zeros(len(features[0][1]), dtype=np.int64)
     for names, own in features:
         # Only groups that have rows are numbered, so that the numbers stay small with many features.
-        codes = np.unique(codes * len(names) + own, return_inverse=True)[1].reshape(-1)
-    first = np.unique(codes, return_index=True)[1]
+        codes = codes * len(names) + own
+        codes = (np.cumsum(np.bincount(codes) > 0) - 1)[codes]
+    first = np.empty(int(codes.max()) + 1, dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
     return [tuple(names[own[row]] for names, own in features) for row in first], codes
 
 
