@@ -38,10 +38,18 @@ class BranchScan:
         self._random = RandomScan(net, spec, per_row, seed)
 
     def scan(
-        self, X: FloatArray, seconds: float | None = None, progress: Callable[[int], None] | None = None
+        self,
+        X: FloatArray,
+        seconds: float | None = None,
+        progress: Callable[[int], None] | None = None,
+        *,
+        seed: int | None = None,
     ) -> WorstNeighbours:
-        """Return which of X (inputs, width) are treated unequally; `progress` is called with the number decided."""
-        return self._decide(X, self._random.scan(X), seconds, progress)
+        """Return which of X (inputs, width) are treated unequally; `progress` is called with the number decided.
+
+        The random neighbours are those of the seed; without one, each call draws new ones.
+        """
+        return self._decide(X, self._random.scan(X, seed), seconds, progress)
 
     def worst(self, X: FloatArray) -> WorstNeighbours:
         """Return the worst pair that was found for each of X (inputs, width); another one may be worse."""

@@ -210,9 +210,9 @@ class RandomScan:
         self._net, self._spec, self._per_row, self._seed = net, spec, per_row, seed
         self._seeds = np.random.default_rng(seed)
 
-    def scan(self, X: FloatArray) -> WorstNeighbours:
-        """Return which of X (inputs, width) are treated unequally; each call draws new neighbours."""
-        stream = self._stream(X, int(self._seeds.integers(2**32)))
+    def scan(self, X: FloatArray, seed: int | None = None) -> WorstNeighbours:
+        """Return which of X (inputs, width) are treated unequally; without a seed, each call draws new neighbours."""
+        stream = self._stream(X, int(self._seeds.integers(2**32)) if seed is None else seed)
         found = _worst(self._net, self._spec, X, stream, exact=False)
         return replace(found, unknown=~found.unequal)
 

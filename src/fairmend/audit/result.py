@@ -142,7 +142,7 @@ class AuditResult:
     sampled : whether the inputs are samples of the input space (IDI-S) or given inputs (IDI-D)
     interval : 95 % interval (Wilson) of the rate in the whole input space, None for given inputs; if not exact, only
         its lower end holds
-    evaluations : the number of scores computed
+    evaluations : the number of scores compared; those that bounds show to lie between others are not computed
     seconds : the time taken
     examined : a random sample of the inputs, for reports; not part of `as_dict`
     rows : what is known of every input, for reports; not part of `as_dict`

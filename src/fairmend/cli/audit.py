@@ -69,6 +69,13 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
     "samples if that takes more than five minutes.",
 )
 @click.option("--time-limit", type=POSITIVE, help="Seconds for branch; people who are not decided by then are unknown.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of processes that compare people with their counterfactuals. The answer is the same.",
+)
 @seed_option
 @click.option("--pairs", type=click.IntRange(min=0), default=5, show_default=True, help="Number of pairs to show.")
 @click.option("--out", type=FILE, help="CSV file for everyone who is treated unequally, each with a counterfactual.")
@@ -127,6 +134,7 @@ def run_audit(
     samples: int = 100_000,
     method: str = "auto",
     time_limit: float | None = None,
+    jobs: int = 1,
     seed: int = 0,
     pairs: int = 5,
     out: Path | None = None,
@@ -189,6 +197,7 @@ def run_audit(
             pairs=pairs,
             method=method,
             time_limit=time_limit,
+            jobs=jobs,
             rows=None if table is None else table.total,
             progress=progress,
             on_plan=None if json_output else _announce,
@@ -311,7 +320,7 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFi
     if result.interval:
         low, high = result.interval
         table.add_row("95 % confidence interval", f"{percent(low, 2)} to {percent(high, 2)}")
-    table.add_row("Scores computed", f"{result.evaluations:,} in {result.seconds:.2f} s")
+    table.add_row("Scores compared", f"{result.evaluations:,} in {result.seconds:.2f} s")
     if result.scores is not None:
         _add_scores(
             table,
