@@ -137,8 +137,9 @@ def test_the_documented_keys_are_the_real_ones(command, tmp_path, monkeypatch):
     real = set(paths(RUNS[command](Case(tmp_path), monkeypatch)))
     patterns = DOCUMENTED[command]
     assert [path for path in real if not any(fits(p, path) for p in patterns)] == []
-    # What depends on the machine, or on the data, is not in every document.
-    absent = [p for p in patterns if not any(fits(p, path) for path in real)]
+    # What depends on the machine, or on the data, is not in every document. After a repair no scores may differ.
+    known = [p for p in patterns if p[:3] != ("after", "disparity", "worst")]
+    absent = [p for p in known if not any(fits(p, path) for path in real)]
     assert [p for p in absent if p[0] not in ("extras_missing", "left_out") and p != ("about", "*")] == []
 
 
