@@ -452,14 +452,23 @@ def weights(world: World, shown: dict[str, Any], models: list[Path]) -> dict[str
         )  # fmt: skip
     columns = [np.abs(side[0][0]).sum(axis=0) for side in (before, after)]
     heads = [np.column_stack(side[-1]).ravel() for side in (before, after)]
-    found: dict[str, Any] = {"layers": layers, "columns_left_out": 0, "head_left_out": 0}
-    for name, sides in (("columns", columns), ("head", heads)):
-        whole = len(shown[name]) == len(sides[0])
-        found[name] = [
-            {"before": OneOf((Approximately(old, 1e-4),)), "after": OneOf((Approximately(new, 1e-4),))}
-            for old, new in zip(*sides, strict=True)
-        ] if whole else []  # fmt: skip
+    head_names = [
+        f"{f'class {number}, ' if world.outputs > 1 else ''}{what}"
+        for number in range(world.outputs)
+        for what in (*(f"unit {unit + 1}" for unit in range(before[-1][0].shape[1])), "bias")
+    ]
+    names = {"columns": [entry["name"] for entry in shown["columns"]], "head": head_names}
+    found: dict[str, Any] = {"layers": layers}
+    for part, sides in (("columns", columns), ("head", heads)):
+        by_name = dict(zip(names[part], zip(*sides, strict=True), strict=True))
+        found[part] = [_weight(by_name[entry["name"]]) for entry in shown[part]]
+        found[f"{part}_left_out"] = len(by_name) - len(shown[part])
     return found
+
+
+def _weight(sides: tuple[float, float]) -> dict[str, Any]:
+    before, after = (OneOf((Approximately(value, 1e-4),)) for value in sides)
+    return {"before": before, "after": after}
 
 
 def carried_scores(network: dict[str, Any], X: np.ndarray) -> np.ndarray:

@@ -83,7 +83,7 @@ def _trained_module(X: np.ndarray, y: np.ndarray, outputs: int):
 
     module = _torch_module(X.shape[1], outputs)
     optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
-    inputs, labels = torch.from_numpy(X), torch.from_numpy(y)
+    inputs, labels = torch.from_numpy(X), torch.tensor(y)
     for _ in range(EPOCHS):
         for rows in torch.randperm(len(X)).split(128):
             logits = module(inputs[rows])

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -358,6 +359,7 @@ def check_card(card: str, report: dict[str, Any]) -> PageTally:
     """Check every number of the model card: its tables row by row."""
     tally, tables = PageTally(), iter(report["outcomes"]["tables"])
     body = card.split("## Origin")[0].split("## Check it yourself")[0].partition("\n---\n")[2].replace("\\", "")
+    body = unescape(body)
     body = re.sub(r"\n\| Report \|[^\n]*", "", body)
     body = re.sub(r"\n## Warnings\n.*?(?=\n## )", "", body, flags=re.DOTALL)
     whole = {*WORDS[""], *WORDS["outcomes"], *WORDS["disparity"], *top(report), *figures(report), *disparity(report)}
