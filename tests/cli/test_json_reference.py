@@ -18,6 +18,7 @@ from fairmend.cli.main import main
 from support.cli_case import Case, run, small_network, small_people, small_spec
 from support.json_paths import documented, fits, paths
 from support.price_case import PriceCase
+from support.strategies import random_network
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
 DOCUMENTED = documented(PAGE)
@@ -88,7 +89,11 @@ def drafted_from_sklearn(case, _):
     people = small_people().drop(columns=["good", "remark"])
     encode = ColumnTransformer([("gender", OneHotEncoder(), ["gender"])], remainder="passthrough").fit(people)
     io.dump(encode, "pipeline.skops")
-    return printed("spec", "from-sklearn", "pipeline.skops", "--data", case.data, "--protected", "gender", "--force")
+    network = random_network(np.random.default_rng(0), encode.transform(people).shape[1], [4])
+    network.save("model.onnx")
+    np.save("scores.npy", network.probabilities(encode.transform(people)))
+    given = ("--data", case.data, "--model", "model.onnx", "--scores", "scores.npy")
+    return printed("spec", "from-sklearn", "pipeline.skops", *given, "--protected", "gender", "--force")
 
 
 def spec_checked(case, _):
