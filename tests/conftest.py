@@ -1,5 +1,6 @@
-"""What every test shares: where the reference data lies, and the skip where it does not."""
+"""What every test shares: the settings of a run, where the reference data lies, and the skip where it does not."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -12,7 +13,21 @@ settings.register_profile("fairmend", deadline=None)
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "fairmend")
 
+# Workers that run side by side take one thread each: with more, the threads of one wait for the cores of the others.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 SHARED = Path(os.environ.get("FAIRMEND_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect the tests without garbage collection: nearly all that the imports make stays, and takes long to scan."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.fixture(scope="session")

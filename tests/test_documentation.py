@@ -22,7 +22,7 @@ def demo_files(tmp_path_factory):
     from fairmend.cli.demo import run_demo
 
     folder = tmp_path_factory.mktemp("pages") / "demo"
-    run_demo(folder, json_output=True)
+    run_demo(folder, json_output=True, method="blind")  # the fastest: the pages take only what the repair starts from
     return folder
 
 
@@ -54,6 +54,9 @@ def test_a_page_that_lies_fails(tmp_path, monkeypatch):
     for text, error in {
         "```python\nassert False\n```\n": AssertionError,
         "```bash\nexit 3\n```\n": AssertionError,
+        "```bash\nfairmend spec check nowhere.toml\n```\n": AssertionError,
+        "```bash\nfairmend spec check nowhere.toml\nfairmend --version\n```\n": AssertionError,
+        "<!-- exit: 2 -->\n```bash\nfairmend --version\n```\n": AssertionError,
         "```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n": AssertionError,
     }.items():
         page.write_text(text)

@@ -219,9 +219,9 @@ def test_what_does_not_train_does_not_load_torch():
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
+def test_repair_is_callable_whatever_was_imported_first():
+    """Each order starts without a module of fairmend; PyTorch stays, since loading it takes long."""
+    orders = [
         "import fairmend.repair.run",
         "import fairmend; import fairmend.repair.run",
         "import fairmend; import fairmend.repair",
@@ -229,10 +229,16 @@ def test_what_does_not_train_does_not_load_torch():
         "import fairmend; fairmend.repair; from fairmend.repair.run import repair",
         "import fairmend; fairmend.RepairResult",
         "from fairmend.repair import RepairResult, repair",
-    ],
-)
-def test_repair_is_callable_after(first):
-    done = run_python(f"{first}\nimport fairmend\nassert callable(fairmend.repair), fairmend.repair")
+    ]
+    done = run_python(f"""
+import sys
+for order in {orders}:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "fairmend"]:
+        del sys.modules[name]
+    exec(order, {{}})
+    import fairmend
+    assert callable(fairmend.repair), order
+""")
     assert done.returncode == 0, done.stderr
 
 

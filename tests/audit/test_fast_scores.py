@@ -80,14 +80,14 @@ def test_an_input_scaled_elsewhere_is_within_the_error(dtype):
         ]
     )
     rng = np.random.default_rng(0)
-    X = spec.sample_inputs(500, rng, dtype)
+    X = spec.sample_inputs(100, rng, dtype)
     X = np.nextafter(X, rng.choice([-np.inf, np.inf], X.shape).astype(dtype))
     for seed in range(20):
         net = random_network(np.random.default_rng(seed), 2, [8, 4], dtype=dtype)
         found, error = (fast := FastScores(net, spec)).extremes(X), fast.errors(X)
         looked, error = ~found.left_out, error + found.regrouping
         lowest, highest = extremes_by_hand(net, spec, X)
-        assert looked.sum() > 400
+        assert looked.sum() > 80
         assert (np.abs(found.lowest - lowest)[looked] <= error[looked]).all()
         assert (np.abs(found.highest - highest)[looked] <= error[looked]).all()
 

@@ -119,6 +119,11 @@ def audited(case, _):
     return {**document, "scores": scores["scores"], "regression": scores["regression"]}
 
 
+def doctored(_, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    return printed("doctor")
+
+
 RUNS = {
     "report": reported,
     "spec init": drafted,
@@ -132,7 +137,7 @@ RUNS = {
     "check": checked,
     "export-vnnlib": on_files("export-vnnlib", "--out", "vnnlib", "--rows", 2),
     "bench": benched,
-    "doctor": lambda *_: printed("doctor"),
+    "doctor": doctored,
 }
 
 

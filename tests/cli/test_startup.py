@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,14 @@ HEAVY = {"torch", "pandas", "numpy", "sklearn", "scipy", "onnx", "highspy", "fai
 
 def loaded_by(code):
     """Top-level modules beyond the standard library that the code loads, less those that any start of Python loads."""
+    return _modules(code) - _modules("pass") - sys.stdlib_module_names
+
+
+@cache
+def _modules(code):
     listing = "import json, sys; print('\\n' + json.dumps(sorted({m.partition('.')[0] for m in sys.modules})))"
-
-    def modules(what):
-        done = subprocess.run([sys.executable, "-c", f"{what}\n{listing}"], capture_output=True, text=True, check=True)
-        return set(json.loads(done.stdout.splitlines()[-1]))
-
-    return modules(code) - modules("pass") - sys.stdlib_module_names
+    done = subprocess.run([sys.executable, "-c", f"{code}\n{listing}"], capture_output=True, text=True, check=True)
+    return frozenset(json.loads(done.stdout.splitlines()[-1]))
 
 
 def helped(*arguments):

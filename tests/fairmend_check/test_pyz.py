@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 
 from support.checker_cases import SUFFIXES, case, write
@@ -27,12 +28,14 @@ def pyz(tmp_path_factory):
 def python(tmp_path_factory):
     """The Python of an environment that holds NumPy and nothing else."""
     folder = tmp_path_factory.mktemp("numpy-only")
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True, env=BARE)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, env=BARE)
     found = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
-    install = [found, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    done = subprocess.run([*install, "-c", ROOT / "constraints.txt", "numpy"], capture_output=True, text=True, env=BARE)
-    if done.returncode:
-        pytest.skip(f"pip cannot install NumPy here: {done.stderr.strip().splitlines()[-1:]}")
+    asked = "import sysconfig; print(sysconfig.get_path('platlib'))"
+    packages = Path(subprocess.check_output([found, "-I", "-c", asked], text=True, env=BARE).strip())
+    installed = Path(numpy.__file__).parent
+    for part in (installed, installed.with_name("numpy.libs")):
+        if part.is_dir():
+            (packages / part.name).symlink_to(part)
     return found
 
 
@@ -58,9 +61,9 @@ def test_it_needs_numpy_alone_and_reads_every_format(pyz, python, tampered, tmp_
         valid = started(python, pyz, certificate, model, "--json")
         assert (valid.returncode, valid.stderr) == (0, ""), suffix
         assert json.loads(valid.stdout)["valid"] is True
-        invalid = started(python, pyz, tampered, model)
-        assert (invalid.returncode, invalid.stdout[:9]) == (1, "INVALID: "), suffix
-        assert "regions[2]: the claimed margin of class" in invalid.stdout
+    invalid = started(python, pyz, tampered, model)
+    assert (invalid.returncode, invalid.stdout[:9]) == (1, "INVALID: ")
+    assert "regions[2]: the claimed margin of class" in invalid.stdout
     for spec in ("spec.toml", "other.toml"):
         compared = started(python, pyz, certificate, model, "--spec", tmp_path / spec)
         reads = spec == "spec.toml" or sys.version_info >= (3, 11)

@@ -17,8 +17,9 @@ def test_ctrl_c_ends_a_solve_at_once(solver):
     script = (
         "from support.milp_problems import market_split\n"
         "from fairmend.milp import get_solver\n"
+        f"problem, solver = market_split(), get_solver({solver.NAME!r})\n"
         "print('ready', flush=True)\n"
-        f"get_solver({solver.NAME!r}).solve(market_split(), time_limit=60)\n"
+        "solver.solve(problem, time_limit=60)\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", script],
@@ -29,7 +30,7 @@ def test_ctrl_c_ends_a_solve_at_once(solver):
     )
     try:
         assert process.stdout.readline() == "ready\n"
-        time.sleep(2.0)  # well into the solve
+        time.sleep(1.0)  # well into the solve
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=45)  # the solve alone would take 60
     finally:

@@ -23,9 +23,9 @@ def campaign():
 
 @quiet
 def test_every_repair_ends_in_a_valid_certificate_or_a_reason(campaign):
-    outcomes = [campaign.run_seed(seed) for seed in range(10_000, 10_025)]
+    outcomes = [campaign.run_seed(seed) for seed in range(10_000, 10_014)]
     assert [outcome for outcome in outcomes if outcome.end in campaign.FAILURES] == []
-    assert sum(outcome.end == campaign.VALID for outcome in outcomes) >= 12
+    assert sum(outcome.end == campaign.VALID for outcome in outcomes) >= 7
 
 
 def test_a_seed_is_one_case(campaign):

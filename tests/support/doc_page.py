@@ -1,7 +1,7 @@
 """A page of the documentation as things to do: files to lay, Python and shell to run, in the order they stand.
 
-Blocks marked ``python`` share one namespace; blocks marked ``bash`` run in the same folder. A comment just above a
-block says more about it:
+Blocks marked ``python`` share one namespace; blocks marked ``bash`` run in the same folder, in this process if they
+call nothing but fairmend. A comment just above a block says more about it:
 
     <!-- file: spec.toml -->            the block is the content of that file
     <!-- exit: 1 -->                    the shell's exit code
@@ -12,18 +12,23 @@ and anywhere, ``<!-- setup: demo -->`` lays applicants.csv, spec.toml and model.
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from click.testing import CliRunner
 from markdown_it import MarkdownIt
+
+from fairmend.cli.main import main
 
 _COMMENT = re.compile(r"<!--\s*(file|exit|not run|setup):\s*(.+?)\s*-->")
 RUN = {"python", "bash"}
 CHECKED = {"toml", "yaml", "json"}
 SHOWN = {"text", "console"}
+_TERMINAL = {"TERM": "dumb", "COLUMNS": "120"}
 
 
 @dataclass(frozen=True)
@@ -72,13 +77,32 @@ def run(page: Path, folder: Path) -> None:
 
 
 def _shell(block: Block, where: str, folder: Path) -> None:
+    code, output = _commands(block.text) if _is_fairmend_alone(block.text) else _bash(block.text, folder)
+    expected = int(block.notes.get("exit", 0))
+    assert code == expected, f"{where}: exit {code}\n{output}"
+
+
+def _is_fairmend_alone(text: str) -> bool:
+    return not set(text) & set("|&;<>$`\\*?") and all(line.startswith("fairmend ") for line in text.splitlines())
+
+
+def _commands(text: str) -> tuple[int, str]:
+    """Run the commands in this process, which has PyTorch loaded; as in bash -e, the first that fails is the last."""
+    for line in text.splitlines():
+        arguments = shlex.split(line, comments=True)[1:]
+        done = CliRunner(env=_TERMINAL).invoke(main, arguments, prog_name="fairmend")
+        if done.exit_code:
+            break
+    return done.exit_code, done.output
+
+
+def _bash(text: str, folder: Path) -> tuple[int, str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", block.text],
+        ["bash", "-euo", "pipefail", "-c", text],
         cwd=folder,
-        env={**os.environ, "PATH": path, "TERM": "dumb", "COLUMNS": "120"},
+        env={**os.environ, **_TERMINAL, "PATH": path},
         capture_output=True,
         text=True,
     )
-    expected = int(block.notes.get("exit", 0))
-    assert done.returncode == expected, f"{where}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.returncode, f"{done.stdout}\n{done.stderr}"
