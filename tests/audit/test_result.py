@@ -73,7 +73,8 @@ def test_python_shows_probabilities_as_the_terminal_does(outputs):
     for pair in result.pairs:
         expected = pair_probability(network(outputs), np.stack([pair.x, pair.other]), pair.answers[0])
         assert pair.scores == pytest.approx(expected, abs=1e-6)
-        what = "probability" if outputs == 1 else f"probability of {pair.answer_names[0]}"
+        number = 1 if outputs == 1 else pair.answers[0]
+        what = f"probability of {pair.answer_names[pair.answers.index(number)]}"
         shown = pair.describe().replace("\N{NO-BREAK SPACE}", " ")
         assert f"{what} {100 * pair.scores[0]:.1f} %" in shown
         assert pair.describe() in result.describe()

@@ -89,17 +89,19 @@ class AuditPair:
     def describe(self) -> str:
         """Return the pair as a line of text."""
         shown = probabilities(self.scores) if self.on == "probability" else map(number, self.scores)
-        what = self.on if self.output is None else self._describe_output(self.output)
-        first, second = (f"{what} {score}" for score in shown)
+        first, second = (f"{self._score_name} {score}" for score in shown)
         if self.answer_names is not None:
             first, second = (f"{printable(a)}, {s}" for a, s in zip(self.answer_names, (first, second), strict=True))
         return f"{self.name}: {first}; {self.difference}: {second}"
 
-    def _describe_output(self, output: int) -> str:
+    @property
+    def _score_name(self) -> str:
+        """What the scores are: "probability of yes", or "logit 2" of several outputs."""
         if self.on != "probability":
-            return f"{self.on} {output}"
+            return self.on if self.output is None else f"{self.on} {self.output}"
+        number = 1 if self.output is None else self.output
         names = {} if self.answers is None else dict(zip(self.answers, self.answer_names or (), strict=True))
-        return f"probability of {printable(names.get(output, f'class {output}'))}"
+        return f"probability of {printable(names.get(number, f'class {number}'))}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the pair as plain data."""
