@@ -255,7 +255,11 @@ def check_page(page: Path, report: dict[str, Any]) -> PageTally:
         name = str(section["id"])
         if name in NOT_FIGURES:
             continue
-        allowed = {*WORDS[""], *WORDS.get(name, [])}
+        allowed = {
+            *WORDS[""],
+            *WORDS.get(name, []),
+            *(token for answer in report["answers"] for token in tokens(answer)),
+        }
         if name == "outcomes":
             check_outcomes(section, report, allowed, tally)
         elif name == "groups":
