@@ -48,6 +48,7 @@ from strangers_pages import NOT_FIGURES, check_card, check_page
 
 TEST_ROWS = 1000
 MOST_EDITS = 2
+MOST_SHOWN = 20  # problems of one visit
 FAIRMEND = Path(sys.executable).with_name("fairmend")
 
 
@@ -238,7 +239,7 @@ def main() -> int:
         for framework in options.framework:
             with tempfile.TemporaryDirectory() as folder:
                 visits.append(visit(people, framework, Path(folder), options.show))
-                for problem in visits[-1].problems:
+                for problem in visits[-1].problems[:MOST_SHOWN]:
                     console.print(f"  [red]{problem}[/]", highlight=False)
                 if options.keep is not None:
                     shutil.copytree(folder, options.keep / name / framework, dirs_exist_ok=True)
