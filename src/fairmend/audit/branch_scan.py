@@ -13,9 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from fairmend.arrays import FloatArray, Floats
-from fairmend.audit.neighbours import RandomScan, WorstNeighbours, class_lead
+from fairmend.audit.neighbours import RandomScan, WorstNeighbours
 from fairmend.audit.score_differences import WidestPairs
 from fairmend.network import Network
+from fairmend.network.scores import class_probability
 from fairmend.prove.certify import certify
 from fairmend.prove.result import CertifyResult, Verdict
 from fairmend.spec import Spec
@@ -89,6 +90,6 @@ class BranchScan:
         if self._spec.claim.is_score:
             scores = [witness.scores for witness in proofs.witnesses if witness and witness.scores]
             return np.array([high - low for low, high in scores])
-        mine, theirs = self._net.logits(first), self._net.logits(other)
-        classes = self._net.predict(first), self._net.predict(other)
-        return class_lead(mine, *classes) - class_lead(theirs, *classes)
+        own = self._net.predict(first)
+        mine, theirs = (class_probability(self._net.logits(side), own) for side in (first, other))
+        return np.asarray(np.abs(mine - theirs))

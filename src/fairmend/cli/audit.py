@@ -151,6 +151,7 @@ def run_audit(
     """Audit the people in the file, or samples, show the result and return the exit code."""
     from rich.text import Text
 
+    from fairmend.audit.neighbours import reads_what_varies
     from fairmend.audit.run import audit
     from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
     from fairmend.cli.disparity import show_disparity
@@ -160,7 +161,7 @@ def run_audit(
     from fairmend.evaluate.audit_document import audit_document, audit_warnings
     from fairmend.evaluate.labelled import LabelledRows
     from fairmend.evaluate.pairs_file import PairsFile
-    from fairmend.evaluate.people import PeopleStream, choose_policy, needs_range
+    from fairmend.evaluate.people import PeopleStream, choose_policy
     from fairmend.evaluate.provenance import describe_origin
     from fairmend.evaluate.row_numbers import RowNumbers, number_pairs
     from fairmend.evaluate.what_if import add_what_if
@@ -177,7 +178,7 @@ def run_audit(
     table = None if data is None else stream_table(data).only(*spec.data_columns)
     people = None
     if table is not None:
-        people = PeopleStream(spec, net, table, choose_policy(out_of_range, needs_range(net, spec)))
+        people = PeopleStream(spec, net, table, choose_policy(out_of_range, reads_what_varies(net, spec)))
         spec = people.spec
     labelled = LabelledRows(spec, net)
 
