@@ -36,6 +36,11 @@ def read(path: Path, activation: Activation) -> Network:
     """Return the network in a state dict or checkpoint, with `activation` unless fairmend's note names others."""
     check_pickles(path)
     content = _load(path)
+    if not _is_archive(path):
+        raise FairmendError(
+            f"{path}: not a .pth file of PyTorch 1.6 or later, so fairmend check could not read it. Save it again: "
+            "torch.save(torch.load(path, weights_only=True), path)"
+        )
     if isinstance(content, Mapping):
         nested = [key for key in _NESTED if isinstance(content.get(key), Mapping)]
         if len(nested) > 1:
@@ -80,6 +85,12 @@ def to_numpy(tensor: torch.Tensor, where: str) -> npt.NDArray[Any]:
     if tensor.is_meta or tensor.layout is not torch.strided or tensor.is_quantized:
         raise FairmendError(f"{where} is not a plain dense tensor ({name}, {tensor.layout}, on {tensor.device})")
     return np.asarray(tensor.detach().cpu().resolve_conj().resolve_neg().numpy())
+
+
+def _is_archive(path: Path) -> bool:
+    """Return whether torch reads the file as a zip archive, as it writes them since 1.6."""
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\3\4"
 
 
 def _load(path: Path) -> Any:
