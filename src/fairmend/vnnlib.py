@@ -33,7 +33,7 @@ from fairmend.arrays import FloatArray
 from fairmend.atomic import write_atomically
 from fairmend.errors import FairmendError
 from fairmend.json_files import to_json
-from fairmend.network import DEFAULT_THRESHOLD, Activation, Affine, Network, NetworkSource, load_network
+from fairmend.network import DEFAULT_THRESHOLD, Activation, Affine, Network, NetworkSource, Node, load_network
 from fairmend.network.decision import enclose_log_odds
 from fairmend.prove.threshold import network_of_spec
 from fairmend.spec import Spec
@@ -171,7 +171,7 @@ def _model_bytes(net: Network) -> bytes:
 
     from fairmend.network.formats.onnx.file import to_bytes
 
-    model = onnx.load_from_string(to_bytes(Network(net.affines, net.activations, "none", net.names)))
+    model = onnx.load_from_string(to_bytes(Network.from_nodes(net.nodes)))
     for value in (*model.graph.input, *model.graph.output):
         batch = value.type.tensor_type.shape.dim[0]
         batch.Clear()
@@ -186,8 +186,9 @@ def _with_one_output(net: Network) -> Network:
     if net.outputs == 1:
         return net
     last = Affine(np.array([[-1, 1]], net.dtype), np.zeros(1, net.dtype))
-    names = [*net.names, _unused_name(net.names)]
-    return Network([*net.affines, last], [*net.activations, Activation("identity")], "none", names, net.threshold)
+    nodes = [*net.nodes, *([Node(Activation("identity"), (len(net.nodes) - 1,))] if net.is_chain else [])]
+    nodes.append(Node(last, (len(nodes) - 1,), _unused_name(net.names)))
+    return Network.from_nodes(nodes, threshold=net.threshold)
 
 
 def _unused_name(names: Sequence[str]) -> str:

@@ -7,9 +7,9 @@ import fairmend
 from fairmend import Feature, Spec
 from fairmend.metrics import balanced_accuracy
 from fairmend.network import Activation, Affine, Network
+from fairmend.network.input_columns import fix_columns
 from fairmend.repair.blind import (
     blind_at_best_reference,
-    fold_columns,
     ignored_features,
     is_blind,
     match_rate,
@@ -51,7 +51,7 @@ def test_a_folded_network_computes_as_if_the_columns_held_the_reference():
     reference = np.array([0.5, 0, 1, 0], np.float32)
     replaced = X.copy()
     replaced[:, columns] = reference
-    assert np.allclose(fold_columns(network, columns, reference).logits(X), network.logits(replaced), atol=1e-5)
+    assert np.allclose(fix_columns(network, columns, reference).logits(X), network.logits(replaced), atol=1e-5)
 
 
 def test_the_reference_is_the_one_that_keeps_most_on_the_calibration_set():
@@ -59,7 +59,7 @@ def test_the_reference_is_the_one_that_keeps_most_on_the_calibration_set():
     columns = protected_columns_of(SPEC)
     chosen = balanced_accuracy(y, blind_at_best_reference(network, SPEC, SPEC.protected, X, y).predict(X))
     for reference in reference_values(SPEC, SPEC.protected, X):
-        assert chosen >= balanced_accuracy(y, fold_columns(network, columns, reference).predict(X)) - 0.02
+        assert chosen >= balanced_accuracy(y, fix_columns(network, columns, reference).predict(X)) - 0.02
 
 
 def test_references_are_possible_values_after_the_mean():
@@ -169,7 +169,7 @@ def test_no_rate_is_matched_where_there_is_none():
 def test_features_count_as_ignored_only_with_all_protected_ones():
     network = case(TOLERANT, 1)[0]
     zeros = np.zeros(1, np.float32)
-    without_income = fold_columns(network, [1], zeros)
+    without_income = fix_columns(network, [1], zeros)
     assert ignored_features(without_income, TOLERANT) == ()
-    assert ignored_features(fold_columns(without_income, [0], zeros), TOLERANT) == ("age", "income")
-    assert ignored_features(fold_columns(network, [0], zeros), TOLERANT) == ("age",)
+    assert ignored_features(fix_columns(without_income, [0], zeros), TOLERANT) == ("age", "income")
+    assert ignored_features(fix_columns(network, [0], zeros), TOLERANT) == ("age",)

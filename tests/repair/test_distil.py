@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fairmend.network import Affine
-from fairmend.repair.blind import fold_columns, is_blind, zero_columns
+from fairmend.network.input_columns import fix_columns
+from fairmend.repair.blind import is_blind, zero_columns
 from fairmend.repair.distil import Student, distil
 from support.strategies import random_network
 
@@ -20,7 +21,7 @@ def lesson(seed, outputs=1, scale=1.0, rows=300, dtype=np.float32):
     first = network.affines[0]
     network = network.with_affines([Affine(first.weight / factors, first.bias), *network.affines[1:]])
     X *= factors
-    blind = fold_columns(network, COLUMNS, np.zeros(1))
+    blind = fix_columns(network, COLUMNS, np.zeros(1))
     targets = network.probabilities(X).astype(np.float64)
     targets = np.column_stack([1 - targets, targets]) if targets.ndim == 1 else targets
     return network, Student(blind, zero_columns(X, COLUMNS), targets)

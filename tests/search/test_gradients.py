@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairmend.search.gradients import backward, forward, loss_gradient, output_gradient
+from fairmend.search.gradients import backward, forward, layer_nodes, loss_gradient, output_gradient
 from fairmend.search.oracle import Oracle
 from support.search_cases import biased, people, spec
 from support.strategies import networks
@@ -17,24 +17,25 @@ def test_gradients_are_those_of_autograd(net, seed):
     torch = pytest.importorskip("torch")
     X = np.random.default_rng(seed).normal(size=(5, net.inputs))
     rng = np.random.default_rng(seed + 1)
-    layers = forward(net, X)
-    slopes = [rng.normal(size=layer.shape) for layer in layers.after]
+    values = forward(net, X)
+    slopes = [rng.normal(size=values[node].shape) for node in layer_nodes(net)]
     inputs = torch.tensor(X, requires_grad=True)
-    values, total = inputs, torch.zeros(())
+    at, total = inputs, torch.zeros(())
     for i, affine in enumerate(net.affines):
-        values = values @ torch.tensor(affine.weight.T.astype(float)) + torch.tensor(affine.bias.astype(float))
+        at = at @ torch.tensor(affine.weight.T.astype(float)) + torch.tensor(affine.bias.astype(float))
         if i < len(net.activations):
             activation = net.activations[i]
-            values = {
+            at = {
                 "relu": torch.relu,
                 "leaky_relu": lambda v, slope=activation.slope: torch.nn.functional.leaky_relu(v, slope),
                 "tanh": torch.tanh,
                 "sigmoid": torch.sigmoid,
                 "identity": lambda v: v,
-            }[activation.name](values)
-        total = total + (values * torch.tensor(slopes[i])).sum()
+            }[activation.name](at)
+        total = total + (at * torch.tensor(slopes[i])).sum()
     total.backward()
-    assert backward(net, layers, slopes) == pytest.approx(inputs.grad.numpy(), rel=1e-6, abs=1e-9)
+    found = backward(net, values, dict(zip(layer_nodes(net), slopes, strict=True)))
+    assert found == pytest.approx(inputs.grad.numpy(), rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize("outputs", [1, 3])

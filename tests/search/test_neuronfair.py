@@ -3,7 +3,7 @@
 import numpy as np
 
 from fairmend.network import Activation, Affine, Network
-from fairmend.search.gradients import forward
+from fairmend.search.gradients import forward, layer_nodes
 from fairmend.search.neuronfair import biased_neurons, difference_gradient
 from fairmend.search.oracle import Oracle
 from support.search_cases import biased, people, spec
@@ -31,8 +31,9 @@ def test_the_gradient_is_that_of_finite_differences():
     X, Y = (oracle.space.encode(side).astype(np.float64) for side in (V, others))
 
     def difference(off):
-        pairs = zip(forward(oracle.net, X + off).after, forward(oracle.net, Y + off).after, mask, strict=True)
-        return sum((np.abs(here - there) * chosen).sum(axis=1) for here, there, chosen in pairs)
+        here, there = forward(oracle.net, X + off), forward(oracle.net, Y + off)
+        chosen = zip(layer_nodes(oracle.net), mask, strict=True)
+        return sum((np.abs(here[node] - there[node]) * each).sum(axis=1) for node, each in chosen)
 
     G = difference_gradient(oracle, mask, V, others)
     assert np.abs(G).max() > 0

@@ -45,6 +45,7 @@ _ROUNDINGS, _ROUNDINGS_NEAR = 2, 2 * 3
 # How many times the error of summing each layer the error of regrouping may be: where features are not scaled, tables
 # are large, and more inputs would be left to the network than regrouping saves.
 _REGROUPING = 10
+_KNOWN = ("relu", "leaky_relu", "tanh", "sigmoid", "identity")
 _FLOAT64 = 1e-14  # relative error of values prepared in float64
 
 
@@ -68,7 +69,13 @@ class Extremes:
 
 
 class FastScores:
-    """Evaluates a network with one output over the finite neighbourhoods of a spec."""
+    """Evaluates a chain with one output over the finite neighbourhoods of a spec."""
+
+    @staticmethod
+    def knows(net: Network) -> bool:
+        """Return whether the network is a chain with one output, and of functions whose slopes are from 0 to 1."""
+        known = all(each.name in _KNOWN and each.slope <= 1 for each in net.activations)
+        return net.outputs == 1 and net.is_chain and known
 
     def __init__(self, net: Network, spec: Spec) -> None:
         """Prepare everything that does not depend on the inputs."""

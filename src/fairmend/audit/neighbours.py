@@ -137,8 +137,8 @@ class ExhaustiveScan:
 
     def __init__(self, net: Network, spec: Spec) -> None:
         self._net, self._spec = net, spec
-        # FastScores computes one score; for several outputs every point goes through the network.
-        self._scores = FastScores(net, spec) if net.outputs == 1 else None
+        # For what FastScores does not know, every point goes through the network.
+        self._scores = FastScores(net, spec) if FastScores.knows(net) else None
         self._rounding = 4 * float(np.finfo(np.float64).eps) * abs(net.offset)  # of `Network.centre`
 
     def scan(self, X: FloatArray) -> ScanResult:
@@ -363,7 +363,7 @@ def _find_other_predictions(
     BLAS rounds the same input differently in another batch. So if a score is 0 up to its last bits, the prediction,
     and with it the verdict of any enumeration, depends on the batch.
     """
-    own, read = net.decide(logits), np.flatnonzero(net.affines[0].weight.any(axis=0))
+    own, read = net.decide(logits), np.flatnonzero(net.read_columns)
     gap, other = np.zeros(len(X)), np.full_like(X, np.nan)
     unequal = np.zeros(len(X), dtype=np.bool_)
     count = len(X)

@@ -135,7 +135,7 @@ def run_audit(
     typed: str | None = None,
     out_of_range: str = "refuse",
     threshold: float | None = None,
-    activation: str = "relu",
+    activation: str | None = None,
     ignore_scores: bool = False,
     about: Path | None = None,
     json_output: bool = False,

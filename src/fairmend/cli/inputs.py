@@ -30,7 +30,7 @@ __all__ = [
 
 
 def load_model(
-    model: Path, spec_file: Path, activation: str, ignore_scores: bool = False, threshold: float | None = None
+    model: Path, spec_file: Path, activation: str | None, ignore_scores: bool = False, threshold: float | None = None
 ) -> tuple[Spec, Network]:
     """Read the spec and the network, which decides at the threshold; refuse them if their numbers of columns differ.
 

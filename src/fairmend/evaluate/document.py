@@ -466,8 +466,8 @@ class CarriedLayer:
     """An affine layer and the activation after it ("identity" after the last), so that the page can run the network.
 
     `weight` and `bias` are base64 of little-endian numbers in the network's precision, `weight` row by row: one row
-    for each of the `outputs`. `slope` is that of leaky_relu. If norms are folded into the layer, `folded` says how much
-    more the steps round which other programs compute.
+    for each of the `outputs`. `slope` is that of leaky_relu, `parameters` are those of other activations. If norms are
+    folded into the layer, `folded` says how much more the steps round which other programs compute.
     """
 
     outputs: int
@@ -475,6 +475,7 @@ class CarriedLayer:
     bias: str
     activation: str
     slope: float
+    parameters: list[float] = field(default_factory=list)
     folded: FoldedRounding | None = None
 
 

@@ -79,7 +79,7 @@ def choose_policy(out_of_range: str, needs_range: bool) -> str:
 
 def needs_range(net: Network, spec: Spec) -> bool:
     """Return whether the network reads a feature in which similar people differ; otherwise no range matters."""
-    used = np.asarray(net.affines[0].weight.any(axis=0))
+    used = net.read_columns
     return any(bool(used[spec.columns(f.name)].any()) for f in spec.varying)
 
 

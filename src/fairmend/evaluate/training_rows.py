@@ -81,7 +81,7 @@ def memory_warnings(net: Network, X: FloatArray, y: _Labels, seed: int = 0) -> l
     one on that half counts, so that the comparison favours it. The rows are the same for both, so the test is
     McNemar's. Too few rows, and networks whose training would take long, are not tested.
     """
-    weights = sum(affine.weight.size + affine.bias.size for affine in net.affines)
+    weights = net.weights
     rows = min(len(X), _MOST_ROWS, _MOST_WORK // weights)
     classes = np.unique(y)
     if rows < _FEWEST_ROWS or len(classes) < 2:

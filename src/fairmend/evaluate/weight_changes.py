@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairmend.arrays import Floats, Ints
 from fairmend.evaluate.document import LayerChange, WeightChange, WeightChanges
-from fairmend.network import Network
+from fairmend.network import Activation, Affine, Columns, Concatenate, Input, Lookup, Network, Scale
 from fairmend.spec import Spec
 from fairmend.text import short
 
@@ -40,8 +41,8 @@ def _layers(before: Network, after: Network) -> list[LayerChange]:
 
 
 def _columns(before: Network, after: Network, spec: Spec) -> list[WeightChange]:
-    """Return the l1 norm of each input column in the first layer."""
-    was, now = (np.abs(net.affines[0].weight.astype(np.float64)).sum(axis=0) for net in (before, after))
+    """Return the l1 norm of the weights that read each input column first."""
+    was, now = (_first_weights(net) for net in (before, after))
     protected = np.zeros(spec.width, dtype=np.bool_)
     for feature in spec.protected:
         protected[spec.columns(feature.name)] = True
@@ -49,6 +50,34 @@ def _columns(before: Network, after: Network, spec: Spec) -> list[WeightChange]:
     return [
         WeightChange(short(n), *v) for n, *v in zip(names, was.tolist(), now.tolist(), protected.tolist(), strict=True)
     ]
+
+
+def _first_weights(net: Network) -> Floats:
+    """Return the sum of the sizes of all weights that read an input column before any other weight does (inputs,).
+
+    Look-ups count with the spread of their table.
+    """
+    total = np.zeros(net.inputs)
+    passed: list[Ints] = []  # for each number of a node, the input column that it passes on; -1 if it is none
+    for node, width in zip(net.nodes, net.widths, strict=True):
+        operation, sources = node.operation, [passed[source] for source in node.sources]
+        own = np.full(width, -1)
+        if isinstance(operation, Input):
+            own = np.arange(width)
+        elif isinstance(operation, Affine):
+            known = sources[0] >= 0
+            np.add.at(total, sources[0][known], np.abs(operation.weight.astype(np.float64)).sum(axis=0)[known])
+        elif isinstance(operation, Lookup):
+            if sources[0][0] >= 0:
+                total[sources[0][0]] += np.ptp(operation.table.astype(np.float64), axis=0).sum()
+        elif isinstance(operation, Columns):
+            own = sources[0][list(operation.indices)]
+        elif isinstance(operation, Concatenate):
+            own = np.concatenate(sources)
+        elif isinstance(operation, Scale | Activation):
+            own = sources[0]
+        passed.append(own)
+    return total
 
 
 def _head(before: Network, after: Network) -> list[WeightChange]:

@@ -87,7 +87,9 @@ def add_what_if(
 
 def _reason_to_leave_out(spec: Spec, networks: Sequence[Network]) -> str:
     """Return why a page cannot compute with these networks; empty if it can."""
-    weights = max(_count_weights(network) for network in networks)
+    if not all(network.is_chain for network in networks):
+        return "the network is not a chain of layers, and a page computes chains only"
+    weights = max(network.weights for network in networks)
     if weights > MOST_WEIGHTS:
         return f"the network has {weights:,} weights, and a page carries at most {MOST_WEIGHTS:,}"
     if len(spec.features) > MOST_FEATURES:
@@ -96,10 +98,6 @@ def _reason_to_leave_out(spec: Spec, networks: Sequence[Network]) -> str:
     if categories > MOST_CATEGORIES:
         return f"the features have {categories:,} categories, and a page has room for at most {MOST_CATEGORIES:,}"
     return ""
-
-
-def _count_weights(network: Network) -> int:
-    return sum(affine.weight.size + affine.bias.size for affine in network.affines)
 
 
 def _carry(network: Network) -> CarriedNetwork:
@@ -111,6 +109,7 @@ def _carry(network: Network) -> CarriedNetwork:
             bias=_base64(affine.bias),
             activation="identity" if i == last else network.activations[i].name,
             slope=0.0 if i == last else network.activations[i].slope,
+            parameters=[] if i == last else list(network.activations[i].parameters),
             folded=None if affine.fold is None else _folded_rounding(affine.fold),
         )
         for i, affine in enumerate(network.affines)

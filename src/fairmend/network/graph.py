@@ -16,7 +16,7 @@ from fairmend.errors import FairmendError
 from fairmend.network.activations import Activation
 from fairmend.network.operations import Affine, Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 
-__all__ = ["Node", "chain_nodes", "describe", "is_chain", "node_widths", "read_columns"]
+__all__ = ["Node", "chain_nodes", "describe", "is_chain", "node_widths", "reached_columns", "read_columns"]
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,10 @@ def describe(nodes: Sequence[Node], i: int) -> str:
 
 def read_columns(nodes: Sequence[Node]) -> Bools:
     """Return which input columns the output can depend on, bool (inputs,): those that reach it by weights not 0."""
-    return np.asarray(_reach(nodes)[-1].any(axis=0))
+    return np.asarray(reached_columns(nodes)[-1].any(axis=0))
 
 
-def _reach(nodes: Sequence[Node]) -> list[Bools]:
+def reached_columns(nodes: Sequence[Node]) -> list[Bools]:
     """Return for each node which of its numbers depend on which input column, bool (width, inputs)."""
     found: list[Bools] = []
     for node in nodes:

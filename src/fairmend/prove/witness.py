@@ -70,11 +70,11 @@ class Witness:
 def keep_ignored_features(net: Network, spec: Spec, X: FloatArray, other: FloatArray) -> FloatArray:
     """Return the counterfactuals ``other (k, width)`` with X's own values in every feature that the network ignores.
 
-    The network ignores a feature if the first layer has no weight for it, so the scores stay the same bit for bit.
+    The network ignores a feature if no weight lets it through to the output, so the scores stay the same.
     Otherwise a witness could show a change of a feature that the network provably does not depend on. Features of links
     stay as they are, because they change together.
     """
-    used = np.asarray(net.affines[0].weight.any(axis=0))
+    used = net.read_columns
     ignored = np.zeros(spec.width, dtype=np.bool_)
     tied = {name for link in spec.links for name in (*link.when, *link.then)}
     for feature in spec.features:

@@ -20,6 +20,7 @@ from fairmend.arrays import FloatArray, Floats
 from fairmend.errors import FairmendError
 from fairmend.metrics import balanced_accuracy
 from fairmend.network import Affine, Network
+from fairmend.network.input_columns import fix_columns
 from fairmend.repair.regression import r_squared
 from fairmend.spec import Spec
 from fairmend.spec.encoding import encode_values
@@ -28,7 +29,6 @@ from fairmend.spec.features import Feature
 __all__ = [
     "blind_at_best_reference",
     "columns_of",
-    "fold_columns",
     "ignored_features",
     "is_blind",
     "match_rate",
@@ -59,8 +59,8 @@ def protected_columns_of(spec: Spec) -> list[int]:
 
 
 def is_blind(network: Network, columns: list[int]) -> bool:
-    """Return whether the first layer's weights of these columns are exactly 0."""
-    return not network.affines[0].weight[:, columns].any()
+    """Return whether the output cannot depend on these columns: weights that are exactly 0 cut them off."""
+    return not network.read_columns[columns].any()
 
 
 def ignored_features(network: Network, spec: Spec) -> tuple[str, ...]:
@@ -79,16 +79,6 @@ def zero_columns(X: FloatArray, columns: list[int]) -> FloatArray:
     zeroed = X.copy()
     zeroed[:, columns] = 0
     return zeroed
-
-
-def fold_columns(network: Network, columns: list[int], reference: FloatArray) -> Network:
-    """Return the network that computes as if these columns always held ``reference (len(columns),)``."""
-    first = network.affines[0]
-    weight = first.weight.astype(np.float64)
-    bias = first.bias + weight[:, columns] @ np.asarray(reference, dtype=np.float64)
-    weight[:, columns] = 0
-    folded = Affine(weight.astype(network.dtype), bias.astype(network.dtype))
-    return network.with_affines([folded, *network.affines[1:]])
 
 
 def match_rate(network: Network, X: FloatArray, rate: float) -> Network:
@@ -129,7 +119,7 @@ def blind_at_best_reference(
             best, chosen = score, reference
     if chosen is None:
         raise FairmendError("there is no feature to blind the network to")
-    return fold_columns(network, columns, chosen)
+    return fix_columns(network, columns, chosen)
 
 
 def _kept(

@@ -26,6 +26,7 @@ from torch.nn import functional as F
 from fairmend.arrays import FloatArray, Floats
 from fairmend.bounds.forward import forward
 from fairmend.network import Affine, Network
+from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, plain_columns
 from fairmend.repair.adam import Adam
 from fairmend.threads import few_threads
 
@@ -86,9 +87,7 @@ def distil(
             optimizer.step()
         best.record()
     trained = parameters.affines(best.flat)
-    return [
-        network.with_affines(lesson.in_raw_inputs(affines)) for lesson, affines in zip(lessons, trained, strict=True)
-    ]
+    return [lesson.in_raw_inputs(affines) for lesson, affines in zip(lessons, trained, strict=True)]
 
 
 class _Lesson:
@@ -98,18 +97,21 @@ class _Lesson:
         self.columns = list(columns)
         X = student.X.astype(np.float64)
         self.mean, self.deviation = X.mean(axis=0), X.std(axis=0)
-        self.deviation[self.deviation == 0] = 1
+        plain = plain_columns(
+            student.network
+        )  # the inputs that something else than affine layers reads stay as they are
+        self.deviation[(self.deviation == 0) | ~plain] = 1
         self.mean[self.columns] = 0
+        self.mean[~plain] = 0
         order = rng.permutation(len(X))
         held_back = min(MOST_HELD_BACK, round(HELD_BACK * len(X)))
         standard = (X - self.mean) / self.deviation
         standard[:, self.columns] = 0
         self.X, self.targets = torch.tensor(standard, dtype=dtype), torch.tensor(student.targets, dtype=dtype)
         self.checked, self.trained = order[:held_back] if held_back else order, order[held_back:]
-        first = student.network.affines[0]
-        weight = first.weight.astype(np.float64)
-        self.affines = [Affine(weight * self.deviation, first.bias + weight @ self.mean)]
-        self.affines += [affine.astype(np.float64) for affine in student.network.affines[1:]]
+        self.network = student.network
+        raw = [affine.astype(np.float64) for affine in student.network.affines]
+        self.affines = in_units(student.network, raw, self.mean, self.deviation)
 
     def batch(self, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
         rows = torch.from_numpy(rng.choice(self.trained, BATCH))
@@ -119,10 +121,11 @@ class _Lesson:
         rows = torch.from_numpy(self.checked)
         return self.X[rows], self.targets[rows]
 
-    def in_raw_inputs(self, affines: list[Affine]) -> list[Affine]:
-        weight = affines[0].weight / self.deviation
-        weight[:, self.columns] = 0
-        return [Affine(weight, affines[0].bias - weight @ self.mean), *affines[1:]]
+    def in_raw_inputs(self, affines: list[Affine]) -> Network:
+        """Return the trained network, which ignores the columns as before."""
+        found = self.network.with_affines(in_raw_units(self.network, affines, self.mean, self.deviation))
+        cut = found.read_columns[self.columns].any()
+        return fix_columns(found, self.columns, np.zeros(len(self.columns))) if cut else found
 
 
 class _StackedParameters:

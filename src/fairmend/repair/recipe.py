@@ -15,17 +15,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Floats
+from fairmend.arrays import Bools, FloatArray, Floats
 from fairmend.errors import FairmendError
-from fairmend.network import Activation, Affine, Network
+from fairmend.network import Activation, Affine, Network, Node
+from fairmend.network.graph import reached_columns
+from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, plain_columns
 from fairmend.progress import Progress
 from fairmend.prove.proof import HEADROOM, Proof
 from fairmend.prove.score_proof import ScoreProof
 from fairmend.repair.blind import (
     blind_at_best_reference,
     columns_of,
-    fold_columns,
     ignored_features,
+    is_blind,
     match_rate,
     mean_reference,
     zero_columns,
@@ -232,7 +234,7 @@ def _calibrate(
     regions = _blind_regions(task, columns) if columns else task.regions
     X = zero_columns(X, columns) if columns else X
     # The paper trains in the inputs as they are, whatever their scale; a distilled network goes on as it was distilled.
-    units = _Units.of_rows(X) if recipe.distil_steps else _Units.raw(network.inputs)
+    units = _Units.of_rows(X, plain_columns(network)) if recipe.distil_steps else _Units.raw(network.inputs)
     trained = calibrate(
         units.standardise_network(network),
         replace(regions, lower=units.standardise(regions.lower), upper=units.standardise(regions.upper)),
@@ -248,7 +250,15 @@ def _calibrate(
         squared_error=task.spec.regression,
         progress=progress,
     )
-    return replace(trained, network=units.network_in_raw_inputs(trained.network))
+    found = units.network_in_raw_inputs(trained.network)
+    return replace(trained, network=_still_blind(found, columns))
+
+
+def _still_blind(network: Network, columns: list[int]) -> Network:
+    """Return the network that ignores the columns again, if training on zeros there has used what follows from them."""
+    return (
+        network if not columns or is_blind(network, columns) else fix_columns(network, columns, np.zeros(len(columns)))
+    )
 
 
 @dataclass(frozen=True)
@@ -263,10 +273,14 @@ class _Units:
         return cls(np.zeros(width), np.ones(width))
 
     @classmethod
-    def of_rows(cls, X: FloatArray) -> _Units:
-        """Return units in which each column of X has mean 0 and deviation 1; a column of zeros stays as it is."""
+    def of_rows(cls, X: FloatArray, plain: Bools) -> _Units:
+        """Return units in which each column of X has mean 0 and deviation 1; a column of zeros stays as it is.
+
+        So do columns that are not ``plain``: something else than affine layers reads them.
+        """
         deviation = X.std(axis=0, dtype=np.float64)
-        return cls(X.mean(axis=0, dtype=np.float64), np.where(deviation > 0, deviation, 1.0))
+        mean = np.where(plain, X.mean(axis=0, dtype=np.float64), 0.0)
+        return cls(mean, np.where(plain & (deviation > 0), deviation, 1.0))
 
     def standardise(self, X: FloatArray) -> FloatArray:
         standard: FloatArray = ((X - self.mean) / self.deviation).astype(X.dtype)
@@ -274,27 +288,18 @@ class _Units:
 
     def standardise_network(self, network: Network) -> Network:
         """Return the network that computes from standardised inputs what this one does from raw inputs."""
-        first = network.affines[0]
-        weight = first.weight.astype(np.float64)
-        return _with_first(network, weight * self.deviation, first.bias + weight @ self.mean)
+        return network.with_affines(in_units(network, network.affines, self.mean, self.deviation))
 
     def network_in_raw_inputs(self, network: Network) -> Network:
         """Undo `standardise_network`."""
-        first = network.affines[0]
-        weight = first.weight / self.deviation
-        return _with_first(network, weight, first.bias - weight @ self.mean)
-
-
-def _with_first(network: Network, weight: Floats, bias: Floats) -> Network:
-    first = Affine(weight.astype(network.dtype), bias.astype(network.dtype))
-    return network.with_affines([first, *network.affines[1:]])
+        return network.with_affines(in_raw_units(network, network.affines, self.mean, self.deviation))
 
 
 def _blind(recipe: Recipe, task: RepairTask, columns: list[int]) -> Network:
     if recipe.reference == "best":
         features = recipe.blinded_features(task.spec)
         return blind_at_best_reference(task.network, task.spec, features, task.X_cal, task.y_cal)
-    return fold_columns(task.network, columns, mean_reference(columns, task.X_cal))
+    return fix_columns(task.network, columns, mean_reference(columns, task.X_cal))
 
 
 def _blind_regions(task: RepairTask, columns: list[int]) -> Regions:
@@ -365,12 +370,30 @@ def require_provable_size(task: RepairTask) -> None:
         _logger.debug("%r", task.regions)
 
 
-def _without_columns(network: Network, columns: list[int]) -> Network:
-    """Return the network after a layer that passes on all inputs but these columns, which become 0."""
-    kept = np.eye(network.inputs, dtype=network.dtype)
-    kept[columns, columns] = 0
-    first = Affine(kept, np.zeros(network.inputs, network.dtype))
-    return Network([first, *network.affines], [Activation("identity"), *network.activations])
+def _features_of(network: Network, columns: list[int]) -> list[int]:
+    """Return the features that depend on these columns, which the network ignores: the head has no weight for them."""
+    if not columns:
+        return []
+    reached = reached_columns(network.nodes)[network.nodes[-1].sources[0]]
+    return np.flatnonzero(reached[:, columns].any(axis=1)).tolist()
+
+
+def _without_features(network: Network, unused: list[int]) -> Network:
+    """Return the network after whose features comes a layer that passes on all of them but these, which become 0."""
+    width = network.head.weight.shape[1]
+    kept = np.eye(width, dtype=network.dtype)
+    kept[unused, unused] = 0
+    *body, head = network.nodes
+    layer = Affine(kept, np.zeros(width, network.dtype))
+    nodes = [*body, Node(layer, head.sources, _free_name(network)), Node(Activation("identity"), (len(body),))]
+    return Network.from_nodes([*nodes, Node(head.operation, (len(body) + 1,), head.name)])
+
+
+def _free_name(network: Network) -> str:
+    name = "kept"
+    while name in network.names:
+        name += "_"
+    return name
 
 
 def _repair_until_proven(
@@ -378,10 +401,10 @@ def _repair_until_proven(
 ) -> _ProvenHead:
     """Run step 2 and prove its result after casting; where the proof fails, demand more and repeat."""
     settings = task.head_options
-    # A head that is the only layer reads the inputs itself; a blind one must not use the ignored columns again.
+    # A head may read inputs itself; a blind one must not use the ignored columns again.
     blinded = [feature for feature in task.spec.varying if feature.name in ignored]
-    unused = columns_of(task.spec, blinded) if network.depth == 1 else []
-    features = _feature_set(_without_columns(network, unused) if unused else network, task)
+    unused = _features_of(network, columns_of(task.spec, blinded))
+    features = _feature_set(_without_features(network, unused) if unused else network, task)
     demands = demands_of(network, task, features.count)
     weight, bias = network.head.weight.astype(np.float64), network.head.bias.astype(np.float64)
     best: _ProvenHead | None = None

@@ -16,8 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from fairmend.errors import FairmendError
+from fairmend.network.input_columns import fix_columns
 from fairmend.progress import Progress
-from fairmend.repair.blind import columns_of, fold_columns, mean_reference
+from fairmend.repair.blind import columns_of, mean_reference
 from fairmend.repair.candidates import Candidate, JudgedCandidate, Jury, kept_shares
 from fairmend.repair.choice import Choice, Judgement, choose
 from fairmend.repair.distil import STEPS
@@ -186,7 +187,7 @@ def _most_important(features: list[Feature], task: RepairTask) -> list[Feature]:
 
     def kept_without(feature: Feature) -> float:
         columns = columns_of(task.spec, [feature])
-        without = fold_columns(task.network, columns, mean_reference(columns, task.X_cal))
+        without = fix_columns(task.network, columns, mean_reference(columns, task.X_cal))
         return float(kept_shares(task, before, task.predict(without, task.X_cal)).mean())
 
     return sorted(features, key=kept_without)

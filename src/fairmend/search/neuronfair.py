@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fairmend.arrays import Floats
 from fairmend.search.discovered import DiscoveredInstances
 from fairmend.search.global_phase import follow_gradients
-from fairmend.search.gradients import Layers, backward, forward, loss_gradient
+from fairmend.search.gradients import backward, forward, layer_nodes, loss_gradient
 from fairmend.search.local_phase import LocalRule, StepProgress
 from fairmend.search.oracle import Oracle
 from fairmend.search.value_space import Choices, Values
@@ -61,7 +61,7 @@ def find_starts(
 def biased_neurons(oracle: Oracle, V: Values) -> list[npt.NDArray[np.bool_]]:
     """Return for each layer which neurons (units,) are among the most biased, over the rows V."""
     here, there = _both_sides(oracle, V, _partners(oracle, V))
-    differences = [np.abs(a - b).mean(axis=0) for a, b in zip(here.after, there.after, strict=True)]
+    differences = [np.abs(here[node] - there[node]).mean(axis=0) for node in layer_nodes(oracle.net)]
     hidden = differences[:-1] or differences
     # Neurons of different layers are compared without scaling: their scale is what reaches the output.
     every = np.sort(np.concatenate(hidden))[::-1]
@@ -73,17 +73,19 @@ def biased_neurons(oracle: Oracle, V: Values) -> list[npt.NDArray[np.bool_]]:
 def difference_gradient(oracle: Oracle, biased: list[npt.NDArray[np.bool_]], V: Values, others: Values) -> Floats:
     """Return the gradient (rows, width) of the sum of |a - a'| over biased neurons, as both move together."""
     here, there = _both_sides(oracle, V, others)
-    slopes = [np.sign(a - b) * mask for a, b, mask in zip(here.after, there.after, biased, strict=True)]
+    slopes = {
+        node: np.sign(here[node] - there[node]) * mask
+        for node, mask in zip(layer_nodes(oracle.net), biased, strict=True)
+    }
     mine = backward(oracle.net, here, slopes)
-    theirs = backward(oracle.net, there, [-slope for slope in slopes])
-    return mine + theirs
+    return mine + backward(oracle.net, there, {node: -slope for node, slope in slopes.items()})
 
 
 def _partners(oracle: Oracle, V: Values) -> Values:
     return oracle.neighbours(V, oracle.find_partners(V).partner)
 
 
-def _both_sides(oracle: Oracle, V: Values, others: Values) -> tuple[Layers, Layers]:
-    """Return the layers for V and for others."""
+def _both_sides(oracle: Oracle, V: Values, others: Values) -> tuple[list[Floats], list[Floats]]:
+    """Return the results of all nodes for V and for others."""
     oracle.calls += 2 * len(V)
     return forward(oracle.net, oracle.space.encode(V)), forward(oracle.net, oracle.space.encode(others))

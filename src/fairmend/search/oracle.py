@@ -65,10 +65,11 @@ class Oracle:
             [*(_span(f) for _, f in self._varying), *(_linked_span(spec, f) for f in spec.linked)], rng
         )
         self._near = [not f.protected for _, f in self._varying]
-        self._shared = None if any(self._near) or spec.links else self._first_layer()
+        shares_first_layer = net.is_chain and not any(self._near) and not spec.links
+        self._shared = self._first_layer() if shares_first_layer else None
         sizes = [f.bounds[1] - f.bounds[0] + 1 for _, f in self._varying]
         # Whether the table lists all protected values in order, so that a row is one of its own neighbours.
-        self._complete = self._shared is not None and spec.finite and math.prod(sizes) == len(self._table)
+        self._complete = not any(self._near) and not spec.links and spec.finite and math.prod(sizes) == len(self._table)
         self._strides = np.array([math.prod(sizes[k + 1 :]) for k in range(len(sizes))])
 
     def predict(self, V: Values) -> Choices:
@@ -99,7 +100,7 @@ class Oracle:
         """Find the most different neighbour of each row."""
         predictions, partner = np.zeros(len(V), np.int64), np.zeros(len(V), np.int64)
         unequal, mine, deepest = np.zeros(len(V), np.bool_), np.zeros(len(V)), np.zeros(len(V))
-        widest = max(len(affine.bias) for affine in self.net.affines)
+        widest = max(self.net.widths)
         largest = max(affine.weight.size for affine in self.net.affines)
         step = max(1, min(_NUMBERS // widest, _PRODUCTS // largest) // len(self._table))
         for start in range(0, len(V), step):

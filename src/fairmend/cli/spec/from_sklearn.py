@@ -34,6 +34,7 @@ def command(
     delta: float | None,
     on: str | None,
     model: Path | None,
+    activation: str | None,
     out: Path,
     force: bool,
     json_output: bool,
@@ -54,7 +55,7 @@ def command(
     fitted, warnings = read_pipeline(pipeline, trust_pickle)
     for warning in warnings:
         echo_line(f"Warning: {warning}", err=True)
-    net = None if model is None else load_network(model)
+    net = None if model is None else load_network(model, activation)
     try:
         known = getattr(fitted, "classes_", None)
         outputs = None if net is None else net.outputs

@@ -224,7 +224,7 @@ class _Search:
 
     def _differs(self, state: State, other: State) -> bool:
         """Return whether two states differ in more than rounding, in columns that the network reads."""
-        weights = self.net.affines[0].weight.astype(np.float64)
+        weights = self._first_weights()
         change = self._check.encode(other) - self._check.encode(state)
         if np.abs(change).max() > _DIFFERENT:
             return bool(np.abs(change @ weights.T).max() > _NEAR)
@@ -233,6 +233,12 @@ class _Search:
         # The columns hold the same values in these rows, but the network reads them elsewhere.
         ours, theirs = _places(state), _places(other)
         return any(not np.array_equal(weights[:, ours[name]], weights[:, theirs[name]]) for name in ours)
+
+    def _first_weights(self) -> Floats:
+        """Return weights (units, inputs) that tell columns apart: those of a chain's first layer, else 1 or 0."""
+        if self.net.is_chain:
+            return self.net.affines[0].weight.astype(np.float64)
+        return np.diag(self.net.read_columns.astype(np.float64))
 
 
 def search_encoding(

@@ -59,7 +59,7 @@ def test_checkpoints_pass(tmp_path, zipped):
     optimizer.step()
     content = {"state_dict": model.state_dict(), "optimizer": optimizer.state_dict(), "shape": torch.Size([3, 2])}
     torch.save(content, tmp_path / "model.pth", _use_new_zipfile_serialization=zipped)
-    assert fairmend.load_network(tmp_path / "model.pth").depth == 2
+    assert fairmend.load_network(tmp_path / "model.pth", "relu").depth == 2
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\3\4", b"\x80\x02.", b"\x80\x02u.", b"\x80\x02h\x05.", b"R"])

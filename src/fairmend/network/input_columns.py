@@ -1,0 +1,193 @@
+"""Where input columns go in a network: which numbers pass them on, which weights read them first, and how to cut them.
+
+A number *passes on* a column if it is that column itself, chosen or put side by side with others. It *follows* a column
+if it depends on that column alone, through scalings, functions and look-ups as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.arrays import Floats, Ints
+from fairmend.errors import FairmendError
+from fairmend.network.activations import Activation
+from fairmend.network.graph import describe, reached_columns
+from fairmend.network.network import Network
+from fairmend.network.operations import Affine, Columns, Concatenate, Input, Lookup, Operation, Scale
+
+__all__ = [
+    "fix_columns",
+    "followed_columns",
+    "in_raw_units",
+    "in_units",
+    "passed_columns",
+    "plain_columns",
+]
+
+
+def passed_columns(network: Network) -> list[Ints]:
+    """Return for each node which input column each of its numbers passes on (width,); -1 where it is none."""
+    return _columns_of_nodes(network, (Input, Columns, Concatenate))
+
+
+def followed_columns(network: Network) -> list[Ints]:
+    """Return for each node which single input column each of its numbers follows (width,); -1 where it is none."""
+    return _columns_of_nodes(network, (Input, Columns, Concatenate, Scale, Activation, Lookup))
+
+
+def _affine_readers(network: Network) -> dict[int, Ints]:
+    """Return the affine layers, by their place in `network.affines`, that read passed columns, and which ones."""
+    passed, found = passed_columns(network), {}
+    affines = [node for node in network.nodes if isinstance(node.operation, Affine)]
+    for place, node in enumerate(affines):
+        columns = passed[node.sources[0]]
+        if (columns >= 0).any():
+            found[place] = columns
+    return found
+
+
+def plain_columns(network: Network) -> npt.NDArray[np.bool_]:
+    """Return which input columns (inputs,) only affine layers read, passed on as they are."""
+    passed = passed_columns(network)
+    plain = np.ones(network.inputs, dtype=np.bool_)
+    for node in network.nodes:
+        if isinstance(node.operation, Affine | Columns | Concatenate):
+            continue
+        for source in node.sources:
+            plain[passed[source][passed[source] >= 0]] = False
+    return plain
+
+
+def in_units(network: Network, affines: Sequence[Affine], mean: Floats, deviation: Floats) -> list[Affine]:
+    """Return affine layers that compute from inputs (x − mean) / deviation what these do from x, in float64.
+
+    Only columns that `plain_columns` names may have a mean other than 0 or a deviation other than 1.
+    """
+    readers = _affine_readers(network)
+    found = []
+    for place, affine in enumerate(affines):
+        columns = readers.get(place)
+        if columns is None:
+            found.append(affine)
+            continue
+        known = columns >= 0
+        weight = affine.weight.astype(np.float64)
+        offset, scale = np.where(known, mean[columns], 0.0), np.where(known, deviation[columns], 1.0)
+        found.append(Affine(weight * scale, affine.bias + weight @ offset))
+    return found
+
+
+def in_raw_units(network: Network, affines: Sequence[Affine], mean: Floats, deviation: Floats) -> list[Affine]:
+    """Undo `in_units`."""
+    readers = _affine_readers(network)
+    found = []
+    for place, affine in enumerate(affines):
+        columns = readers.get(place)
+        if columns is None:
+            found.append(affine)
+            continue
+        known = columns >= 0
+        weight = affine.weight / np.where(known, deviation[columns], 1.0)
+        found.append(Affine(weight, affine.bias - weight @ np.where(known, mean[columns], 0.0)))
+    return found
+
+
+def fix_columns(network: Network, columns: Sequence[int], reference: npt.ArrayLike) -> Network:
+    """Return the network that computes as if these columns always held ``reference (len(columns),)``.
+
+    Weights that read them become 0, and what they read is added to the bias. A table that they look up gets equal rows;
+    between whole numbers, those are interpolated.
+    """
+    values = np.zeros(network.inputs)
+    values[list(columns)] = np.asarray(reference, dtype=np.float64)
+    changed: dict[int, Operation] = {}
+    followed, fixed = followed_columns(network), _values_of(network, values)
+    for i, node in enumerate(network.nodes):
+        operation = node.operation
+        own = followed[node.sources[0]] if node.sources else followed[i]
+        cut = np.isin(own, list(columns))
+        if not cut.any():
+            continue
+        if isinstance(operation, Lookup):
+            changed[i] = Lookup(np.broadcast_to(fixed[i].astype(operation.table.dtype), operation.table.shape))
+        elif isinstance(operation, Affine):
+            weight = operation.weight.astype(np.float64)
+            bias = operation.bias + weight[:, cut] @ fixed[node.sources[0]][cut]
+            weight[:, cut] = 0
+            new = Affine(weight.astype(network.dtype), bias.astype(network.dtype))
+            changed[i] = new.stored_as(operation)
+    _require_own_tables(network, changed)
+    found = network.with_operations(changed)
+    _require_cut(found, columns)
+    return found
+
+
+def _columns_of_nodes(network: Network, kinds: tuple[type, ...]) -> list[Ints]:
+    found: list[Ints] = []
+    for node, width in zip(network.nodes, network.widths, strict=True):
+        operation = node.operation
+        if isinstance(operation, Input):
+            own = np.arange(width)
+        elif not isinstance(operation, kinds):
+            own = np.full(width, -1)
+        elif isinstance(operation, Concatenate):
+            own = np.concatenate([found[source] for source in node.sources])
+        elif isinstance(operation, Columns):
+            own = found[node.sources[0]][list(operation.indices)]
+        else:
+            own = np.broadcast_to(found[node.sources[0]], (width,))
+        found.append(own)
+    return found
+
+
+def _values_of(network: Network, row: Floats) -> list[Floats]:
+    """Return the numbers of each node that follows single columns, for one row of inputs (inputs,); others are 0."""
+    followed = followed_columns(network)
+    found: list[Floats] = []
+    for node, width, columns in zip(network.nodes, network.widths, followed, strict=True):
+        operation, own = node.operation, np.zeros(width)
+        if isinstance(operation, Input):
+            own = row
+        elif isinstance(operation, Lookup):
+            own = _interpolated(operation.table.astype(np.float64), float(found[node.sources[0]][0]))
+        elif not isinstance(operation, Affine) and (columns >= 0).any():
+            operation.compute([found[source][None] for source in node.sources], own[None])
+        found.append(own)
+    return found
+
+
+def _interpolated(table: Floats, place: float) -> Floats:
+    low = int(np.clip(np.floor(place), 0, len(table) - 1))
+    high = min(low + 1, len(table) - 1)
+    share = float(np.clip(place - low, 0, 1))
+    return np.asarray((1 - share) * table[low] + share * table[high])
+
+
+def _require_own_tables(network: Network, changed: dict[int, Operation]) -> None:
+    """Refuse to change a table that other columns look up as well."""
+    for i, operation in changed.items():
+        if not isinstance(operation, Lookup):
+            continue
+        name = network.nodes[i].name
+        for k, node in enumerate(network.nodes):
+            if isinstance(node.operation, Lookup) and node.name == name and changed.get(k) != operation:
+                raise FairmendError(
+                    f"the table {name!r} is looked up by several columns, and only some of them may be ignored; "
+                    "give each column a table of its own"
+                )
+
+
+def _require_cut(network: Network, columns: Sequence[int]) -> None:
+    reached = reached_columns(network.nodes)
+    if not reached[-1][:, list(columns)].any():
+        return
+    for i, node in enumerate(network.nodes):
+        if isinstance(node.operation, Affine) and reached[i][:, list(columns)].any():
+            source = node.sources[0]
+            raise FairmendError(
+                "the network adds a column that must be ignored to other numbers before any weight reads it "
+                f"({describe(network.nodes, source)}), so it cannot be cut off; take it out of the skip connection"
+            )
