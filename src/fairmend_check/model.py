@@ -343,10 +343,18 @@ def _chain_digest(model: Model) -> str:
     for number, layer in enumerate(model.layers):
         digest.update(_shape(layer.weight) + _bytes(layer.weight) + _bytes(layer.bias))
         if number < len(model.activations):
-            function = model.activations[number]
+            function = _with_one_slope(model.activations[number])
             numbers = " ".join(value.hex() for value in (function.slope, *function.parameters))
             digest.update(f"{function.name} {numbers}\n".encode("ascii"))
     return digest.hexdigest()
+
+
+def _with_one_slope(function: Activation) -> Activation:
+    """Return a PReLU with one slope for all units as the LeakyReLU that it is: formats write it one way or the other."""
+    slopes = set(function.parameters)
+    if function.name != "prelu" or len(slopes) != 1 or min(slopes) < 0:
+        return function
+    return Activation("leaky_relu", slopes.pop())
 
 
 def _graph_digest(model: Model) -> str:

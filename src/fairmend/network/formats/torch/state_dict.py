@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Lookup, Network
+from fairmend.network.folding import Norm
 from fairmend.network.form import FormError
 from fairmend.network.formats.chain import Linear, Nonlinear, Softmax, Step, build_network
-from fairmend.network.folding import Norm
 from fairmend.network.formats.torch.describe import describe_network, function_entry
 from fairmend.network.formats.torch.keys import layer_of, layers_by_prefix, steps_of_keys, tensor_key
 from fairmend.network.formats.torch.steps import Entry, Tensors, layer_name, norm_name, replay
@@ -169,7 +169,7 @@ def description_of(network: Network) -> tuple[Entry, ...]:
     for entry in form.description:
         if entry["kind"] == "affine" and entry["bias"] is None:
             added = tensor_key(layer_name(entry["weight"]), "bias")
-            entry = {**entry, "bias": added if added in tensors else None}  # noqa: PLW2901
+            entry = {**entry, "bias": added if added in tensors else None}
         entries.append(entry)
     return tuple(entries)
 

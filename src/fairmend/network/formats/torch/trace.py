@@ -137,7 +137,7 @@ class _Translation:
             if isinstance(value, Ref):
                 path = f"{target}.{value.name}"
                 self.constants[f"{node.name}:{value.name}"] = self._constant(path)
-                value = Ref(f"{node.name}:{value.name}")  # noqa: PLW2901
+                value = Ref(f"{node.name}:{value.name}")
             kwargs[argument] = value
         where = f"layer {name!r} ({type(layer).__name__})"
         args = (*_translated(node.args), *(_translated(arg) for arg in node.kwargs.values()))
