@@ -350,7 +350,7 @@ def _chain_digest(model: Model) -> str:
 
 
 def _with_one_slope(function: Activation) -> Activation:
-    """Return a PReLU with one slope for all units as the LeakyReLU that it is: formats write it one way or the other."""
+    """Return a PReLU with one slope for all units as the LeakyReLU that it is: formats write either."""
     slopes = set(function.parameters)
     if function.name != "prelu" or len(slopes) != 1 or min(slopes) < 0:
         return function

@@ -287,7 +287,7 @@ def _chain_digest(network: Network) -> str:
 
 
 def _with_one_slope(activation: Activation) -> Activation:
-    """Return a PReLU with one slope for all units as the LeakyReLU that it is: formats write it one way or the other."""
+    """Return a PReLU with one slope for all units as the LeakyReLU that it is: formats write either."""
     slopes = set(activation.parameters)
     if activation.name != "prelu" or len(slopes) != 1 or min(slopes) < 0:
         return activation
