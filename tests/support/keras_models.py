@@ -49,7 +49,13 @@ def functions(keras):
 def chain(keras):
     layers = keras.layers
     return keras.Sequential(
-        [keras.Input((4,)), layers.Dense(5, activation="gelu"), layers.Dense(3), layers.ELU(alpha=0.25), layers.Dense(1)]
+        [
+            keras.Input((4,)),
+            layers.Dense(5, activation="gelu"),
+            layers.Dense(3),
+            layers.ELU(alpha=0.25),
+            layers.Dense(1),
+        ]
     )
 
 

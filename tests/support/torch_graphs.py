@@ -28,7 +28,11 @@ class Residual(nn.Module):
 
     def __init__(self, width):
         super().__init__()
-        self.norm, self.first, self.second = trained_norm(width), nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+        self.norm, self.first, self.second = (
+            trained_norm(width),
+            nn.Linear(width, 2 * width),
+            nn.Linear(2 * width, width),
+        )
         self.relu, self.drop = nn.ReLU(inplace=True), nn.Dropout(0.3)
 
     def forward(self, x):

@@ -89,7 +89,11 @@ def with_pickle(name, data):
 
 
 def with_operator(name, data):
-    return data.replace(b"torch.ops.aten.cat.default", b"torch.ops.aten.mul.Tensor") if name.endswith("model.json") else data
+    return (
+        data.replace(b"torch.ops.aten.cat.default", b"torch.ops.aten.mul.Tensor")
+        if name.endswith("model.json")
+        else data
+    )
 
 
 HOSTILE = {

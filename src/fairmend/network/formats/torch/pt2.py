@@ -79,7 +79,9 @@ def read(path: Path, activation: Activation | None) -> Network:
 
 def to_bytes(network: Network) -> bytes:
     """Refuse: an exported program is only written for a network that was read from one."""
-    raise FairmendError("a .pt2 file can only be written for a network that was read from one; save it as .onnx or .pth")
+    raise FairmendError(
+        "a .pt2 file can only be written for a network that was read from one; save it as .onnx or .pth"
+    )
 
 
 def _members(content: bytes) -> dict[str, bytes]:

@@ -276,5 +276,3 @@ def _entries(said: Mapping[str, Any]) -> list[dict[str, Any]]:
         entries.append({"affine": str(name)})
         entries += [{"activation": after}] if after is not None and after["name"] != "identity" else []
     return entries
-
-

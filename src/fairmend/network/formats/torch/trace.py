@@ -121,7 +121,12 @@ class _Translation:
         else:
             name = _plain_name(node.target)
         source = node.args[0] if node.args else None
-        if name == "getitem" and isinstance(source, fx.Node) and source.op == "placeholder" and _reads_key(node, source):
+        if (
+            name == "getitem"
+            and isinstance(source, fx.Node)
+            and source.op == "placeholder"
+            and _reads_key(node, source)
+        ):
             key = f"{source.name}[{node.args[1]}]"
             self.calls.append(Call(node.name, "alias", (Ref(key),), {}, where))
             return
@@ -163,8 +168,10 @@ def _translated(argument: Any) -> Any:
     if isinstance(argument, fx.Node):
         return Ref(argument.name)
     if isinstance(argument, list | tuple):
-        return type(argument)(_translated(each) for each in argument) if type(argument) in (list, tuple) else tuple(
-            _translated(each) for each in argument
+        return (
+            type(argument)(_translated(each) for each in argument)
+            if type(argument) in (list, tuple)
+            else tuple(_translated(each) for each in argument)
         )
     if isinstance(argument, slice):
         return slice(*(_translated(part) for part in (argument.start, argument.stop, argument.step)))

@@ -64,6 +64,8 @@ def test_products_quotients_and_mixed_rows_are_refused(forward, words):
 
 def test_tables_that_change_or_have_no_size_are_refused():
     with pytest.raises(FairmendError, match="max_norm"):
-        load_network(Model(lambda m, x: m.b(m.e(x[:, 0].long())), e=nn.Embedding(4, 2, max_norm=1.0), b=nn.Linear(2, 1)))
+        load_network(
+            Model(lambda m, x: m.b(m.e(x[:, 0].long())), e=nn.Embedding(4, 2, max_norm=1.0), b=nn.Linear(2, 1))
+        )
     with pytest.raises(FairmendError, match="num_classes"):
         load_network(Model(lambda m, x: m.b(F.one_hot(x[:, 0].long()).float()), b=nn.Linear(2, 1)))

@@ -29,9 +29,7 @@ def _copied(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
     return RowTensor(x.parts, x.dims, x.opens, integer=x.integer) if isinstance(x, RowTensor) else x
 
 
-def _dropout(
-    c: Context, x: Any, p: float = 0.5, training: Any = True, inplace: bool = False, train: Any = None
-) -> Any:
+def _dropout(c: Context, x: Any, p: float = 0.5, training: Any = True, inplace: bool = False, train: Any = None) -> Any:
     if training if train is None else train:
         raise c.error("stays random (call eval() before the export, or pass training=self.training)")
     return _same(c, x)
