@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -22,13 +23,13 @@ from fairmend.network.formats.suffixes import check_file, format_module
 
 __all__ = ["read_network", "write_network"]
 
-_GRAPHS = (".onnx",)  # the formats that fairmend writes any network to
+_GRAPHS = (".onnx", ".pth", ".pt", ".ckpt", ".safetensors")  # the formats that fairmend writes any network to
 _logger = logging.getLogger(__name__)
 
 
-def read_network(source: NetworkSource, activation: str | Activation = "relu") -> Network:
+def read_network(source: NetworkSource, activation: str | Activation | None = None) -> Network:
     """Return the network in a file or object; see `fairmend.load_network`."""
-    between = parse_activation(activation)
+    between = None if activation is None else parse_activation(activation)
     if isinstance(source, Network):
         return source
     if isinstance(source, (str, PathLike)):
@@ -65,12 +66,14 @@ def write_network(network: Network, path: str | PathLike[str], keep_form: bool =
 
 
 def _without_form(network: Network) -> Network:
-    plain = {
-        i: Affine(node.operation.weight, node.operation.bias)
-        for i, node in enumerate(network.nodes)
+    """Return the network with the norms beside its affine layers folded into them."""
+    nodes = [
+        replace(node, operation=Affine(node.operation.weight, node.operation.bias))
         if isinstance(node.operation, Affine)
-    }
-    return Network.from_nodes(network.with_operations(plain).nodes, network.closing, network.threshold)
+        else node
+        for node in network.nodes
+    ]
+    return Network.from_nodes(nodes, network.closing, network.threshold)
 
 
 def _in_form(network: Network, form: Form, suffix: str) -> bytes:
