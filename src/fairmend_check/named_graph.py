@@ -98,7 +98,9 @@ def _step(entry: Any, where: str, number: int) -> Step:
         step = replace(step, unused=tuple(_name(key, f"{where}.unused") for key in unused))
     if kind == "matrix":
         names = {part: _name(entry.get(part), f"{where}.{part}") for part in ("weight", "bias")}
-        step = replace(step, name=names["weight"], bias=names["bias"], transposed=take(entry, "transposed", bool, where))
+        step = replace(
+            step, name=names["weight"], bias=names["bias"], transposed=take(entry, "transposed", bool, where)
+        )
     if kind == "one_hot":
         step = replace(step, columns=take(entry, "classes", int, where))
         if not 0 < step.columns <= _MOST_CLASSES:
@@ -175,7 +177,9 @@ def graph_model(tensors: Tensors, named: NamedGraph) -> Model:
             values.append(_add(graph, step, sources, tensor))
         words.append(f"v{number}")
         sentences.append(f"v{number} = {_described(step, [words[source] for source in step.sources])}")
-    used |= {f"{step.name}.{_COUNTER}" for step in named.steps if step.kind == "batch_norm"} | set(named.steps[0].unused)
+    used |= {f"{step.name}.{_COUNTER}" for step in named.steps if step.kind == "batch_norm"} | set(
+        named.steps[0].unused
+    )
     left = [key for key in tensors if key not in used]
     if left:
         raise NotConfirmedError(f'the file contains the tensor "{left[0][:60]}", which belongs to no step')

@@ -63,7 +63,10 @@ def test_the_weights_are_those_of_the_archive():
         ({"weight": entry(0, WEIGHT, tensor_meta=meta(WEIGHT, dtype=6)), "bias": entry(1, BIAS)}, "stored as type 6"),
         ({"weight": entry(0, WEIGHT, tensor_meta=meta(BIAS)), "bias": entry(1, BIAS)}, "does not fit"),
         (
-            {"weight": entry(0, WEIGHT, tensor_meta=meta(WEIGHT, storage_offset={"as_int": 1})), "bias": entry(1, BIAS)},
+            {
+                "weight": entry(0, WEIGHT, tensor_meta=meta(WEIGHT, storage_offset={"as_int": 1})),
+                "bias": entry(1, BIAS),
+            },
             "not stored row by row",
         ),
     ],

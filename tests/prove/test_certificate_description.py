@@ -22,7 +22,9 @@ def spec_of(network):
 
 
 @pytest.mark.parametrize("suffix", ["pth", "ckpt", "safetensors"])
-@pytest.mark.parametrize("graph", ["two inputs", "one-hot", "matrix", "buffers", "unused layer", "stacked", "PReLU(6)", "ELU(0.7)"])
+@pytest.mark.parametrize(
+    "graph", ["two inputs", "one-hot", "matrix", "buffers", "unused layer", "stacked", "PReLU(6)", "ELU(0.7)"]
+)
 def test_the_certificate_of_a_saved_graph_is_valid(graph, suffix, tmp_path):
     torch.manual_seed(0)
     network = load_network(GRAPHS[graph]())

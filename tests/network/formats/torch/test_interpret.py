@@ -43,7 +43,11 @@ def test_what_is_not_needed_is_not_read_unless_it_changes_something_in_place():
     unused = program(("u", "no such function", (Ref("x"),)), ("y", "linear", (Ref("x"), Ref("w"))))
     assert len(interpret(unused, {"w": WEIGHT}, "m").entries) == 2
     changed = program(("u", "relu_", (Ref("x"),)), ("y", "linear", (Ref("x"), Ref("w"))))
-    assert [entry["kind"] for entry in interpret(changed, {"w": WEIGHT}, "m").entries] == ["input", "function", "affine"]
+    assert [entry["kind"] for entry in interpret(changed, {"w": WEIGHT}, "m").entries] == [
+        "input",
+        "function",
+        "affine",
+    ]
 
 
 def test_an_output_that_does_not_depend_on_the_input_is_refused():

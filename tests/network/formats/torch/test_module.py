@@ -162,7 +162,10 @@ REFUSED = {
     "nothing": (lambda: nn.Sequential(nn.ReLU()), "no affine layer"),
     "empty": (lambda: nn.Sequential(), "no affine layer"),
     "twice": (lambda: Custom(lambda m, x: m.fc2(m.relu(m.fc1(m.relu(m.fc1(x)[:, :4]))))), "'fc1' .* is used twice"),
-    "layer norm": (lambda: nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 1)), r"\(LayerNorm\) divides by"),
+    "layer norm": (
+        lambda: nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 1)),
+        r"\(LayerNorm\) divides by",
+    ),
     "rms norm": (lambda: nn.Sequential(nn.Linear(4, 4), nn.RMSNorm(4), nn.Linear(4, 1)), r"\(RMSNorm\) divides by"),
     "F.layer_norm": (lambda: Custom(lambda m, x: m.fc2(F.layer_norm(m.fc1(x), (6,)))), r"layer_norm\(\).*divides by"),
     "glu": (lambda: nn.Sequential(nn.Linear(4, 4), nn.GLU(), nn.Linear(2, 1)), r"\(GLU\) multiplies activations"),
@@ -172,7 +175,10 @@ REFUSED = {
     ),
     "lstm": (lambda: nn.Sequential(nn.LSTM(4, 4), nn.Linear(4, 1)), r"\(LSTM\) is recurrent"),
     "bag": (lambda: nn.Sequential(nn.EmbeddingBag(4, 3), nn.Linear(3, 1)), r"\(EmbeddingBag\) adds up rows"),
-    "cross layer": (lambda: Model(lambda m, x: m.b(x * m.a(x)), a=nn.Linear(4, 4), b=nn.Linear(4, 1)), r"mul\(\).*multiplies"),
+    "cross layer": (
+        lambda: Model(lambda m, x: m.b(x * m.a(x)), a=nn.Linear(4, 4), b=nn.Linear(4, 1)),
+        r"mul\(\).*multiplies",
+    ),
     "quotient": (lambda: Custom(lambda m, x: m.fc2(m.fc1(x) / m.fc1(x))), r"truediv\(\).*divides by an activation"),
     "mean of probabilities": (
         lambda: Model(lambda m, x: torch.stack([torch.sigmoid(h(x)) for h in m.heads]).mean(0), heads=heads()),

@@ -7,7 +7,12 @@ from fairmend.errors import FairmendError
 from fairmend.network.formats.torch.steps import Steps, layer_name, norm_name, pruned, replay
 
 RNG = np.random.default_rng(0)
-TENSORS = {"a.weight": RNG.normal(size=(3, 2)), "a.bias": RNG.normal(size=3), "W": RNG.normal(size=(3, 1)), "c": np.ones(1)}
+TENSORS = {
+    "a.weight": RNG.normal(size=(3, 2)),
+    "a.bias": RNG.normal(size=3),
+    "W": RNG.normal(size=(3, 1)),
+    "c": np.ones(1),
+}
 
 
 def described():

@@ -114,8 +114,8 @@ class _Attempts:
     def _unclear(self, name: str) -> FairmendError:
         label = next(each.label for each in self.program.inputs if each.name == name)
         return FairmendError(
-            f"{self.source}: the layers do not say how many columns the input {label!r} has; export the model with an "
-            'example of its inputs, torch.export.save(torch.export.export(model, (x,)), "model.pt2"), and load that file'
+            f"{self.source}: the layers do not say how many columns the input {label!r} has; export the model with "
+            'an example of its inputs, torch.export.save(torch.export.export(model, (x,)), "model.pt2"), and load that'
         )
 
 
@@ -166,7 +166,9 @@ class _Run:
         try:
             bound = inspect.signature(operator).bind(context, *args, **kwargs)
         except TypeError as error:
-            raise unsupported(self.steps.source, call.where, f"has arguments that are not supported ({error})") from error
+            raise unsupported(
+                self.steps.source, call.where, f"has arguments that are not supported ({error})"
+            ) from error
         if name.removeprefix("aten.") not in _PARTIAL:
             for tensor in _tensors((args, kwargs)):
                 self.whole.update(tensor.opens)
@@ -218,7 +220,11 @@ def _needed(program: Program) -> set[str]:
     """Return the calls that the output depends on, and those that change something in place."""
     needed = {program.output.name}
     for call in reversed(program.calls):
-        in_place = _plain(call.operator)[1] or call.kwargs.get("inplace") is True or any(each is True for each in call.args[1:])
+        in_place = (
+            _plain(call.operator)[1]
+            or call.kwargs.get("inplace") is True
+            or any(each is True for each in call.args[1:])
+        )
         if call.result in needed or in_place or call.operator == "setitem":
             needed.add(call.result)
             needed.update(ref.name for ref in _refs((call.args, tuple(call.kwargs.values()))))

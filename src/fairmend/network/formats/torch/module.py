@@ -16,9 +16,9 @@ from torch import nn
 
 from fairmend.errors import FairmendError
 from fairmend.network import Columns, Input, Lookup, Network
+from fairmend.network.formats.torch.describe import describe
 from fairmend.network.formats.torch.interpret import Reading, interpret
 from fairmend.network.formats.torch.pth import to_numpy
-from fairmend.network.formats.torch.describe import describe
 from fairmend.network.formats.torch.state_dict import StateDictForm
 from fairmend.network.formats.torch.trace import program_of_export, trace
 
@@ -115,7 +115,9 @@ def _compare(module: nn.Module, network: Network, reading: Reading, source: str)
     if network.closing == "softmax":
         got = got[:, -1:] if expected.shape[1] == 1 else got
         expected = np.exp(expected) if (expected < 0).all() else expected
-    close = got.shape == expected.shape and np.allclose(got, expected, rtol=_CLOSE, atol=_CLOSE * np.abs(expected).max())
+    close = got.shape == expected.shape and np.allclose(
+        got, expected, rtol=_CLOSE, atol=_CLOSE * np.abs(expected).max()
+    )
     if not close:
         raise FairmendError(
             f"{source}: the layers that were traced give other outputs than forward(), which may take another path for "

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,7 @@ class Pt2Form(StateDictForm):
 
     archive: bytes = field(default=b"", repr=False)
     records: Mapping[str, str] = field(default_factory=dict, repr=False)
-    suffixes = (".pt2", *StateDictForm.suffixes)
+    suffixes: ClassVar[tuple[str, ...]] = (".pt2", *StateDictForm.suffixes)
 
     def to_bytes(self, network: Network, suffix: str) -> bytes:
         """Return the file with the weights of `network`: as .pt2 the same archive, in which only these change."""
@@ -79,7 +79,9 @@ def read(path: Path, activation: Activation | None) -> Network:
 
 def to_bytes(network: Network) -> bytes:
     """Refuse: an exported program is only written for a network that was read from one."""
-    raise FairmendError("a .pt2 file can only be written for a network that was read from one; save it as .onnx or .pth")
+    raise FairmendError(
+        "a .pt2 file can only be written for a network that was read from one; save it as .onnx or .pth"
+    )
 
 
 def _members(content: bytes) -> dict[str, bytes]:

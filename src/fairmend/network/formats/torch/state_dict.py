@@ -10,16 +10,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Lookup, Network
+from fairmend.network.folding import Norm
 from fairmend.network.form import FormError
 from fairmend.network.formats.chain import Linear, Nonlinear, Softmax, Step, build_network
-from fairmend.network.folding import Norm
 from fairmend.network.formats.torch.describe import describe_network, function_entry
 from fairmend.network.formats.torch.keys import layer_of, layers_by_prefix, steps_of_keys, tensor_key
 from fairmend.network.formats.torch.steps import Entry, Tensors, layer_name, norm_name, replay
@@ -63,7 +63,7 @@ class StateDictForm:
     module: Any = field(default=None, repr=False)
     tied: tuple[tuple[str, ...], ...] = ()
     checkpoint: Mapping[str, Any] | None = field(default=None, repr=False)
-    suffixes = (".pth", ".pt", ".ckpt", ".safetensors")
+    suffixes: ClassVar[tuple[str, ...]] = (".pth", ".pt", ".ckpt", ".safetensors")
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the module: its class may not be one that can be pickled."""
@@ -169,7 +169,7 @@ def description_of(network: Network) -> tuple[Entry, ...]:
     for entry in form.description:
         if entry["kind"] == "affine" and entry["bias"] is None:
             added = tensor_key(layer_name(entry["weight"]), "bias")
-            entry = {**entry, "bias": added if added in tensors else None}  # noqa: PLW2901
+            entry = {**entry, "bias": added if added in tensors else None}
         entries.append(entry)
     return tuple(entries)
 
@@ -276,5 +276,3 @@ def _entries(said: Mapping[str, Any]) -> list[dict[str, Any]]:
         entries.append({"affine": str(name)})
         entries += [{"activation": after}] if after is not None and after["name"] != "identity" else []
     return entries
-
-

@@ -55,9 +55,7 @@ def _clip(c: Context, x: Any, low: float, high: float) -> RowTensor:
     return c.elementwise(x, "clip", parameters=(low, high))
 
 
-def _hardtanh(
-    c: Context, x: Any, min_val: Any = -1.0, max_val: Any = 1.0, inplace: bool = False
-) -> RowTensor:
+def _hardtanh(c: Context, x: Any, min_val: Any = -1.0, max_val: Any = 1.0, inplace: bool = False) -> RowTensor:
     return _clip(c, x, c.number(min_val, "a limit"), c.number(max_val, "a limit"))
 
 

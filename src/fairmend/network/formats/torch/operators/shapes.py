@@ -29,9 +29,7 @@ def _copied(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
     return RowTensor(x.parts, x.dims, x.opens, integer=x.integer) if isinstance(x, RowTensor) else x
 
 
-def _dropout(
-    c: Context, x: Any, p: float = 0.5, training: Any = True, inplace: bool = False, train: Any = None
-) -> Any:
+def _dropout(c: Context, x: Any, p: float = 0.5, training: Any = True, inplace: bool = False, train: Any = None) -> Any:
     if training if train is None else train:
         raise c.error("stays random (call eval() before the export, or pass training=self.training)")
     return _same(c, x)
@@ -283,11 +281,9 @@ def _unbind(c: Context, x: Any, dim: int = 0) -> Any:
 
 
 def _pieces(c: Context, x: RowTensor, axis: int, cuts: Sequence[int]) -> tuple[RowTensor, ...]:
-    found: list[RowTensor] = []
-    numbers: npt.NDArray[np.int64]
-    for numbers in np.split(column_numbers(x.dims), list(cuts), axis):
-        found.append(c.select(x, numbers, (*x.dims[:axis], numbers.shape[axis], *x.dims[axis + 1 :])))
-    return tuple(found)
+    pieces: list[npt.NDArray[np.int64]] = np.split(column_numbers(x.dims), list(cuts), axis)
+    before, after = x.dims[:axis], x.dims[axis + 1 :]
+    return tuple(c.select(x, numbers, (*before, numbers.shape[axis], *after)) for numbers in pieces)
 
 
 def concatenated(c: Context, tensors: Any, dim: Any = 0) -> RowTensor:
