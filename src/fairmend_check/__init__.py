@@ -36,7 +36,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - zip_archive.py: the zip archives of .pth and .keras files
    - read_onnx.py, protobuf.py, onnx_nodes.py, onnx_graph.py, onnx_patterns.py, onnx_decision.py,
      onnx_external_data.py: .onnx
-   - state_dict.py: tensors of a state dict, in the layers that the certificate names
+   - state_dict.py, named_graph.py: tensors of a state dict, in the layers or steps that the certificate names
    - read_pth.py, pickle_reader.py: .pth and .pt; no code in the file runs
    - read_safetensors.py: .safetensors
    - read_keras.py, keras_config.py, hdf5.py: .h5 and .keras

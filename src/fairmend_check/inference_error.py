@@ -86,7 +86,7 @@ def _forward(
     kind = Precision.of(model.dtype)
     entering = np.minimum(kind.tiny, np.maximum(np.abs(lower), np.abs(upper)))  # subnormal inputs may become 0
     found = [Rounding(entering, entering, lower - entering, upper + entering)]
-    fits = (np.maximum(found[0].high, -found[0].low) < kind.largest).all(axis=1)
+    fits = np.asarray((np.maximum(found[0].high, -found[0].low) < kind.largest).all(axis=1))
     for number, node in enumerate(model.nodes[1:], start=1):
         reads = [_reading(found[source], kind if model.readers[source] > 1 else None) for source in node.sources]
         errors = [found[source].error for source in node.sources]
@@ -106,7 +106,9 @@ def _forward(
             units = np.eye(model.widths[number])
             forms = np.broadcast_to(units, (len(lower), *units.shape))
             error = np.minimum(error, _backward(model, found, own, forms))
-        found.append(Rounding(own, error, down(nodes[number][0] - error), up(nodes[number][1] + error)))
+        low, high = down(nodes[number][0] - error), up(nodes[number][1] + error)
+        zero = largest == 0  # a copy, or a sum, of what is surely 0 stays 0
+        found.append(Rounding(own, error, np.where(zero, 0.0, low), np.where(zero, 0.0, high)))
     return found, own, fits
 
 
@@ -183,7 +185,8 @@ def _sum_rounding(reads: list[_Read], kind: Precision) -> tuple[Array, Array]:
     above = np.asarray(sum(np.maximum(read.high, 0.0) for read in reads)) * outward
     below = np.asarray(sum(np.maximum(-read.low, 0.0) for read in reads)) * outward
     half_unit = kind.u * _power_below((1 + 2 * g) * np.maximum(above, below))
-    return ((terms - 1) * half_unit + 2 * terms * kind.tiny) * outward, (above + below) * (1 + g)
+    own = ((terms - 1) * half_unit + 2 * terms * kind.tiny) * outward
+    return np.where(above + below == 0, 0.0, own), (above + below) * (1 + g)
 
 
 def _scale_rounding(norm: Norm, low: Array, high: Array, kind: Precision) -> tuple[Array, Array]:
@@ -288,8 +291,8 @@ def _derivatives(
         less[:, :, operation.indices], more[:, :, operation.indices] = low, high
         return [(less, more)]
     if isinstance(operation, Concatenate):
-        ends = np.cumsum([model.widths[source] for source in node.sources])[:-1]
-        return list(zip(np.split(low, ends, axis=2), np.split(high, ends, axis=2), strict=True))
+        stops = np.cumsum([model.widths[source] for source in node.sources])[:-1]
+        return list(zip(np.split(low, stops, axis=2), np.split(high, stops, axis=2), strict=True))
     return [(low, high)] * len(node.sources) if isinstance(operation, Sum) else []
 
 

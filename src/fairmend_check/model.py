@@ -40,7 +40,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 MAX_WIDTH = 2**20  # the error bounds of the arithmetic assume dot products no longer than this
-MAX_NODES = 10_000
+MAX_NODES = 2_000  # the work for bounds grows with the square
 
 
 @dataclass(frozen=True)
@@ -268,8 +268,8 @@ def dense_layer(
         raise CheckError(f"the model's {where} has weights {weight.shape} and biases {bias.shape}")
     if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
         raise CheckError(f"the model's {where} contains a weight that is not finite")
-    wide = (np.ascontiguousarray(array, dtype=np.float64) for array in (weight, bias))
-    return Dense(*wide, fold)
+    wide, shift = (np.ascontiguousarray(array, dtype=np.float64) for array in (weight, bias))
+    return Dense(wide, shift, fold)
 
 
 def common_dtype(arrays: Sequence[NDArray[np.floating] | None]) -> str:

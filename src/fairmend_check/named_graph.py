@@ -202,14 +202,12 @@ def _add(graph: Graph, step: Step, sources: list[int], tensor: Callable[..., Any
     if step.kind == "lookup":
         return graph.lookup(sources[0], tensor(step, "weight"))
     if step.kind == "batch_norm":
-        parts = [tensor(step, part) for part in ("running_mean", "running_var")]
-        parts += [tensor(step, part, False) for part in ("weight", "bias")]
-        norm = batch_norm(*parts, step.epsilon)
-        if norm.factor.shape != (graph.width(sources[0]),):
-            raise CheckError(
-                f'layer "{step.name[:40]}" is not a batch normalisation of {graph.width(sources[0])} units'
-            )
-        return graph.norm(sources[0], norm)
+        mean, variance = (tensor(step, part) for part in ("running_mean", "running_var"))
+        gain, shift = (tensor(step, part, False) for part in ("weight", "bias"))
+        shapes = {part.shape for part in (mean, variance, gain, shift) if part is not None}
+        if shapes != {(graph.width(sources[0]),)}:
+            raise CheckError(f'"{step.name[:40]}" is not a batch normalisation of {graph.width(sources[0])} units')
+        return graph.norm(sources[0], batch_norm(mean, variance, gain, shift, step.epsilon))
     if step.kind == "scale":
         mean, gain, shift = (_row(step.numbers[key], graph.width(sources[0])) for key in ("mean", "gain", "shift"))
         return graph.norm(sources[0], scaling(mean, gain, shift))

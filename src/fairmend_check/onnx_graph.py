@@ -67,6 +67,7 @@ class OnnxGraph:
         self.nodes: dict[str, Node] = {}
         self.entries: dict[str, Entry | CheckError] = {}
         self.types: dict[str, tuple[int, list[int]]] = {}  # elements and columns of each value on the way
+        self.elements: dict[str, int] = {}  # elements of values of other shapes, and of those inside a pattern
         self.biases: set[str] = set()  # nodes that add the bias of the product before them
         self._numbers = 0
         start = 0
@@ -88,6 +89,7 @@ class OnnxGraph:
             self._convert(node, readers)
         except CheckError as error:
             self.entries[node.output] = error  # which counts unless a pattern has the node in it
+            self.elements[node.output] = ELEMENTS["bool"] if node.kind == "Greater" else self.element
 
     def entry(self, name: str) -> Entry:
         """Return what is known of a value that depends on the inputs."""
@@ -117,6 +119,8 @@ class OnnxGraph:
         width = self.graph.width(entry.value)
         if entry.axes < 3:
             self.types[name] = (entry.element, [] if entry.axes == 1 else [width])
+        else:
+            self.elements[name] = entry.element
 
     def _rename(self, node: Node) -> None:
         """Pass on a constant, or transpose it, as exporters do with weights."""

@@ -41,6 +41,7 @@ _OPERATORS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "Gather": ((2,), {"axis": 0}),
     "Gelu": ((1,), {"approximate": "none"}),
     "Gemm": ((2, 3), {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}),
+    "Greater": ((2,), {}),
     "HardSigmoid": ((1,), {"alpha": float(np.float32(0.2)), "beta": 0.5}),
     "HardSwish": ((1,), {}),
     "Identity": ((1,), {}),
@@ -72,6 +73,7 @@ _OPERATORS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "Tanh": ((1,), {}),
     "Transpose": ((1,), {"perm": []}),
     "Unsqueeze": ((1, 2), {"axes": []}),
+    "Where": ((3,), {}),
     "ZipMap": ((1,), {"classlabels_int64s": [], "classlabels_strings": []}),
 }
 _DOMAINS = {"ArrayFeatureExtractor": ML, "Scaler": ML, "ZipMap": ML}  # of all other operators: ""

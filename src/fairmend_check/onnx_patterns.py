@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fairmend_check.onnx_nodes import Node
 
 _MAX_FACTORS = 8
+_LINEAR = 20.0  # from here on, the bound of softplus's error covers the identity
 
 
 def find_function(node: Node, graph: OnnxGraph) -> tuple[str, Activation] | None:
@@ -27,6 +28,8 @@ def find_function(node: Node, graph: OnnxGraph) -> tuple[str, Activation] | None
         plus = _sum_with_number(node.inputs[1], graph)
         found = plus is not None and plus[1] == 1 and _read_by(plus[0], "Abs", graph) == node.inputs[0]
         return (node.inputs[0], Activation("softsign")) if found else None
+    if node.kind == "Where":
+        return _softplus(node, graph)
     if node.kind != "Mul":
         return None
     scale, factors = _product(node.output, graph)
@@ -37,6 +40,21 @@ def find_function(node: Node, graph: OnnxGraph) -> tuple[str, Activation] | None
         if name:
             return x, Activation(name)
     return None
+
+
+def _softplus(node: Node, graph: OnnxGraph) -> tuple[str, Activation] | None:
+    """Find softplus as PyTorch computes it: x where x is above 20, or above more, and softplus elsewhere."""
+    condition, x, other = node.inputs
+    greater = graph.nodes.get(condition)
+    if (
+        greater is None
+        or greater.kind != "Greater"
+        or greater.inputs[0] != x
+        or _read_by(other, "Softplus", graph) != x
+    ):
+        return None
+    limit = graph.number(greater.inputs[1])
+    return (x, Activation("softplus", 0.0, (1.0,))) if limit is not None and limit >= _LINEAR else None
 
 
 def _gate(scale: float, x: str, other: str, graph: OnnxGraph) -> str:

@@ -166,6 +166,8 @@ def _check_value(info: Message, graph: OnnxGraph, types: dict[str, ValueType]) -
         agrees = (element, shape) == (computed[0], [rows, *computed[1]])
     elif computed is not None:
         agrees = info["type"] == computed
+    elif name in graph.elements:
+        agrees = element == graph.elements[name]
     else:
         raise CheckError(f"the graph declares {name[:40]!r}, a value that it does not compute")
     if not agrees:

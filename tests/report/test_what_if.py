@@ -65,6 +65,7 @@ CHANGES = {
     "base64": lambda w: replace(w, before=_with_head(w, bias="!!!!")),
     "not finite": lambda w: replace(w, before=_with_head(w, bias="AADAfw==")),
     "activation": lambda w: replace(w, before=_with_head(w, activation="swish")),
+    "parameters": lambda w: replace(w, before=_with_head(w, activation="clip", parameters=[1.0])),
     "scores": lambda w: replace(w, scores=["a", "b", "c"], threshold=None),
     "threshold": lambda w: replace(w, threshold=None),
     "threshold 1": lambda w: replace(w, threshold=1.0),

@@ -11,13 +11,14 @@ from torch import nn
 
 import fairmend
 from fairmend.evaluate.what_if import add_what_if
-from fairmend.network import Affine, Network, load_network
+from fairmend.network import Activation, Affine, Network, load_network
 from fairmend.network.scores import compute_scores
 from fairmend.report import audit_report
 from fairmend.report.what_if import what_if_data
 from fairmend.spec import Claim, Feature, Label, Spec
 from support.browser import NO_CHROMIUM, Opened, launch
 from support.cli_case import small_people
+from support.functions import FUNCTIONS
 from support.link_cases import HOURS, family_spec
 from support.report_cases import audit_of, repair_of, repaired
 from support.what_if_cases import asked_audit, asked_network, every_kind, network_for, people_of_every_kind
@@ -275,6 +276,32 @@ def test_every_order_of_adding_stays_within_the_bounds_of_a_score(compute, hidde
             values = add_in_order(values, affine.weight, affine.bias, order, attempt % 2)
             values = np.maximum(values, 0) if i < len(hidden) else values
         assert ((low <= values[:, 0]) & (values[:, 0] <= high)).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_every_activation_stays_within_the_bounds_of_a_score(compute, dtype):
+    """And in float32 the bounds are narrow: the page computes the same functions."""
+    spec, frame = every_kind(regression=True), people_of_every_kind(60, seed=12)
+    X, people = spec.encode(frame, np.dtype(dtype)), as_numbers(spec, frame)
+    for activation in (a for a in FUNCTIONS if a.name != "prelu"):
+        net = network_for(spec, activation=activation, hidden=(12, 7), dtype=dtype)
+        scores = compute(spec, net, people, "scores")
+        low, high = (np.array([row[0][end] for row in scores]) for end in ("low", "high"))
+        computed = [net.logits(X), net.astype(np.float64).logits(X) if dtype == "float32" else net.logits(X)]
+        for values in computed:
+            assert ((low <= values) & (values <= high)).all(), str(activation)
+        assert np.median(high - low) < (2e-3 if dtype == "float32" else 1e-5), str(activation)
+
+
+def test_slopes_for_each_unit_are_those_of_the_units(compute):
+    spec, frame = every_kind(regression=True), people_of_every_kind(60, seed=12)
+    slopes = Activation("prelu", parameters=tuple(np.linspace(-0.5, 1.5, 12)))
+    net = network_for(spec, activation=slopes, hidden=(12,))
+    scores = compute(spec, net, as_numbers(spec, frame), "scores")
+    low, high = (np.array([row[0][end] for row in scores]) for end in ("low", "high"))
+    values = net.logits(spec.encode(frame))
+    assert ((low <= values) & (values <= high)).all()
+    assert (high - low).max() < 1e-2
 
 
 def test_a_network_with_batch_normalisation_is_bounded_as_pytorch_computes_it(compute):

@@ -71,7 +71,6 @@ CURVED = (
     Activation("elu", parameters=(1.0,)),
     Activation("elu", parameters=(0.3,)),
     Activation("elu", parameters=(2.5,)),
-    Activation("elu", parameters=(0.0,)),
     Activation("celu", parameters=(1.0,)),
     Activation("celu", parameters=(0.3,)),
     Activation("selu"),

@@ -220,12 +220,12 @@ def run_repair(
     options: Mapping[str, Any],
 ) -> int:
     """Repair the network in `model`, write the folder `out`, show the result and return the exit code."""
+    from fairmend.cli.comparison import show_comparison
     from fairmend.cli.console import (
         at_threshold,
         console,
         progress_bars,
         show_check,
-        show_comparison,
         show_files,
         show_json,
         show_out_of_range,

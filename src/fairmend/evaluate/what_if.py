@@ -109,6 +109,7 @@ def _carry(network: Network) -> CarriedNetwork:
             bias=_base64(affine.bias),
             activation="identity" if i == last else network.activations[i].name,
             slope=0.0 if i == last else network.activations[i].slope,
+            parameters=[] if i == last else list(network.activations[i].parameters),
             folded=None if affine.fold is None else _folded_rounding(affine.fold),
         )
         for i, affine in enumerate(network.affines)

@@ -10,8 +10,17 @@ from dataclasses import asdict
 
 import numpy as np
 
-from fairmend.evaluate.document import CarriedNetwork, Document, FoldedRounding, WhatIf, WhatIfFeature, WhatIfLink
-from fairmend.network.activations import ACTIVATIONS
+from fairmend.errors import FairmendError
+from fairmend.evaluate.document import (
+    CarriedLayer,
+    CarriedNetwork,
+    Document,
+    FoldedRounding,
+    WhatIf,
+    WhatIfFeature,
+    WhatIfLink,
+)
+from fairmend.network.activations import Activation
 
 __all__ = ["what_if_data", "what_if_problems"]
 
@@ -106,14 +115,20 @@ def _runs(network: CarriedNetwork, width: int, outputs: set[int]) -> bool:
     inputs = network.inputs
     for layer in network.layers:
         sizes = [(layer.weight, layer.outputs * inputs), (layer.bias, layer.outputs)]
-        if layer.activation not in ACTIVATIONS or not all(
-            _holds(text, network.precision, size) for text, size in sizes
-        ):
+        if not _is_activation(layer) or not all(_holds(text, network.precision, size) for text, size in sizes):
             return False
         if layer.folded is not None and not _rounds(layer.folded, layer.outputs):
             return False
         inputs = layer.outputs
     return inputs in outputs
+
+
+def _is_activation(layer: CarriedLayer) -> bool:
+    try:
+        Activation(layer.activation, layer.slope, tuple(layer.parameters)).width([layer.outputs])
+    except FairmendError:
+        return False
+    return True
 
 
 def _rounds(folded: FoldedRounding, outputs: int) -> bool:

@@ -18,8 +18,7 @@ class Gelu(Curve):
 
     breaks = (break_near(-math.sqrt(2), 1 - _SLOPE), break_near(math.sqrt(2), _SLOPE))
     bends = (-1, 1, -1)
-    increasing = False
-    floor = -0.16997120747990367
+    lowest = (-0.751791, -0.16997120747990367)
 
     def __init__(self, activation: Activation) -> None:
         pass

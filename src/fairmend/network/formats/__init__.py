@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -66,12 +67,13 @@ def write_network(network: Network, path: str | PathLike[str], keep_form: bool =
 
 def _without_form(network: Network) -> Network:
     """Return the network with the norms beside its affine layers folded into them."""
-    plain = {
-        i: Affine(node.operation.weight, node.operation.bias)
-        for i, node in enumerate(network.nodes)
+    nodes = [
+        replace(node, operation=Affine(node.operation.weight, node.operation.bias))
         if isinstance(node.operation, Affine)
-    }
-    return Network.from_nodes(network.with_operations(plain).nodes, network.closing, network.threshold)
+        else node
+        for node in network.nodes
+    ]
+    return Network.from_nodes(nodes, network.closing, network.threshold)
 
 
 def _in_form(network: Network, form: Form, suffix: str) -> bytes:

@@ -130,3 +130,12 @@ def test_a_damaged_pickle_is_called_that_and_not_an_object(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(FairmendError, match=r"not a readable PyTorch file \([^0-9]+\)"):
         load_network(path)
+
+
+def test_the_format_from_before_pytorch_1_6_is_refused_as_the_checker_refuses_it(tmp_path):
+    state, old = torch.nn.Linear(3, 1).state_dict(), tmp_path / "old.pth"
+    torch.save(state, old, _use_new_zipfile_serialization=False)
+    with pytest.raises(FairmendError, match=r"not a \.pth file of PyTorch 1\.6 or later.*Save it again"):
+        load_network(old)
+    torch.save(torch.load(old, weights_only=True), old)
+    assert load_network(old).inputs == 3

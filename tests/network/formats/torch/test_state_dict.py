@@ -18,8 +18,8 @@ def test_the_activation_argument_says_what_a_state_dict_does_not(tmp_path):
     torch.save(Scorer().state_dict(), tmp_path / "m.pth")
     assert load_network(tmp_path / "m.pth", "tanh").activations == (Activation("tanh"),) * 2
     assert load_network(tmp_path / "m.pth", Activation("leaky_relu", 0.25)).activations[0].slope == 0.25
-    with pytest.raises(FairmendError, match="unknown activation 'elu'"):
-        load_network(tmp_path / "m.pth", "elu")
+    with pytest.raises(FairmendError, match="unknown activation 'glu'"):
+        load_network(tmp_path / "m.pth", "glu")
 
 
 def test_a_missing_bias_is_zero_and_a_bare_layer_has_no_prefix(tmp_path):
@@ -113,7 +113,7 @@ def test_what_is_no_mlp_is_refused_by_key(tmp_path, state, words):
         "{}",
         json.dumps({"version": 2}),
         json.dumps({"version": 1, "names": ["b"], "activations": [], "closing": "none"}),
-        json.dumps({"version": 1, "names": ["a"], "activations": [{"name": "elu"}], "closing": "none"}),
+        json.dumps({"version": 1, "names": ["a"], "activations": [{"name": "glu"}], "closing": "none"}),
         json.dumps({"version": 1, "names": ["a"], "activations": [], "closing": "softmax"}),
     ],
 )

@@ -17,11 +17,12 @@ import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.chain import build_network
-from fairmend.network.formats.keras.config import Layer, parse_config
+from fairmend.network.formats.keras.activations import major_version
+from fairmend.network.formats.keras.config import Layer, ModelConfig, parse_config
 from fairmend.network.formats.keras.form import KerasForm
+from fairmend.network.formats.keras.graph import LayerPath, all_layers, build_network
 from fairmend.network.formats.keras.hdf5 import Hdf5File, change_hdf5, read_hdf5
-from fairmend.network.formats.keras.layers import convert_layer, select_weights
+from fairmend.network.formats.keras.layers import select_weights
 from fairmend.network.formats.keras.write import Style, sequential_config
 
 __all__ = ["read", "to_bytes"]
@@ -33,20 +34,34 @@ _ROOTS = ("layers", "_layer_checkpoint_dependencies")  # Keras 3, and TensorFlow
 _SMALL, _RATIO = 16 * 2**20, 20  # weights hardly shrink in a zip: what shrinks more than this is a trap
 
 
-def read(path: Path, activation: Activation) -> Network:
+def read(path: Path, activation: Activation | None) -> Network:
     """Return the network in the file; its config names the activations."""
     source, content = str(path), path.read_bytes()
-    config, weights = _members(path)
-    description = parse_config(config, source)
+    config, metadata, weights = _members(path)
+    model = parse_config(config, source)
     file = read_hdf5(weights, _ROOTS, source)
-    places = dict(zip((layer.name for layer in description.layers), _places(description.layers), strict=True))
-    arrays = [_arrays(file, layer, places[layer.name]) for layer in description.chain]
-    pairs = zip(description.chain, arrays, strict=True)
-    steps = [step for layer, found in pairs for step in convert_layer(layer, found, source)]
-    paths = {
-        layer.name: ["/".join(path) for path in _paths(file, layer, places[layer.name])] for layer in description.chain
-    }
-    return build_network(steps, source, KerasForm(_SUFFIXES, content, paths, partial(_change, source=source)))
+    places = _all_places(model)
+    paths = {layer: _paths(file, kind, places[layer]) for layer, kind in all_layers(model)}
+    form = KerasForm(
+        _SUFFIXES,
+        content,
+        {"/".join(layer): ["/".join(path) for path in found] for layer, found in paths.items()},
+        partial(_change, source=source),
+    )
+
+    def arrays(layer: LayerPath, kind: Layer) -> list[npt.NDArray[Any]]:
+        return [file.array(*path) for path in paths[layer]]
+
+    return build_network(model, arrays, source, form, _version(metadata))
+
+
+def _version(metadata: bytes) -> int | None:
+    """Return the major version of the Keras that wrote the file."""
+    try:
+        version = json.loads(metadata)["keras_version"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return major_version(version)
 
 
 def _change(content: bytes, arrays: Mapping[str, npt.NDArray[Any]], source: str) -> bytes:
@@ -106,25 +121,35 @@ def _snake_case(name: str) -> str:
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", spaced).lower()
 
 
-def _arrays(file: Hdf5File, layer: Layer, place: str) -> list[npt.NDArray[Any]]:
-    return [file.array(*path) for path in _paths(file, layer, place)]
+def _all_places(model: ModelConfig, above: LayerPath = (), within: LayerPath = ()) -> dict[LayerPath, LayerPath]:
+    """Return the groups above the weights of each layer, without the names of the roots."""
+    found: dict[LayerPath, LayerPath] = {}
+    for layer, place in zip(model.layers, _places(model.layers), strict=True):
+        path, group = (*above, layer.name), (*within, place)
+        found |= {path: group} if layer.model is None else _all_places(layer.model, path, group)
+    return found
 
 
-def _paths(file: Hdf5File, layer: Layer, place: str) -> list[tuple[str, ...]]:
+def _paths(file: Hdf5File, layer: Layer, places: LayerPath) -> list[tuple[str, ...]]:
     """Return where the variables of a layer are, which are numbered from 0."""
     for root in _ROOTS:
-        names = file.names(root, place, "vars")
+        group = (*(name for place in places for name in (root, place)), "vars")
+        names = file.names(*group)
         if names is not None:
             numbers = [str(number) for number in range(len(names))]
-            return [(root, place, "vars", number) for number in select_weights(layer, numbers)]
+            return [(*group, number) for number in select_weights(layer, numbers)]
     return []
 
 
-def _members(path: Path) -> tuple[bytes, bytes]:
+def _members(path: Path) -> tuple[bytes, bytes, bytes]:
+    """Return config, metadata and weights; the first releases wrote no metadata."""
     try:
         with zipfile.ZipFile(path) as archive:
             size = path.stat().st_size
-            return _member(archive, _CONFIG, str(path), size), _member(archive, _WEIGHTS, str(path), size)
+            config = _member(archive, _CONFIG, str(path), size)
+            has_metadata = _METADATA in archive.namelist()
+            metadata = _member(archive, _METADATA, str(path), size) if has_metadata else b""
+            return config, metadata, _member(archive, _WEIGHTS, str(path), size)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError, ValueError, OSError) as error:
         hint = (
             "if an older Keras wrote it, rename it to .h5" if isinstance(error, zipfile.BadZipFile) else "save it again"

@@ -1,42 +1,59 @@
-"""The config of a Keras model, the JSON that Keras 2 and 3 write, as a chain of layers.
+"""The config of a Keras model, the JSON that Keras 2 and 3 write, as layers and what each of them reads.
 
-A Sequential lists its layers. A functional model names the tensors that each layer reads, and must be one chain.
+A Sequential lists its layers. A functional model names the tensors that each layer reads. A layer may be a model itself.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fairmend.errors import FairmendError
-from fairmend.network.formats.chain import unsupported
+from fairmend.network.formats.build import unsupported
 
-__all__ = ["Layer", "parse_config"]
+__all__ = ["Call", "Layer", "ModelConfig", "parse_config"]
 
 _FUNCTIONAL = ("Functional", "Model")
 _BUILT_IN = ("keras", "tf_keras", "tensorflow")
-_ONE_INPUT = (
-    "Build the same layers on one keras.Input((columns,)) that takes the columns of all inputs, copy the weights and "
-    "save that model"
-)
-_ONE_OUTPUT = "Save a keras.Model from the input to the one output that decides"
+_SHAPES = ("batch_shape", "batch_input_shape")
+_MOST_NESTED = 20
+_ONE_OUTPUT = "Save a keras.Model from the inputs to the one output that decides"
 _INSTEAD = "build it from Keras's own layers, or export it to ONNX"
+_AGAIN = "save the model again"
+
+Call = tuple[str, int]
+"""A layer by its name, and which of its uses."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer as the config describes it."""
+    """One layer as the config describes it; `model` is what is in it, where it is a model itself."""
 
     name: str
     kind: str
     config: Mapping[str, Any]
+    model: ModelConfig | None = None
+    uses: int = 1
 
     @property
     def where(self) -> str:
         """The name and class of the layer, for errors."""
         return f"layer {self.name!r} ({self.kind})"
+
+    @property
+    def shape(self) -> list[Any] | None:
+        """The shape that the config declares for what it reads, with the axis of rows."""
+        for key in _SHAPES:
+            if isinstance(self.config.get(key), list):
+                return list(self.config[key])
+        return self.model.layers[0].shape if self.model is not None and len(self.model.inputs) == 1 else None
+
+    @property
+    def is_trainable(self) -> bool:
+        """Whether its weights are listed among the trainable ones."""
+        return self.config.get("trainable", True) is not False
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return an option of the layer."""
@@ -45,10 +62,20 @@ class Layer:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """All layers of a model in their order, and those from its input to its output."""
+    """The layers that a model's output depends on, in Keras's own order, by which it numbers their weights.
+
+    `reads` says for each call of a layer which calls it reads, in an order in which they can be computed.
+    """
 
     layers: tuple[Layer, ...]
-    chain: tuple[Layer, ...]
+    inputs: tuple[str, ...]
+    output: Call
+    reads: Mapping[Call, tuple[Call, ...]]
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """All calls, each after those that it reads."""
+        return tuple(self.reads)
 
 
 def parse_config(text: str | bytes, source: str) -> ModelConfig:
@@ -56,100 +83,215 @@ def parse_config(text: str | bytes, source: str) -> ModelConfig:
     try:
         model = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FairmendError(
-            f"{source}: the model's config is not valid JSON ({error}); save the model again"
-        ) from error
-    kind, content = _field(model, "class_name", str, source), model.get("config")
-    if kind == "Sequential":
-        # Before Keras 2.2.3 the content is the list itself.
-        entries = content if isinstance(content, list) else _field(content, "layers", list, source)
-        layers = tuple(_layer(entry, source) for entry in entries)
-        chain = layers
-    elif kind in _FUNCTIONAL:
-        entries = _field(content, "layers", list, source)
-        layers = tuple(_layer(entry, source) for entry in entries)
-        chain = _functional_chain(layers, entries, content, source)
-    else:
-        raise FairmendError(f"{source}: the model is a {kind[:80]}, which may compute anything; {_INSTEAD}")
-    shared = [str(entry["shared_object_id"]) for entry in entries if "shared_object_id" in entry]
+        raise FairmendError(f"{source}: the model's config is not valid JSON ({error}); {_AGAIN}") from error
+    shared: list[str] = []
+    found = _model(model, source, shared, 0)
     if len(set(shared)) != len(shared):  # Keras makes such layers once, and ignores what the later ones say
-        raise FairmendError(f"{source}: two layers share one object in the model's config; save the model again")
+        raise FairmendError(f"{source}: two layers share one object in the model's config; {_AGAIN}")
+    return found
+
+
+def _model(model: Any, source: str, shared: list[str], depth: int) -> ModelConfig:
+    kind, content = _field(model, "class_name", str, source), model.get("config")
+    if depth > _MOST_NESTED:
+        raise FairmendError(f"{source}: models are nested deeper than {_MOST_NESTED} levels; {_INSTEAD}")
+    if kind != "Sequential" and kind not in _FUNCTIONAL:
+        raise FairmendError(f"{source}: the model is a {kind[:80]}, which may compute anything; {_INSTEAD}")
+    # Before Keras 2.2.3 the content of a Sequential is the list itself.
+    is_list = kind == "Sequential" and isinstance(content, list)
+    entries = content if is_list else _field(content, "layers", list, source)
+    layers = tuple(_layer(entry, source, shared, depth) for entry in entries)
+    shared += [str(entry["shared_object_id"]) for entry in entries if "shared_object_id" in entry]
     if len({layer.name for layer in layers}) != len(layers):
-        raise FairmendError(f"{source}: two layers have the same name; save the model again")
-    return ModelConfig(layers, chain)
+        raise FairmendError(f"{source}: two layers have the same name; {_AGAIN}")
+    if kind == "Sequential":
+        return _sequential(layers, None if is_list else content.get("build_input_shape"))
+    return _functional(layers, entries, content, source)
 
 
 def _field(data: Any, key: str, kind: type, source: str) -> Any:
     if not isinstance(data, dict) or not isinstance(data.get(key), kind):
-        raise FairmendError(f"{source}: the model's config is damaged (no usable {key!r}); save the model again")
+        raise FairmendError(f"{source}: the model's config is damaged (no usable {key!r}); {_AGAIN}")
     return data[key]
 
 
-def _layer(entry: Any, source: str) -> Layer:
-    kind, config = _field(entry, "class_name", str, source), _field(entry, "config", dict, source)
+def _layer(entry: Any, source: str, shared: list[str], depth: int) -> Layer:
+    kind, config = _field(entry, "class_name", str, source), entry.get("config")
+    if isinstance(config, list):  # a Sequential of before Keras 2.2.3 within another
+        config = {"layers": config, "name": entry.get("name")}
+    config = _field({"config": config}, "config", dict, source)
     name = entry.get("name") if isinstance(entry.get("name"), str) else _field(config, "name", str, source)
-    layer = Layer(name, kind, config)
+    nodes = entry.get("inbound_nodes")
+    layer = Layer(name, kind, config, uses=len(nodes) if isinstance(nodes, list) else 1)
     if config.get("name", name) != name:
         raise unsupported(source, layer.where, f"is called {str(config['name'])[:80]!r} as well")
     module, registered = entry.get("module"), entry.get("registered_name")
     if registered not in (None, kind) or (isinstance(module, str) and module.split(".")[0] not in _BUILT_IN):
         raise unsupported(source, layer.where, f"is {str(registered or module)[:80]}, not one of Keras's own layers")
-    for key in ("batch_shape", "batch_input_shape"):
+    if isinstance(module, str) and ".ops." in module:
+        why = "is a function on tensors, not a layer: use the layer of that name from keras.layers"
+        raise unsupported(source, layer.where, why)
+    if kind == "Sequential" or kind in _FUNCTIONAL:
+        return replace(layer, model=_model({"class_name": kind, "config": config}, source, shared, depth + 1))
+    for key in _SHAPES:
         shape = config.get(key)
-        if isinstance(shape, list) and len(shape) != 2:
+        if isinstance(shape, list) and len(shape) > 2:
             raise unsupported(source, layer.where, f"reads an input of shape {str(shape)[:80]}, not (rows, features)")
     return layer
 
 
-def _functional_chain(layers: tuple[Layer, ...], entries: list[Any], content: Any, source: str) -> tuple[Layer, ...]:
-    """Follow the layers from the one output back to the one input."""
-    first, last = _end(content, "input_layers", source), _end(content, "output_layers", source)
-    known = {layer.name: (layer, entry) for layer, entry in zip(layers, entries, strict=True)}
-    chain: list[Layer] = []
-    name = last
-    while len(chain) <= len(layers):
-        if name not in known:
-            raise FairmendError(f"{source}: the model's config names no layer {name[:80]!r}; save the model again")
-        layer, entry = known[name]
-        chain.append(layer)
-        if name == first:
-            return tuple(chain[::-1])
-        name = _reads(layer, entry.get("inbound_nodes"), source)
-    raise FairmendError(f"{source}: the layers form a circle; save the model again")
+def _sequential(layers: tuple[Layer, ...], shape: Any) -> ModelConfig:
+    """Return the layers one after the other, with an input before them where none is listed."""
+    if not layers or layers[0].kind != "InputLayer":
+        first = layers[0].shape if layers else None
+        shape = first or (shape if isinstance(shape, list) else [None, None])
+        layers = (Layer("", "InputLayer", {"batch_shape": shape}), *layers)
+    reads: dict[Call, tuple[Call, ...]] = {(layers[0].name, 0): ()}
+    for before, layer in zip(layers, layers[1:], strict=False):
+        reads[layer.name, 0] = ((before.name, 0),)
+    return ModelConfig(layers, (layers[0].name,), (layers[-1].name, 0), reads)
 
 
-def _end(content: Any, key: str, source: str) -> str:
-    """Return the name of the model's one input or output: ["dense", 0, 0], in a list or dict where it has a name."""
-    named = content.get(key) if isinstance(content, dict) else None
-    ends = list(named.values()) if isinstance(named, dict) else _field(content, key, list, source)
-    if len(ends) == 1 and isinstance(ends[0], list):
-        ends = ends[0]
-    if len(ends) != 3 or not isinstance(ends[0], str) or ends[1:] != [0, 0]:
-        names = named if isinstance(named, dict) else [end[0] if isinstance(end, list) and end else end for end in ends]
-        what, listed = key.removesuffix("_layers"), ", ".join(str(name)[:40] for name in names)[:200]
+def _functional(layers: tuple[Layer, ...], entries: list[Any], content: Any, source: str) -> ModelConfig:
+    """Follow what the layers read from the one output back to the inputs."""
+    inputs = [call[0] for call in _ends(content, "input_layers", source)]
+    outputs = _ends(content, "output_layers", source)
+    if len(outputs) != 1:
+        listed = ", ".join(name for name, _ in outputs)[:200]
         raise FairmendError(
-            f"{source}: the model has {len(ends)} {what}s ({listed}); fairmend reads models with one {what}, an array "
-            f"(rows, columns). {_ONE_INPUT if what == 'input' else _ONE_OUTPUT}"
+            f"{source}: the model has {len(outputs)} outputs ({listed}); fairmend reads models with one output, an "
+            f"array (rows, columns). {_ONE_OUTPUT}"
         )
-    return str(ends[0])
+    known = {layer.name: layer for layer in layers}
+    for name in inputs:
+        if name not in known or known[name].kind != "InputLayer":
+            raise FairmendError(f"{source}: the model's input {name[:80]!r} is not an InputLayer; {_AGAIN}")
+    if len(set(inputs)) != len(inputs):
+        raise FairmendError(f"{source}: the model has an input twice; {_AGAIN}")
+    walk = _Walk(source, known, {layer.name: entry for layer, entry in zip(layers, entries, strict=True)}, inputs)
+    output = walk.visit(outputs[0])
+    reads = {(name, 0): () for name in inputs} | {call: walk.reads[call] for call in walk.finished}
+    order = walk.layer_order(output)
+    unused = [name for name in inputs if name not in order]
+    return ModelConfig(tuple(known[name] for name in [*unused, *order]), tuple(inputs), output, reads)
 
 
-def _reads(layer: Layer, nodes: Any, source: str) -> str:
-    """Return the name of the one layer whose output this layer reads."""
-    if not isinstance(nodes, list) or len(nodes) != 1:
-        raise unsupported(source, layer.where, "is not used exactly once")
-    node = nodes[0]
-    if isinstance(node, dict):  # Keras 3
-        tensors, options = node.get("args"), node.get("kwargs")
-        tensor = tensors[0] if isinstance(tensors, list) and len(tensors) == 1 else None
-        config = tensor.get("config") if isinstance(tensor, dict) else None
-        history = config.get("keras_history") if isinstance(config, dict) else None
-    else:
-        tensor = node[0] if isinstance(node, list) and len(node) == 1 else None
-        history, options = (tensor[:3], (tensor[3:] or [{}])[0]) if isinstance(tensor, list) else (None, {})
-    if not isinstance(history, list) or len(history) != 3 or not isinstance(history[0], str) or history[1:] != [0, 0]:
-        raise unsupported(source, layer.where, "does not read the output of exactly one layer")
-    # training=True would keep dropout random; anything else changes what the layer computes.
-    if not isinstance(options, dict) or any(value not in (None, False) for value in options.values()):
-        raise unsupported(source, layer.where, f"is called with options ({', '.join(map(str, options or ()))[:80]})")
-    return history[0]
+def _ends(content: Any, key: str, source: str) -> list[Call]:
+    """Return the model's inputs or outputs: ["dense", 0, 0], a list of these, or a dict where they have names."""
+    given = content.get(key) if isinstance(content, dict) else None
+    ends = list(given.values()) if isinstance(given, dict) else _field(content, key, list, source)
+    if len(ends) == 3 and isinstance(ends[0], str):
+        ends = [ends]
+    calls = [_history(end[0] if isinstance(end, list) and len(end) == 1 else end) for end in ends]
+    found = [call for call in calls if call is not None]
+    if not found or len(found) != len(calls):
+        raise FairmendError(f"{source}: the model's config is damaged (no usable {key!r}); {_AGAIN}")
+    return found
+
+
+def _history(reference: Any) -> Call | None:
+    """Return the call that ["dense", 0, 0] refers to; all supported layers have one output."""
+    if not isinstance(reference, list) or len(reference) != 3:
+        return None
+    name, node, tensor = reference
+    if not isinstance(name, str) or type(node) is not int or node < 0 or type(tensor) is not int or tensor != 0:
+        return None
+    return name, node
+
+
+@dataclass
+class _Walk:
+    """A walk through a functional model from its output, in the order in which Keras itself walks through it."""
+
+    source: str
+    layers: Mapping[str, Layer]
+    entries: Mapping[str, Any]
+    inputs: list[str]
+    reads: dict[Call, tuple[Call, ...]] = field(default_factory=dict)
+    finished: list[Call] = field(default_factory=list)
+    _seen: dict[str, int] = field(default_factory=dict)
+
+    def visit(self, last: Call) -> Call:
+        """Visit a call and all that it depends on, without recursion: models may be deep."""
+        last = self._checked(last)
+        pending: list[tuple[Call, bool]] = [(last, False)]
+        done: set[Call] = set()
+        active: set[Call] = set()
+        while pending:
+            call, is_left = pending.pop()
+            if is_left:
+                active.discard(call)
+                done.add(call)
+                self.finished.append(call)
+                continue
+            if call in done:
+                continue
+            if call in active:
+                raise FairmendError(f"{self.source}: the layers form a circle; {_AGAIN}")
+            active.add(call)
+            self._seen.setdefault(call[0], len(self._seen))
+            sources = () if call[0] in self.inputs else self._sources(call)
+            self.reads[call] = sources
+            pending.append((call, True))
+            pending += [(each, False) for each in reversed(sources)]
+        return last
+
+    def layer_order(self, output: Call) -> list[str]:
+        """Return the names of the layers as Keras orders them: the farthest from the output first."""
+        depths: dict[Call, int] = {output: 0}
+        of_layer: dict[str, int] = {}
+        for call in reversed(self.finished):
+            depth = max(depths.get(call, 0), of_layer.get(call[0], 0))
+            of_layer[call[0]] = depths[call] = depth
+            for each in self.reads[call]:
+                depths[each] = max(depths.get(each, 0), depth + 1)
+        return sorted(of_layer, key=lambda name: (-of_layer[name], self._seen[name]))
+
+    def _checked(self, call: Call) -> Call:
+        name, node = call
+        if name not in self.layers:
+            raise FairmendError(f"{self.source}: the model's config names no layer {name[:80]!r}; {_AGAIN}")
+        layer = self.layers[name]
+        if name in self.inputs:
+            return name, 0
+        nodes = self.entries[name].get("inbound_nodes")
+        if layer.kind == "InputLayer" or not isinstance(nodes, list) or not nodes:
+            raise unsupported(self.source, layer.where, "is used, but reads nothing and is not an input of the model")
+        if layer.model is not None and len(nodes) == 1 and node <= 1:
+            return name, 0  # Keras counts the model's own call within itself, or does not
+        if node >= len(nodes):
+            raise unsupported(self.source, layer.where, f"is used {len(nodes)} times, but use {node + 1} is read")
+        return call
+
+    def _sources(self, call: Call) -> tuple[Call, ...]:
+        """Return what a call reads."""
+        layer = self.layers[call[0]]
+        node = self.entries[call[0]]["inbound_nodes"][call[1]]
+        if isinstance(node, dict):  # Keras 3
+            arguments, options = node.get("args"), node.get("kwargs")
+            given = arguments[0] if isinstance(arguments, list) and len(arguments) == 1 else None
+            tensors = given if isinstance(given, list) else [given]
+            histories = [_of_tensor(tensor) for tensor in tensors]
+        else:
+            tensors = node if isinstance(node, list) else [None]
+            histories = [tensor[:3] if isinstance(tensor, list) else None for tensor in tensors]
+            extra = [tensor[3:] for tensor in tensors if isinstance(tensor, list)]
+            options = {key: value for more in extra for each in more for key, value in _as_dict(each).items()}
+        calls = [_history(history) for history in histories]
+        found = [each for each in calls if each is not None]
+        if not found or len(found) != len(calls):
+            raise unsupported(self.source, layer.where, "does not read the outputs of other layers alone")
+        # training=True would keep dropout random; anything else changes what the layer computes.
+        if not isinstance(options, dict) or any(value not in (None, False) for value in options.values()):
+            what = ", ".join(map(str, options or ()))[:80]
+            raise unsupported(self.source, layer.where, f"is called with options ({what})")
+        return tuple(self._checked(each) for each in found)
+
+
+def _as_dict(options: Any) -> dict[str, Any]:
+    return options if isinstance(options, dict) else {"?": True}
+
+
+def _of_tensor(tensor: Any) -> Any:
+    config = tensor.get("config") if isinstance(tensor, dict) else None
+    return config.get("keras_history") if isinstance(config, dict) else None

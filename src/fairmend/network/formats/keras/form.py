@@ -36,10 +36,12 @@ class KerasForm:
 
 
 def arrays_of(network: Network, places: Places) -> Arrays:
-    """Return the new arrays by their paths: kernel and bias of each Dense layer, beta of each BatchNormalization."""
+    """Return the new arrays by their paths: kernels and biases, beta of each BatchNormalization, tables."""
     arrays: Arrays = {}
     for layer in network.stored_layers:
         name, weight, bias, norms = layer.name, layer.weight, layer.bias, layer.norms
+        if name not in places:
+            raise FormError(f"the model has no layer {name!r}")
         kernel, *rest = places[name]
         arrays[kernel] = np.ascontiguousarray(weight.T)
         if rest and bias is not None:
@@ -50,4 +52,6 @@ def arrays_of(network: Network, places: Places) -> Arrays:
             if norm.name is not None and norm.shift is not None:
                 # gamma comes first, if there is one; then beta
                 arrays[places[norm.name][0 if norm.gain is None else 1]] = norm.shift
+    for name, table in network.tables.items():
+        arrays[places[name][0]] = table
     return arrays

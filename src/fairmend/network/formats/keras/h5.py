@@ -13,11 +13,12 @@ import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.chain import build_network
+from fairmend.network.formats.keras.activations import major_version
 from fairmend.network.formats.keras.config import Layer, parse_config
 from fairmend.network.formats.keras.form import KerasForm
+from fairmend.network.formats.keras.graph import LayerPath, all_layers, build_network, stored_order
 from fairmend.network.formats.keras.hdf5 import Hdf5File, change_hdf5, read_hdf5
-from fairmend.network.formats.keras.layers import convert_layer, select_weights
+from fairmend.network.formats.keras.layers import select_weights
 from fairmend.network.formats.keras.write import Style, layer_names, sequential_config
 
 __all__ = ["read", "to_bytes"]
@@ -25,34 +26,58 @@ __all__ = ["read", "to_bytes"]
 # The config is written as Keras 2 wrote it, which every later release reads as well.
 _KERAS_VERSION = "2.15.0"
 _SUFFIXES = (".h5", ".hdf5")
-_ATTRIBUTES = ("model_config", "layer_names", "weight_names")
+_ATTRIBUTES = ("model_config", "keras_version", "layer_names", "weight_names")
 _WHOLE = "save the whole model: model.save('model.h5') or model.save('model.keras')"
 
 
-def read(path: Path, activation: Activation) -> Network:
+def read(path: Path, activation: Activation | None) -> Network:
     """Return the network in the file; its config names the activations."""
     source, content = str(path), path.read_bytes()
     file = read_hdf5(content, ["model_weights"], source, _ATTRIBUTES)
     texts = file.texts("model_config")
     if not texts or file.names("model_weights") is None:
         raise FairmendError(f"{path}: holds weights without the model's config, or no Keras model; {_WHOLE}")
-    chain = parse_config(texts[0], source).chain
-    arrays = [_arrays(file, layer) for layer in chain]
-    _check_order(file, [layer for layer, found in zip(chain, arrays, strict=True) if found], source)
-    steps = [step for layer, found in zip(chain, arrays, strict=True) for step in convert_layer(layer, found, source)]
-    places = {layer.name: ["/".join(path) for path in _paths(file, layer)] for layer in chain}
-    return build_network(steps, source, KerasForm(_SUFFIXES, content, places, partial(change_hdf5, source=source)))
+    model = parse_config(texts[0], source)
+    paths: dict[LayerPath, list[LayerPath]] = {}
+    for layer in model.layers:
+        paths |= _nested_paths(file, layer, source) if layer.model else {(layer.name,): _paths(file, layer)}
+    _check_order(file, [layer for layer in model.layers if _has_weights(file, layer.name)], source)
+    places = {"/".join(layer): ["/".join(path) for path in found] for layer, found in paths.items()}
+    form = KerasForm(_SUFFIXES, content, places, partial(change_hdf5, source=source))
+
+    def arrays(layer: LayerPath, kind: Layer) -> list[npt.NDArray[Any]]:
+        return [file.array(*path) for path in paths[layer]]
+
+    version = (file.texts("keras_version") or [None])[0]
+    return build_network(model, arrays, source, form, major_version(version))
 
 
-def _paths(file: Hdf5File, layer: Layer) -> list[tuple[str, ...]]:
+def _paths(file: Hdf5File, layer: Layer) -> list[LayerPath]:
     """Return where the weights of a layer are, in the order in which its group lists them."""
     place = ("model_weights", layer.name)
     names = file.texts("weight_names", *place) or ()
     return [(*place, *name.split("/")) for name in select_weights(layer, names)]
 
 
-def _arrays(file: Hdf5File, layer: Layer) -> list[npt.NDArray[Any]]:
-    return [file.array(*path) for path in _paths(file, layer)]
+def _nested_paths(file: Hdf5File, model: Layer, source: str) -> dict[LayerPath, list[LayerPath]]:
+    """Return where the weights of the layers of a nested model are.
+
+    Its group lists them all: first those that can be trained, then the others, each in the order of the layers. The
+    names, which end in dense/kernel, must agree with that.
+    """
+    assert model.model is not None
+    place = ("model_weights", model.name)
+    names = [tuple(name.split("/")) for name in file.texts("weight_names", *place) or ()]
+    wanted = stored_order(model)
+    if [name[-2:-1] for name in names] != [(path[-1],) for path, _ in wanted]:
+        where, count = f"layer {model.name!r} ({model.kind})", len(wanted)
+        raise FairmendError(
+            f"{source}: {where} does not list the {count} arrays of its layers in their order; save it as .keras"
+        )
+    found: dict[LayerPath, list[LayerPath]] = {path: [] for path, _ in all_layers(model.model, (model.name,))}
+    for (path, _), name in zip(wanted, names, strict=True):
+        found[path].append((*place, *name))
+    return {path: list(select_weights(layer, found[path])) for path, layer in all_layers(model.model, (model.name,))}
 
 
 def _check_order(file: Hdf5File, weighted: list[Layer], source: str) -> None:

@@ -1,201 +1,420 @@
-"""Convert Keras layers to steps of a chain: one small function per class, in the table `_LAYERS`.
+"""Convert Keras layers to steps of a graph: one small function per class, in the table `_LAYERS`.
 
-To support a layer class, add a function and a line in `_LAYERS`; for an activation by name, add it to `_ACTIVATIONS`.
+To support a layer class, add a function and a line in `_LAYERS`; for an activation by name, see `activations`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation
-from fairmend.network.formats.chain import Linear, Nonlinear, Norm, Softmax, Step, scaling, unsupported
+from fairmend.network.folding import Norm
+from fairmend.network.formats.build import GraphBuilder, Value, scaling, unsupported
+from fairmend.network.formats.keras.activations import named_activation
 from fairmend.network.formats.keras.config import Layer
 from fairmend.network.formats.keras.write import FLOAT32_ONLY
 
-__all__ = ["convert_layer", "select_weights"]
+__all__ = ["LayerCall", "Tensor", "convert_layer", "count_weights", "select_weights"]
 
 _KERAS_1 = "load the file with Keras 2.0 to 2.3 and save it again: keras.models.load_model(path).save(path)"
 Weights = Sequence[npt.NDArray[Any]]
+Place = TypeVar("Place")
 
 _PASSED = (
-    "InputLayer",
     "Dropout",
+    "SpatialDropout1D",
     "GaussianNoise",
     "GaussianDropout",
     "AlphaDropout",
     "ActivityRegularization",
-    "Flatten",
 )
-_ACTIVATIONS = ("relu", "tanh", "sigmoid")
+_WEIGHTED = ("Dense", "BatchNormalization", "PReLU", "Embedding")
+_INNER = ("ReLU", "LeakyReLU", "ELU", "Softmax")  # layers that another layer may have as its activation
 _TINY = 1e-7  # keras.config.epsilon(), which Normalization divides by at least
-_LEAKY_FUNCTION, _LEAKY_LAYER = 0.2, 0.3  # Keras's defaults, which differ from each other and from PyTorch's
+_LEAKY_LAYER = 0.3  # the layer's default, which differs from the function's, 0.2, and from PyTorch's
+_PRODUCT = "multiplies or divides values that depend on the inputs, for which fairmend has no bounds"
+_REFUSED = {
+    **dict.fromkeys(("LayerNormalization", "GroupNormalization", "UnitNormalization", "RMSNormalization"), _PRODUCT),
+    **dict.fromkeys(("Multiply", "Dot", "Attention", "AdditiveAttention", "MultiHeadAttention"), _PRODUCT),
+    **dict.fromkeys(("LSTM", "GRU", "SimpleRNN", "RNN", "Bidirectional", "TimeDistributed"), "reads sequences"),
+    **dict.fromkeys(("Conv1D", "Conv2D", "Conv3D", "SeparableConv1D", "DepthwiseConv1D"), "is a convolution"),
+    **dict.fromkeys(("Maximum", "Minimum"), "takes the larger or smaller of two branches"),
+    **dict.fromkeys(("Lambda", "TFOpLambda", "SlicingOpLambda"), "may compute anything: use a layer of Keras's own"),
+    "Identity": "may stand for anything in older files: leave it out",
+    **dict.fromkeys(
+        ("CategoryEncoding", "IntegerLookup", "StringLookup", "Hashing", "Discretization", "HashedCrossing"),
+        "turns categories into columns: the spec's encoding does that, so begin the model after it",
+    ),
+}
 
 
-def select_weights(layer: Layer, places: Sequence[str]) -> Sequence[str]:
+@dataclass(frozen=True)
+class Tensor:
+    """A value with the shape of one row: (5,), or (2, 3) after a look-up of two columns.
+
+    `raw` says that it has columns of the input, unchanged; `whole` that they are declared as whole numbers.
+    """
+
+    value: Value
+    shape: tuple[int, ...]
+    raw: bool = False
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class LayerCall:
+    """A layer at one place of a model: what it reads and its arrays. `name` is its path in nested models."""
+
+    layer: Layer
+    name: str
+    inputs: tuple[Tensor, ...]
+    weights: Weights
+    builder: GraphBuilder
+    keras: int | None
+
+    @property
+    def where(self) -> str:
+        """The layer, for errors."""
+        return replace(self.layer, name=self.name).where
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return an option of the layer."""
+        return self.layer.get(key, default)
+
+    def refuse(self, why: str) -> FairmendError:
+        """Return the error for what is not supported."""
+        return unsupported(self.builder.source, self.where, why)
+
+    def damaged(self, why: str) -> FairmendError:
+        """Return the error for a layer that no Keras writes."""
+        return FairmendError(f"{self.builder.source}: {self.where} {why}")
+
+    def one(self) -> Tensor:
+        """Return the one tensor that the layer reads."""
+        if len(self.inputs) != 1:
+            raise self.refuse(f"reads the outputs of {len(self.inputs)} layers instead of one")
+        return self.inputs[0]
+
+    def several(self) -> tuple[Tensor, ...]:
+        """Return two or more tensors of numbers."""
+        if len(self.inputs) < 2:
+            raise self.refuse("reads the output of one layer instead of several")
+        return tuple(self.numbers(tensor) for tensor in self.inputs)
+
+    def numbers(self, tensor: Tensor) -> Tensor:
+        """Return the tensor; refuse whole numbers, which only a look-up may read."""
+        if tensor.whole:
+            raise self.refuse("reads an input of whole numbers, which only Embedding may read: declare it as float32")
+        return tensor
+
+    def row(self) -> Value:
+        """Return the one value that the layer reads, a row of numbers."""
+        tensor = self.numbers(self.one())
+        if math.prod(tensor.shape[:-1]) != 1 or not tensor.shape:
+            raise self.refuse(f"reads rows of shape {tensor.shape}; put a Flatten layer before it")
+        return tensor.value
+
+    def with_value(self, value: Value) -> Tensor:
+        """Return a result with the axes of what the layer reads."""
+        return Tensor(value, (*self.one().shape[:-1], value.width))
+
+    def number(self, key: str, default: float) -> float:
+        """Return an option that is a number."""
+        given = self.get(key, default)
+        if isinstance(given, dict):  # NumPy's numbers in Keras 2: {"type": "ndarray", "value": 0.3}
+            given = given.get("value")
+        if isinstance(given, bool) or not isinstance(given, int | float):
+            raise self.refuse(f"has {key}={str(given)[:80]}, which is not a number")
+        return float(given)
+
+    def arrays(self, count: int) -> Weights:
+        """Return the arrays of the layer."""
+        if len(self.weights) != count:
+            raise self.damaged(f"has {len(self.weights)} arrays instead of {count}; save the model again")
+        return self.weights
+
+
+def count_weights(layer: Layer) -> tuple[int, int]:
+    """Return how many arrays a layer stores that can be trained, and how many others."""
+    if layer.kind == "Dense":
+        return 1 + bool(layer.get("use_bias", True)), 0
+    if layer.kind == "BatchNormalization":
+        return bool(layer.get("scale", True)) + bool(layer.get("center", True)), 2
+    if layer.kind == "Normalization":
+        return 0, 3 if None in (layer.get("mean"), layer.get("variance")) else 0
+    return int(layer.kind in _WEIGHTED), 0
+
+
+def select_weights(layer: Layer, places: Sequence[Place]) -> Sequence[Place]:
     """Return the places of the arrays that inference uses; the others (counts, random states) may not be floats."""
     if layer.kind == "Normalization":
         return places[:2]  # the third counts the rows it was adapted to
-    return places if layer.kind in ("Dense", "BatchNormalization") else ()
+    return places if layer.kind in _WEIGHTED else ()
 
 
-def convert_layer(layer: Layer, weights: Weights, source: str) -> list[Step]:
-    """Return what the layer computes at inference, as steps of a chain."""
-    convert = _LAYERS.get(layer.kind)
+def convert_layer(call: LayerCall) -> Tensor:
+    """Add what the layer computes at inference to the graph."""
+    convert = _LAYERS.get(call.layer.kind)
     if convert is None:
-        raise unsupported(source, layer.where, "is not supported")
-    _check_dtype(layer, weights, source)
-    return convert(layer, weights, source)
+        why = _REFUSED.get(call.layer.kind)
+        raise call.refuse("is not supported" if why is None else f"is not supported: it {why}")
+    _check_dtype(call)
+    return convert(call)
 
 
-def _check_dtype(layer: Layer, weights: Weights, source: str) -> None:
+def _check_dtype(call: LayerCall) -> None:
     """Refuse all but float32: a policy such as mixed_float16 rounds the weights, and float64 has rounded inputs."""
-    dtype = layer.get("dtype")
+    dtype = call.get("dtype")
     if isinstance(dtype, dict):
         config = dtype.get("config")
         dtype = config.get("name") if isinstance(config, dict) else dtype
-    if layer.get("quantization_config"):
-        raise unsupported(source, layer.where, f"computes in {str(layer.get('quantization_config'))[:80]}")
-    stored = {array.dtype.name for array in weights if array.dtype.kind == "f"}
+    for key in ("quantization_config", "lora_rank"):
+        if call.get(key):
+            raise call.refuse(f"computes in {str(call.get(key))[:80]} ({key})")
+    stored = {array.dtype.name for array in call.weights if array.dtype.kind == "f"}
     if "float64" in (dtype, *stored):
-        raise FairmendError(f"{source}: {layer.where} is float64. {FLOAT32_ONLY}")
+        raise call.damaged(f"is float64. {FLOAT32_ONLY}")
     if dtype not in (None, "float32") or stored - {"float32"}:
-        raise unsupported(source, layer.where, f"computes in {str(dtype)[:80]} with weights in {sorted(stored)}")
+        raise call.refuse(f"computes in {str(dtype)[:80]} with weights in {sorted(stored)}")
 
 
-def _expect(layer: Layer, weights: Weights, count: int, source: str) -> Weights:
-    if len(weights) != count:
-        raise FairmendError(
-            f"{source}: {layer.where} has {len(weights)} arrays instead of {count}; save the model again"
-        )
-    return weights
+def _pass(call: LayerCall) -> Tensor:
+    """Return what the layer reads: it does nothing at inference."""
+    return replace(call.one(), raw=False)
 
 
-def _pass(layer: Layer, weights: Weights, source: str) -> list[Step]:
-    """Return no steps: the layer does nothing at inference, and Flatten leaves rows of numbers unchanged."""
-    return []
+def _flatten(call: LayerCall) -> Tensor:
+    tensor = call.one()
+    return replace(tensor, shape=(tensor.value.width,))
 
 
-def _dense(layer: Layer, weights: Weights, source: str) -> list[Step]:
-    if {"output_dim", "bias"} & layer.config.keys():
-        raise FairmendError(f"{source}: {layer.where} is of Keras 1; {_KERAS_1}")
-    biased = layer.get("use_bias", True)
-    parts = _expect(layer, weights, 2 if biased else 1, source)
-    units = layer.get("units")
+def _reshape(call: LayerCall) -> Tensor:
+    tensor, shape = call.one(), call.get("target_shape")
+    width = tensor.value.width
+    if not isinstance(shape, list) or not all(type(size) is int and size >= -1 for size in shape):
+        raise call.refuse(f"has the target_shape {str(shape)[:80]}")
+    known = math.prod(size for size in shape if size != -1)
+    if shape.count(-1) > 1 or known < 1 or width % known or (width != known and -1 not in shape):
+        raise call.refuse(f"makes rows of shape {str(shape)[:80]} of {width} numbers")
+    return replace(tensor, shape=tuple(width // known if size == -1 else size for size in shape))
+
+
+def _dense(call: LayerCall) -> Tensor:
+    if {"output_dim", "bias"} & call.layer.config.keys():
+        raise call.damaged(f"is of Keras 1; {_KERAS_1}")
+    biased = call.get("use_bias", True)
+    parts = call.arrays(2 if biased else 1)
+    units = call.get("units")
     if parts[0].ndim != 2 or parts[0].shape[1] != units:
-        raise FairmendError(f"{source}: {layer.where} has {units} units and a kernel of shape {parts[0].shape}")
-    linear = Linear(layer.where, parts[0].T, parts[1] if biased else None, layer.name)
-    return [linear, *_activation(layer, weights, source)]
+        raise call.damaged(f"has {units} units and a kernel of shape {parts[0].shape}")
+    value = call.builder.linear(call.row(), call.where, parts[0].T, parts[1] if biased else None, call.name)
+    return _activation(replace(call, inputs=(call.with_value(value),)))
 
 
-def _activation(layer: Layer, weights: Weights, source: str) -> list[Step]:
-    """Return the activation of a Dense or Activation layer: a name, or with Keras 2 a whole layer."""
-    given = layer.get("activation", "linear")
-    if isinstance(given, dict) and given.get("class_name") in ("ReLU", "LeakyReLU", "Softmax"):
+def _activation(call: LayerCall) -> Tensor:
+    """Add the activation of a Dense or Activation layer: a name, or a whole layer."""
+    given = call.get("activation", "linear")
+    if isinstance(given, dict) and given.get("class_name") in _INNER:
         config = given.get("config")
-        inner = Layer(layer.name, str(given["class_name"]), config if isinstance(config, dict) else {})
-        return _LAYERS[inner.kind](inner, (), source)
+        inner = Layer(call.layer.name, str(given["class_name"]), config if isinstance(config, dict) else {})
+        return _LAYERS[inner.kind](replace(call, layer=inner, weights=()))
     if given in (None, "linear"):
-        return []
-    if given == "softmax":
-        return [Softmax(layer.where)]
-    if given == "leaky_relu":
-        return [Nonlinear(layer.where, Activation("leaky_relu", _LEAKY_FUNCTION))]
-    if not isinstance(given, str) or given not in _ACTIVATIONS:
-        raise unsupported(source, layer.where, f"has the activation {str(given)[:80]}, which is not supported")
-    return [Nonlinear(layer.where, Activation(given))]
+        return call.numbers(call.one())
+    if given in ("softmax", "log_softmax"):
+        return call.with_value(call.builder.softmax(call.row(), call.where))
+    activation = None
+    if isinstance(given, str):
+        try:
+            activation = named_activation(given, call.keras)
+        except FairmendError as error:
+            raise call.refuse(str(error)) from error
+    if activation is None:
+        raise call.refuse(f"has the activation {str(given)[:80]}, which is not supported")
+    return _function(call, activation)
 
 
-def _relu(layer: Layer, weights: Weights, source: str) -> list[Step]:
-    if layer.get("max_value") is not None or _number(layer, "threshold", 0.0, source) != 0:
-        raise unsupported(source, layer.where, "has a max_value or a threshold, which is not supported")
-    slope = _number(layer, "negative_slope", 0.0, source)
-    return _leaky(layer, slope, source) if slope else [Nonlinear(layer.where, Activation("relu"))]
+def _function(call: LayerCall, activation: Activation) -> Tensor:
+    tensor = call.numbers(call.one())
+    return Tensor(call.builder.function(tensor.value, call.where, activation), tensor.shape)
 
 
-def _leaky_relu(layer: Layer, weights: Weights, source: str) -> list[Step]:
-    if {"negative_slope", "alpha"} <= layer.config.keys():
-        raise unsupported(source, layer.where, "has two slopes, negative_slope and alpha")
-    key = "negative_slope" if "negative_slope" in layer.config else "alpha"  # Keras 3, Keras 2
-    return _leaky(layer, _number(layer, key, _LEAKY_LAYER, source), source)
-
-
-def _leaky(layer: Layer, slope: float, source: str) -> list[Step]:
+def _made(call: LayerCall, name: str, slope: float = 0.0, parameters: Sequence[float] = ()) -> Tensor:
+    """Add a function with the numbers of a layer, which may not fit it."""
     try:
-        return [Nonlinear(layer.where, Activation("leaky_relu", slope))]
+        activation = Activation(name, slope, tuple(parameters))
     except FairmendError as error:
-        raise unsupported(source, layer.where, f"is not supported: {error}") from error
+        raise call.refuse(f"is not supported: {error}") from error
+    return _function(call, activation)
 
 
-def _softmax(layer: Layer, weights: Weights, source: str) -> list[Step]:
-    if layer.get("axis", -1) not in (-1, 1):
-        raise unsupported(source, layer.where, "is not over the last axis")
-    return [Softmax(layer.where)]
+def _relu(call: LayerCall) -> Tensor:
+    slope, most = call.number("negative_slope", 0.0), call.get("max_value")
+    if call.number("threshold", 0.0) != 0:
+        raise call.refuse("has a threshold, below which it jumps to 0")
+    if most is not None:
+        if slope:
+            raise call.refuse("has a max_value and a negative_slope")
+        most = call.number("max_value", 0.0)
+        if most <= 0:
+            raise call.refuse(f"has the max_value {most:g}, and is then always 0")
+        return _made(call, "clip", parameters=(0.0, most))
+    return _made(call, "leaky_relu", slope) if slope else _made(call, "relu")
 
 
-def _batch_norm(layer: Layer, weights: Weights, source: str) -> list[Step]:
-    if layer.get("axis", -1) not in (-1, 1, [-1], [1]):
-        raise unsupported(source, layer.where, f"is over axis {layer.get('axis')}, not the last one")
-    if layer.get("renorm") or layer.get("virtual_batch_size") or "mode" in layer.config:
-        raise unsupported(source, layer.where, "is batch renormalisation or of Keras 1")
-    parts = [layer.get(part, True) for part in ("scale", "center")]
-    found = list(_expect(layer, weights, 2 + sum(map(bool, parts)), source))
+def _leaky_relu(call: LayerCall) -> Tensor:
+    if {"negative_slope", "alpha"} <= call.layer.config.keys():
+        raise call.refuse("has two slopes, negative_slope and alpha")
+    key = "negative_slope" if "negative_slope" in call.layer.config else "alpha"  # Keras 3, Keras 2
+    return _made(call, "leaky_relu", call.number(key, _LEAKY_LAYER))
+
+
+def _prelu(call: LayerCall) -> Tensor:
+    (slopes,) = call.arrays(1)
+    width, shared = call.numbers(call.one()).value.width, call.get("shared_axes")
+    if shared not in (None, [], [1], 1) or slopes.size not in (1, width) or (slopes.size != width and not shared):
+        raise call.refuse(f"has {slopes.size} slopes for {width} numbers, shared over the axes {str(shared)[:80]}")
+    flat = slopes.reshape(-1)
+    if not np.isfinite(flat).all():
+        raise call.damaged("has a slope that is not finite (NaN or infinite)")
+    if (flat == flat[0]).all() and flat[0] >= 0:
+        return _made(call, "leaky_relu", abs(float(flat[0])))
+    return _made(call, "prelu", parameters=np.broadcast_to(flat, (width,)).tolist())
+
+
+def _elu(call: LayerCall) -> Tensor:
+    return _made(call, "elu", parameters=(call.number("alpha", 1.0),))
+
+
+def _softmax(call: LayerCall) -> Tensor:
+    if call.get("axis", -1) not in (-1, 1, [-1], [1]):
+        raise call.refuse("is not over the last axis")
+    return call.with_value(call.builder.softmax(call.row(), call.where))
+
+
+def _batch_norm(call: LayerCall) -> Tensor:
+    if call.get("axis", -1) not in (-1, len(call.one().shape), [-1], [len(call.one().shape)]):
+        raise call.refuse(f"is over axis {call.get('axis')}, not the last one")
+    if call.get("renorm") or call.get("virtual_batch_size") or "mode" in call.layer.config:
+        raise call.refuse("is batch renormalisation or of Keras 1")
+    parts = [call.get(part, True) for part in ("scale", "center")]
+    found = list(call.arrays(2 + sum(map(bool, parts))))
     gain, shift = (found.pop(0) if part else None for part in parts)
-    return [Norm(layer.where, found[0], found[1], gain, shift, _number(layer, "epsilon", 1e-3, source), layer.name)]
+    norm = Norm(call.where, found[0], found[1], gain, shift, call.number("epsilon", 1e-3), call.name)
+    return call.with_value(call.builder.norm(call.row(), norm))
 
 
-def _normalization(layer: Layer, weights: Weights, source: str) -> list[Step]:
-    if layer.get("axis", -1) not in (None, -1, 1, [-1], [1], []):
-        raise unsupported(source, layer.where, f"is over axis {layer.get('axis')}, not the last one")
-    given = [layer.get("mean"), layer.get("variance")]
+def _normalization(call: LayerCall) -> Tensor:
+    if call.get("axis", -1) not in (None, -1, 1, [-1], [1], []):
+        raise call.refuse(f"is over axis {call.get('axis')}, not the last one")
+    given = [call.get("mean"), call.get("variance")]
     if None in given:
-        given = list(_expect(layer, weights, 2, source))
-    mean, variance = (_numbers(layer, part, source) for part in given)
+        given = list(call.arrays(2))
+    mean, variance = (_row_of_numbers(call, part) for part in given)
     if not np.all(variance >= 0):
-        raise unsupported(source, layer.where, "has a negative variance, whose root is not a number")
+        raise call.refuse("has a negative variance, whose root is not a number")
     deviation = np.maximum(np.sqrt(variance), _TINY)
-    if layer.get("invert"):
-        return [scaling(layer.where, deviation, mean)]
-    return [scaling(layer.where, 1 / deviation, 0.0, mean)]
+    if call.get("invert"):
+        norm = scaling(call.where, deviation, mean)
+    else:
+        norm = scaling(call.where, 1 / deviation, 0.0, mean)
+    return call.with_value(call.builder.norm(call.row(), norm))
 
 
-def _rescaling(layer: Layer, weights: Weights, source: str) -> list[Step]:
-    gain, shift = (_numbers(layer, layer.get(key, default), source) for key, default in (("scale", 1), ("offset", 0)))
-    return [scaling(layer.where, gain, shift)]
+def _rescaling(call: LayerCall) -> Tensor:
+    gain, shift = (_row_of_numbers(call, call.get(key, default)) for key, default in (("scale", 1), ("offset", 0)))
+    return call.with_value(call.builder.norm(call.row(), scaling(call.where, gain, shift)))
 
 
-def _number(layer: Layer, key: str, default: float, source: str) -> float:
-    given = layer.get(key, default)
-    if isinstance(given, dict):  # NumPy's numbers in Keras 2: {"type": "ndarray", "value": 0.3}
-        given = given.get("value")
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        raise unsupported(source, layer.where, f"has {key}={str(given)[:80]}, which is not a number")
-    return float(given)
-
-
-def _numbers(layer: Layer, given: Any, source: str) -> npt.NDArray[np.float64]:
+def _row_of_numbers(call: LayerCall, given: Any) -> npt.NDArray[np.float64]:
     """Return a number or a row of numbers as a scalar or (width,)."""
     try:
         values = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise unsupported(source, layer.where, f"has values that are not numbers ({str(given)[:80]})") from error
+        raise call.refuse(f"has values that are not numbers ({str(given)[:80]})") from error
     if not np.isfinite(values).all():
-        raise unsupported(source, layer.where, "has a value that is not finite")
+        raise call.refuse("has a value that is not finite")
     return values.reshape(()) if values.size == 1 else values.reshape(-1)
 
 
-_LAYERS: dict[str, Callable[[Layer, Weights, str], list[Step]]] = {
+def _add(call: LayerCall) -> Tensor:
+    tensors = _alike(call)
+    return Tensor(call.builder.add(call.where, [tensor.value for tensor in tensors]), tensors[0].shape)
+
+
+def _average(call: LayerCall) -> Tensor:
+    total = _add(call)
+    return replace(total, value=call.builder.norm(total.value, scaling(call.where, 1 / len(call.inputs), 0.0)))
+
+
+def _subtract(call: LayerCall) -> Tensor:
+    tensors = _alike(call)
+    if len(tensors) != 2:
+        raise call.refuse(f"reads the outputs of {len(tensors)} layers instead of two")
+    negative = call.builder.norm(tensors[1].value, scaling(call.where, -1.0, 0.0))
+    return Tensor(call.builder.add(call.where, [tensors[0].value, negative]), tensors[0].shape)
+
+
+def _alike(call: LayerCall) -> tuple[Tensor, ...]:
+    """Return what the layer reads; refuse shapes that differ, which Keras stretches to fit."""
+    tensors = call.several()
+    if len({tensor.shape for tensor in tensors}) > 1:
+        shapes = ", ".join(str(tensor.shape) for tensor in tensors)[:200]
+        raise call.refuse(f"reads rows of different shapes: {shapes}")
+    return tensors
+
+
+def _concatenate(call: LayerCall) -> Tensor:
+    tensors, axis = call.several(), call.get("axis", -1)
+    ranks = {len(tensor.shape) for tensor in tensors}
+    rank = min(ranks)
+    if len(ranks) > 1 or rank == 0 or type(axis) is not int or not (-rank <= axis < 0 or 0 < axis <= rank):
+        raise call.refuse(f"joins rows of other shapes than fit its axis {str(axis)[:80]}")
+    along = axis % (rank + 1) - 1
+    others = {tensor.shape[:along] + tensor.shape[along + 1 :] for tensor in tensors}
+    if len(others) > 1 or math.prod(tensors[0].shape[:along]) != 1:
+        raise call.refuse(f"joins rows of shapes {', '.join(str(tensor.shape) for tensor in tensors)[:200]}")
+    value = call.builder.concatenate(call.where, [tensor.value for tensor in tensors])
+    width = sum(tensor.shape[along] for tensor in tensors)
+    return Tensor(value, (*tensors[0].shape[:along], width, *tensors[0].shape[along + 1 :]))
+
+
+def _embedding(call: LayerCall) -> Tensor:
+    (table,) = call.arrays(1)
+    tensor = call.one()
+    if table.shape != (call.get("input_dim"), call.get("output_dim")) or 0 in table.shape:
+        raise call.damaged(
+            f"looks up {call.get('input_dim')} rows of {call.get('output_dim')} numbers in a table of {table.shape}"
+        )
+    if not tensor.raw:
+        raise call.refuse("looks up something else than a column of the input, unchanged")
+    value = call.builder.lookup(tensor.value, call.where, table, call.name)
+    return Tensor(value, (*tensor.shape, table.shape[1]))
+
+
+_LAYERS: dict[str, Callable[[LayerCall], Tensor]] = {
     **dict.fromkeys(_PASSED, _pass),
+    "Flatten": _flatten,
+    "Reshape": _reshape,
     "Dense": _dense,
     "Activation": _activation,
     "ReLU": _relu,
     "LeakyReLU": _leaky_relu,
+    "PReLU": _prelu,
+    "ELU": _elu,
     "Softmax": _softmax,
     "BatchNormalization": _batch_norm,
     "Normalization": _normalization,
     "Rescaling": _rescaling,
+    "Add": _add,
+    "Average": _average,
+    "Subtract": _subtract,
+    "Concatenate": _concatenate,
+    "Embedding": _embedding,
 }

@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 
 __all__ = ["find_function"]
 
+_LINEAR = 20.0  # from here on, the bound of softplus's error covers the identity
+
 
 def find_function(node: Node, graph: Graph) -> tuple[str, Activation] | None:
     """Return the name of x and f if the node computes f(x) together with the nodes before it; else None."""
     if node.op_type == "Div":
         return _softsign(node, graph)
+    if node.op_type == "Where":
+        return _softplus(node, graph)
     if node.op_type != "Mul":
         return None
     constant, factors = _factors(node.output[0], graph)
@@ -30,6 +34,17 @@ def find_function(node: Node, graph: Graph) -> tuple[str, Activation] | None:
             if activation is not None:
                 return x, activation
     return None
+
+
+def _softplus(node: Node, graph: Graph) -> tuple[str, Activation] | None:
+    """Find softplus as PyTorch computes it: x where x is above 20, or above more, and softplus elsewhere."""
+    condition, x, other = node.input
+    greater = graph.producer(condition)
+    if greater is None or greater.op_type != "Greater" or greater.input[0] != x:
+        return None
+    limit = _number(greater.input[1], graph)
+    fits = _input_of(other, "Softplus", graph) == x and limit is not None and limit >= _LINEAR
+    return (x, Activation("softplus", 0.0, (1.0,))) if fits else None
 
 
 def _factors(name: str, graph: Graph) -> tuple[float, list[str]]:

@@ -51,6 +51,11 @@ def _state_dict_in(path: Path) -> tuple[Mapping[Any, Any], dict[str, Any] | None
     """Return the state dict in a file, and what is beside it in a checkpoint: its own place there is None."""
     check_pickles(path)
     content = _load(path)
+    if not _is_archive(path):
+        raise FairmendError(
+            f"{path}: not a .pth file of PyTorch 1.6 or later, so fairmend check could not read it. Save it again: "
+            "torch.save(torch.load(path, weights_only=True), path)"
+        )
     checkpoint: dict[str, Any] | None = None
     if isinstance(content, Mapping):
         nested = [key for key in _NESTED if isinstance(content.get(key), Mapping)]
@@ -120,6 +125,12 @@ def to_numpy(tensor: torch.Tensor, where: str) -> npt.NDArray[Any]:
     if tensor.is_meta or tensor.layout is not torch.strided or tensor.is_quantized:
         raise FairmendError(f"{where} is not a plain dense tensor ({name}, {tensor.layout}, on {tensor.device})")
     return np.asarray(tensor.detach().cpu().resolve_conj().resolve_neg().numpy())
+
+
+def _is_archive(path: Path) -> bool:
+    """Return whether torch reads the file as a zip archive, as it writes them since 1.6."""
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\3\4"
 
 
 def _load(path: Path) -> Any:

@@ -1,0 +1,145 @@
+"""Build the network of a Keras model: its layers, called as its config says, with the arrays of a file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy.typing as npt
+
+from fairmend.errors import FairmendError
+from fairmend.network import Network
+from fairmend.network.form import Form
+from fairmend.network.formats.build import SUPPORTED, GraphBuilder, unsupported
+from fairmend.network.formats.keras.config import Call, Layer, ModelConfig
+from fairmend.network.formats.keras.layers import LayerCall, Tensor, convert_layer, count_weights
+from fairmend.network.formats.keras.write import FLOAT32_ONLY
+
+__all__ = ["LayerPath", "all_layers", "build_network", "stored_order"]
+
+LayerPath = tuple[str, ...]
+"""The names of the models that a layer is in, from the outermost, and its own."""
+Arrays = Callable[[LayerPath, Layer], Sequence[npt.NDArray[Any]]]
+
+_FLOATS, _WHOLE = (None, "float32"), ("int8", "int16", "int32", "int64", "uint8")
+_WIDEST = 2**20
+
+
+def build_network(
+    model: ModelConfig, arrays: Arrays, source: str, form: Form | None = None, keras: int | None = None
+) -> Network:
+    """Return the network; `arrays` gives those of a layer, `keras` is the version (2 or 3) that made the model."""
+    reader = _Reader(GraphBuilder(source), arrays, keras)
+    declared = [layer for name in model.inputs for layer in model.layers if layer.name == name]
+    shapes = [_row_shape(layer, source) for layer in declared]
+    if len(shapes) == 1 and shapes[0] == (None,):
+        shapes = [(_first_width(model, arrays, source),)]
+    known = [tuple(size for size in shape if size is not None) for shape in shapes]
+    for layer, shape, found in zip(declared, shapes, known, strict=True):
+        if len(shape) != len(found):
+            raise unsupported(source, layer.where, f"has rows of shape {shape}: the number of columns must be known")
+    widths = [math.prod(shape) for shape in known]
+    names = [(layer.name, width) for layer, width in zip(declared, widths, strict=True)] if len(declared) > 1 else []
+    row = reader.builder.input(sum(widths), names)
+    given, start = [], 0
+    for layer, shape, width in zip(declared, known, widths, strict=True):
+        value = reader.builder.columns(row, layer.where, range(start, start + width))
+        given.append(Tensor(value, shape, raw=True, whole=_is_whole(layer, source)))
+        start += width
+    output = reader.run(model, given, ())
+    if math.prod(output.shape[:-1]) != 1:
+        raise FairmendError(f"{source}: the model gives rows of shape {output.shape}; it must give (rows, outputs)")
+    return reader.builder.network(output.value, form)
+
+
+def all_layers(model: ModelConfig, above: LayerPath = ()) -> list[tuple[LayerPath, Layer]]:
+    """Return the layers of a model and of the models in it, with their paths, in the order of their weights."""
+    found: list[tuple[LayerPath, Layer]] = []
+    for layer in model.layers:
+        path = (*above, layer.name)
+        found += [(path, layer)] if layer.model is None else all_layers(layer.model, path)
+    return found
+
+
+def stored_order(model: Layer, above: LayerPath = (), *, is_trainable: bool = True) -> list[tuple[LayerPath, bool]]:
+    """Return the layer of each array of a nested model as .h5 files list them, and whether it can be trained."""
+    assert model.model is not None
+    path, is_trainable = (*above, model.name), is_trainable and model.is_trainable
+    found: list[tuple[LayerPath, bool]] = []
+    for layer in model.model.layers:
+        if layer.model is not None:
+            found += stored_order(layer, path, is_trainable=is_trainable)
+            continue
+        trained, others = count_weights(layer)
+        of_layer = (*path, layer.name)
+        found += [(of_layer, is_trainable and layer.is_trainable)] * trained + [(of_layer, False)] * others
+    return sorted(found, key=lambda each: not each[1])
+
+
+class _Reader:
+    def __init__(self, builder: GraphBuilder, arrays: Arrays, keras: int | None) -> None:
+        self.builder, self._arrays, self._keras = builder, arrays, keras
+
+    def run(self, model: ModelConfig, given: Sequence[Tensor], above: LayerPath) -> Tensor:
+        """Add the layers of a model, called on tensors, and return its output."""
+        layers = {layer.name: layer for layer in model.layers}
+        results: dict[Call, Tensor] = {(name, 0): each for name, each in zip(model.inputs, given, strict=True)}
+        for call, sources in model.reads.items():
+            if call in results:
+                continue
+            layer = layers[call[0]]
+            path = (*above, layer.name)
+            inputs = tuple(results[source] for source in sources)
+            if layer.model is not None:
+                self._check_use(layer, path, is_weighted=True)
+                results[call] = self._nested(layer, inputs, path)
+                continue
+            weights = self._arrays(path, layer)
+            self._check_use(layer, path, is_weighted=len(weights) > 0)
+            results[call] = convert_layer(LayerCall(layer, "/".join(path), inputs, weights, self.builder, self._keras))
+        return results[model.output]
+
+    def _check_use(self, layer: Layer, path: LayerPath, *, is_weighted: bool) -> None:
+        if layer.uses > 1 and is_weighted:
+            where = replace(layer, name="/".join(path)).where
+            raise unsupported(self.builder.source, where, "is used twice, so that two places share its weights")
+
+    def _nested(self, layer: Layer, inputs: tuple[Tensor, ...], path: LayerPath) -> Tensor:
+        assert layer.model is not None
+        where = replace(layer, name="/".join(path)).where
+        if len(inputs) != len(layer.model.inputs):
+            why = f"takes {len(layer.model.inputs)} inputs, and reads the outputs of {len(inputs)} layers"
+            raise unsupported(self.builder.source, where, why)
+        return self.run(layer.model, inputs, path)
+
+
+def _row_shape(layer: Layer, source: str) -> tuple[int | None, ...]:
+    """Return the shape of one row of an input: (columns,), or () for a single number."""
+    shape = layer.shape or [None, None]
+    if len(shape) > 2 or not all(size is None or (type(size) is int and 0 < size <= _WIDEST) for size in shape[1:]):
+        raise unsupported(source, layer.where, f"reads an input of shape {str(shape)[:80]}, not (rows, features)")
+    return tuple(shape[1:])
+
+
+def _is_whole(layer: Layer, source: str) -> bool:
+    dtype = layer.get("dtype")
+    if isinstance(dtype, dict) and isinstance(dtype.get("config"), dict):
+        dtype = dtype["config"].get("name")
+    if dtype in _FLOATS:
+        return False
+    if dtype == "float64":
+        raise FairmendError(f"{source}: {layer.where} is float64. {FLOAT32_ONLY}")
+    if dtype in _WHOLE:
+        return True
+    raise unsupported(source, layer.where, f"is an input of {str(dtype)[:80]}, not of numbers")
+
+
+def _first_width(model: ModelConfig, arrays: Arrays, source: str) -> int:
+    """Return how many columns the first Dense layer takes, where the config does not say it."""
+    for path, layer in all_layers(model):
+        weights = arrays(path, layer) if layer.kind == "Dense" else ()
+        if weights and weights[0].ndim == 2 and len(weights[0]):
+            return len(weights[0])
+    raise FairmendError(f"{source}: holds no affine layer; {SUPPORTED}")

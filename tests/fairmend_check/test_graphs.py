@@ -1,0 +1,62 @@
+"""Random graphs with every operation: no bound is above the truth, and no program is further off than it may be."""
+
+import flint
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairmend_check.bounds import interval_layers, interval_margins, margin_bounds
+from fairmend_check.inference_error import output_errors
+from support.checker_graphs import FUNCTIONS, checker_model, exact_outputs, program_outputs
+from support.enclosures import DIGITS, arb
+from support.graph_files import with_names
+from support.graphs import graph_boxes, graphs, points_of
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(graphs(FUNCTIONS), SEEDS)
+def test_margins_are_below_those_of_every_point(network, seed):
+    rng = np.random.default_rng(seed)
+    model = checker_model(with_names(network))
+    lower, upper = graph_boxes(network, rng)
+    for label in range(max(2, model.outputs)):
+        classes = np.full(len(lower), label)
+        with np.errstate(all="ignore"):
+            quick = interval_margins(model, classes, *interval_layers(model, lower, upper)[-1])
+        bounds = margin_bounds(model, classes, lower, upper, None)
+        for box in range(len(lower)):
+            for x in points_of(network, lower[box], upper[box], rng)[::3]:
+                for margin in margins(exact_outputs(model, x), label):
+                    assert not margin < arb(max(bounds[box], quick[box]))
+
+
+def margins(outputs, label):
+    """How far a class is from changing: exactly."""
+    with flint.ctx.workprec(DIGITS):
+        if len(outputs) == 1:
+            return [outputs[0] if label == 1 else -outputs[0]]
+        return [outputs[label] - other for number, other in enumerate(outputs) if number != label]
+
+
+@settings(max_examples=40, deadline=None)
+@given(graphs(FUNCTIONS), SEEDS, st.booleans())
+def test_programs_stay_within_the_error_of_inference(network, seed, thorough):
+    rng = np.random.default_rng(seed)
+    network = with_names(network)
+    model = checker_model(network)
+    lower, upper = (ends.astype(network.dtype) for ends in graph_boxes(network, rng, radius=0.1))
+    X = np.stack([points_of(network, low, high, rng)[rng.integers(8)] for low, high in zip(lower, upper, strict=True)])
+    X = np.clip(X.astype(network.dtype), lower, upper)
+    wide = lower.astype(np.float64), upper.astype(np.float64)
+    with np.errstate(all="ignore"):
+        nodes = interval_layers(model, *wide)
+    forms = np.broadcast_to(np.eye(model.outputs), (len(X), model.outputs, model.outputs))
+    allowed = output_errors(model, *wide, nodes, forms, thorough=thorough)
+    computed = program_outputs(network, X, rng)
+    for row, x in enumerate(X):
+        for output, exact in enumerate(exact_outputs(model, x)):
+            if np.isfinite(allowed[row, output]):
+                assert not abs(arb(computed[row, output]) - exact) > arb(allowed[row, output])
+    assert np.isfinite(allowed).all()

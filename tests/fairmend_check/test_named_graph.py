@@ -1,0 +1,207 @@
+"""State dicts of graphs: what the module must compute is the condition, and no forgery of it is VALID unnoticed."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import fairmend
+from fairmend.prove.certificate import certificate_of_blindness, weights_digest
+from fairmend_check.errors import CheckError
+from fairmend_check.named_graph import graph_model, read_named_graph
+from support.checker_cases import sign_spec, write
+from support.graph_cases import SPEC, graph_case, graph_content, residual_network
+from support.graph_files import save_tensors, tensors_of
+
+
+@pytest.fixture
+def model(tmp_path):
+    network, certificate, rows = graph_case()
+    assert len(rows) >= 10
+    assert len(certificate.content["regions"]) == len(rows)
+    return save_tensors(network, tmp_path / "model.safetensors")
+
+
+def test_a_graph_holds_on_the_condition_that_the_module_computes_it(model, tmp_path):
+    _, certificate, _ = graph_case()
+    certificate.save(tmp_path / "c.json", model)
+    result = fairmend.check(tmp_path / "c.json", model)
+    assert result.valid, result.reasons
+    assert result.covers_inference
+    for part in (
+        'v2 = row v1 of "jobs.weight"',
+        'v6 = "bn" of v5 (torch.nn.BatchNorm1d with eps = 1e-05)',
+        "v7 = gelu of v6",
+        "v9 = v5 + v8",
+        'v10 = "slopes" of v9 (torch.nn.PReLU)',
+        "v11 = columns 2, 3 of x",
+        "v12 = v10, v11 side by side",
+        'v13 = "head" of v12',
+        "Its output is v13, and only a sigmoid may come after it.",
+        "It must be in evaluation mode.",
+    ):
+        assert part in result.condition
+
+
+def test_tensors_and_steps_fit_together(model):
+    network = graph_case()[0]
+    steps, tensors = graph_content()["model"]["graph"], tensors_of(network)
+    built = graph_model(tensors, read_named_graph(steps, "graph"))
+    assert built.outputs == 1
+    assert weights_digest(network) == graph_content()["model"]["weights_sha256"]
+    for name, tensor, reason in (
+        ("jobs.weight", None, 'no tensor "jobs.weight"'),
+        ("other", np.ones(1, np.float32), 'contains the tensor "other"'),
+        ("slopes.weight", np.ones(3, np.float32), "3 numbers for 4 columns"),
+        ("bn.running_var", np.ones(3, np.float32), "is not a batch normalisation of 4 units"),
+        ("first.weight", np.ones((4, 5), np.int64), "holds whole numbers"),
+        ("first.weight", np.ones((4, 4), np.float32), r"shape \(4, 4\) reads 5 values"),
+    ):
+        changed = {key: value for key, value in {**tensors, name: tensor}.items() if value is not None}
+        with pytest.raises(CheckError, match=reason):
+            graph_model(changed, read_named_graph(steps, "graph"))
+
+
+@pytest.mark.parametrize(
+    ("step", "change", "reason"),
+    [
+        (0, {"kind": "affine"}, "not allowed there"),
+        (0, {"columns": 0}, "must be 1 to"),
+        (5, {"kind": "input"}, "not allowed there"),
+        (5, {"kind": "conv"}, "not allowed there"),
+        (5, {"sources": [5]}, "must be numbers of steps before it"),
+        (5, {"sources": [13]}, "must be numbers of steps before it"),
+        (5, {"sources": [-1]}, "must be numbers of steps before it"),
+        (5, {"sources": [True]}, "must be numbers of steps before it"),
+        (5, {"sources": [4, 4]}, "not what affine reads"),
+        (5, {"name": "a\x1b[2J"}, "at most 200"),
+        (5, {"extra": 1}, "unknown key"),
+        (6, {"epsilon": -1.0}, "must be from 0 to 1"),
+        (7, {"function": "Gelu"}, "not the name of a function"),
+        (9, {"sources": [5]}, "not what sum reads"),
+        (11, {"indices": [0.5]}, "must be column numbers"),
+    ],
+)
+def test_steps_that_are_not_possible_are_refused(step, change, reason):
+    steps = graph_content()["model"]["graph"]
+    steps[step] |= change
+    with pytest.raises(CheckError, match=reason):
+        read_named_graph(steps, "graph")
+
+
+def structures():
+    """Other modules with the same tensors: a skip less, another function, other columns, another order."""
+
+    def changed(**changes):
+        steps = graph_content()["model"]["graph"]
+        for name, change in changes.items():
+            steps[int(name[1:])] |= change
+        return steps
+
+    names = ("relu", "tanh", "silu", "gelu_tanh", "mish", "softsign", "selu", "hardswish", "sigmoid")
+    yield from (changed(_7={"function": name}) for name in names)
+    yield from (changed(_6={"epsilon": epsilon}) for epsilon in (0.0, 1e-3, 1.0))
+    yield from (changed(_11={"indices": columns}) for columns in ([3, 2], [0, 3], [2, 2], [1, 3]))
+    yield from (changed(_3={"indices": columns}) for columns in ([2, 0, 3], [3, 2, 0], [0, 0, 0]))
+    yield from (changed(_9={"sources": sources}) for sources in ([5, 5], [8, 8], [8, 5], [7, 5], [5, 8, 8]))
+    yield from (changed(_1={"indices": [column]}) for column in (0, 2, 3))
+    yield changed(_10={"sources": [8]}, _9={"sources": [5, 5]})  # the skip is dropped
+    yield changed(_4={"sources": [3, 2]})
+    yield changed(_12={"sources": [11, 10]})
+
+
+def test_another_structure_is_another_condition(model, tmp_path):
+    """The digest does not bind the structure of a state dict. So what is printed must be what was checked."""
+    original = graph_content()
+    condition = fairmend.check(write(tmp_path, original), model).condition
+    verdicts = []
+    for steps in structures():
+        content = graph_content()
+        content["model"]["graph"] = steps
+        content["regions"] = content["regions"][:6]
+        result = fairmend.check(write(tmp_path, content), model)
+        verdicts.append(result.valid)
+        assert not result.valid or result.condition != condition
+    assert not all(verdicts)
+
+
+def forgeries():
+    """Certificates that claim something false, or what is not proven, about the network itself."""
+    regions = range(16)
+
+    def forged(change, number=0):
+        content = graph_content()
+        change(content)
+        content["regions"] = content["regions"][number : number + 1]
+        return content
+
+    for number in regions:
+        for change in (
+            lambda region: region.update({"class": 1 - region["class"]}),
+            lambda region: region.update({"margin": 50 * region["margin"]}),
+            lambda region: region["pieces"][0].update({"slopes": [{"lower": [0] * 4, "upper": [0] * 4}]}),
+            lambda region: region["input"].__setitem__(1, 4.0),
+            lambda region: region["input"].__setitem__(1, 0.5),
+            lambda region: region["input"].__setitem__(0, 2.0),
+            *(
+                lambda region, end=end, column=column: shrink(region["pieces"][0], end, column)
+                for column in (0, 2, 3)
+                for end in ("lower", "upper")
+            ),
+        ):
+            yield forged(lambda content, change=change, n=number: change(content["regions"][n]), number)
+    digest = graph_content()["model"]["weights_sha256"]
+    for place in range(0, 64, 8):
+        other = digest[:place] + ("0" if digest[place] != "0" else "1") + digest[place + 1 :]
+        yield forged(lambda c, other=other: c["model"].update({"weights_sha256": other}))
+    for columns in ([0, 2], [0, 2, 3], [0], [2]):
+        yield forged(lambda c, columns=columns: c.update({"global": {"columns": columns}}))
+    for version in (1, 2, 3, 4):
+        yield forged(lambda c, version=version: c.update({"version": version}))
+    for change in ({"dtype": "float64"}, {"inputs": 5}, {"outputs": 2}, {"graph": None}, {"layers": []}):
+        yield forged(lambda c, change=change: c["model"].update(change))
+    yield forged(lambda c: c.update({"arithmetic": "float64"}))
+    yield sign_spec(forged(lambda c: c["spec"]["content"]["feature"][1].update({"range": [0, 4]})))
+
+
+def shrink(piece, end, column):
+    piece[end][column] += 0.02 if end == "lower" else -0.02
+
+
+def test_no_forgery_is_valid(model, tmp_path):
+    assert fairmend.check(write(tmp_path, graph_content()), model).valid
+    count = 0
+    for content in forgeries():
+        result = fairmend.check(write(tmp_path, content), model)
+        assert not result.valid, json.dumps(content)[:2000]
+        assert not re.search("the check failed", " ".join(result.reasons))
+        count += 1
+    assert count >= 200
+
+
+def test_weights_that_differ_in_one_bit_are_others(tmp_path):
+    network = graph_case()[0]
+    for name, tensor in tensors_of(network).items():
+        if name.startswith(("bn", "slopes")):
+            continue  # read from the file, and no part of the digest
+        tensors = tensors_of(network)
+        changed = tensor.copy()
+        changed.flat[0] = np.nextafter(changed.flat[0], np.float32(9))
+        path = save_tensors(network, tmp_path / "model.safetensors", {**tensors, name: changed})
+        assert "other weights" in fairmend.check(write(tmp_path, graph_content()), path).reasons[0]
+
+
+@pytest.mark.parametrize("blind", [True, False])
+def test_a_global_claim_follows_every_path(blind, tmp_path):
+    """With a skip of age to the head, blind weights in the first layer are not enough."""
+    network = residual_network(np.random.default_rng(1), blind=True)
+    steps = [{**step} for step in certificate_of_blindness(network, SPEC, [0, 2], method="blind").graph]
+    path = save_tensors(network, tmp_path / "model.safetensors")
+    content = certificate_of_blindness(network, SPEC, [0, 2], method="blind").content
+    if not blind:
+        steps[11] = {**steps[11], "indices": [2]}
+    content = {**content, "model": {**content["model"], "graph": steps}}
+    result = fairmend.check(write(tmp_path, content), path)
+    assert result.valid == blind
+    assert blind or result.reasons == ("certificate.global: the model depends on column 2",)

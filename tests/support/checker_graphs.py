@@ -1,0 +1,140 @@
+"""Networks as models of the checker, their outputs to a hundred digits, and what a float32 program computes."""
+
+import flint
+import numpy as np
+
+from fairmend.network import Activation, Network
+from fairmend.network.operations import Affine, Columns, Concatenate, Lookup, Scale
+from fairmend.prove.certificate_graph import steps_of
+from fairmend_check import model as checker
+from fairmend_check.named_graph import graph_model, read_named_graph
+from support.enclosures import DIGITS, EXACT, arb, sigmoid
+from support.graph_files import tensors_of
+
+FUNCTIONS = [
+    Activation("relu"),
+    Activation("leaky_relu", 0.25),
+    Activation("leaky_relu", 1.5),
+    "prelu",
+    Activation("tanh"),
+    Activation("sigmoid"),
+    Activation("clip", parameters=(-0.5, 1.5)),
+    Activation("hardsigmoid", parameters=(1 / 6, 0.5)),
+    Activation("softsign"),
+    Activation("elu", parameters=(1.0,)),
+    Activation("celu", parameters=(0.5,)),
+    Activation("selu"),
+    Activation("softplus", parameters=(1.0,)),
+    Activation("silu"),
+    Activation("mish"),
+    Activation("gelu"),
+    Activation("gelu_tanh"),
+    Activation("hardswish"),
+]
+
+
+def checker_model(network: Network) -> checker.Model:
+    """The network as the checker builds it from the tensors and the steps of a certificate."""
+    steps = steps_of(network)
+    return graph_model(tensors_of(network), read_named_graph(steps, "graph"))
+
+
+def function_values(activation, values):
+    """An elementwise function of balls."""
+    if activation.name == "prelu":
+        return [z if z >= 0 else arb(slope) * z for slope, z in zip(activation.parameters, values, strict=True)]
+    if activation.name in ("relu", "leaky_relu", "identity"):
+        slope = arb({"relu": 0.0, "identity": 1.0}.get(activation.name, activation.slope))
+        return [z if z >= 0 else slope * z for z in values]
+    if activation.name in ("tanh", "sigmoid"):
+        return [z.tanh() if activation.name == "tanh" else sigmoid(z) for z in values]
+    return [EXACT[activation.name](z, *activation.parameters) for z in values]
+
+
+def exact_outputs(model: checker.Model, x) -> list:
+    """The outputs of a model at one point, to a hundred digits."""
+    with flint.ctx.workprec(DIGITS):
+        found = [[arb(value) for value in x]]
+        for node in model.nodes[1:]:
+            found.append(_exact(node.operation, [found[source] for source in node.sources]))
+        return found[-1]
+
+
+def _exact(operation, sources: list[list]) -> list:
+    if isinstance(operation, checker.Dense):
+        rows = zip(operation.weight, operation.bias, strict=True)
+        return [sum((arb(w) * v for w, v in zip(row, sources[0], strict=True)), arb(b)) for row, b in rows]
+    if isinstance(operation, checker.Scale):
+        lines = zip(operation.factor, operation.shift, sources[0], strict=True)
+        return [arb(factor) * value + arb(shift) for factor, shift, value in lines]
+    if isinstance(operation, checker.Sum):
+        return [sum(parts[1:], parts[0]) for parts in zip(*sources, strict=True)]
+    if isinstance(operation, checker.Concatenate):
+        return [value for part in sources for value in part]
+    if isinstance(operation, checker.Columns):
+        return [sources[0][index] for index in operation.indices]
+    if isinstance(operation, checker.Lookup):
+        return [arb(value) for value in operation.table[int(float(sources[0][0].mid()))]]
+    return function_values(operation, sources[0])
+
+
+def program_outputs(network: Network, X, rng) -> np.ndarray:
+    """The outputs (rows, outputs) of a program with PyTorch's functions: sums in any order, norms step by step."""
+    import torch
+
+    found = [torch.from_numpy(np.asarray(X, network.dtype))]
+    for node in network.nodes[1:]:
+        operation, sources = node.operation, [found[source] for source in node.sources]
+        if isinstance(operation, Affine):
+            order = rng.permutation(operation.weight.shape[1]).tolist()
+            weight, bias = torch.tensor(operation.weight), torch.tensor(operation.bias)
+            value = torch.zeros(len(X), len(bias), dtype=weight.dtype)
+            for column in order:
+                value = value + sources[0][:, column, None] * weight[:, column]
+            found.append(value + bias)
+        elif isinstance(operation, Scale):
+            value = sources[0]
+            for norm in operation.norms:
+                parts = (norm.mean, norm.variance, norm.gain, norm.shift)
+                mean, variance, gain, shift = (torch.tensor(np.asarray(part, network.dtype)) for part in parts)
+                value = (value - mean) / torch.sqrt(variance + norm.epsilon) * gain + shift
+            found.append(value)
+        elif isinstance(operation, Lookup):
+            found.append(torch.tensor(operation.table)[sources[0][:, 0].long()])
+        elif isinstance(operation, Columns):
+            found.append(sources[0][:, list(operation.indices)])
+        elif isinstance(operation, Concatenate):
+            found.append(torch.cat(sources, dim=1))
+        elif isinstance(operation, Activation):
+            found.append(torch_function(operation, sources[0]))
+        else:
+            found.append(sum(sources[1:], sources[0]))
+    return found[-1].numpy()
+
+
+def torch_function(activation: Activation, z):
+    """An elementwise function as PyTorch computes it."""
+    import torch
+    from torch.nn import functional as F
+
+    first = activation.parameters[0] if activation.parameters else 0.0
+    return {
+        "relu": F.relu,
+        "leaky_relu": lambda z: F.leaky_relu(z, activation.slope),
+        "prelu": lambda z: F.prelu(z, torch.tensor(activation.parameters, dtype=z.dtype)),
+        "identity": lambda z: z,
+        "tanh": torch.tanh,
+        "sigmoid": torch.sigmoid,
+        "clip": lambda z: torch.clamp(z, *activation.parameters),
+        "hardsigmoid": F.hardsigmoid,
+        "softsign": F.softsign,
+        "elu": lambda z: F.elu(z, first),
+        "celu": lambda z: F.celu(z, first),
+        "selu": F.selu,
+        "softplus": lambda z: F.softplus(z, first),
+        "silu": F.silu,
+        "mish": F.mish,
+        "gelu": F.gelu,
+        "gelu_tanh": lambda z: F.gelu(z, approximate="tanh"),
+        "hardswish": F.hardswish,
+    }[activation.name](z)

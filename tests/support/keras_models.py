@@ -1,0 +1,154 @@
+"""Small Keras models of every supported layer, as practitioners build them, and rows for their inputs."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+FUNCTIONS = (
+    "relu6", "leaky_relu", "elu", "selu", "celu", "softplus", "softsign", "silu", "gelu", "mish", "hard_sigmoid",
+    "hard_silu", "hard_tanh", "tanh", "sigmoid",
+)  # fmt: skip
+
+
+def all_models(keras) -> Iterator[tuple[str, object]]:
+    keras.utils.set_random_seed(0)
+    for name, make in MODELS.items():
+        model = make(keras)
+        rng = np.random.default_rng(len(name))
+        _randomize(keras, model, rng)
+        yield name, model
+
+
+def _randomize(keras, model, rng) -> None:
+    """Give biases, slopes and moving averages values other than 0 and 1."""
+    for layer in model.layers:
+        if hasattr(layer, "layers"):
+            _randomize(keras, layer, rng)
+            continue
+        for weight in layer.weights:
+            if "float" not in str(weight.dtype):
+                continue
+            value = 0.5 * rng.normal(size=weight.shape)
+            weight.assign(np.abs(value) + 0.1 if weight.name in ("variance", "moving_variance", "gamma") else value)
+
+
+def functions(keras):
+    """A branch for each function, by name and as a layer."""
+    layers = keras.layers
+    start = keras.Input((4,))
+    branches = [layers.Dense(2, activation=name)(start) for name in FUNCTIONS]
+    for layer in (
+        layers.Activation("gelu"), layers.ReLU(max_value=1.5), layers.ReLU(negative_slope=0.25),
+        layers.LeakyReLU(negative_slope=1.5), layers.PReLU(), layers.PReLU(shared_axes=[1]), layers.ELU(alpha=0.5),
+    ):  # fmt: skip
+        branches.append(layer(layers.Dense(2)(start)))
+    branches.append(layers.Dense(2, activation=layers.ReLU(max_value=0.5))(start))
+    return keras.Model(start, layers.Dense(2, activation="log_softmax")(layers.Concatenate(axis=1)(branches)))
+
+
+def chain(keras):
+    layers = keras.layers
+    return keras.Sequential(
+        [
+            keras.Input((4,)),
+            layers.Dense(5, activation="gelu"),
+            layers.Dense(3),
+            layers.ELU(alpha=0.25),
+            layers.Dense(1),
+        ]
+    )
+
+
+def residual(keras):
+    """Skips with batch normalisation before and after the sum, and layers that do nothing."""
+    layers = keras.layers
+    start = keras.Input((4,))
+    value = layers.Dense(5)(start)
+    relu = layers.ReLU()  # used twice, as it has no weights
+    for _ in range(2):
+        inner = layers.Dropout(0.2)(relu(layers.Dense(5)(layers.BatchNormalization()(value))))
+        value = layers.Add()([value, layers.Dense(5)(inner)])
+    value = relu(layers.BatchNormalization(scale=False)(value))
+    value = layers.Subtract()([value, layers.GaussianNoise(0.1)(layers.Dense(5)(start))])
+    return keras.Model(start, layers.Dense(1, activation="sigmoid")(layers.Rescaling(0.5, offset=1.0)(value)))
+
+
+def embeddings(keras):
+    """Named inputs: two categories, one looked up twice, and numbers, which are normalised."""
+    layers = keras.layers
+    numbers, job = keras.Input((3,), name="numbers"), keras.Input((1,), name="job", dtype="int32")
+    region = keras.Input((2,), name="region", dtype="int64")
+    tables = [layers.Flatten()(layers.Embedding(5, 2)(job)), layers.Flatten()(layers.Embedding(3, 2)(region))]
+    short = layers.Reshape((1,))(layers.Embedding(5, 1)(job))
+    value = layers.Concatenate()([layers.Normalization()(numbers), *tables, short])
+    value = layers.Dense(1, activation="sigmoid")(layers.Dense(5, activation="silu")(value))
+    return keras.Model({"numbers": numbers, "job": job, "region": region}, value)
+
+
+def wide_and_deep(keras):
+    layers = keras.layers
+    start = keras.Input((4,))
+    deep = layers.Dense(1)(layers.Dense(5, activation="relu")(start))
+    return keras.Model(start, layers.Activation("sigmoid")(layers.Add()([deep, layers.Dense(1)(start)])))
+
+
+def ensemble(keras):
+    """The mean of nested models: a Sequential, a functional model, and one within another."""
+    layers = keras.layers
+
+    def member(activation):
+        return [layers.Dense(5, activation=activation), layers.BatchNormalization()]
+
+    start = keras.Input((4,))
+    first = keras.Sequential([keras.Input((4,)), *member("relu"), layers.Dense(1)], name="first")
+    own = keras.Input((4,))
+    inner = keras.Sequential([keras.Input((4,)), *member("tanh")], name="inner")
+    second = keras.Model(own, layers.Dense(1)(layers.Dropout(0.1)(inner(own))), name="second")
+    return keras.Model(start, layers.Average()([first(start), second(start)]))
+
+
+def made_in_another_order(keras):
+    """Branches of different depths, whose layers are numbered by Keras's own walk from the output."""
+    layers = keras.layers
+    late, early = layers.Dense(4, activation="tanh", name="late"), layers.Dense(4, name="early")
+    a, b = keras.Input((4,), name="b"), keras.Input((4,), name="a")
+    long = layers.Dense(4)(layers.Dense(4, activation="relu")(layers.Dense(4)(b)))
+    value = layers.Concatenate()([late(a), long, layers.Dense(4)(early(a))])
+    return keras.Model([a, b], layers.Dense(1)(value))
+
+
+MODELS = {
+    make.__name__: make
+    for make in (functions, chain, residual, embeddings, wide_and_deep, ensemble, made_in_another_order)
+}
+
+
+def rows_for(network, seed: int = 1, count: int = 200) -> np.ndarray:
+    """Random rows; whole numbers where a table is looked up."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(count, network.inputs)).astype(np.float32)
+    start = 0
+    for name, width in network.nodes[0].operation.names:
+        if name in ("job", "region"):
+            X[:, start : start + width] = rng.integers(5 if name == "job" else 3, size=(count, width))
+        start += width
+    return X
+
+
+def keras_predictions(model, network, X: np.ndarray) -> np.ndarray:
+    """What Keras predicts for rows of a network, whose columns are those of the inputs one after the other."""
+    names = network.nodes[0].operation.names
+    given = X
+    if names:
+        ends = np.cumsum([width for _, width in names])[:-1]
+        given = dict(zip((name for name, _ in names), np.split(X, ends, axis=1), strict=True))
+    found = np.asarray(model.predict(given, verbose=0))
+    return found[:, 0] if found.shape[1] == 1 else found
+
+
+def network_predictions(network, X: np.ndarray, name: str) -> np.ndarray:
+    """The same from the network; log_softmax closes the model of functions."""
+    if network.closing == "none":
+        return network.logits(X)
+    found = network.probabilities(X)
+    return np.log(found) if name == "functions" else found
