@@ -489,7 +489,7 @@ def _one_hot(node: Node, to: _Converter) -> _Result:
     if found.axes != 1 or attributes(node).get("axis", -1) not in (1, -1) or values.reshape(-1).tolist() != [0, 1]:
         raise to.refuse(node, "is not a one-hot encoding of one column")
     table: npt.NDArray[Any] = np.asarray(np.eye(int(depth.reshape(()))), dtype=to.graph.dtype)
-    return _Result(to.builder.lookup(found.value, describe_node(node), table, node.output[0]))
+    return _Result(to.builder.lookup(found.value, describe_node(node), table, node.output[0], stored=False))
 
 
 def _slice(node: Node, to: _Converter) -> _Result:
