@@ -90,11 +90,17 @@ LAYERS = {
     ),
     "a relu of nothing": ({"class_name": "ReLU", "config": {"name": "r", "max_value": 0}}, "and is then always 0"),
     "a relu that jumps": ({"class_name": "ReLU", "config": {"name": "r", "threshold": 1}}, "has a threshold"),
-    "a falling slope": ({"class_name": "LeakyReLU", "config": {"name": "r", "alpha": -1}}, r"'r' \(LeakyReLU\) .*slope"),
+    "a falling slope": (
+        {"class_name": "LeakyReLU", "config": {"name": "r", "alpha": -1}},
+        r"'r' \(LeakyReLU\) .*slope",
+    ),
     "a hard sigmoid of unknown Keras": (dense("b", 1, "hard_sigmoid"), "Keras 2 and 3 compute differently"),
     "a product": ({"class_name": "LayerNormalization", "config": {"name": "n"}}, r"'n' \(LayerNormalization\) is not"),
     "a lambda": ({"class_name": "Lambda", "config": {"name": "n"}}, r"'n' \(Lambda\) is not supported: it may compute"),
-    "a sum of one": ({"class_name": "Add", "config": {"name": "n"}}, "reads the output of one layer instead of several"),
+    "a sum of one": (
+        {"class_name": "Add", "config": {"name": "n"}},
+        "reads the output of one layer instead of several",
+    ),
     "a table of hidden units": (
         {"class_name": "Embedding", "config": {"name": "b", "input_dim": 3, "output_dim": 1}},
         r"'b' \(Embedding\) has 2 arrays instead of 1",

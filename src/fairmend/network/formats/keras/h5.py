@@ -77,10 +77,7 @@ def _nested_paths(file: Hdf5File, model: Layer, source: str) -> dict[LayerPath, 
     found: dict[LayerPath, list[LayerPath]] = {path: [] for path, _ in all_layers(model.model, (model.name,))}
     for (path, _), name in zip(wanted, names, strict=True):
         found[path].append((*place, *name))
-    return {
-        path: list(select_weights(layer, found[path]))
-        for path, layer in all_layers(model.model, (model.name,))
-    }
+    return {path: list(select_weights(layer, found[path])) for path, layer in all_layers(model.model, (model.name,))}
 
 
 def _check_order(file: Hdf5File, weighted: list[Layer], source: str) -> None:
