@@ -317,6 +317,17 @@ class Network:
 
         write_network(self, path, keep_form)
 
+    def to_module(self) -> nn.Module:
+        """Return the module that the network was read from, of its own class, with the weights of this network.
+
+        It is a copy in eval mode; the module that `load_network` was given does not change.
+        """
+        to_module = getattr(self.form, "to_module", None)
+        if to_module is None:
+            raise FairmendError("the network was not read from a PyTorch module, so that there is none to return")
+        module: nn.Module = to_module(self)
+        return module
+
     def _run(self, X: npt.ArrayLike, last: int) -> FloatArray:
         """Return the result of node `last` (rows, width), computed in blocks of rows."""
         X = _numeric(X, self.inputs)

@@ -25,7 +25,7 @@ from fairmend.network.formats.keras.hdf5 import Hdf5File, change_hdf5, read_hdf5
 from fairmend.network.formats.keras.layers import select_weights
 from fairmend.network.formats.keras.write import Style, sequential_config
 
-__all__ = ["read", "to_bytes"]
+__all__ = ["read", "read_content", "to_bytes"]
 
 _SUFFIXES = (".keras",)
 _CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
@@ -36,8 +36,12 @@ _SMALL, _RATIO = 16 * 2**20, 20  # weights hardly shrink in a zip: what shrinks 
 
 def read(path: Path, activation: Activation | None) -> Network:
     """Return the network in the file; its config names the activations."""
-    source, content = str(path), path.read_bytes()
-    config, metadata, weights = _members(path)
+    return read_content(path.read_bytes(), str(path))
+
+
+def read_content(content: bytes, source: str) -> Network:
+    """Return the network in the content of a file; `source` names it in errors."""
+    config, metadata, weights = _members(content, source)
     model = parse_config(config, source)
     file = read_hdf5(weights, _ROOTS, source)
     places = _all_places(model)
@@ -141,20 +145,20 @@ def _paths(file: Hdf5File, layer: Layer, places: LayerPath) -> list[tuple[str, .
     return []
 
 
-def _members(path: Path) -> tuple[bytes, bytes, bytes]:
+def _members(content: bytes, source: str) -> tuple[bytes, bytes, bytes]:
     """Return config, metadata and weights; the first releases wrote no metadata."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            size = path.stat().st_size
-            config = _member(archive, _CONFIG, str(path), size)
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            size = len(content)
+            config = _member(archive, _CONFIG, source, size)
             has_metadata = _METADATA in archive.namelist()
-            metadata = _member(archive, _METADATA, str(path), size) if has_metadata else b""
-            return config, metadata, _member(archive, _WEIGHTS, str(path), size)
+            metadata = _member(archive, _METADATA, source, size) if has_metadata else b""
+            return config, metadata, _member(archive, _WEIGHTS, source, size)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError, ValueError, OSError) as error:
         hint = (
             "if an older Keras wrote it, rename it to .h5" if isinstance(error, zipfile.BadZipFile) else "save it again"
         )
-        raise FairmendError(f"{path}: not a readable .keras file ({error}); {hint}") from error
+        raise FairmendError(f"{source}: not a readable .keras file ({error}); {hint}") from error
 
 
 def _member(archive: zipfile.ZipFile, name: str, source: str, whole: int) -> bytes:

@@ -21,7 +21,7 @@ from fairmend.network.formats.keras.hdf5 import Hdf5File, change_hdf5, read_hdf5
 from fairmend.network.formats.keras.layers import select_weights
 from fairmend.network.formats.keras.write import Style, layer_names, sequential_config
 
-__all__ = ["read", "to_bytes"]
+__all__ = ["read", "read_content", "to_bytes"]
 
 # The config is written as Keras 2 wrote it, which every later release reads as well.
 _KERAS_VERSION = "2.15.0"
@@ -32,11 +32,15 @@ _WHOLE = "save the whole model: model.save('model.h5') or model.save('model.kera
 
 def read(path: Path, activation: Activation | None) -> Network:
     """Return the network in the file; its config names the activations."""
-    source, content = str(path), path.read_bytes()
+    return read_content(path.read_bytes(), str(path))
+
+
+def read_content(content: bytes, source: str) -> Network:
+    """Return the network in the content of a file; `source` names it in errors."""
     file = read_hdf5(content, ["model_weights"], source, _ATTRIBUTES)
     texts = file.texts("model_config")
     if not texts or file.names("model_weights") is None:
-        raise FairmendError(f"{path}: holds weights without the model's config, or no Keras model; {_WHOLE}")
+        raise FairmendError(f"{source}: holds weights without the model's config, or no Keras model; {_WHOLE}")
     model = parse_config(texts[0], source)
     paths: dict[LayerPath, list[LayerPath]] = {}
     for layer in model.layers:
