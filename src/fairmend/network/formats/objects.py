@@ -47,6 +47,7 @@ def _way_out(source: Any) -> str:
             "numpy.atleast_1d(model.intercept_))], [])"
         )
     return (
-        f"give the path of a file ({', '.join(MODULES)}), a PyTorch nn.Module, a Keras model, a fitted MLPClassifier, MLPRegressor or "
-        "LogisticRegression of scikit-learn, a Pipeline or search with one of these, or a fairmend Network"
+        f"give the path of a file ({', '.join(MODULES)}), a PyTorch nn.Module, a Keras model, a fitted MLPClassifier, "
+        "MLPRegressor or LogisticRegression of scikit-learn, a Pipeline or search with one of these, or a fairmend "
+        "Network"
     )

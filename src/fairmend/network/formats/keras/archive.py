@@ -12,18 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.keras.activations import major_version
 from fairmend.network.formats.keras.config import Layer, ModelConfig, parse_config
 from fairmend.network.formats.keras.form import KerasForm
+from fairmend.network.formats.keras.functions import Style, major_version
 from fairmend.network.formats.keras.graph import LayerPath, all_layers, build_network
 from fairmend.network.formats.keras.hdf5 import Hdf5File, change_hdf5, read_hdf5
 from fairmend.network.formats.keras.layers import select_weights
-from fairmend.network.formats.keras.write import Style, sequential_config
+from fairmend.network.formats.keras.write import write_model
 
 __all__ = ["read", "read_content", "to_bytes"]
 
@@ -76,25 +75,21 @@ def _change(content: bytes, arrays: Mapping[str, npt.NDArray[Any]], source: str)
 
 
 def to_bytes(network: Network) -> bytes:
-    """Return the network as a Sequential that Keras 3 loads."""
+    """Return the network as a model that Keras 3 loads: a Sequential, or functional if it is no chain."""
     import h5py
 
-    model = sequential_config(network, Style.KERAS_3)
-    layers = [layer for layer in model["config"]["layers"] if layer["class_name"] != "InputLayer"]
-    kinds = [Layer(layer["config"]["name"], layer["class_name"], {}) for layer in layers]
-    affines = iter(network.affines)
+    model = write_model(network, Style.KERAS_3)
+    layers = [Layer(name, kind, {}) for name, kind in model.kinds.items()]
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:
         file.create_group("vars")
-        for layer, place in zip(kinds, _places(kinds), strict=True):
+        for layer, place in zip(layers, _places(layers), strict=True):
             group = file.create_group(f"layers/{place}/vars")
-            if layer.kind == "Dense":
-                affine = next(affines)
-                group.create_dataset("0", data=np.ascontiguousarray(affine.weight.T))
-                group.create_dataset("1", data=affine.bias)
+            for number, array in enumerate(model.arrays.get(layer.name, {}).values()):
+                group.create_dataset(str(number), data=array)
     content = {
         _METADATA: json.dumps({"keras_version": _KERAS_VERSION, "date_saved": "1980-01-01@00:00:00"}).encode(),
-        _CONFIG: json.dumps(model).encode("utf-8"),
+        _CONFIG: json.dumps(model.config).encode("utf-8"),
         _WEIGHTS: buffer.getvalue(),
     }
     return _archive(content)

@@ -13,9 +13,8 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.network.form import Form
 from fairmend.network.formats.build import SUPPORTED, GraphBuilder, unsupported
-from fairmend.network.formats.keras.config import Call, Layer, ModelConfig
+from fairmend.network.formats.keras.config import FLOAT32_ONLY, Call, Layer, ModelConfig
 from fairmend.network.formats.keras.layers import LayerCall, Tensor, convert_layer, count_weights
-from fairmend.network.formats.keras.write import FLOAT32_ONLY
 
 __all__ = ["LayerPath", "all_layers", "build_network", "stored_order"]
 

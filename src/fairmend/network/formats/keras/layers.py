@@ -17,9 +17,8 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation
 from fairmend.network.folding import Norm
 from fairmend.network.formats.build import GraphBuilder, Value, scaling, unsupported
-from fairmend.network.formats.keras.activations import named_activation
-from fairmend.network.formats.keras.config import Layer
-from fairmend.network.formats.keras.write import FLOAT32_ONLY
+from fairmend.network.formats.keras.config import FLOAT32_ONLY, Layer
+from fairmend.network.formats.keras.functions import named_activation
 
 __all__ = ["LayerCall", "Tensor", "convert_layer", "count_weights", "select_weights"]
 

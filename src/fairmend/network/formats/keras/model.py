@@ -12,7 +12,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.network.form import Form
 from fairmend.network.formats.keras import archive, h5
-from fairmend.network.formats.keras.activations import major_version
+from fairmend.network.formats.keras.functions import major_version
 
 __all__ = ["read_model"]
 
