@@ -1,18 +1,21 @@
 """Compare `auto` with the paper's method, on the paper's 22 settings with the same sets and networks.
 
-    python benchmarks/auto.py [SETTING ...]
+    python benchmarks/auto.py [--retrained] [SETTING ...]
 
 Prints for each setting the figures of the original network, of the paper's method (the run in
 reference/original_results.csv, which is the paper's "Ours") and of `auto`: accuracy, balanced accuracy, IDI-D on the
 whole data set, IDI-S on 100,000 uniform samples; then for whom the result is proven, whether `fairmend check` finds the
 certificate valid, and the regret: how many points of balanced accuracy the best candidate that `auto` proved is ahead
-of the chosen one on the test rows. The data set's training rows are given to `auto` without labels. Exits with 1 if a
-limit is exceeded.
+of the chosen one on the test rows. The data set's training rows are given to `auto` without labels. With
+--retrained, a network of the same shape is trained on them with labels but without the features that vary, and the
+accuracy that it loses stands beside (auto_retrained.py). Exits with 1 if a limit is exceeded.
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -21,6 +24,7 @@ from rich.table import Table
 
 import settings
 from auto_figures import Figures, Limit, common_limits, mean, run_auto, within
+from auto_retrained import beside, describe_retrained, retrained_figures, shape_of
 from fairmend.audit.neighbours import find_unequal
 
 SAMPLES = 100_000
@@ -42,12 +46,20 @@ def published_samples(s: settings.Setting) -> np.ndarray:
     return rng.integers(low, high + 1, (min(SAMPLES, MOST_POINTS // size), len(low))).astype(np.float32)
 
 
-def figures(name: str) -> Figures:
+def figures(name: str, cache: Path | None) -> Figures:
+    """Return the figures of a setting; those of a retrained network too, if there is a folder to keep it in."""
     s = settings.setting(name)
-    run = run_auto(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal, s.dataset.X_train)
+    data = s.dataset
+    run = run_auto(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal, data.X_train)
     repaired = run.result.network
+    judging = data.X_test, data.y_test
+    retrained: Figures = {}
+    if cache is not None:
+        training = data.X_train, data.y_train
+        retrained = retrained_figures(name, s.network, shape_of(s.network), s.spec, training, judging, cache)
     return {
-        **run.figures(s.dataset.X_test, s.dataset.y_test),
+        **run.figures(*judging),
+        **retrained,
         "CUR": 100 * find_unequal(repaired, s.spec, s.X_repair).rate,
         "IDI-D": 100 * find_unequal(repaired, s.spec, s.everyone).rate,
         "IDI-S": 100 * find_unequal(repaired, s.spec, published_samples(s)).rate,
@@ -56,13 +68,16 @@ def figures(name: str) -> Figures:
 
 
 def main() -> int:
-    chosen = settings.parse_arguments(__doc__).names or settings.names()
+    options = settings.parse_arguments(__doc__, "retrained")
+    chosen = options.names or settings.names()
+    cache = Path(tempfile.gettempdir()) / "fairmend-auto" if options.retrained else None
     console = Console(width=max(Console().width, 190))
     table = Table(title="original network / the paper's method / auto (percent)")
     for heading in (
         "setting",
         "accuracy",
         "balanced",
+        "accuracy lost",
         "IDI-D",
         "IDI-S",
         "recipe that auto selected",
@@ -74,11 +89,12 @@ def main() -> int:
         table.add_column(heading, justify="left" if heading in ("setting", "recipe that auto selected") else "right")
     rows: dict[str, Figures] = {}
     for name in track(chosen, "settings", console=Console(stderr=True)):
-        rows[name] = r = figures(name)
+        rows[name] = r = figures(name, cache)
         table.add_row(
             name,
             f"{r['original orig_acc']:.2f} / {r['original rep_acc']:.2f} / {r['accuracy']:.2f}",
             f"{r['original orig_bal']:.1f} / {r['original rep_bal']:.1f} / {r['balanced']:.1f}",
+            beside(r, "accuracy lost", "retrained lost"),
             f"{r['original orig_idi_d']:.2f} / {r['original rep_idi_d']:.2f} / {r['IDI-D']:.2f}",
             f"{r['original orig_idi_s']:.2f} / {r['original rep_idi_s']:.2f} / {r['IDI-S']:.2f}",
             r["recipe"],
@@ -106,6 +122,7 @@ def judge(rows: dict[str, Figures], console: Console) -> bool:
                 f"{unfair[0]:.2f} and IDI-S {unfair[1]:.2f}"
             )
             limits.append((f"{which}: mean accuracy lost", mean(group, "accuracy lost"), MOST_LOSS[which]))
+            describe_retrained(which, group, console)
     constant = [name for name, r in rows.items() if r["original rep_pos"] in (0, 100)]
     console.print(
         f"settings where the paper's method ends in a constant classifier: {len(constant)} ({', '.join(constant)})"

@@ -1,7 +1,7 @@
 """Repair networks that nobody tuned for with `auto`, and judge the results on rows used for nothing else.
 
     python benchmarks/generalise.py [--data real|synthetic] [--kind strict|multiple|tolerance] [--settings TEXT ...]
-        [--limit N] [--cache FOLDER] [--state FILE] [--workers N]
+        [--limit N] [--cache FOLDER] [--state FILE] [--workers N] [--retrained]
 
 20 networks of 1 to 10 hidden layers and 4 to 200 units are trained, from a seed, on the four data sets
 (FAIRMEND_SHARED) or on synthetic ones, with raw and with scaled inputs. Each is repaired in four or five settings: one
@@ -12,6 +12,10 @@ calibration rows (a fifth of a small data set), a pool without labels, and held-
   sampling if a neighbourhood is infinite or huge),
 - the guarantee of the network that `auto` chose, and whether `fairmend check` finds its certificate valid,
 - the regret: how many points of balanced accuracy the best candidate that `auto` proved is ahead of the chosen one.
+
+With --retrained, a network of the same shape is trained for each setting without the features that vary, on all
+training rows with their labels, and its losses stand beside (auto_retrained.py): where it loses as much, that is the
+price of the guarantee for everyone.
 
 Exits with 1 if a limit is exceeded. --limit runs that many settings, drawn with a seed. Trained networks are kept in
 --cache (default: a folder of the system's temporary files); with --state a run can be stopped and resumed.
@@ -35,6 +39,7 @@ from rich.table import Table as Grid
 
 import chunks
 from auto_figures import Figures, Limit, common_limits, mean, run_auto, within
+from auto_retrained import beside, describe_retrained, retrained_figures
 from fairmend import FairmendError, Network, Spec
 from fairmend.audit.neighbours import can_enumerate, find_unequal, sample_unequal
 from generalise_settings import KINDS, Setting, real_settings, synthetic_settings
@@ -48,7 +53,7 @@ LIMITS_S = {0: 3600.0}
 CODE = ["src/fairmend_check", *(f"src/fairmend/{part}" for part in
         ("audit", "bounds", "milp", "network", "prove", "repair", "spec"))]  # fmt: skip
 CODE += [f"benchmarks/{name}.py" for name in
-         ("generalise", "generalise_settings", "auto_figures", "tabular", "trained")]  # fmt: skip
+         ("generalise", "generalise_settings", "auto_figures", "auto_retrained", "tabular", "trained")]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,15 +86,20 @@ def case_of(setting: Setting, folder: Path) -> Case:
 
 def work(chunk: chunks.Chunk, tell: chunks.Tell) -> chunks.Result:
     """Repair one setting and return its figures."""
-    setting, folder = chunk.arguments
+    setting, folder, retrained = chunk.arguments
     if chunk.stopped:
         return {"error": f"stopped: {chunk.stopped[0][1]}"}
     tell(0, 0)
     case = case_of(setting, folder)
     try:
-        return figures(case)
+        found = figures(case)
     except FairmendError as error:
         return {"error": str(error)}
+    if retrained:
+        training, judging = ((case.X[part], case.y[part]) for part in ("training", "held out"))
+        name = setting.network_name.replace(" ", "-")
+        found |= retrained_figures(name, case.network, setting.shape, case.spec, training, judging, folder)
+    return found
 
 
 def figures(case: Case) -> Figures:
@@ -123,9 +133,9 @@ def show(settings: list[Setting], results: dict[str, chunks.Result], console: Co
         grid.add_row(
             setting.name,
             f"{r['accuracy']:.1f}",
-            f"{r['accuracy lost']:.2f}",
+            beside(r, "accuracy lost", "retrained lost"),
             f"{r['balanced']:.1f}",
-            f"{r['fall']:.2f}{' COLLAPSED' if r['collapsed'] else ''}",
+            f"{beside(r, 'fall', 'retrained fall')}{' COLLAPSED' if r['collapsed'] else ''}",
             f"{r['agreement']:.1f}",
             f"{r['IDI-D before']:.2f} → {r['IDI-D']:.2f}",
             r["guarantee"],
@@ -162,6 +172,7 @@ def judge(settings: list[Setting], results: dict[str, chunks.Result], console: C
             if others:
                 console.print(f"mean accuracy lost {which}, COMPAS's age excepted: {mean(others, 'accuracy lost'):.3f}")
             lines.append((f"mean accuracy lost {which}", mean(group, "accuracy lost"), limit))
+            describe_retrained(which, group, console)
     if good:
         falls = [r["fall"] for setting, r in good.items() if not setting.excepted]
         lines.append(("largest fall of balanced accuracy (COMPAS's age excepted)", max(falls, default=0.0), MOST_FALL))
@@ -190,18 +201,19 @@ def main() -> int:
     parser.add_argument("--limit", type=int)
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "fairmend-generalise")
     parser.add_argument("--state", type=Path)
+    parser.add_argument("--retrained", action="store_true", help="also train networks without the features that vary")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     console = Console(width=max(Console().width, 200))
     wanted = chosen_settings(options)
-    state = chunks.State(options.state, chunks.digest_of(*CODE))
+    state = chunks.State(options.state, f"{chunks.digest_of(*CODE)}{' retrained' if options.retrained else ''}")
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("settings", total=len(wanted))
         bar.advance(task, sum(setting.name in state.results for setting in wanted))
         chunks.run_chunks(
             work,
-            [chunks.Chunk(setting.name, (setting, options.cache)) for setting in wanted],
+            [chunks.Chunk(setting.name, (setting, options.cache, options.retrained)) for setting in wanted],
             state,
             workers=options.workers,
             limits=LIMITS_S,

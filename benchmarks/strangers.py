@@ -5,8 +5,12 @@
 Four generated tables (strangers_data.py: missing values, codes, ids, money, unicode, sorted rows, many classes) meet
 four frameworks (strangers_models.py), as a new user would use them. For each pair: `spec init` with the model's own
 scores, at most two lines of the spec edited by hand, `spec check`, `audit`, `repair`, `check`. The script prints the
-commands and their exit codes (with --show, their output too), and recomputes the figures of the audit and of the repair
-with pandas and the framework itself. Exits with 1 if a command fails, a spec is not verified, or a figure differs.
+commands and their exit codes (with --show, their output too).
+
+Then every figure of both reports is recomputed with NumPy, pandas and the framework itself (strangers_expected.py),
+every number on their pages and model cards must be one of those figures as it is written there (strangers_pages.py),
+and the figures of --json are compared too. Figures that cannot be recomputed are listed by name. Exits with 1 if a
+command fails, a spec is not verified, or a figure differs.
 """
 
 from __future__ import annotations
@@ -18,9 +22,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +30,25 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
-from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
 from strangers_data import MAKERS, Stranger, make_stranger
+from strangers_expected import (
+    NEAR,
+    Measured,
+    Tally,
+    World,
+    carried_scores,
+    compare,
+    disparity,
+    expected_report,
+    utility,
+)
 from strangers_models import FRAMEWORKS, Encoding, run, train
+from strangers_pages import NOT_FIGURES, check_card, check_page
 
 TEST_ROWS = 1000
 MOST_EDITS = 2
+MOST_SHOWN = 20  # problems of one visit
 FAIRMEND = Path(sys.executable).with_name("fairmend")
 
 
@@ -48,6 +62,10 @@ class Visit:
     show: bool
     problems: list[str] = field(default_factory=list)
     compared: int = 0
+    unknown: dict[str, int] = field(default_factory=dict)
+    shown: int = 0
+    shown_unknown: int = 0
+    unnoticed: int = 0
 
     def fairmend(self, *arguments: str, expect: tuple[int, ...] = (0,)) -> str:
         """Run a command in the folder, print it, and return what it printed."""
@@ -102,8 +120,14 @@ def visit(people: Stranger, framework: str, folder: Path, show: bool) -> Visit:
         return seen
     new_model = folder / "repaired" / model.name
     seen.fairmend("check", "repaired/certificate.json", f"repaired/{model.name}", "--spec", "spec.toml")
-    compare_audit(seen, json.loads(audited), data, encode, model, outputs)
-    compare_repair(seen, json.loads(repaired), (data, test), encode, (model, new_model), outputs)
+    world = World(people, framework, encode, folder)
+    frames = {"data": data, "test": test, "repair": pd.read_csv(folder / "repaired" / "repair_inputs.csv")}
+    for name, models in (("audit", [model]), ("repaired", [model, new_model])):
+        compare_report(seen, world, name, frames, models)
+    compare_audit(seen, json.loads(audited), world.measured(model, "data", data), world)
+    for when, path in zip(("before", "after"), (model, new_model), strict=True):
+        sides = world.measured(path, "data", data), world.measured(path, "test", test)
+        compare_network(seen, when, json.loads(repaired)[when], *sides, world)
     return seen
 
 
@@ -113,7 +137,7 @@ def split(people: Stranger) -> tuple[pd.DataFrame, pd.DataFrame]:
     chosen[np.random.default_rng(0).permutation(len(people.frame))[:TEST_ROWS]] = True
     numbers = people.frame[list(people.numbers)]
     chosen &= ~((numbers == numbers.min()) | (numbers == numbers.max())).any(axis=1).to_numpy()
-    return people.frame[~chosen], people.frame[chosen]
+    return people.frame[~chosen].reset_index(drop=True), people.frame[chosen].reset_index(drop=True)
 
 
 def edit(path: Path, edits: tuple[tuple[str, str], ...]) -> None:
@@ -129,89 +153,76 @@ def edit(path: Path, edits: tuple[tuple[str, str], ...]) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def decide(scores: np.ndarray) -> np.ndarray:
-    return (scores >= 0.5).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+def compare_report(seen: Visit, world: World, name: str, frames: dict[str, pd.DataFrame], models: list[Path]) -> None:
+    """Recompute every figure of report.json, then check that the page and the model card show these and no others."""
+    folder = seen.folder / name
+    seen.fairmend("report", name, "--format", "md")
+    seen.fairmend("report", name, "--format", "json", "--out", f"{name}.json")
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    if json.loads((seen.folder / f"{name}.json").read_text(encoding="utf-8")) != report:
+        seen.problems.append(f"{name}: report --format json differs from report.json")
+    tally = Tally(0, [], {})
+    compare(report, expected_report(world, report, frames, models), "", tally)
+    for when, model in zip(("before", "after"), models, strict=False):
+        scores = carried_scores(report["what_if"][when], world.encode(frames["data"]))
+        apart = np.abs(scores - world.run(model, frames["data"])).max()
+        seen.same(f"{name}, scores of the carried network", apart, 0, NEAR)
+    seen.compared += tally.compared
+    seen.problems += [f"{name}, {problem}" for problem in tally.different]
+    for figure, times in tally.unknown.items():
+        seen.unknown[figure] = seen.unknown.get(figure, 0) + times
+    for shown in (
+        check_page(folder / "report.html", report),
+        check_card((folder / "report.md").read_text(encoding="utf-8"), report),
+    ):
+        seen.shown += shown.checked
+        seen.unnoticed += shown.unnoticed
+        seen.shown_unknown += shown.unrecomputed
+        seen.problems += [f"{name}, {problem}" for problem in shown.strange]
 
 
-def counterfactuals(people: Stranger, frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Yield the people with each combination of the protected values."""
-    values = []
-    for name in people.protected:
-        known = people.frame[name]
-        number = name in people.numbers
-        values.append(range(int(known.min()), int(known.max()) + 1) if number else sorted(known.dropna().unique()))
-    for combination in product(*values):
-        yield frame.assign(**dict(zip(people.protected, combination, strict=True)))
+def compare_audit(seen: Visit, audited: dict[str, Any], measured: Measured, world: World) -> None:
+    """Compare the figures of `audit --json`."""
+    expected = {
+        "count": int(measured.unequal.sum()),
+        "total": len(measured.frame),
+        "idi_rate": measured.unequal.mean(),
+        "unknown": 0,
+        "utility": utility(world, measured),
+        "disparity": _as_printed(disparity(world, measured, 1.0)),
+    }
+    _compare_printed(seen, "audit", audited, expected)
 
 
-def unequal(
-    people: Stranger, frame: pd.DataFrame, encode: Encoding, framework: str, model: Path, outputs: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return who gets different decisions (rows,), and how far scores differ (rows,), by enumeration."""
-    scores = np.stack([run(framework, model, encode(other), outputs) for other in counterfactuals(people, frame)])
-    decisions = np.stack([decide(each) for each in scores])
-    spread = scores.max(axis=0) - scores.min(axis=0)
-    return (decisions != decisions[0]).any(axis=0), spread if spread.ndim == 1 else spread.max(axis=1)
-
-
-def labels(people: Stranger, frame: pd.DataFrame) -> np.ndarray:
-    return frame[people.label].astype(str).map({str(v): n for n, v in enumerate(people.classes)}).to_numpy()
-
-
-def compare_audit(
-    seen: Visit, audited: dict[str, Any], data: pd.DataFrame, encode: Encoding, model: Path, outputs: int
+def compare_network(
+    seen: Visit, when: str, figures: dict[str, Any], on_data: Measured, on_test: Measured, world: World
 ) -> None:
-    people = seen.people
-    flagged, spread = unequal(people, data, encode, seen.framework, model, outputs)
-    seen.same("audit, people", audited["total"], len(data))
-    seen.same("audit, treated unequally", audited["count"], int(flagged.sum()))
-    seen.same("audit, largest difference of scores", audited["disparity"]["largest"], float(spread.max()), 1e-5)
-    for above in audited["disparity"]["above"]:
-        limit = above["points"] / 100
-        sure = int((spread > limit + 1e-6).sum()), int((spread > limit - 1e-6).sum())
-        seen.same(f"audit, above {above['points']} points", above["count"], min(max(above["count"], sure[0]), sure[1]))
-    answers = decide(run(seen.framework, model, encode(data), outputs))
-    compare_utility(seen, "audit", audited["utility"], labels(people, data), answers)
+    """Compare the figures of one network in `repair --json`."""
+    expected = {
+        "unfair_data_rows": int(on_data.unequal.sum()),
+        "unfair_data_rate": on_data.unequal.mean(),
+        **utility(world, on_test),
+        "disparity": _as_printed(disparity(world, on_data, 1.0)),
+    }
+    _compare_printed(seen, when, figures, expected)
+    if when == "after":
+        seen.same("after, people treated unequally", figures["unfair_data_rows"], 0)
 
 
-def compare_repair(
-    seen: Visit,
-    repaired: dict[str, Any],
-    frames: tuple[pd.DataFrame, pd.DataFrame],
-    encode: Encoding,
-    models: tuple[Path, Path],
-    outputs: int,
-) -> None:
-    people, (data, test) = seen.people, frames
-    for when, model in zip(("before", "after"), models, strict=True):
-        figures = repaired[when]
-        flagged, _ = unequal(people, data, encode, seen.framework, model, outputs)
-        seen.same(f"{when}, treated unequally", figures["unfair_data_rows"], int(flagged.sum()))
-        answers = decide(run(seen.framework, model, encode(test), outputs))
-        compare_utility(seen, when, figures, labels(people, test), answers)
-        for group in figures["groups"]:
-            compare_group(seen, when, group, test, answers)
-    seen.same("after, people treated unequally", repaired["after"]["unfair_data_rows"], 0)
+def _as_printed(figures: dict[str, Any]) -> dict[str, Any]:
+    """Return a disparity as --json has it."""
+    above = [{"points": int(limit), "share": share} for limit, share in figures["above"].items()]
+    points = zip(figures["thresholds"], figures["unequal"], strict=True)
+    curve = [{"threshold": threshold, "share": share} for threshold, share in points] or None
+    kept = {name: figures[name] for name in ("median", "p90", "p95", "p99", "largest", "threshold")}
+    return {**kept, "above": above, "curve": curve}
 
 
-def compare_utility(seen: Visit, when: str, figures: dict[str, Any], true: np.ndarray, answers: np.ndarray) -> None:
-    seen.same(f"{when}, accuracy", figures["accuracy"], accuracy_score(true, answers))
-    seen.same(f"{when}, balanced accuracy", figures["balanced_accuracy"], balanced_accuracy_score(true, answers))
-    if len(seen.people.classes) == 2:
-        seen.same(f"{when}, positive rate", figures["positive_rate"], float(answers.mean()))
-
-
-def compare_group(seen: Visit, when: str, group: dict[str, Any], test: pd.DataFrame, answers: np.ndarray) -> None:
-    """Compare the sizes of groups, and the difference of their selection rates; ranges of numbers are left out."""
-    if group["binned"] or len(seen.people.classes) > 2:
-        return
-    own = test[group["feature"]].astype(str)
-    sizes = own.value_counts()
-    seen.same(f"{when}, people in groups", sum(group["groups"].values()), int(sizes.sum()))
-    rates = pd.Series(answers, index=own.index).groupby(own).mean()
-    shown = group["demographic_parity_difference"]
-    if shown is not None:
-        seen.same(f"{when}, demographic parity difference", shown, float(rates.max() - rates.min()))
+def _compare_printed(seen: Visit, name: str, printed: dict[str, Any], expected: dict[str, Any]) -> None:
+    tally = Tally(0, [], {})
+    compare(printed, expected, f"{name} --json", tally)
+    seen.compared += tally.compared
+    seen.problems += tally.different
 
 
 def main() -> int:
@@ -228,19 +239,44 @@ def main() -> int:
         for framework in options.framework:
             with tempfile.TemporaryDirectory() as folder:
                 visits.append(visit(people, framework, Path(folder), options.show))
-                for problem in visits[-1].problems:
+                for problem in visits[-1].problems[:MOST_SHOWN]:
                     console.print(f"  [red]{problem}[/]", highlight=False)
                 if options.keep is not None:
                     shutil.copytree(folder, options.keep / name / framework, dirs_exist_ok=True)
     table = Table(title="From CSV and model file to a checked certificate")
-    for heading in ("table", "framework", "edits by hand", "figures recomputed", "result"):
-        table.add_column(heading, justify="right" if heading in ("edits by hand", "figures recomputed") else "left")
+    for heading in ("table", "framework", "edits by hand", "figures compared", "numbers on pages", "result"):
+        table.add_column(heading, justify="left" if heading in ("table", "framework", "result") else "right")
     for seen in visits:
         good = not seen.problems and len(seen.people.edits) <= MOST_EDITS
         result = "all equal, certificate valid" if good else f"{len(seen.problems)} problems"
-        table.add_row(seen.people.name, seen.framework, str(len(seen.people.edits)), str(seen.compared), result)
+        numbers = (f"{len(seen.people.edits)}", f"{seen.compared:,}", f"{seen.shown:,}")
+        table.add_row(seen.people.name, seen.framework, *numbers, result)
     console.print(table)
+    _print_tally(visits)
     return 0 if all(not seen.problems for seen in visits) else 1
+
+
+def _print_tally(visits: list[Visit]) -> None:
+    """Print how many figures were compared and were equal, and what was not compared."""
+    compared, shown = (sum(getattr(seen, name) for seen in visits) for name in ("compared", "shown"))
+    wrong = sum(len(seen.problems) for seen in visits)
+    noticed = 1 - sum(seen.unnoticed for seen in visits) / max(1, shown)
+    console.print(
+        f"{compared:,} figures of report.json and --json recomputed, and {shown:,} numbers on pages and model cards "
+        f"compared with them: {compared + shown - wrong:,} of {compared + shown:,} equal. Another last digit of a "
+        f"number on a page would be noticed in {noticed:.1%} of the places."
+    )
+    unknown: dict[str, int] = {}
+    for seen in visits:
+        for name, times in seen.unknown.items():
+            unknown[name] = unknown.get(name, 0) + times
+    console.print("Not recomputed, because no file holds what they come from:")
+    for name, times in sorted(unknown.items()):
+        console.print(f"  {name} ({times:,})", highlight=False)
+    not_shown = sum(seen.shown_unknown for seen in visits)
+    console.print(f"{not_shown:,} numbers on pages show these. Parts of pages that are not compared:")
+    for name, why in NOT_FIGURES.items():
+        console.print(f"  {name}: {why}", highlight=False)
 
 
 if __name__ == "__main__":

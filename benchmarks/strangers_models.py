@@ -35,6 +35,12 @@ class Encoding:
         """Return the rows as the model reads them (rows, inputs)."""
         return self._transformer.transform(self._clean(frame)).astype(np.float32)
 
+    def scales(self) -> dict[str, tuple[float, float, float]]:
+        """Return the mean, the standard deviation, and what replaces a missing value, of each number."""
+        imputer, scaler = self._transformer.named_transformers_["numbers"]
+        figures = zip(scaler.mean_, scaler.scale_, imputer.statistics_, strict=True)
+        return dict(zip(self.people.numbers, figures, strict=True))
+
     def _clean(self, frame: pd.DataFrame) -> pd.DataFrame:
         texts = {
             name: frame[name]
@@ -77,7 +83,7 @@ def _trained_module(X: np.ndarray, y: np.ndarray, outputs: int):
 
     module = _torch_module(X.shape[1], outputs)
     optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
-    inputs, labels = torch.from_numpy(X), torch.from_numpy(y)
+    inputs, labels = torch.from_numpy(X), torch.tensor(y)
     for _ in range(EPOCHS):
         for rows in torch.randperm(len(X)).split(128):
             logits = module(inputs[rows])
@@ -174,3 +180,50 @@ def _run_keras(path: Path, X: np.ndarray, outputs: int) -> np.ndarray:
 
     found = np.asarray(keras.models.load_model(path).predict(X, batch_size=4096, verbose=0))
     return found[:, 0] if outputs == 1 else found
+
+
+def affine_layers(framework: str, path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the weights (outputs, inputs) and biases of each layer, float64, with norms folded into them."""
+    readers = {"keras": _keras_layers, "pytorch": _torch_layers, "scikit-learn": _onnx_layers, "onnx": _onnx_layers}
+    return [(np.asarray(weight, np.float64), np.asarray(bias, np.float64)) for weight, bias in readers[framework](path)]
+
+
+def _torch_layers(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Linear, norm, linear, linear, as `_torch_module` builds them."""
+    import torch
+
+    state = {name: value.double().numpy() for name, value in torch.load(path, weights_only=True).items()}
+    factor = state["1.weight"] / np.sqrt(state["1.running_var"] + 1e-5)
+    first = state["0.weight"] * factor[:, None]
+    bias = (state["0.bias"] - state["1.running_mean"]) * factor + state["1.bias"]
+    return [(first, bias), *((state[f"{place}.weight"], state[f"{place}.bias"]) for place in (4, 6))]
+
+
+def _keras_layers(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Dense, norm, dense, dense, as `_keras` builds them: the norm is part of what the second reads."""
+    import keras
+
+    model = keras.models.load_model(path)
+    (first, bias), (gamma, beta, mean, variance), (second, second_bias), last = (
+        [np.asarray(value, np.float64) for value in layer.get_weights()] for layer in model.layers
+    )
+    factor = gamma / np.sqrt(variance + model.layers[1].epsilon)
+    shift = beta - mean * factor
+    return [
+        (first.T, bias),
+        ((second * factor[:, None]).T, second_bias + shift @ second),
+        (last[0].T, last[1]),
+    ]
+
+
+def _onnx_layers(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Gemm nodes, whose weights the exporter transposes, or pairs of MatMul and Add as skl2onnx writes them."""
+    import onnx
+
+    graph = onnx.load(path).graph
+    tensors = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    if any(node.op_type == "Gemm" for node in graph.node):
+        return [(tensors[n.input[1]], tensors[n.input[2]]) for n in graph.node if n.op_type == "Gemm"]
+    products = [tensors[node.input[1]].T for node in graph.node if node.op_type == "MatMul"]
+    sums = [tensors[node.input[1]].ravel() for node in graph.node if node.op_type == "Add"]
+    return list(zip(products, sums, strict=True))

@@ -24,7 +24,7 @@ PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 # Every public name with its parameters: those with a default end in "=", keyword-only ones follow "*". Adding an
 # optional parameter changes a line here; anything else breaks the code of users.
 FUNCTIONS = {
-    "fairmend.audit": "net spec X= samples= seed= * per_row= pairs= method= time_limit= rows= progress= "
+    "fairmend.audit": "net spec X= samples= seed= * per_row= pairs= method= time_limit= jobs= rows= progress= "
     "on_plan= witnesses=",
     "fairmend.certify": "net spec X engine= * time_limit= seed= progress=",
     "fairmend.check": "certificate model spec= * real= progress=",
@@ -62,7 +62,7 @@ ATTRIBUTES = {
     "largest_difference readable verdict as_dict",
     "fairmend.RepairResult": "network certificate objective history warnings method proven regions candidates seconds",
     "fairmend.SearchResult": "idis count others method seeds starts calls exact seconds as_dict",
-    "fairmend.Network": "logits predict probabilities save inputs outputs depth dtype threshold at_threshold",
+    "fairmend.Network": "logits predict probabilities save to_module inputs outputs depth dtype threshold at_threshold",
     "fairmend.Spec": "load save from_data from_sklearn from_dict to_dict encode decode labels features label claim "
     "links protected threshold at_threshold about with_about",
     "fairmend.Verdict": "FAIR UNFAIR UNKNOWN",
@@ -82,7 +82,7 @@ DEFAULTS = {
     "fairmend.certify": {"engine": "auto"},
     "fairmend.repair": {"method": "auto", "seed": 0},
     "fairmend.search": {"method": "adf", "seed": 0, "seeds": 1000, "local_steps": 1000},
-    "fairmend.load_network": {"activation": "relu"},
+    "fairmend.load_network": {"activation": None},
     "fairmend.Feature": {"protected": False, "tolerance": 0.0, "encoding": "ordinal"},
 }
 RENAMED = {

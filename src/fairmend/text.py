@@ -6,7 +6,6 @@ Nothing here is HTML, and nothing is escaped for it. Names and values come from 
 from __future__ import annotations
 
 import difflib
-import math
 import unicodedata
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
@@ -24,7 +23,6 @@ __all__ = [
     "points",
     "printable",
     "probabilities",
-    "probability",
     "ratio",
     "score_difference",
     "short",
@@ -153,8 +151,13 @@ def points(before: float | None, after: float | None, digits: int = 1) -> str:
 
 
 def in_points(difference: float) -> str:
-    """Return a difference of shares or probabilities in percentage points, as "2.4 points"."""
-    return f"{100 * difference:.1f}{_NBSP}points"
+    """Return a difference of shares or probabilities in percentage points, as "2.4 points".
+
+    Only a difference of exactly 0 is written as 0: a smaller one than 0.05 is "< 0.1 points".
+    """
+    rounded = f"{100 * difference:.1f}"
+    shown = "0" if difference == 0 else "< 0.1" if rounded == "0.0" else rounded
+    return f"{shown}{_NBSP}points"
 
 
 def ratio(value: float | None) -> str:
@@ -172,19 +175,12 @@ def number(value: float | None) -> str:
     return (f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}").replace("-", _MINUS)
 
 
-def probability(log_odds: float) -> float:
-    """Return the probability with these log-odds."""
-    small = math.exp(-min(abs(log_odds), 700.0))
-    return 1 / (1 + small) if log_odds >= 0 else small / (1 + small)
-
-
-def probabilities(log_odds: Sequence[float], threshold: float = 0.5, most: int = 6) -> list[str]:
-    """Return log-odds as shares in per cent, with enough digits to tell them apart, and from the threshold.
+def probabilities(shares: Sequence[float], threshold: float | None = None, most: int = 6) -> list[str]:
+    """Return probabilities in per cent, with enough digits to tell them apart, and from the threshold if there is one.
 
     Otherwise 49.98 % would read as 50.0 %, which is another prediction.
     """
-    shares = [probability(value) for value in log_odds]
-    different = {*shares, threshold}
+    different = {*shares} if threshold is None else {*shares, threshold}
     digits = next((d for d in range(1, most) if len({percent(s, d) for s in different}) == len(different)), most)
     return [percent(share, digits) for share in shares]
 

@@ -34,10 +34,12 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - norms.py, assemble.py: builds graphs; batch normalisation and scaling are folded into the layers beside them
    - read_model.py: selects the reader by suffix
    - zip_archive.py: the zip archives of .pth and .keras files
-   - read_onnx.py, protobuf.py, onnx_nodes.py, onnx_chain.py, onnx_decision.py, onnx_external_data.py: .onnx
-   - state_dict.py: tensors of a state dict, in the layers that the certificate names
+   - read_onnx.py, protobuf.py, onnx_nodes.py, onnx_graph.py, onnx_patterns.py, onnx_decision.py,
+     onnx_external_data.py: .onnx
+   - state_dict.py, named_graph.py: tensors of a state dict, in the layers or steps that the certificate names
    - read_pth.py, pickle_reader.py: .pth and .pt; no code in the file runs
    - read_safetensors.py: .safetensors
+   - read_pt2.py: .pt2; the weights of an exported program
    - read_keras.py, keras_config.py, keras_calls.py, keras_layers.py, hdf5.py: .h5 and .keras
    - read_nnet.py: .nnet
 """

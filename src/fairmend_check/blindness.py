@@ -34,7 +34,7 @@ def dependent_columns(model: Model, columns: list[int], sizes: Array) -> tuple[B
                 overflows |= lost.any(axis=0)
             reached.append(_reached(node, reached))
             bounds.append(_bound(node, bounds, largest))
-    return reached[-1].any(axis=0), overflows
+    return np.asarray(reached[-1].any(axis=0)), overflows
 
 
 def _after_norm(node: Node, size: Array) -> Array:
@@ -55,14 +55,14 @@ def _reached(node: Node, reached: list[Bools]) -> Bools:
         used = operation.weight != 0 if fold is None else (fold.weight != 0) & (fold.before.factor != 0)
         return np.asarray(used.astype(np.float64) @ sources[0].astype(np.float64) > 0)
     if isinstance(operation, Scale):
-        return sources[0] & (operation.norm.factor != 0)[:, None]
+        return np.asarray(sources[0] & (operation.norm.factor != 0)[:, None])
     if isinstance(operation, Columns):
         return sources[0][list(operation.indices)]
     if isinstance(operation, Lookup):
-        return sources[0] & (operation.table != operation.table[0]).any(axis=0)[:, None]
+        return np.asarray(sources[0] & (operation.table != operation.table[0]).any(axis=0)[:, None])
     if isinstance(operation, Concatenate):
         return np.concatenate(sources)
-    return np.logical_or.reduce(sources)  # a function, or a sum
+    return np.asarray(np.logical_or.reduce(sources))  # a function, or a sum
 
 
 def _bound(node: Node, bounds: list[Array], largest: float) -> Array:
@@ -79,7 +79,7 @@ def _bound(node: Node, bounds: list[Array], largest: float) -> Array:
     if isinstance(operation, Columns):
         return sources[0][list(operation.indices)]
     if isinstance(operation, Lookup):
-        return np.abs(operation.table).max(axis=0)
+        return np.asarray(np.abs(operation.table).max(axis=0))
     if isinstance(operation, Concatenate):
         return np.concatenate(sources)
     if isinstance(operation, Activation):

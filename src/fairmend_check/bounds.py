@@ -223,7 +223,7 @@ def _over_boxes(known: Known, form: _Form) -> Array:
     """Return lower bounds of forms over the intervals of their nodes; -inf, never nan, on overflow."""
     nodes = list(form.coefficients)
     if not nodes:  # what is left is constant
-        return down(form.const - (form.slip * GENEROUS + TINY))
+        return down(np.asarray(form.const - (form.slip * GENEROUS + TINY)))
     coefficients, lower, upper = (form.coefficients[nodes[0]], *known.intervals[nodes[0]])
     if len(nodes) > 1:
         coefficients = np.concatenate([form.coefficients[node] for node in nodes], axis=2)

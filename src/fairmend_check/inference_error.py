@@ -86,7 +86,7 @@ def _forward(
     kind = Precision.of(model.dtype)
     entering = np.minimum(kind.tiny, np.maximum(np.abs(lower), np.abs(upper)))  # subnormal inputs may become 0
     found = [Rounding(entering, entering, lower - entering, upper + entering)]
-    fits = (np.maximum(found[0].high, -found[0].low) < kind.largest).all(axis=1)
+    fits = np.asarray((np.maximum(found[0].high, -found[0].low) < kind.largest).all(axis=1))
     for number, node in enumerate(model.nodes[1:], start=1):
         reads = [_reading(found[source], kind if model.readers[source] > 1 else None) for source in node.sources]
         errors = [found[source].error for source in node.sources]
@@ -291,8 +291,8 @@ def _derivatives(
         less[:, :, operation.indices], more[:, :, operation.indices] = low, high
         return [(less, more)]
     if isinstance(operation, Concatenate):
-        ends = np.cumsum([model.widths[source] for source in node.sources])[:-1]
-        return list(zip(np.split(low, ends, axis=2), np.split(high, ends, axis=2), strict=True))
+        stops = np.cumsum([model.widths[source] for source in node.sources])[:-1]
+        return list(zip(np.split(low, stops, axis=2), np.split(high, stops, axis=2), strict=True))
     return [(low, high)] * len(node.sources) if isinstance(operation, Sum) else []
 
 

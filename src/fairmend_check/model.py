@@ -40,7 +40,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 MAX_WIDTH = 2**20  # the error bounds of the arithmetic assume dot products no longer than this
-MAX_NODES = 10_000
+MAX_NODES = 2_000  # the work for bounds grows with the square
 
 
 @dataclass(frozen=True)
@@ -268,8 +268,8 @@ def dense_layer(
         raise CheckError(f"the model's {where} has weights {weight.shape} and biases {bias.shape}")
     if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
         raise CheckError(f"the model's {where} contains a weight that is not finite")
-    wide = (np.ascontiguousarray(array, dtype=np.float64) for array in (weight, bias))
-    return Dense(*wide, fold)
+    wide, shift = (np.ascontiguousarray(array, dtype=np.float64) for array in (weight, bias))
+    return Dense(wide, shift, fold)
 
 
 def common_dtype(arrays: Sequence[NDArray[np.floating] | None]) -> str:
@@ -343,10 +343,18 @@ def _chain_digest(model: Model) -> str:
     for number, layer in enumerate(model.layers):
         digest.update(_shape(layer.weight) + _bytes(layer.weight) + _bytes(layer.bias))
         if number < len(model.activations):
-            function = model.activations[number]
+            function = _with_one_slope(model.activations[number])
             numbers = " ".join(value.hex() for value in (function.slope, *function.parameters))
             digest.update(f"{function.name} {numbers}\n".encode("ascii"))
     return digest.hexdigest()
+
+
+def _with_one_slope(function: Activation) -> Activation:
+    """Return a PReLU with one slope for all units as the LeakyReLU that it is: formats write either."""
+    slopes = set(function.parameters)
+    if function.name != "prelu" or len(slopes) != 1 or min(slopes) < 0:
+        return function
+    return Activation("leaky_relu", slopes.pop())
 
 
 def _graph_digest(model: Model) -> str:

@@ -24,8 +24,9 @@ from fairmend_check.norms import batch_norm, scaling
 Tensors = dict[str, NDArray[Any]]
 
 _KEYS = {  # of each kind of step, beside "kind" and "sources"
-    "input": ("columns",),
+    "input": ("columns", "unused"),
     "affine": ("name",),
+    "matrix": ("weight", "bias", "transposed"),
     "batch_norm": ("name", "epsilon"),
     "scale": ("mean", "gain", "shift"),
     "function": ("function", "slope", "parameters"),
@@ -34,19 +35,27 @@ _KEYS = {  # of each kind of step, beside "kind" and "sources"
     "concatenate": (),
     "columns": ("indices",),
     "lookup": ("name",),
+    "one_hot": ("classes",),
 }
+_MOST_CLASSES = 2**12  # of a one-hot code
 _COUNTER = "num_batches_tracked"  # of BatchNorm: whole numbers, which inference does not use
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step of the module, on the results of earlier steps; ``numbers`` are those of a scale, by their names."""
+    """A step of the module, on the results of earlier steps; ``numbers`` are those of a scale, by their names.
+
+    ``columns`` are those of the input, or the classes of a one-hot code. ``unused`` are tensors that no step uses.
+    """
 
     kind: str
     sources: tuple[int, ...]
     name: str = ""
     epsilon: float = 0.0
     columns: int = 0
+    unused: tuple[str, ...] = ()
+    bias: str = ""
+    transposed: bool = False
     indices: tuple[int, ...] = ()
     activation: Activation | None = None
     numbers: dict[str, tuple[float, ...]] = field(default_factory=dict)
@@ -85,6 +94,17 @@ def _step(entry: Any, where: str, number: int) -> Step:
         step = replace(step, columns=take(entry, "columns", int, where))
         if not 0 < step.columns <= MAX_WIDTH:
             raise CheckError(f"{where}.columns is {step.columns}; it must be 1 to {MAX_WIDTH:,}")
+        unused = take(entry, "unused", list, where) if "unused" in entry else []
+        step = replace(step, unused=tuple(_name(key, f"{where}.unused") for key in unused))
+    if kind == "matrix":
+        names = {part: _name(entry.get(part), f"{where}.{part}") for part in ("weight", "bias")}
+        step = replace(
+            step, name=names["weight"], bias=names["bias"], transposed=take(entry, "transposed", bool, where)
+        )
+    if kind == "one_hot":
+        step = replace(step, columns=take(entry, "classes", int, where))
+        if not 0 < step.columns <= _MOST_CLASSES:
+            raise CheckError(f"{where}.classes is {step.columns}; it must be 1 to {_MOST_CLASSES:,}")
     if kind == "columns":
         indices = take(entry, "indices", list, where)
         if not all(type(index) is int for index in indices):
@@ -101,9 +121,12 @@ def _step(entry: Any, where: str, number: int) -> Step:
 
 def layer_name(entry: Any, where: str) -> str:
     """Return the name of a layer, which is printed as a part of the condition."""
-    name = take(entry, "name", str, where)
-    if not re.fullmatch("[A-Za-z0-9_ .:/+-]{0,200}", name):
-        raise CheckError(f"{where}.name must have at most 200 letters, digits, spaces and the signs _ . : / + -")
+    return _name(take(entry, "name", str, where), f"{where}.name")
+
+
+def _name(name: Any, where: str) -> str:
+    if type(name) is not str or not re.fullmatch("[A-Za-z0-9_ .:/+-]{0,200}", name):
+        raise CheckError(f"{where} must have at most 200 letters, digits, spaces and the signs _ . : / + -")
     return name
 
 
@@ -131,7 +154,9 @@ def graph_model(tensors: Tensors, named: NamedGraph) -> Model:
     sentences = []
 
     def tensor(step: Step, part: str, needed: bool = True) -> NDArray[np.floating] | None:
-        key = f"{step.name}.{part}" if step.name else part
+        return numbers_of(f"{step.name}.{part}" if step.name else part, needed)
+
+    def numbers_of(key: str, needed: bool = True) -> NDArray[np.floating] | None:
         if key not in tensors:
             if needed:
                 raise NotConfirmedError(f'the file has no tensor "{key[:60]}", which the certificate names')
@@ -142,10 +167,18 @@ def graph_model(tensors: Tensors, named: NamedGraph) -> Model:
         return tensors[key]
 
     for number, step in enumerate(named.steps[1:], start=1):
-        values.append(_add(graph, step, [values[source] for source in step.sources], tensor))
+        sources = [values[source] for source in step.sources]
+        if step.kind == "matrix":
+            values.append(_matrix(graph, step, sources[0], numbers_of))
+        elif step.kind == "one_hot":
+            dtype = next((array.dtype for array in tensors.values() if array.dtype.kind == "f"), None)
+            values.append(graph.lookup(sources[0], np.eye(step.columns, dtype=dtype)))
+        else:
+            values.append(_add(graph, step, sources, tensor))
         words.append(f"v{number}")
         sentences.append(f"v{number} = {_described(step, [words[source] for source in step.sources])}")
     used |= {f"{step.name}.{_COUNTER}" for step in named.steps if step.kind == "batch_norm"}
+    used |= set(named.steps[0].unused)
     left = [key for key in tensors if key not in used]
     if left:
         raise NotConfirmedError(f'the file contains the tensor "{left[0][:60]}", which belongs to no step')
@@ -155,6 +188,12 @@ def graph_model(tensors: Tensors, named: NamedGraph) -> Model:
     return replace(model, condition=_condition(model, named, sentences, words[-1]))
 
 
+def _matrix(graph: Graph, step: Step, source: int, tensor: Callable[..., Any]) -> int:
+    """Add an affine layer whose tensors have names of their own, and may be stored as (in, out)."""
+    weight = tensor(step.name)
+    return graph.affine(source, weight.T if step.transposed else weight, tensor(step.bias) if step.bias else None)
+
+
 def _add(graph: Graph, step: Step, sources: list[int], tensor: Callable[..., Any]) -> int:
     """Add a step to the graph, and return its value."""
     if step.kind == "affine":
@@ -162,11 +201,12 @@ def _add(graph: Graph, step: Step, sources: list[int], tensor: Callable[..., Any
     if step.kind == "lookup":
         return graph.lookup(sources[0], tensor(step, "weight"))
     if step.kind == "batch_norm":
-        parts = [tensor(step, part) for part in ("running_mean", "running_var")]
-        parts += [tensor(step, part, False) for part in ("weight", "bias")]
-        if any(part is not None and part.shape != (graph.width(sources[0]),) for part in parts):
+        mean, variance = (tensor(step, part) for part in ("running_mean", "running_var"))
+        gain, shift = (tensor(step, part, False) for part in ("weight", "bias"))
+        shapes = {part.shape for part in (mean, variance, gain, shift) if part is not None}
+        if shapes != {(graph.width(sources[0]),)}:
             raise CheckError(f'"{step.name[:40]}" is not a batch normalisation of {graph.width(sources[0])} units')
-        return graph.norm(sources[0], batch_norm(*parts, step.epsilon))
+        return graph.norm(sources[0], batch_norm(mean, variance, gain, shift, step.epsilon))
     if step.kind == "scale":
         mean, gain, shift = (_row(step.numbers[key], graph.width(sources[0])) for key in ("mean", "gain", "shift"))
         return graph.norm(sources[0], scaling(mean, gain, shift))
@@ -193,6 +233,11 @@ def _described(step: Step, words: list[str]) -> str:
         return f'"{step.name}" of {words[0]}' if step.kind == "affine" else f'row {words[0]} of "{step.name}.weight"'
     if step.kind == "batch_norm":
         return f'"{step.name}" of {words[0]} (torch.nn.BatchNorm1d with eps = {step.epsilon!r})'
+    if step.kind == "one_hot":
+        return f"the one-hot code of {words[0]} among {step.columns} classes"
+    if step.kind == "matrix":
+        product = f'{words[0]} "{step.name}"' if step.transposed else f'{words[0]} "{step.name}" transposed'
+        return product + (f' + "{step.bias}"' if step.bias else "")
     if step.kind == "prelu":
         return f'"{step.name}" of {words[0]} (torch.nn.PReLU)'
     if step.kind == "scale":
@@ -209,6 +254,8 @@ def _described(step: Step, words: list[str]) -> str:
 
 def _condition(model: Model, named: NamedGraph, sentences: list[str], last: str) -> str:
     norms = " It must be in evaluation mode." if any(step.kind == "batch_norm" for step in named.steps) else ""
+    unused = ", ".join(f'"{key}"' for key in named.steps[0].unused)
+    norms += f" It does not use {unused} beyond the numbers above." if unused else ""
     rounded = " A module in float32 would round the weights, which the claim does not cover."
     return (
         f"the file stores weights only. The claim is about a module that computes in {model.dtype}, from a row x of "

@@ -19,8 +19,6 @@ from fairmend_check.protobuf import Message
 
 ValueType = tuple[int, list[int]] | Message  # elements and columns of a tensor with one row per person, or a message
 
-FIRST_NODES = ("Sub",)  # from a constant, 1
-LATER_NODES = ("ArgMax", "ZipMap")
 ELEMENTS = {
     "float32": 1,
     "int32": 6,
@@ -48,6 +46,30 @@ _ATTRIBUTES = {
     "Cast": {"to": ELEMENTS["int64"]},
     "Concat": {"axis": 1},
 }
+
+
+def decision_nodes(nodes: list[Node]) -> set[str]:
+    """Return the outputs of the nodes that decide: ArgMax and ZipMap, what comes after, and (1 - p, p) before them."""
+    made = {node.output: node for node in nodes}
+    found: set[str] = set()
+    for node in nodes:
+        if node.kind in ("ArgMax", "ZipMap") or found & set(node.inputs):
+            found.add(node.output)
+    for node in nodes:
+        row = made.get(node.inputs[0]) if node.kind in ("ArgMax", "ZipMap") else None
+        rest = made.get(row.inputs[0]) if row is not None and row.kind == "Concat" and len(row.inputs) == 2 else None
+        if row is not None and rest is not None and rest.kind == "Sub" and rest.inputs[1] == row.inputs[1]:
+            found |= {row.output, rest.output}
+    return found
+
+
+def decision_source(nodes: list[Node], decision: set[str]) -> str:
+    """Return the one value that the nodes that decide read, constants aside: what the model computes."""
+    made = {name for node in nodes for name in node.outputs if node.kind != "Constant"}
+    read = {name for node in nodes if node.output in decision for name in node.inputs if name in made - decision}
+    if len(read) != 1:
+        raise CheckError("the label depends on several values of the model")
+    return read.pop()
 
 
 def read_decision(

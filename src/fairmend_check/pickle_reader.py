@@ -18,7 +18,16 @@ _LOCATION = "cpu|cuda:[0-9]{1,3}"  # never "meta", which torch loads without the
 _ORDERED_DICT = "collections OrderedDict"
 _TENSOR = "torch._utils _rebuild_tensor_v2"
 _PARAMETER = "torch._utils _rebuild_parameter"
-_SIZE, _DEVICE = "torch Size", "torch device"
+_HARMLESS = (  # what a checkpoint may hold beside its tensors; its value is not needed
+    "torch Size",
+    "torch device",
+    "collections Counter",
+    "_codecs encode",
+    "__builtin__ set",
+    "__builtin__ bytearray",
+    "__builtin__ complex",
+)
+_PLAIN = (str, int, float, bool, type(None))
 _TYPE = "torch ([A-Za-z0-9]+Storage|b?float[0-9]+|u?int[0-9]+|bool)"
 _CONSTANTS = {b"N": None, b"\x88": True, b"\x89": False, b")": ()}
 _TUPLES = {b"\x85": 1, b"\x86": 2, b"\x87": 3}
@@ -130,7 +139,7 @@ class _Reader:
         if len(items) % 2:
             self._refuse()
         for key, value in zip(items[::2], items[1::2], strict=True):
-            if type(key) not in (str, int):
+            if not all(type(part) in _PLAIN for part in (key if type(key) is tuple else (key,))):
                 self._refuse()
             if key in target:
                 raise CheckError(f'the pickle has the key "{str(key)[:40]}" twice')
@@ -148,7 +157,7 @@ class _Reader:
                 return Tensor(storage, offset, size, stride)
         if name.text == _PARAMETER and kinds == [Tensor, bool, OrderedDict] and not arguments[2]:
             return arguments[0]
-        if name.text in (_SIZE, _DEVICE):
+        if name.text in _HARMLESS:
             return name
         self._refuse()
 
@@ -165,7 +174,7 @@ class _Reader:
 
     def _name(self) -> Name:
         text = f"{self._line()} {self._line()}"
-        known = text in (_ORDERED_DICT, _TENSOR, _PARAMETER, _SIZE, _DEVICE)
+        known = text in (_ORDERED_DICT, _TENSOR, _PARAMETER, *_HARMLESS)
         if not known and not re.fullmatch(_TYPE, text):
             raise CheckError(
                 f"the pickle calls {text[:60]!r}; only a state dict, alone or beside plain values, can be checked"

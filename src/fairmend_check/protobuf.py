@@ -42,7 +42,7 @@ _SCHEMA = {
         10: "device_configurations refused",
     },
     "Attribute": {
-        1: "name string", 2: "f float", 3: "i int64", 4: "s refused", 5: "t Tensor", 6: "g refused",
+        1: "name string", 2: "f float", 3: "i int64", 4: "s string", 5: "t Tensor", 6: "g refused",
         7: "floats float*", 8: "ints int64*", 9: "strings string*", 10: "tensors refused", 11: "graphs refused",
         13: "doc_string string", 14: "tp refused", 15: "type_protos refused", 20: "type int32",
         21: "ref_attr_name refused", 22: "sparse_tensor refused", 23: "sparse_tensors refused",

@@ -13,7 +13,7 @@ from fairmend_check.model import Layer, Model
 from fairmend_check.named_graph import NamedGraph
 
 MAX_BYTES = 2**30
-FORMATS = ".onnx, .safetensors, .pth, .pt, .h5, .hdf5, .keras or .nnet"
+FORMATS = ".onnx, .safetensors, .pth, .pt, .ckpt, .pt2, .h5, .hdf5, .keras or .nnet"
 
 
 def read_model(path: Path, layers: Sequence[Layer] | NamedGraph | None = None) -> tuple[Model, str]:
@@ -29,7 +29,11 @@ def read_model(path: Path, layers: Sequence[Layer] | NamedGraph | None = None) -
             from fairmend_check.read_safetensors import read_safetensors
 
             model = read_safetensors(content, layers)
-        elif suffix in (".pth", ".pt"):
+        elif suffix == ".pt2":
+            from fairmend_check.read_pt2 import read_pt2
+
+            model = read_pt2(content, layers)
+        elif suffix in (".pth", ".pt", ".ckpt"):
             from fairmend_check.read_pth import read_pth
 
             model = read_pth(content, layers)

@@ -1,4 +1,4 @@
-"""Read .onnx files: one chain of layers, activations and norms (`onnx_chain`), and perhaps a decision after it.
+"""Read .onnx files: a graph of layers, activations and norms (`onnx_graph`), and perhaps a decision after it.
 
 Whoever writes a model could also write its certificate, so a file is read only if every program that follows the
 standard runs it as the same network: what programs could read differently is refused. Weights that are inputs too can
@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check import protobuf
-from fairmend_check.assemble import assemble
 from fairmend_check.errors import CheckError
 from fairmend_check.model import Model
-from fairmend_check.onnx_chain import Chain
-from fairmend_check.onnx_decision import ELEMENTS, FIRST_NODES, LATER_NODES, ValueType, read_decision
+from fairmend_check.onnx_decision import ELEMENTS, ValueType, decision_nodes, decision_source, read_decision
 from fairmend_check.onnx_external_data import ExternalData
+from fairmend_check.onnx_graph import OnnxGraph
 from fairmend_check.onnx_nodes import ML, Node, read_node
 from fairmend_check.protobuf import Message
 
@@ -47,9 +46,9 @@ _REPLACEABLE = (
 
 
 def read_onnx(content: bytes, folder: Path) -> Model:
-    """Return the model, if it is a plain chain from one input to one output; ``folder`` may hold external data.
+    """Return the model, if it is a graph of known operators with one output; ``folder`` may hold external data.
 
-    After the chain, nodes may choose a label by its probabilities: then the outputs are labels and probabilities.
+    After it, nodes may choose a label by its probabilities: then the outputs are labels and probabilities.
     """
     if content[4:8] == b"ORTM":
         raise CheckError("bytes 4 to 7 are ORTM, so ONNX Runtime could read the file in its own format")
@@ -59,39 +58,56 @@ def read_onnx(content: bytes, folder: Path) -> Model:
     _check_versions(model, messages)
     weights = {tensor.get("name", "") for tensor in constants}
     inputs = [value for value in listed if value.get("name", "") not in weights]
-    if len(inputs) != 1 or len(outputs) not in (1, 2):
-        raise CheckError("the model must have one input that is not a weight, and one or two outputs")
+    if not inputs or len(outputs) not in (1, 2):
+        raise CheckError("the model must have an input that is not a weight, and one or two outputs")
     _check_names([value.get("name", "") for value in listed])
     if model["ir_version"] <= _ALL_INPUTS and not weights <= {value.get("name", "") for value in listed}:
         raise CheckError(f"version {_ALL_INPUTS} of ONNX's format lists all weights as inputs, and this file does not")
     if len(messages) > _MAX_NODES:
         raise CheckError(f"the graph has more than {_MAX_NODES:,} nodes")
     nodes = [read_node(message) for message in messages]
-    _check_names([value.get("name", "") for value in inputs + constants] + [node.output for node in nodes])
+    computed = [name for node in nodes for name in node.outputs]
+    _check_names([value.get("name", "") for value in inputs + constants] + computed)
     external = ExternalData(folder)
-    chain = Chain(inputs[0].get("name", ""), *declared_type(inputs[0]))
-    decision: list[Node] = []
+    found = OnnxGraph([(value.get("name", ""), *declared_type(value)) for value in inputs])
     for tensor in constants:
-        chain.tensors[tensor.get("name", "")] = _tensor(tensor, external)
+        found.tensors[tensor.get("name", "")] = _tensor(tensor, external)
+    decision = decision_nodes(nodes)
+    readers = _readers(nodes)
+    for value in inputs:
+        if value.get("name", "") not in readers:
+            raise CheckError(f"the input {value.get('name', '')[:40]!r} is not used")
     for node in nodes:
         if node.kind == "Constant":
-            chain.tensors[node.output] = _constant(node, external)
-        elif decision or (node.kind in FIRST_NODES and node.inputs[0] in chain.tensors) or node.kind in LATER_NODES:
-            decision.append(node)
-        else:
-            chain.append(node)
-    network = assemble(chain.steps)
-    if ELEMENTS[network.dtype] != chain.element:
-        raise CheckError(f"the weights are {network.dtype}, but the input is not")
-    types: dict[str, ValueType] = dict(chain.types)
+            found.tensors[node.output] = _constant(node, external)
+        elif node.output not in decision:
+            found.append(node, readers)
     names = [value.get("name", "") for value in outputs]
-    if network.closed and decision and not chain.collapsed:
-        types |= read_decision(decision, names, chain.tensors, chain.value, network)
-    elif decision or names != [chain.value]:
-        raise CheckError("the output of the graph is not the output of its last node")
+    scores = decision_source(nodes, decision) if decision else names[0]
+    last = found.entry(scores)
+    if len(names) > 1 and not decision:
+        raise CheckError("the graph has two outputs, and the first is not the label of the second")
+    network = found.graph.finish(last.value)
+    if ELEMENTS[network.dtype] != found.element:
+        raise CheckError(f"the weights are {network.dtype}, but the input is not")
+    types: dict[str, ValueType] = dict(found.types)
+    if decision:
+        if not network.closed or last.axes != 2:
+            raise CheckError("the label is not chosen by probabilities")
+        types |= read_decision(
+            [node for node in nodes if node.output in decision], names, found.tensors, scores, network
+        )
     for value in listed + outputs + graph.get("value_info", []):
-        _check_value(value, chain, types)
-    return replace(network, condition=_REPLACEABLE) if len(listed) > 1 else network
+        _check_value(value, found, types)
+    return replace(network, condition=_REPLACEABLE) if len(listed) > len(inputs) else network
+
+
+def _readers(nodes: list[Node]) -> dict[str, list[Node]]:
+    readers: dict[str, list[Node]] = {}
+    for node in nodes:
+        for name in node.inputs:
+            readers.setdefault(name, []).append(node)
+    return readers
 
 
 def _constant(node: Node, external: ExternalData) -> Tensor:
@@ -138,18 +154,20 @@ def declared_type(info: Message) -> tuple[int, list[int | str]]:
     return kind.get("elem_type", 0), [next(iter(dimension.values()), "") for dimension in dimensions]
 
 
-def _check_value(info: Message, chain: Chain, types: dict[str, ValueType]) -> None:
+def _check_value(info: Message, graph: OnnxGraph, types: dict[str, ValueType]) -> None:
     """Refuse a declaration that does not agree with what the graph computes: runtimes plan their memory by it."""
     name, (element, shape) = info.get("name", ""), declared_type(info)
     computed = types.get(name)
-    if name in chain.tensors:
-        tensor = chain.tensors[name]
+    if name in graph.tensors:
+        tensor = graph.tensors[name]
         agrees = (element, shape) == (ELEMENTS[tensor.dtype.name], list(tensor.shape))
     elif isinstance(computed, tuple):
-        rows = shape[0] if shape and isinstance(shape[0], str) else chain.rows
+        rows = shape[0] if shape and isinstance(shape[0], str) else graph.rows
         agrees = (element, shape) == (computed[0], [rows, *computed[1]])
     elif computed is not None:
         agrees = info["type"] == computed
+    elif name in graph.elements:
+        agrees = element == graph.elements[name]
     else:
         raise CheckError(f"the graph declares {name[:40]!r}, a value that it does not compute")
     if not agrees:

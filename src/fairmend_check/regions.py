@@ -62,7 +62,7 @@ class Boxes:
         below[at] = above[at] = 0.5 * self.lower[at] + 0.5 * self.upper[at]
         whole = np.isin(columns, [column for column, _ in model.tables])  # between two rows of a table there is nothing
         below[at] = np.where(whole, np.floor(below[at]), below[at])
-        above[at] = np.where(whole, below[at] + 1, above[at])
+        above[at] = np.where(whole, np.minimum(below[at] + 1, self.upper[at]), above[at])
         ends = np.concatenate([self.lower, above]), np.concatenate([below, self.upper])
         return Boxes(np.concatenate([self.owner, self.owner]), *ends)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairmend.audit import fast_scores
+from fairmend.audit import fast_scores, later_layers
 from fairmend.audit.fast_scores import FastScores
 from fairmend.spec import Feature, Spec
 from support.link_cases import linked_specs_and_inputs
@@ -27,16 +27,18 @@ def extremes_by_hand(net, spec, X):
     hidden=st.lists(st.integers(1, 5), max_size=3),
     activation=st.sampled_from(ACTIVATIONS),
     sizes=st.sampled_from([(1, 1, 1), (3, 5, 4), (256, 65_536, 3_000)]),
+    line=st.sampled_from([3, 24]),
 )
-def test_scores_are_those_of_the_network_within_the_claimed_error(case, seed, hidden, activation, sizes):
+def test_scores_are_those_of_the_network_within_the_claimed_error(case, seed, hidden, activation, sizes, line):
     spec, X = case
     net = random_network(np.random.default_rng(seed), spec.width, hidden, 1, activation, dtype=X.dtype)
     lowest, highest = extremes_by_hand(net, spec, X)
     with pytest.MonkeyPatch.context() as patch:  # blocks and tables of any size, so that seams are seen
-        patch.setattr(fast_scores, "_ROWS", sizes[0])
+        patch.setattr(later_layers, "_ROWS", sizes[0])
         patch.setattr(fast_scores, "_TABLE", sizes[1])
+        patch.setattr(fast_scores, "_LINE", line)
         fast = FastScores(net, spec)
-        fast._block = sizes[2]
+        fast._later._block = min(fast._later._block, sizes[2])
         found = fast.extremes(X)
     looked = ~found.left_out
     assert found.points == spec.neighbourhood_sizes(X)[looked].sum()
@@ -109,8 +111,24 @@ def test_tables_in_place_of_biases_are_not_used_where_they_would_cost_precision(
         X = spec.sample_inputs(50, np.random.default_rng(0))
         found, fast = FastScores(net, spec).extremes(X), FastScores(net, spec)
         assert found.regrouping.max() <= 10 * fast.error(X)
-    table = np.ones((4, 3), np.float32)
-    tables, error = fast_scores.shifted_tables(net, table)
-    assert [each.shape for each in tables] == [(4, 3), (4, 3), (1, 3)]
-    assert 0 < error < 1e-4
-    assert fast_scores.shifted_tables(net, table * np.float32(1e38))[1] > 1e30
+
+
+@pytest.mark.parametrize("hidden", [(16,), (32, 16), (12, 8, 6)])
+@pytest.mark.parametrize("protected", [("age",), ("age", "race"), ("age", "hours")])
+def test_scores_spared_along_lines_change_no_bit(hidden, protected):
+    features = [
+        Feature("race", "categorical", categories=("a", "b", "c"), protected="race" in protected),
+        Feature("age", "integer", range=(18, 80), scale={"mean": 49.0, "std": 18.0}, protected=True),
+        Feature("hours", "integer", range=(1, 30), scale={"min": 1, "max": 30}, protected="hours" in protected),
+        Feature("debt", "continuous", range=(-1.0, 1.0)),
+    ]
+    spec = Spec(features)
+    X = spec.sample_inputs(700, np.random.default_rng(1))
+    net = random_network(np.random.default_rng(2), spec.width, hidden)
+    found = FastScores(net, spec).extremes(X)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fast_scores, "_LINE", 10**9)
+        everything = FastScores(net, spec).extremes(X)
+    assert np.array_equal(found.lowest, everything.lowest)
+    assert np.array_equal(found.highest, everything.highest)
+    assert found.points == everything.points

@@ -12,6 +12,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.spec import Feature, Spec
 from support.link_cases import expected_unequal, family_case
+from support.probabilities import pair_probability
 from support.strategies import random_network
 from support.strategies_spec import specs_and_inputs, unhurried
 
@@ -95,13 +96,9 @@ def test_an_exhaustive_scan_agrees_with_enumeration_and_finds_the_largest_gap(ca
 
 
 def largest_gap(net, x, points):
-    own, theirs = net.logits(x[None]).reshape(1, -1), net.logits(points).reshape(len(points), -1)
-    mine, classes = int(net.predict(x[None])[0]), net.predict(points)
-    if net.outputs == 1:
-        gaps = np.abs(own - theirs)[:, 0]
-    else:
-        gaps = own[0, mine] - own[0, classes] - theirs[:, mine] + theirs[np.arange(len(points)), classes]
-    return gaps[classes != mine].max()
+    mine = int(net.predict(x[None])[0])
+    gaps = np.abs(pair_probability(net, points, mine) - pair_probability(net, x[None], mine))
+    return gaps[net.predict(points) != mine].max()
 
 
 @unhurried

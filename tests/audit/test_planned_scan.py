@@ -25,7 +25,7 @@ def test_long_blocks_are_enumerated_in_parts(method, parts):
 @pytest.mark.parametrize("method", ["enumerate", "branch"])
 def test_every_unequal_input_has_a_witness(method):
     scanner, X = planned(method, 60, 0.1, limit=60.0), people(60)
-    found = scanner.scan(X, 0)
+    found = scanner.scan(next(scanner.tasks(iter([X]))))
     expected = find_unequal(network(), SPEC, X).rows
     assert np.array_equal(found.unequal, expected)
     rows, first, other = scanner.witnesses(X, found)
@@ -35,6 +35,7 @@ def test_every_unequal_input_has_a_witness(method):
 
 
 def test_without_time_everything_open_is_unknown():
-    found = planned("branch", 60, 0.1, limit=1e-9).scan(people(60), 0)
+    scanner = planned("branch", 60, 0.1, limit=1e-9)
+    found = scanner.scan(next(scanner.tasks(iter([people(60)]))))
     assert (found.unequal | found.unknown).sum() >= found.unequal.sum()
     assert not (found.unequal & found.unknown).any()

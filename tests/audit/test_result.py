@@ -12,6 +12,7 @@ from fairmend.audit.result import make_pairs, user_values, wilson_interval
 from fairmend.json_files import to_json
 from fairmend.network import Affine, Network
 from support.audit_cases import SPEC, network, people
+from support.probabilities import pair_probability
 
 
 @given(st.integers(1, 10**7), st.floats(0, 1))
@@ -52,7 +53,7 @@ def test_pairs_are_sorted_by_the_difference_in_score():
     other = X.copy()
     other[:, 0] = 1 - other[:, 0]
     pairs = make_pairs(net, SPEC, range(100, 150), X, other)
-    gaps = np.abs(net.logits(X) - net.logits(other))
+    gaps = np.abs(pair_probability(net, X, 1) - pair_probability(net, other, 1))
     assert [pair.gap for pair in pairs] == pytest.approx(sorted(gaps, reverse=True), rel=1e-4)
     assert sorted(pair.row for pair in pairs) == list(range(100, 150))
 
@@ -61,3 +62,21 @@ def test_sampling_that_finds_no_one_says_so():
     net = Network([Affine(np.zeros((1, SPEC.width), np.float32), np.ones(1, np.float32))], [])
     text = fairmend.audit(net, SPEC, people(20), method="sample").describe()
     assert text.startswith("none of 20 inputs was found to be treated unequally\n")
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_python_shows_probabilities_as_the_terminal_does(outputs):
+    result = fairmend.audit(network(outputs), SPEC, people(80), pairs=3)
+    table = result.to_frame()
+    assert table["score"].between(0, 1).all()
+    assert table["score"].tolist() == [score for pair in result.pairs for score in pair.scores]
+    for pair in result.pairs:
+        expected = pair_probability(network(outputs), np.stack([pair.x, pair.other]), pair.answers[0])
+        assert pair.scores == pytest.approx(expected, abs=1e-6)
+        number = 1 if outputs == 1 else pair.answers[0]
+        what = f"probability of {pair.answer_names[pair.answers.index(number)]}"
+        shown = pair.describe().replace("\N{NO-BREAK SPACE}", " ")
+        assert f"{what} {100 * pair.scores[0]:.1f} %" in shown
+        assert pair.describe() in result.describe()
+        assert (pair.output is None) == (outputs == 1)
+    assert "probability" in result._repr_html_()

@@ -17,6 +17,7 @@ from fairmend.text import printable
 from support.audit_cases import AGE, GENDER, INCOME, SPEC, network, people, without_time
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people as huge_people
+from support.probabilities import pair_probability
 from support.score_cases import largest_differences, score_spec
 from support.strategies import ACTIVATIONS, random_network
 from support.strategies_spec import specs_and_inputs, unhurried
@@ -58,8 +59,9 @@ def check_pairs(net, spec, X, result):
         assert pair.answers[0] != pair.answers[1]
         regions = spec.regions(pair.x[None], X.dtype)
         assert ((regions.lower <= pair.other) & (pair.other <= regions.upper)).all(axis=1).any()
-        if net.outputs == 1:
-            assert pair.scores == pytest.approx(net.logits(np.stack([pair.x, pair.other])), rel=1e-4, abs=1e-4)
+        expected = pair_probability(net, np.stack([pair.x, pair.other]), pair.answers[0])
+        assert pair.scores == pytest.approx(expected, abs=1e-6)
+        assert pair.on == "probability"
         for shown, decoded in zip(
             (pair.values, pair.other_values),
             spec.decode(np.stack([pair.x, pair.other])).to_dict("records"),
@@ -82,14 +84,9 @@ def test_no_pair_is_worse_than_those_shown(outputs):
     worst = []
     for x in X:
         points = np.concatenate([p for _, p in SPEC.points(x[None])])
-        logits, own = net.logits(points), net.logits(x[None])
-        a, classes = int(net.predict(x[None])[0]), net.predict(points)
-        if outputs == 1:
-            gaps = np.where(classes != a, np.abs(logits - own), 0)
-        else:
-            each = np.arange(len(points))
-            gaps = (own[0, a] - own[0, classes]) - (logits[:, a] - logits[each, classes])
-        worst.append(gaps.max())
+        mine = int(net.predict(x[None])[0])
+        gaps = np.abs(pair_probability(net, points, mine) - pair_probability(net, x[None], mine))
+        worst.append(np.where(net.predict(points) != mine, gaps, 0).max())
     assert [p.gap for p in result.pairs] == pytest.approx(sorted(worst, reverse=True)[:5], rel=1e-4)
 
 

@@ -46,7 +46,7 @@ def test_the_figures_are_those_of_all_people():
     assert "60.0 % by more than 1, 40.0 % by more than 5, 20.0 % by more than 10 points" in found.describe().replace(
         "\N{NO-BREAK SPACE}", " "
     )
-    assert repr(found).startswith("ScoreDisparity(the scores of similar people differ by 2.0 percentage points")
+    assert repr(found).startswith("ScoreDisparity(the scores of similar people differ by 2.0\xa0points")
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 3])

@@ -10,7 +10,7 @@ from fairmend.bounds.dual import dual_bound, knots_of, tightened
 from fairmend.bounds.rigorous import bounds_and_layers
 from fairmend.network import Activation, Affine, Network
 from support.exact import KINKED, boxes, exact_logits, exact_nodes, hard_networks
-from support.graphs import graph_boxes, hard_graphs, points_of
+from support.graphs import PIECEWISE_LINEAR, graph_boxes, hard_graphs, points_of
 
 
 def root_intervals(network, lower, upper):
@@ -52,7 +52,7 @@ def test_any_multipliers_are_sound_and_no_point_is_lost(data):
 @settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_any_multipliers_are_sound_over_graphs(data):
-    network = data.draw(hard_graphs((*KINKED, Activation("leaky_relu", 3.0), "prelu"), spread=4))
+    network = data.draw(hard_graphs(PIECEWISE_LINEAR, spread=4))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     check(data, network, *(ends[0] for ends in graph_boxes(network, rng, 1)))
 
@@ -110,3 +110,4 @@ def test_knots_are_where_the_slope_changes():
     assert knots_of(Activation("relu"), 2).tolist() == [[0, 0]]
     assert np.isinf(knots_of(Activation("identity"), 2)).all()
     assert knots_of(Activation("prelu", parameters=(0.5, 1.0)), 2).tolist() == [[0, np.inf]]
+    assert knots_of(Activation("clip", parameters=(-1.0, 6.0)), 1).tolist() == [[-1], [6]]

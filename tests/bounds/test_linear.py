@@ -252,7 +252,7 @@ def parameters_of(network: Network, dtype=torch.float64) -> list[tuple[torch.Ten
 
 
 @settings(deadline=None, max_examples=150)
-@given(graphs((*ACTIVATIONS, Activation("leaky_relu", 3.0), "prelu"), (np.float64,)), st.integers(0, 2**32 - 1))
+@given(graphs(dtypes=(np.float64,)), st.integers(0, 2**32 - 1))
 def test_no_point_of_a_graph_has_features_outside(network, seed):
     """Skips, concatenations, choices of columns, scalings, look-ups and functions of any of these."""
     rng = np.random.default_rng(seed)

@@ -28,10 +28,8 @@ from fairmend.network import Activation, Affine, Network
 from fairmend.network.graph import Node
 from fairmend.network.operations import Input, Sum
 from support.exact import CURVED, KINKED, boxes, exact_logits, exact_nodes, hard_networks
-from support.graphs import graph_boxes, hard_graphs, points_of
+from support.graphs import ALL_FUNCTIONS, PIECEWISE_LINEAR, graph_boxes, hard_graphs, points_of
 from support.strategies import ACTIVATIONS, random_network
-
-STEEP = (Activation("leaky_relu", 3.0), "prelu")
 
 
 def random_boxes(rng, pieces, inputs, radius=0.3):
@@ -94,7 +92,7 @@ def test_any_slopes_are_sound(data):
 @settings(deadline=None, max_examples=100)
 @given(st.data())
 def test_exact_values_of_graphs_lie_within(data):
-    network = data.draw(hard_graphs((*KINKED, *STEEP), spread=data.draw(st.sampled_from((3, 30)))))
+    network = data.draw(hard_graphs(PIECEWISE_LINEAR, spread=data.draw(st.sampled_from((3, 30)))))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     assert_sound(network, *graph_boxes(network, rng, 2, data.draw(st.sampled_from((0.0, 1e-12, 0.3, 4.0)))))
 
@@ -102,7 +100,7 @@ def test_exact_values_of_graphs_lie_within(data):
 @settings(deadline=None, max_examples=30)
 @given(st.data())
 def test_values_of_curved_graphs_to_60_digits_lie_within(data):
-    network = data.draw(hard_graphs((*CURVED, *KINKED, *STEEP), spread=4))
+    network = data.draw(hard_graphs(ALL_FUNCTIONS, spread=4))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     lower, upper = graph_boxes(network, rng, 2)
     assert_sound(network, lower, upper)
@@ -112,7 +110,7 @@ def test_values_of_curved_graphs_to_60_digits_lie_within(data):
 
 
 @settings(deadline=None, max_examples=30)
-@given(hard_graphs((*KINKED, *STEEP), spread=4), st.integers(0, 2**32 - 1))
+@given(hard_graphs(PIECEWISE_LINEAR, spread=4), st.integers(0, 2**32 - 1))
 def test_inputs_of_functions_lie_within_their_intervals(network, seed):
     rng = np.random.default_rng(seed)
     lower, upper = graph_boxes(network, rng, 1)

@@ -95,8 +95,3 @@ def test_the_condition_of_a_state_dict_is_shown(tmp_path):
         in shown.getvalue()
     )
     assert '"layers.0" (4 to 6), relu, "layers.1" (6 to 5), relu, "layers.2" (5 to 1)' in shown.getvalue()
-
-
-def test_a_table_of_a_repair_counts_repair_inputs(tmp_path):
-    shown = Case(tmp_path).repair(method="blind", steps=1).stdout
-    assert "Repair inputs treated unequally (CUR)" in shown

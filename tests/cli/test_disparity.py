@@ -26,11 +26,12 @@ def audit(case, *more):
 def test_an_audit_of_decisions_shows_the_disparity(case):
     found = fairmend.audit(small_network(), small_spec(), small_people()).disparity
     shown = " ".join(audit(case).split())
-    points = " / ".join(f"{100 * value:.1f}" for value in found.quantiles.values())
-    assert f"Score disparity: 50 / 90 / 95 / 99 % {points} points" in shown
-    assert f"Score disparity: largest {100 * found.largest:.1f} points" in shown
-    shares = " / ".join(percent(count / 200) for count in found.above.values())
-    assert f"Score disparity above 1 / 5 / 10 points {' '.join(shares.split())}" in shown
+    names = ("median", "90 % at most", "95 % at most", "99 % at most", "largest")
+    for name, value in zip(names, (*found.quantiles.values(), found.largest), strict=True):
+        assert f"Score disparity: {name} {100 * value:.1f} points" in shown
+    for limit, count in found.above.items():
+        share = " ".join(percent(count / 200).split())
+        assert f"Score disparity above {100 * limit:g} {'point' if limit == 0.01 else 'points'} {share}" in shown
     pair = found.worst
     assert f'Largest score disparity, row {pair.row + 2}: "yes" has probability' in shown
     assert "with age 18; " in shown

@@ -3,6 +3,7 @@
 import io
 
 import pytest
+from rich.padding import Padding
 from rich.text import Text
 
 from fairmend.cli.screen import Rows, Screen
@@ -42,3 +43,17 @@ def test_styles_and_spaces_stay():
     screen = Screen(file=io.StringIO(), force_terminal=True, width=80)
     screen.print(text)
     assert "\x1b[1m12\u00a0%\x1b[0m of them" in screen.file.getvalue()
+
+
+def test_a_figure_stays_with_its_unit():
+    nbsp = "\N{NO-BREAK SPACE}"
+    words = f"The largest is 12.5{nbsp}points of 99.9{nbsp}% here"
+    for width in range(14, 40):
+        screen = Screen(file=io.StringIO(), width=width)
+        screen.print(Text(words))
+        screen.print(Padding(Text(words, style="dim"), (0, 0, 0, 2)))
+        table = Rows.grid()
+        table.add_row("x", words)
+        screen.print(table)
+        shown = screen.file.getvalue()
+        assert shown.count(f"12.5{nbsp}points") == shown.count(f"99.9{nbsp}%") == 3, width

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from fairmend.audit.neighbours import reads_what_varies
 from fairmend.errors import FairmendError
-from fairmend.evaluate.people import PeopleStream, choose_policy, needs_range, take_people
+from fairmend.evaluate.people import PeopleStream, choose_policy, take_people
 from fairmend.network import Affine, Network
 from fairmend.spec import Spec
 from fairmend.tables import read_table, stream_table
@@ -67,8 +68,8 @@ def test_nobody_is_refused_for_a_range_that_the_network_does_not_read():
     for name in ("age", "gender"):
         weight[:, spec.columns(name)] = 0
     blind = Network([Affine(weight, NET.affines[0].bias), *NET.affines[1:]], NET.activations)
-    assert needs_range(NET, spec)
-    assert not needs_range(blind, spec)
+    assert reads_what_varies(NET, spec)
+    assert not reads_what_varies(blind, spec)
     assert choose_policy("refuse", needs_range=False) == "widen"
     assert choose_policy("refuse", needs_range=True) == "refuse"
     assert choose_policy("clip", needs_range=False) == "clip"

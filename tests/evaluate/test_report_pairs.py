@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from support.probabilities import pair_probability
 from support.report_cases import repair_of, repaired
 
 
@@ -23,7 +24,7 @@ def test_pairs_differ_in_what_is_marked_and_in_the_answer():
         assert net.predict(both).tolist() == pair.answers
         assert result.network.predict(both).tolist() == pair.answers_after
         assert pair.answers[0] != pair.answers[1]
-        assert np.allclose(net.logits(both), pair.scores, atol=1e-5)
+        assert np.allclose(pair_probability(net, both, 1), pair.scores, atol=1e-6)
 
 
 def _typed(text):

@@ -1,7 +1,5 @@
 """The range of the score: exact where it says so, sound where it does not."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -29,7 +27,7 @@ def test_a_finite_range_is_that_of_all_points(outputs):
         assert found.seen_low[row] == pytest.approx(values.min(), abs=1e-5)
         assert found.seen_high[row] == pytest.approx(values.max(), abs=1e-5)
     unequal = find_unequal(net, spec, X).rows
-    states = [span.state for span in found.as_list(net, unequal)]
+    states = [span.state for span in found.as_list(unequal)]
     assert [state == "two" for state in states] == unequal.tolist()
     assert "open" not in states
 
@@ -46,7 +44,7 @@ def test_bounds_hold_at_every_point_and_one_answer_is_one(seed, outputs, activat
     own = net.predict(X)
     regions = spec.regions(X, np.float64)
     unequal = sample_unequal(net, spec, X, 8, seed).rows
-    listed = found.as_list(net, unequal)
+    listed = found.as_list(unequal)
     for piece, row in enumerate(regions.owner.tolist()):
         low, high = regions.lower[piece], regions.upper[piece]
         points = low + (high - low) * rng.random((50, spec.width))
@@ -77,7 +75,7 @@ def test_after_a_proof_no_bar_crosses_the_line():
         ranges = repair_of("prof", **age).document.ranges
         assert any(span.state == "two" for span in ranges.before)
         assert all(span.state == "one" for span in ranges.after)
-        assert all(span.low >= 0 or span.high < 0 for span in ranges.after)
+        assert all(span.low >= 0.5 or span.high < 0.5 for span in ranges.after)
         assert len(ranges.before) == len(ranges.after) == ranges.total == 30
         own = [span.own for span in ranges.before]
         assert own == sorted(own)
@@ -103,10 +101,15 @@ def test_one_prediction_is_on_one_side_of_the_threshold():
     X = spec.encode(small_people(40))
     net = random_network(np.random.default_rng(3), spec.width, (8, 6)).at_threshold(0.3)
     found = compute_score_ranges(net, spec, X)
-    for bounds in (found, replace(found, exact=False)):
-        states = [entry.state for entry in bounds.as_list(net, find_unequal(net, spec, X).rows)]
-        expected = [
-            "two" if low < net.offset <= high else "one" for low, high in zip(found.low, found.high, strict=True)
-        ]
-        assert states == expected
-        assert set(states) == {"one", "two"}
+    states = [entry.state for entry in found.as_list(find_unequal(net, spec, X).rows)]
+    assert states == ["two" if low < 0.3 <= high else "one" for low, high in zip(found.low, found.high, strict=True)]
+    assert set(states) == {"one", "two"}
+
+
+def test_the_score_is_a_probability_of_the_softmax():
+    spec, X = small_spec(), small_spec().encode(small_people(12))
+    net = random_network(np.random.default_rng(3), spec.width, [8], 3, "relu")
+    shares = np.exp(net.logits(X).astype(np.float64))
+    shares /= shares.sum(axis=1, keepdims=True)
+    own = net.predict(X)
+    assert compute_score_ranges(net, spec, X).own == pytest.approx(shares[np.arange(len(X)), own])

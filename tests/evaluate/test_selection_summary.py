@@ -14,7 +14,7 @@ from support.cli_case import small_spec
 def test_the_policy_is_said_with_its_figures():
     assert describe_policy(Policy()) == (
         "Of the candidates whose balanced accuracy is at most 2 points below the original network's, auto takes those "
-        "with the strongest guarantee, and of these the one that keeps the most balanced accuracy, or the simplest of "
+        "with the strongest guarantee, and of these the one that keeps the most balanced accuracy, or the first of "
         "those that are not clearly different."
     )
     everyone = describe_policy(Policy(0.005, "everyone", "decisions"))

@@ -119,6 +119,7 @@ def test_another_structure_is_another_condition(model, tmp_path):
     for steps in structures():
         content = graph_content()
         content["model"]["graph"] = steps
+        content["regions"] = content["regions"][:6]
         result = fairmend.check(write(tmp_path, content), model)
         verdicts.append(result.valid)
         assert not result.valid or result.condition != condition
@@ -127,7 +128,7 @@ def test_another_structure_is_another_condition(model, tmp_path):
 
 def forgeries():
     """Certificates that claim something false, or what is not proven, about the network itself."""
-    regions = range(len(graph_content()["regions"]))
+    regions = range(16)
 
     def forged(change, number=0):
         content = graph_content()

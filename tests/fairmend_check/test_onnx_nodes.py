@@ -25,10 +25,16 @@ def test_the_values_of_missing_attributes_are_those_of_onnx(kind):
     domain = onnx_nodes._DOMAINS.get(kind, "")
     _, attributes = onnx_nodes._OPERATORS[kind]
     for version in VERSIONS[domain]:
+        if not onnx.defs.has(kind, version, domain):
+            continue  # the operator came later
         defined = onnx.defs.get_schema(kind, version, domain).attributes
         for name, value in attributes.items():
-            if kind == "Softmax":
+            if kind == "Clip":
+                continue  # its old limits, the largest numbers, are as good as none
+            if kind in ("Softmax", "LogSoftmax"):
                 assert helper.get_attribute_value(defined[name].default_value) == (1 if version < 13 else value)
+            elif name in defined and isinstance(value, str):
+                assert helper.get_attribute_value(defined[name].default_value).decode() == value
             elif name in defined and defined[name].default_value.type:
                 assert np.float32(helper.get_attribute_value(defined[name].default_value)) == np.float32(value)
             elif name in defined:
@@ -53,7 +59,7 @@ def test_attributes_are_read():
         (("Relu", ["x"], ["y"]), {"domain": "ai.onnx"}, "node 'Relu' cannot be checked"),
         (("Relu", ["x", "z"], ["y"]), {}, "node Relu has 2 inputs and 1 outputs"),
         (("Relu", ["x"], ["y", "z"]), {}, "node Relu has 1 inputs and 2 outputs"),
-        (("Concat", ["x", "y", "z"], ["c"]), {"axis": 1}, "node Concat has 3 inputs"),
+        (("Add", ["x", "y", "z"], ["c"]), {}, "node Add has 3 inputs"),
         (("Relu", ["x"], ["y"]), {"alpha": 1.0}, "node Relu has the attribute 'alpha'"),
         (("ArgMax", ["x"], ["y"]), {"axis": [1]}, "node ArgMax has the attribute 'axis'"),
         (("ArgMax", ["x"], ["y"]), {"axis": 1.0}, "node ArgMax has the attribute 'axis'"),

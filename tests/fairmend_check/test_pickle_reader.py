@@ -3,10 +3,12 @@
 import io
 import pickle
 import zipfile
+from collections import Counter, defaultdict
 
 import pytest
 import torch
 
+import fairmend
 from fairmend_check.errors import CheckError
 from fairmend_check.pickle_reader import Storage, read_pickle
 
@@ -105,7 +107,7 @@ def test_nothing_in_a_pickle_runs(tmp_path, protocol):
         (b"torch._utils\n_rebuild_tensor_v2", b"torch._utils\n_rebuild_tensor"),
         (b"collections\nOrderedDict", b"builtins\ndict"),
         (b"X\x04\x00\x00\x00bias", b"X\x06\x00\x00\x00weight"),  # the same key twice
-        (b"X\x04\x00\x00\x00bias", b")"),
+        (b"X\x04\x00\x00\x00bias", b"}"),
         (b"X\x04\x00\x00\x00bias", b"X\x04\x00\x00\x00bi\xff\xff"),
         (b"X\x03\x00\x00\x00cpu", b"X\x04\x00\x00\x00meta"),
         (b"X\x01\x00\x00\x000", b"X\x02\x00\x00\x00/0"),
@@ -136,3 +138,27 @@ def test_depth_costs_nothing():
     nested = b"\x80\x02}q\x00X\x01\x00\x00\x00aq\x01ctorch._utils\n_rebuild_parameter\nq\x02"
     with pytest.raises(CheckError):
         read_pickle(nested + b"h\x02" * 100_000)
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [Counter(a=3), Counter(), {1, 2}, b"bytes", bytearray(b"bytes"), 1 + 2j, {(1, None): 2}, {0.5: 1}, {None: True}],
+    ids=repr,
+)
+def test_harmless_values_of_a_checkpoint_are_read_as_the_loader_reads_them(extra, tmp_path):
+    state = torch.nn.Linear(3, 1).state_dict()
+    content, storages = read_pickle(pickled({"state_dict": state, "extra": extra}))
+    assert list(content["state_dict"]) == ["weight", "bias"]
+    assert len(storages) == 2
+    torch.save({"state_dict": state, "extra": extra}, tmp_path / "model.pth")
+    assert fairmend.load_network(tmp_path / "model.pth").inputs == 3
+
+
+@pytest.mark.parametrize("extra", [defaultdict(list), frozenset([1]), slice(2)], ids=repr)
+def test_other_objects_are_refused_by_both(extra, tmp_path):
+    state = torch.nn.Linear(3, 1).state_dict()
+    with pytest.raises(CheckError, match="only a state dict"):
+        read_pickle(pickled({"state_dict": state, "extra": extra}))
+    torch.save({"state_dict": state, "extra": extra}, tmp_path / "model.pth")
+    with pytest.raises(fairmend.FairmendError, match="holds a pickled object"):
+        fairmend.load_network(tmp_path / "model.pth")

@@ -8,6 +8,7 @@ from fairmend.prove.certificate import certificate_of_regions
 from fairmend.prove.proof import Proof
 from fairmend.spec.neighbourhoods import Regions
 from fairmend_check import check, regions
+from fairmend_check.assemble import Graph
 from fairmend_check.certificate import read_certificate
 from fairmend_check.errors import CheckError
 from fairmend_check.model import Activation, make_model
@@ -151,3 +152,14 @@ def test_a_model_of_very_many_outputs_is_refused_before_it_needs_memory(proof):
     spec = read_spec({"feature": [{"name": "g", "kind": "integer", "range": [0, 1], "protected": True}]}, "spec")
     with pytest.raises(CheckError, match="more than"):
         regions.prove(Cover(model, spec), read_listed([entry | pieces], model))
+
+
+def test_a_box_is_halved_between_two_rows_of_a_table():
+    """Between two whole numbers there is no input, and a box of one row stays as it is."""
+    graph = Graph(2)
+    rows = graph.lookup(graph.columns(graph.input, [0]), np.arange(8.0).reshape(4, 2))
+    model = graph.finish(graph.affine(graph.concatenate(rows, graph.input), np.ones((1, 4))))
+    lower, upper = np.array([[0.0, 0.5], [2.0, 0.5]]), np.array([[3.0, 0.5], [2.0, 0.5]])
+    halves = Boxes(np.arange(2), lower, upper).halved(model)
+    assert halves.lower[:, 0].tolist() == [0, 2, 2, 2]
+    assert halves.upper[:, 0].tolist() == [1, 2, 3, 2]

@@ -80,3 +80,17 @@ def test_norms_that_cannot_be_folded_safely_are_refused(changes, reason):
         fold = Fold(fold.weight * np.float32(1e-33), fold.bias, fold.before, fold.after, "here")
     with pytest.raises(FairmendError, match=reason):
         Affine.from_fold(fold)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_does_not_change_is_stored_as_it_was(case):
+    fold = case()
+    weight, bias = (part.copy() for part in fold.folded())
+    weight[:, 1] = 0
+    found = fold.refit(weight, bias)
+    assert np.array_equal(found.weight[:, [0, 2]], fold.weight[:, [0, 2]])
+    assert not found.weight[:, 1].any()
+    same = fold.refit(*fold.folded())
+    assert np.array_equal(same.weight, fold.weight)
+    assert same.bias is fold.bias is None or np.array_equal(same.bias, fold.bias)
+    assert [norm.shift.tolist() for norm in same.after] == [norm.shift.tolist() for norm in fold.after]

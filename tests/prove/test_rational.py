@@ -8,7 +8,7 @@ from fairmend.network import Activation
 from fairmend.prove.rational import exact_classes
 from support.certify_cases import RELU, affine
 from support.exact import exact_logits
-from support.graphs import graph_boxes, graphs
+from support.graphs import PIECEWISE_LINEAR, graph_boxes, graphs
 from support.strategies import networks
 from support.strategies_spec import unhurried
 
@@ -35,7 +35,7 @@ def test_exact_classes_are_those_of_fractions(net, seed, coarse):
 
 
 @unhurried
-@given(net=graphs((RELU, Activation("leaky_relu", 3.0), "prelu")), seed=st.integers(0, 2**32 - 1), coarse=st.booleans())
+@given(net=graphs(PIECEWISE_LINEAR), seed=st.integers(0, 2**32 - 1), coarse=st.booleans())
 def test_exact_classes_of_graphs_are_those_of_fractions(net, seed, coarse):
     rng = np.random.default_rng(seed)
     if coarse:

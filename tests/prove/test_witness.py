@@ -6,7 +6,7 @@ import fairmend
 from fairmend.audit.neighbours import find_unequal
 from fairmend.network import Affine
 from fairmend.prove.witness import Witness, keep_ignored_features
-from fairmend.spec import Feature, Spec
+from fairmend.spec import Feature, Label, Spec
 from support.link_cases import family_case
 from support.strategies import random_network
 
@@ -89,3 +89,14 @@ def test_features_of_links_change_together_even_if_the_network_ignores_one():
     others = keep_ignored_features(net, spec, X[rows], unequal.other[rows])
     assert len(rows) > 0
     assert spec.are_similar(X[rows], others).all()
+
+
+def test_classes_are_named_by_the_networks_outputs():
+    """Of five classes, 0 and 1 were once called "not yes" and "yes"."""
+    x, other = SPEC.sample_inputs(2, np.random.default_rng(0))
+    spec = Spec(SPEC.features, Label("good", "yes"))
+    assert Witness(x, other, 0, 1).describe(spec).endswith(": yes instead of not yes")
+    assert Witness(x, other, 0, 1, classes=5).describe(spec).endswith(": class 1 instead of class 0")
+    net = random_network(np.random.default_rng(2), SPEC.width, [6], 5)
+    found = fairmend.certify(net, spec, spec.sample_inputs(40, np.random.default_rng(3)))
+    assert {witness.classes for witness in found.witnesses if witness} == {5}

@@ -239,7 +239,7 @@ def test_the_loss_after_200_steps_is_the_original_methods(shared, setting, model
     splits = np.load(shared / "reference" / "splits" / f"{setting}.npz")
     with (shared / "reference" / "original_results.csv").open() as file:
         row = next(row for row in csv.DictReader(file) if row["setting"] == setting)
-    network = load_network(shared / "models" / f"{model}.pth")
+    network = load_network(shared / "models" / f"{model}.pth", "relu")
     lower, upper = (splits[side].astype(np.float32) for side in ("lower", "upper"))
     regions = Regions(lower, upper, np.arange(len(lower)), len(lower))
     history = calibrate(network, regions, splits["X_c"].astype(np.float32), splits["y_c"]).history

@@ -5,7 +5,7 @@ import pytest
 
 from fairmend import FairmendError
 from fairmend.metrics import balanced_accuracy
-from fairmend.repair.candidates import FOLDS, Jury, balanced_shares, has_collapsed, make_folds, smooth_shares
+from fairmend.repair.candidates import FOLDS, Jury, balanced_shares, lost_classes, make_folds, smooth_shares
 from fairmend.repair.options import HeadOptions
 from fairmend.repair.recipe import Recipe, run_recipe
 from fairmend.repair.task import prepare_task
@@ -75,18 +75,18 @@ def test_smooth_shares_count_sure_rows_in_full_and_do_not_reward_confidence(clas
 
 def test_a_lost_class_and_agreement_near_chance_are_a_collapse():
     before = np.repeat([0, 1], [990, 10])
-    assert has_collapsed(before, np.zeros(1000, np.int64))
-    assert not has_collapsed(before, before)
+    assert lost_classes(before, np.zeros(1000, np.int64))
+    assert not lost_classes(before, before)
     few = before.copy()
     few[-9:] = 0  # one of ten is left: agreement 0.55
-    assert has_collapsed(before, few)
+    assert lost_classes(before, few)
     half = before.copy()
     half[-5:] = 0
-    assert not has_collapsed(before, half)
-    assert not has_collapsed(np.zeros(10, np.int64), np.ones(10, np.int64))  # the original had one class only
+    assert not lost_classes(before, half)
+    assert not lost_classes(np.zeros(10, np.int64), np.ones(10, np.int64))  # the original had one class only
 
 
 def test_a_class_that_the_original_gives_to_one_row_in_thousands_may_go():
     before = np.repeat([0, 1, 2], [3000, 2999, 1])
     after = np.repeat([0, 1, 1], [3000, 2999, 1])
-    assert not has_collapsed(before, after)
+    assert not lost_classes(before, after)

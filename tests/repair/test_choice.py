@@ -5,7 +5,7 @@ import pytest
 
 from fairmend import FairmendError
 from fairmend.metrics import balanced_accuracy
-from fairmend.repair.candidates import GUARANTEES, Candidate, JudgedCandidate, has_collapsed
+from fairmend.repair.candidates import GUARANTEES, Candidate, JudgedCandidate, lost_classes
 from fairmend.repair.choice import Judgement, choose
 from fairmend.repair.fall import Fall
 from fairmend.repair.options import HeadOptions
@@ -25,7 +25,7 @@ def candidate(name, wrong, level=2, unfair=0.0):
     kept = balanced_accuracy(Y, predictions)
     figures = Candidate(
         Recipe(name), GUARANTEES[level], float(np.mean(predictions == Y)), kept, float(np.mean(predictions != Y)),
-        kept, unfair, collapsed=has_collapsed(Y, predictions),
+        kept, unfair, collapsed=lost_classes(Y, predictions),
     )  # fmt: skip
     return JudgedCandidate(figures, None, 2.0 * predictions - 1)
 
@@ -93,17 +93,17 @@ def test_a_collapsed_network_is_never_chosen_while_another_is_proven():
         choice(candidate("collapsed", ALMOST_ALL), keep_required=True)
 
 
-def test_of_two_that_cannot_be_told_apart_the_simpler_wins():
+def test_of_two_that_cannot_be_told_apart_the_first_wins():
     """They differ in four rows, two each way."""
-    simple, complex_ = candidate("simple", [0, 1, 2]), candidate("complex", [2, 3, 4])
-    name, made = choice(simple, complex_)
-    assert name == "simple"
-    assert "is not clearly different from the selected one's" in made.reasons[1]
+    first, second = candidate("first", [0, 1, 2]), candidate("second", [2, 3, 4])
+    name, made = choice(first, second)
+    assert name == "first"
+    assert "is not clearly different from the selected one's, which comes first" in made.reasons[1]
 
 
-def test_of_two_that_can_the_better_wins_though_it_is_less_simple():
-    name, made = choice(candidate("simple", slice(0, 8)), candidate("complex", slice(0, 1)), keep=0.05)
-    assert name == "complex"
+def test_of_two_that_can_the_better_wins_though_it_comes_second():
+    name, made = choice(candidate("first", slice(0, 8)), candidate("second", slice(0, 1)), keep=0.05)
+    assert name == "second"
     assert "against" in made.reasons[0]
 
 

@@ -1,21 +1,11 @@
-"""Regressions: targets are checked and mixed, and what is kept is measured in shares of the variance."""
+"""Regressions: labels are checked, and what is kept is measured in shares of the variance."""
 
 import numpy as np
 import pytest
 
 from fairmend import FairmendError
-from fairmend.repair.regression import agreement, check_targets, r_squared, regression_targets
+from fairmend.repair.regression import agreement, check_targets, r_squared
 from support.strategies import random_network
-
-
-def test_targets_are_labels_or_the_original_outputs_or_between():
-    rng = np.random.default_rng(0)
-    network, X, y = random_network(rng, 3, [4]), rng.normal(size=(5, 3)).astype(np.float32), np.array([7.0, 8.0, 9.0])
-    own = network.logits(X).astype(np.float64)[:, None]
-    for share in (0.0, 0.25, 1.0):
-        targets = regression_targets(network, X, y, share)
-        np.testing.assert_allclose(targets[:3], share * y[:, None] + (1 - share) * own[:3])
-        np.testing.assert_allclose(targets[3:], own[3:])
 
 
 def test_what_is_not_a_number_for_each_row_is_refused():

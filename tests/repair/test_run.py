@@ -10,7 +10,7 @@ import fairmend
 from fairmend.audit.neighbours import find_unequal, sample_unequal
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
-from fairmend.spec import Spec
+from fairmend.spec import Feature, Spec
 from support.huge_cases import ONE_HOT, one_hot
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people as huge_people
@@ -111,6 +111,17 @@ def test_the_arrays_given_are_left_alone():
     for array in (X, X_cal, y_cal):
         array.setflags(write=False)
     repair(network, spec, X, X_cal, y_cal, steps=2)
+
+
+@pytest.mark.parametrize("method", ["blind", "prof"])
+@pytest.mark.parametrize("other", [0.0, 3.0])
+def test_every_method_tells_whether_the_network_collapsed(method, other):
+    """A network that decides by group alone has nothing left without it; one that also reads x has."""
+    spec = Spec([Feature("group", "integer", range=(0, 1), protected=True), Feature("x", "integer", range=(-9, 9))])
+    network = Network([Affine(np.array([[2, other]], np.float32), np.array([-1], np.float32))], [])
+    X = np.array([[group, x] for group in (0, 1) for x in range(-9, 10)], np.float32)
+    result = fairmend.repair(network, spec, X[::6], X, network.predict(X), method=method, steps=0)
+    assert result.collapsed == (other == 0)
 
 
 def test_progress_is_called_for_every_stage():

@@ -46,8 +46,8 @@ def test_what_is_saved_is_what_is_read(name, tmp_path):
         ("[" * 100_000, "not valid JSON"),
         ("[]", "not the data of a report"),
         ('{"format": "fairmend report", "version": 99}', "has version 99"),
-        ('{"format": "fairmend report", "version": 1}', "kind: the field is missing"),
-        ('{"format": "fairmend report", "version": 1, "evil": 1}', "evil: unknown field"),
+        ('{"format": "fairmend report", "version": 2}', "kind: the field is missing"),
+        ('{"format": "fairmend report", "version": 2, "evil": 1}', "evil: unknown field"),
     ],
 )
 def test_a_folder_without_good_data_is_exit_2(case, content, message):

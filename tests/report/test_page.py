@@ -124,14 +124,19 @@ def test_a_pair_needs_no_answer_after():
 
 def test_every_score_is_a_probability():
     text = " ".join(Page(repair_of().html).text.split())
-    assert "The axis shows the score as the probability of “yes”" in text
+    assert "The axis shows the score: the probability of “yes”." in text
     assert "Scores are probabilities of “yes”, which is the prediction from 50.0 % on" in text
     assert "logit" not in text
     pair = repair_of().document.pairs.rows[0]
     assert " → ".join(probabilities(pair.scores, 0.5)).replace("\N{NO-BREAK SPACE}", " ") in text
     several = " ".join(Page(repair_of("prof", 3).html).text.split())
-    assert "its probability if only these two were possible" in several
-    assert "score +" not in " ".join(audit_of().document.audit.worst)
+    assert "The axis shows the score: the probability of the class that is predicted for the person." in several
+    assert "Scores are the probabilities of one class for both people: the class predicted for the first." in several
+    assert "cross the line" not in several
+    shown = repair_of("prof", 3).document
+    own = {pair.row: max(pair.scores) for pair in shown.pairs.rows}
+    assert own
+    assert all(0 <= score <= 1 for score in own.values())
 
 
 def test_shares_of_a_sample_have_its_size_and_an_interval():

@@ -43,3 +43,9 @@ def test_the_curve_stays_inside_the_chart(most):
     assert len(places) == 99
     assert all(0 < x < 520 and 10 < y < 240 for x, y in places)
     assert "your threshold" in drawn
+
+
+def test_a_curve_of_zeros_has_no_highest_point():
+    nobody = replace(FIGURES, unequal=[0.0] * len(FIGURES.unequal))
+    assert describe_curve(nobody) == "no one, at any threshold"
+    assert describe_curve(replace(nobody, exact=False)) == "no one was found, at any threshold"

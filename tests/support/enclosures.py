@@ -130,11 +130,12 @@ def numerical_slope(activation, at):
         return (right - left) / (2 * step)
 
 
-def assert_floor(activation):
-    """The least value that the curve states is below all values, and near one."""
-    places = np.linspace(-5, 5, 20_001)
-    values = function_of(activation).values(places)
-    floor = function_of(activation).floor
-    best = places[values[0].argmin()]
-    least = min(exact(activation, z) for z in np.linspace(best - 1e-3, best + 1e-3, 2001))
-    assert arb(floor) <= least <= arb(floor) + 1e-6
+def assert_lowest(activation):
+    """The function falls up to its lowest point and rises from there on, and its least value is as stated."""
+    at, floor = function_of(activation).lowest
+    assert arb(floor) <= exact(activation, at) <= arb(floor) + 1e-9
+    assert numerical_slope(activation, at - 1e-6) < 0 < numerical_slope(activation, at + 1e-6)
+    for left, right in ((-30.0, at - 1e-6), (at + 1e-6, 30.0)):  # by the slopes at both ends of short intervals
+        ends = np.linspace(left, right, 20_001)
+        low, high = function_of(activation).slope_range(ends[:-1], ends[1:])
+        assert (high <= 1e-12).all() if right < at else (low >= -1e-12).all()

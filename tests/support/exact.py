@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Lookup, Scale, Sum
+from support.functions import DEFINITIONS
 from support.strategies import networks
 
 KINKED = (Activation("relu"), Activation("leaky_relu", 0.01), Activation("leaky_relu", 0.3), Activation("identity"))
@@ -16,18 +17,14 @@ CURVED = (Activation("tanh"), Activation("sigmoid"))
 
 
 def exact_value(activation: Activation, z):
-    """f(z): exact for a Fraction z and a kinked f, to the working precision for an mpf z."""
-    if activation.name == "tanh":
-        return mpmath.tanh(z)
-    if activation.name == "sigmoid":
-        return 1 / (1 + mpmath.exp(-z))
-    kink = {"relu": 0.0, "identity": 1.0}.get(activation.name, activation.slope)
-    return z if z >= 0 else type(z)(kink) * z
+    """f(z): exact for a Fraction z and a piecewise linear f, to the working precision for an mpf z."""
+    numbers = (activation.slope,) if activation.name == "leaky_relu" else activation.parameters
+    return type(z)(DEFINITIONS[activation.name](z, *(type(z)(n) if np.isfinite(n) else n for n in numbers)))
 
 
 def exact_nodes(network: Network, x: np.ndarray) -> list[list]:
     """The numbers of every node at x (inputs,): fractions, or mpf of 60 digits where an activation is curved."""
-    number = mpmath.mpf if any(a.name in {c.name for c in CURVED} for a in network.activations) else Fraction
+    number = Fraction if all(activation.piecewise_linear for activation in network.activations) else mpmath.mpf
     with mpmath.workdps(60):
         found = [[number(float(value)) for value in x]]
         for node in network.nodes[1:]:

@@ -24,7 +24,7 @@ def _gelu_tanh(z):
     return z * _sigmoid(2 * mpmath.sqrt(2 / mpmath.pi) * (z + mpmath.mpf("0.044715") * z**3))
 
 
-_DEFINITIONS: dict[str, Callable] = {
+DEFINITIONS: dict[str, Callable] = {
     "relu": lambda z: max(z, 0),
     "leaky_relu": lambda z, slope: z if z >= 0 else slope * z,
     "prelu": lambda z, slope: z if z >= 0 else slope * z,
@@ -71,7 +71,6 @@ CURVED = (
     Activation("elu", parameters=(1.0,)),
     Activation("elu", parameters=(0.3,)),
     Activation("elu", parameters=(2.5,)),
-    Activation("elu", parameters=(0.0,)),
     Activation("celu", parameters=(1.0,)),
     Activation("celu", parameters=(0.3,)),
     Activation("selu"),
@@ -88,4 +87,4 @@ FUNCTIONS = (*KINKED, *CLIPPED, *S_SHAPED, *CURVED)
 def exact_function(activation: Activation, z: float) -> mpmath.mpf:
     """f(z) to the working precision of mpmath."""
     numbers = (activation.slope,) if activation.name == "leaky_relu" else activation.parameters
-    return mpmath.mpf(_DEFINITIONS[activation.name](mpmath.mpf(z), *map(mpmath.mpf, numbers)))
+    return mpmath.mpf(DEFINITIONS[activation.name](mpmath.mpf(z), *map(mpmath.mpf, numbers)))

@@ -10,8 +10,10 @@ from fairmend.network import Activation, Affine, Network
 from fairmend.network.folding import Norm
 from fairmend.network.graph import Node
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Scale, Sum
-from support.strategies import ACTIVATIONS
+from support.functions import CLIPPED, CURVED, KINKED, S_SHAPED
 
+PIECEWISE_LINEAR = (*(activation for activation in KINKED if activation.name != "prelu"), "prelu", *CLIPPED)
+ALL_FUNCTIONS = (*PIECEWISE_LINEAR, *S_SHAPED, *CURVED)
 OPERATIONS = ("affine", "affine", "function", "function", "sum", "concatenate", "columns", "scale")
 
 
@@ -83,7 +85,7 @@ class _Builder:
 @st.composite
 def graphs(
     draw: st.DrawFn,
-    activations: Sequence[Activation | str] = ACTIVATIONS,
+    activations: Sequence[Activation | str] = ALL_FUNCTIONS,
     dtypes: Sequence[npt.DTypeLike] = (np.float32, np.float64),
     max_outputs: int = 3,
     max_operations: int = 8,

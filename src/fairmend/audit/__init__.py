@@ -3,7 +3,8 @@
 - `run`: `fairmend.audit`, the public function, and `result`, what it returns
 - `input_blocks`: inputs of any origin, in blocks
 - `neighbours`: inputs compared with all of their neighbours, or with random ones (`random_neighbours`)
-- `fast_scores`: the lowest and highest score in a finite neighbourhood
+- `planned_scan`, `scan_processes`: blocks of inputs, scanned as planned, in one process or in several
+- `fast_scores`: the lowest and highest score in a finite neighbourhood, from `later_layers` by `extremes_search`
 - `score_spread`, `score_disparity`: how far scores differ in each neighbourhood, and over all inputs
 - `audited_rows`, `row_sample`: what is kept of every input, and a random sample of them, for reports
 

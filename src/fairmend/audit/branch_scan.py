@@ -13,9 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from fairmend.arrays import FloatArray, Floats
-from fairmend.audit.neighbours import RandomScan, WorstNeighbours, class_lead
+from fairmend.audit.neighbours import RandomScan, WorstNeighbours
 from fairmend.audit.score_differences import WidestPairs
 from fairmend.network import Network
+from fairmend.network.scores import class_probability
 from fairmend.prove.certify import certify
 from fairmend.prove.result import CertifyResult, Verdict
 from fairmend.spec import Spec
@@ -38,10 +39,18 @@ class BranchScan:
         self._random = RandomScan(net, spec, per_row, seed)
 
     def scan(
-        self, X: FloatArray, seconds: float | None = None, progress: Callable[[int], None] | None = None
+        self,
+        X: FloatArray,
+        seconds: float | None = None,
+        progress: Callable[[int], None] | None = None,
+        *,
+        seed: int | None = None,
     ) -> WorstNeighbours:
-        """Return which of X (inputs, width) are treated unequally; `progress` is called with the number decided."""
-        return self._decide(X, self._random.scan(X), seconds, progress)
+        """Return which of X (inputs, width) are treated unequally; `progress` is called with the number decided.
+
+        The random neighbours are those of the seed; without one, each call draws new ones.
+        """
+        return self._decide(X, self._random.scan(X, seed), seconds, progress)
 
     def worst(self, X: FloatArray) -> WorstNeighbours:
         """Return the worst pair that was found for each of X (inputs, width); another one may be worse."""
@@ -81,6 +90,6 @@ class BranchScan:
         if self._spec.claim.is_score:
             scores = [witness.scores for witness in proofs.witnesses if witness and witness.scores]
             return np.array([high - low for low, high in scores])
-        mine, theirs = self._net.logits(first), self._net.logits(other)
-        classes = self._net.predict(first), self._net.predict(other)
-        return class_lead(mine, *classes) - class_lead(theirs, *classes)
+        own = self._net.predict(first)
+        mine, theirs = (class_probability(self._net.logits(side), own) for side in (first, other))
+        return np.asarray(np.abs(mine - theirs))

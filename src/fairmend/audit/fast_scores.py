@@ -6,23 +6,23 @@ sums, so a score differs from `Network.logits` in its last bits. `error` is a ri
 score is smaller, only the network itself can decide its sign. With links, all of this is done for each product of a
 neighbourhood, in which features are independent.
 
-For ReLU, relu(b + t) = max(b, -t) + t spares half of the work: the max is one pass instead of two, and what the t adds
-to the next layer is a table again, with one column for each point and shared by all inputs (`shifted_tables`).
-
-The code uses one thread. Blocks of this size are below the size at which BLAS starts threads, and two Python threads
-were no faster than one.
+`later_layers` computes the scores, and `extremes_search` spares those that cannot be the lowest or the highest. The
+code uses one thread: blocks are below the size at which BLAS starts threads, and two Python threads were no faster than
+one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import FloatArray, Floats, Ints
+from fairmend.audit.extremes_search import RunningExtremes, search_lines, search_points
+from fairmend.audit.later_layers import LaterLayers
 from fairmend.bounds.inference import inference_error
 from fairmend.network import Network
 from fairmend.spec import Spec
@@ -32,11 +32,9 @@ from fairmend.spec.reachable import ReachableValues, encode_column
 
 __all__ = ["Extremes", "FastScores"]
 
-# Multiplications in one product: below the number at which BLAS starts threads. Products for one block, and numbers in
-# one buffer: small enough for the cache.
-_PRODUCTS, _PER_BLOCK, _NUMBERS = 500_000, 2, 65_536
-_ROWS = 256  # inputs in a block: enough for long inner loops
+_PRODUCTS = 250_000  # multiplications in one product: below the number at which BLAS starts threads
 _TABLE = 65_536  # points in one table
+_LINE = 24  # values in a line: of shorter ones, the ends and the middle of segments would be most of them
 # Inputs whose neighbourhoods have the same shape share a table; fewer inputs than this are left out.
 _SHARED = 4
 # Compared with the bound's assumptions, this code may round each term of the first layer twice as often, and with a
@@ -58,7 +56,7 @@ class Extremes:
     lowest, highest : (inputs,); NaN for inputs that were left out
     left_out : bool (inputs,); inputs whose neighbourhood shares its shape with too few others
     regrouping : (inputs,), what to add to the bounds on the error, for tables that replace the later layers' biases
-    points : number of scores computed
+    points : number of scores compared: all of the neighbourhoods that were not left out
     """
 
     lowest: FloatArray
@@ -90,10 +88,7 @@ class FastScores:
         for affine in reversed(net.affines):
             gain = gain @ np.abs(affine.weight.astype(np.float64))
         self._gain = gain[0] * (1 + _FLOAT64 * 1000)
-        widest = max(affine.weight.shape[0] for affine in net.affines)
-        largest = max((affine.weight.size for affine in net.affines[1:]), default=1)
-        self._block = max(64, min(_PER_BLOCK * _PRODUCTS // largest, _NUMBERS // widest))
-        self._shifts = bool(net.activations) and all(activation.name == "relu" for activation in net.activations)
+        self._later = LaterLayers(net)
 
     def extremes(self, X: FloatArray) -> Extremes:
         """Return the lowest and highest score in the neighbourhood of each of X (inputs, width)."""
@@ -102,7 +97,7 @@ class FastScores:
         lowest, highest = np.full(count, np.nan, X.dtype), np.full(count, np.nan, X.dtype)
         left_out, regrouping = np.zeros(count, dtype=np.bool_), np.zeros(count)
         base = self._base(X, products)
-        most_regrouping = _REGROUPING * self.error(X) if self._shifts else 0.0
+        error = self.error(X)
         points = 0
         shapes, members = self._shapes(products)
         order = np.argsort(members, kind="stable")
@@ -112,8 +107,8 @@ class FastScores:
                 continue
             tables = [self._steps(f, where, ends) for f, where in self._varying]
             points += len(rows) * math.prod(len(table) for table in tables)
-            mine = np.ascontiguousarray(base[:, rows])
-            lowest[rows], highest[rows], regrouping[rows] = self._run(mine, tables, most_regrouping)
+            mine = np.take(base, rows, axis=1)
+            lowest[rows], highest[rows], regrouping[rows] = self._run(mine, tables, error)
         if self.spec.links:  # a product that was left out is NaN, and so is its neighbourhood then
             lowest = np.minimum.reduceat(lowest, products.starts)
             highest = np.maximum.reduceat(highest, products.starts)
@@ -168,7 +163,7 @@ class FastScores:
                 fixed[:, each.columns] = _single_values(each)
         base = np.empty((len(self._weight), len(fixed)), X.dtype)
         bias = self.net.affines[0].bias.astype(np.float64)[:, None]
-        step = max(64, _PRODUCTS // 2 // self._weight.size)
+        step = max(64, _PRODUCTS // self._weight.size)
         for start in range(0, len(fixed), step):
             base[:, start : start + step] = self._weight @ fixed[start : start + step].T + bias
         return base
@@ -218,38 +213,30 @@ class FastScores:
         steps = np.arange(first, last + 1) * ((high - low) / (hi - lo))
         return np.asarray(steps[:, None] * column)
 
-    def _run(
-        self, base: FloatArray, steps: Sequence[Floats], most_regrouping: float
-    ) -> tuple[FloatArray, FloatArray, float]:
+    def _run(self, base: FloatArray, steps: Sequence[Floats], error: float) -> tuple[FloatArray, FloatArray, float]:
         """Return lowest and highest (inputs,), from base (units, inputs) and the steps of each varying feature.
 
-        The third is what tables in place of biases add to the error; there are none if it were more than this.
+        `error` bounds that of the scores, less what tables in place of biases add to it, which is the third result.
         """
-        inputs = base.shape[1]
-        lowest, highest = np.full(inputs, np.inf, base.dtype), np.full(inputs, -np.inf, base.dtype)
-        at_once = min(_ROWS, inputs)
-        width = max(1, self._block // at_once)
-        # Allocated once: the system hands out new memory of this size page by page, which halves the speed.
-        buffers = [np.empty(len(affine.bias) * at_once * width, base.dtype) for affine in self.net.affines]
+        found = RunningExtremes(base.shape[1], base.dtype)
         sizes = [len(values) for values in steps]
-        total = math.prod(sizes)
         regrouping = 0.0
-        for start in range(0, total, _TABLE):
-            tables = [self._table(steps, sizes, np.arange(start, min(start + _TABLE, total)), base.dtype)]
-            score = self._score
-            if self._shifts:
-                shifted, error = shifted_tables(self.net, tables[0])
-                if error <= most_regrouping:
-                    score, tables, regrouping = self._score_shifted, shifted, max(regrouping, error)
+        for points in _point_numbers(sizes, self._line(sizes)):
+            table = self._table(steps, sizes, points.ravel(), base.dtype)
+            tables, more = self._later.tables(table, _REGROUPING * error)
+            regrouping = max(regrouping, more)
             with np.errstate(over="ignore", invalid="ignore"):
-                for row in range(0, inputs, at_once):
-                    rows = slice(row, row + at_once)
-                    for point in range(0, tables[0].shape[1], width):
-                        some = [table[:, point : point + width] for table in tables]
-                        low, high = score(base[:, rows], some, buffers)
-                        np.minimum(lowest[rows], low, out=lowest[rows])
-                        np.maximum(highest[rows], high, out=highest[rows])
-        return lowest, highest, regrouping
+                if len(tables) > 1 and points.shape[1] >= _LINE:
+                    search_lines(self._later, base, tables, len(points), found)
+                else:
+                    search_points(self._later, base, tables, found)
+        return found.lowest, found.highest, regrouping
+
+    def _line(self, sizes: Sequence[int]) -> int | None:
+        """Return which varying feature has the longest line of values; None if all lines are short."""
+        lengths = [0 if f.one_hot or size > _TABLE else size for (f, _), size in zip(self._varying, sizes, strict=True)]
+        longest = max(lengths, default=0)
+        return lengths.index(longest) if longest >= _LINE else None
 
     def _table(self, steps: Sequence[Floats], sizes: Sequence[int], index: Ints, dtype: npt.DTypeLike) -> FloatArray:
         """Return what the points with these numbers add to the first layer (units, points)."""
@@ -259,87 +246,20 @@ class FastScores:
             table += values[digit]
         return np.ascontiguousarray(table.T, dtype=dtype)
 
-    def _score_shifted(
-        self, base: FloatArray, tables: Sequence[FloatArray], buffers: Sequence[FloatArray]
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the extremes (inputs,) over some points, from base (units, inputs) and the tables of all layers.
 
-        Of all layers but the last, the tables hold what a layer must not fall below (units, points).
-        """
-        inputs, points = base.shape[1], tables[0].shape[1]
-        inner = inputs >= points
-        shape, size = ((points, inputs) if inner else (inputs, points)), points * inputs
-        spread = (slice(None), slice(None), None) if inner else (slice(None), None, slice(None))
-        layer = buffers[0][: len(base) * size].reshape(len(base), *shape)
-        np.maximum(base[:, None, :] if inner else base[:, :, None], tables[0][spread], out=layer)
-        for affine, table, buffer in zip(self.net.affines[1:-1], tables[1:-1], buffers[1:-1], strict=True):
-            units = len(affine.bias)
-            out = buffer[: units * size].reshape(units, size)
-            _multiply(affine.weight, layer.reshape(-1, size), out)
-            layer = out.reshape(units, *shape)
-            np.maximum(layer, table[spread], out=layer)
-        last = buffers[-1][None, :size]
-        scores = _multiply(self.net.affines[-1].weight, layer.reshape(-1, size), last).reshape(shape)
-        scores += tables[-1][0][:, None] if inner else tables[-1]
-        axis = 0 if inner else 1
-        return scores.min(axis=axis), scores.max(axis=axis)
+def _point_numbers(sizes: Sequence[int], line: int | None) -> Iterator[Ints]:
+    """Yield the numbers of all points (lines, values), for one table after another.
 
-    def _score(
-        self, base: FloatArray, tables: Sequence[FloatArray], buffers: Sequence[FloatArray]
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the extremes (inputs,) over some points, from base (units, inputs) and one table (units, points)."""
-        (table,) = tables
-        units, inputs = base.shape
-        points = table.shape[1]
-        # The longer axis goes last: NumPy's inner loops run over it.
-        inner = inputs >= points
-        shape = (points, inputs) if inner else (inputs, points)
-        size = points * inputs
-        layer = buffers[0][: units * size].reshape(units, size)
-        first = (base[:, None, :], table[:, :, None]) if inner else (base[:, :, None], table[:, None, :])
-        np.add(*first, out=layer.reshape(units, *shape))
-        for activation, affine, buffer in zip(self.net.activations, self.net.affines[1:], buffers[1:], strict=True):
-            activation.apply(layer)
-            out = buffer[: len(affine.bias) * size].reshape(len(affine.bias), size)
-            layer = _multiply(affine.weight, layer, out)
-            layer += affine.bias[:, None]
-        scores = layer.reshape(shape)
-        axis = 0 if inner else 1
-        return scores.min(axis=axis), scores.max(axis=axis)
-
-
-def _multiply(weight: FloatArray, layer: FloatArray, out: FloatArray) -> FloatArray:
-    """Set out (units, size) to weight times layer (n, size), in parts for which BLAS starts no threads."""
-    step = max(64, _PRODUCTS // weight.size)
-    for start in range(0, layer.shape[1], step):
-        np.matmul(weight, layer[:, start : start + step], out=out[:, start : start + step])
-    return out
-
-
-def shifted_tables(net: Network, table: FloatArray) -> tuple[list[FloatArray], float]:
-    """Return tables that replace the biases of the later layers, from what points add to the first (units, points).
-
-    With t the table of a layer, its activation is max(b, -t) + t, and t' = weight·t + bias the table of the next. The
-    tables are -t for each layer but the last, and t for the last.
-
-    The second value bounds the error that this adds to that of summing each layer. A product with max(b, -t) in place
-    of the activation has terms larger by |t|, so it loses at most gamma(n) |weight| |t| more, and t' as much again.
-    What a layer loses moves the score by at most the product of the later layers' absolute weights, because the slope
-    of ReLU is at most 1. The factor 1.01 covers what these errors themselves add to later roundings.
+    The values of the feature `line` follow one another in a line; without it, all points are lines of one.
     """
-    unit, tiny = float(np.finfo(table.dtype).eps) / 2, float(np.finfo(table.dtype).tiny)
-    tables, error = [-table], np.zeros(len(table))
-    with np.errstate(all="ignore"):
-        for affine in net.affines[1:]:
-            weight, most = affine.weight.astype(np.float64), np.abs(table).max(axis=1).astype(np.float64)
-            table = (weight @ table.astype(np.float64) + affine.bias.astype(np.float64)[:, None]).astype(table.dtype)
-            terms = weight.shape[1] + 2
-            error = np.abs(weight) @ (error + 2 * terms * unit * most)
-            error += 2 * unit * np.abs(table).max(axis=1) + terms * tiny
-            tables.append(-table)
-    tables[-1] = -tables[-1]
-    bound = 1.01 * float(error[0])
-    return tables, bound if math.isfinite(bound) else math.inf
+    total = math.prod(sizes)
+    length = 1 if line is None else sizes[line]
+    stride = 1 if line is None else math.prod(sizes[line + 1 :])
+    values = stride * np.arange(length)
+    step = max(1, _TABLE // length)
+    for start in range(0, total // length, step):
+        first, within = np.divmod(np.arange(start, min(start + step, total // length)), stride)
+        yield (first * stride * length + within)[:, None] + values
 
 
 def _single_values(values: ReachableValues) -> Floats:

@@ -25,7 +25,7 @@ from fairmend.audit.score_differences import WidestPairs, enclose_differences, f
 from fairmend.audit.score_spread import ScoreSpread, SpreadTracker, spread_of_extremes
 from fairmend.errors import FairmendError
 from fairmend.network import Network
-from fairmend.network.scores import compute_scores
+from fairmend.network.scores import class_probability, compute_scores
 from fairmend.progress import Progress
 from fairmend.spec import Spec
 from fairmend.text import percent
@@ -41,8 +41,8 @@ __all__ = [
     "UnequalInputs",
     "WorstNeighbours",
     "can_enumerate",
-    "class_lead",
     "find_unequal",
+    "reads_what_varies",
     "sample_unequal",
 ]
 
@@ -63,8 +63,9 @@ class ScanResult:
     Attributes
     ----------
     unequal : bool (inputs,)
-    gap : (inputs,), the largest difference in score to a neighbour with another prediction; 0 if there is none. For a
-        claim about scores, the largest difference within the neighbourhood
+    gap : (inputs,), the largest difference in probability to a neighbour with another prediction; 0 if there is none:
+        of class 1 of two, or of the input's own class of more. For a claim about scores, the largest difference of
+        scores within the neighbourhood
     points : number of scores computed
     logits : (inputs,) or (inputs, outputs), those of the inputs themselves
     spread : how far the scores of each neighbourhood spread, whatever the claim is about
@@ -104,12 +105,14 @@ class UnequalInputs:
         two people whose scores differ most the one farther from the input's own score
     exact : whether every neighbour was compared
     largest : the largest difference of scores in any neighbourhood, for a claim about scores
+    spread : how far the scores of each neighbourhood spread, whatever the claim is about
     """
 
     rows: Bools
     other: FloatArray
     exact: bool
     largest: float | None = None
+    spread: ScoreSpread | None = None
 
     def __repr__(self) -> str:
         """Return the count, the share, and whether they are exact."""
@@ -158,12 +161,12 @@ class ExhaustiveScan:
             undecided = np.flatnonzero(~_is_decided(lowest, highest, error))
         unequal = (lowest < 0) & (highest > 0)
         logits = self._net.logits(X)
-        own = logits.astype(np.float64)
-        gap = np.where(self._net.decide(logits) == 1, own - extremes.lowest, extremes.highest - own)
         spread = _spread(self._spec, extremes)
+        gap = _gap_to_other_prediction(self._net, logits, spread)
         points = len(X) + extremes.points
         if len(undecided):
-            again = _compare(self._net, X[undecided], self._stream(X[undecided]), logits=logits[undecided], exact=True)
+            stream, own = self._stream(X[undecided]), logits[undecided]
+            again = _compare(self._net, self._spec, X[undecided], stream, logits=own, exact=True)
             unequal[undecided], gap[undecided] = again.unequal, again.gap
             spread.replace_rows(undecided, again.spread)
             points += again.points
@@ -210,9 +213,9 @@ class RandomScan:
         self._net, self._spec, self._per_row, self._seed = net, spec, per_row, seed
         self._seeds = np.random.default_rng(seed)
 
-    def scan(self, X: FloatArray) -> WorstNeighbours:
-        """Return which of X (inputs, width) are treated unequally; each call draws new neighbours."""
-        stream = self._stream(X, int(self._seeds.integers(2**32)))
+    def scan(self, X: FloatArray, seed: int | None = None) -> WorstNeighbours:
+        """Return which of X (inputs, width) are treated unequally; without a seed, each call draws new neighbours."""
+        stream = self._stream(X, int(self._seeds.integers(2**32)) if seed is None else seed)
         found = _worst(self._net, self._spec, X, stream, exact=False)
         return replace(found, unknown=~found.unequal)
 
@@ -284,24 +287,28 @@ def can_enumerate(spec: Spec) -> bool:
     return math.prod(spec.most_values(feature) for feature in spec.varying) <= MOST_POINTS
 
 
-def class_lead(logits: FloatArray, first: Ints, second: Ints) -> Floats:
-    """Return by how much class `first` leads class `second` (rows,); one logit is the lead of class 1 over class 0."""
-    values = logits.astype(np.float64)
-    if values.ndim == 1:
-        return values * (first - second)
-    rows = np.arange(len(values))
-    return np.asarray(values[rows, first] - values[rows, second])
+def reads_what_varies(net: Network, spec: Spec) -> bool:
+    """Return whether the network reads a feature in which similar people differ; otherwise all their scores are equal.
+
+    Computed scores may then still differ in their last bits, because another batch rounds differently.
+    """
+    used = net.read_columns
+    return any(bool(used[spec.columns(feature.name)].any()) for feature in spec.varying)
 
 
 def _worst(net: Network, spec: Spec, X: FloatArray, stream: _Stream, *, exact: bool) -> WorstNeighbours:
     """Return the worst pair for each of X (inputs, width) among its streamed neighbours; `exact` if those are all."""
     if not spec.claim.is_score:
-        return _compare(net, X, stream, exact=exact)
+        return _compare(net, spec, X, stream, exact=exact)
     logits = net.logits(X)
-    tracker = SpreadTracker(logits, regression=spec.regression)
+    tracker = _tracker(net, spec, logits)
     found = find_widest_pairs(net, spec.claim.on, X, stream, tracker)
     unequal, spread = np.asarray(found.difference > spec.claim.limit), tracker.spread(exact=exact)
     return WorstNeighbours(unequal, found.difference, found.points, logits, spread, found.first, found.other)
+
+
+def _tracker(net: Network, spec: Spec, logits: FloatArray) -> SpreadTracker:
+    return SpreadTracker(logits, regression=spec.regression, constant=not reads_what_varies(net, spec))
 
 
 def _spread(spec: Spec, extremes: Extremes) -> ScoreSpread:
@@ -309,11 +316,20 @@ def _spread(spec: Spec, extremes: Extremes) -> ScoreSpread:
     return spread_of_extremes(lowest, highest, regression=spec.regression, exact=True)
 
 
+def _gap_to_other_prediction(net: Network, logits: FloatArray, spread: ScoreSpread) -> Floats:
+    """Return how far the probability moves (inputs,) to the end of its range on the side of the other prediction."""
+    assert spread.range is not None
+    own, (lowest, highest) = class_probability(logits, np.ones(len(logits), np.int64)), spread.range.T
+    return np.asarray(np.where(net.decide(logits) == 1, own - lowest, highest - own))
+
+
 def _unequal_inputs(net: Network, spec: Spec, X: FloatArray, stream: _Stream, *, exact: bool) -> UnequalInputs:
+    logits = net.logits(X)
+    tracker = _tracker(net, spec, logits)
     if not spec.claim.is_score:
-        found = _find_other_predictions(net, X, net.logits(X), stream, first_only=True)
-        return UnequalInputs(found.unequal, found.other, exact)
-    pairs = find_widest_pairs(net, spec.claim.on, X, stream)
+        found = _find_other_predictions(net, X, logits, stream, tracker, first_only=True)
+        return UnequalInputs(found.unequal, found.other, exact, spread=tracker.spread(exact=exact))
+    pairs = find_widest_pairs(net, spec.claim.on, X, stream, tracker)
     unequal = np.asarray(pairs.difference > spec.claim.limit)
     # Of the two people whose scores differ most, the one farther from the input's own score.
     own, first, other = (compute_scores(net, side, spec.claim.on) for side in (X, pairs.first, pairs.other))
@@ -321,15 +337,15 @@ def _unequal_inputs(net: Network, spec: Spec, X: FloatArray, stream: _Stream, *,
     lower_is_farther = own[each] - first[each] > other[each] - own[each]
     farther = np.where(lower_is_farther[:, None], pairs.first, pairs.other)
     others = np.where(unequal[:, None], farther, X.dtype.type(np.nan))
-    return UnequalInputs(unequal, others, exact, float(pairs.difference.max()))
+    return UnequalInputs(unequal, others, exact, float(pairs.difference.max()), tracker.spread(exact=exact))
 
 
 def _compare(
-    net: Network, X: FloatArray, stream: _Stream, *, logits: FloatArray | None = None, exact: bool
+    net: Network, spec: Spec, X: FloatArray, stream: _Stream, *, logits: FloatArray | None = None, exact: bool
 ) -> WorstNeighbours:
     """Return the worst neighbour with another prediction of each of X (inputs, width); `logits` are those of X."""
     logits = net.logits(X) if logits is None else logits
-    tracker = SpreadTracker(logits, regression=False)
+    tracker = _tracker(net, spec, logits)
     found = _find_other_predictions(net, X, logits, stream, tracker)
     spread = tracker.spread(exact=exact)
     return WorstNeighbours(found.unequal, found.gap, found.points, logits, spread, X, found.other)
@@ -382,9 +398,8 @@ def _find_other_predictions(
         if first_only:
             hits = hits[np.unique(rows[hits], return_index=True)[1]]
         owner = rows[hits]
-        size = class_lead(logits[owner], own[owner], classes[hits]) - class_lead(
-            theirs[hits], own[owner], classes[hits]
-        )
+        mine, other_score = (class_probability(side, own[owner]) for side in (logits[owner], theirs[hits]))
+        size = np.abs(mine - other_score)
         order = np.lexsort((-size, owner))
         owner, first = np.unique(owner[order], return_index=True)
         best = order[first]

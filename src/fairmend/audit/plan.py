@@ -38,7 +38,7 @@ UNKNOWN_ROWS = 100_000
 # Neighbours in all, and of one input, that are enumerated without comparing costs: about two seconds.
 _QUICK, _SMALL = 30_000_000, 50_000
 _POINTS_PER_SECOND = 12_000_000  # for those; networks differ, but two seconds need no estimate
-_PILOT_ROWS, _PILOT_POINTS, _PILOT_SECONDS = 64, 500_000, 1.0
+_PILOT_ROWS, _PILOT_ENUMERATED, _PILOT_POINTS, _PILOT_SECONDS = 64, 1024, 500_000, 1.0
 
 _HOW = {"enumerate": "enumeration", "branch": "bounds", "sample": "sampling"}
 
@@ -88,8 +88,7 @@ def choose_plan(
     """Return how to audit `rows` inputs (0 if unknown) like X (inputs, width), the first of them."""
     if method not in METHODS:
         raise FairmendError(f"unknown method {method!r}{suggest(str(method), METHODS)}; use {', '.join(METHODS)}")
-    pilot = X[np.unique(np.linspace(0, len(X) - 1, _PILOT_ROWS).astype(np.int64))]
-    costs = _Costs(net, spec, pilot, per_row, seed)
+    costs = _Costs(net, spec, X, per_row, seed)
     many, size = rows or UNKNOWN_ROWS, costs.neighbours
 
     def plan(chosen: str, per_input: float, exact: float | None = None) -> AuditPlan:
@@ -131,14 +130,15 @@ def _cheapest(costs: _Costs, method: str, rows: int) -> tuple[str, float]:
 
 
 class _Costs:
-    """Seconds per input of each method, measured on a few inputs (pilot, width)."""
+    """Seconds per input of each method, measured on a few of X (inputs, width)."""
 
-    def __init__(self, net: Network, spec: Spec, pilot: FloatArray, per_row: int, seed: int) -> None:
-        self.net, self.spec, self.pilot, self._per_row, self._seed = net, spec, pilot, per_row, seed
+    def __init__(self, net: Network, spec: Spec, X: FloatArray, per_row: int, seed: int) -> None:
+        self.net, self.spec, self._X, self._per_row, self._seed = net, spec, X, per_row, seed
+        self.pilot = _spread_out(X, _PILOT_ROWS)
         self.neighbours: int | None = None
         if spec.finite:
-            sizes = spec.neighbourhood_sizes(pilot, pilot.dtype)
-            self.neighbours = int(sum(sizes.tolist())) // len(pilot)
+            sizes = spec.neighbourhood_sizes(self.pilot, X.dtype)
+            self.neighbours = int(sum(sizes.tolist())) // len(self.pilot)
 
     def sampling(self) -> float:
         """Return the seconds that random neighbours of one input take."""
@@ -148,10 +148,11 @@ class _Costs:
     def enumeration(self) -> float:
         """Return the seconds that all neighbours of one input take."""
         assert self.neighbours is not None
-        rows = min(len(self.pilot), max(4, _PILOT_POINTS // self.neighbours))
-        if rows * self.neighbours <= 2 * _PILOT_POINTS:
+        # Many inputs at once take less time each, so it takes more of them than the other methods to measure it.
+        pilot = _spread_out(self._X, min(_PILOT_ENUMERATED, max(4, _PILOT_POINTS // self.neighbours)))
+        if len(pilot) * self.neighbours <= 2 * _PILOT_POINTS:
             scanner = ExhaustiveScan(self.net, self.spec)
-            return _seconds(lambda: scanner.scan(self.pilot[:rows])) / rows
+            return _seconds(lambda: scanner.scan(pilot)) / len(pilot)
         points = self.spec.sample_inputs(8192, np.random.default_rng(0), self.net.dtype)
         return float(min(self.neighbours, 10**300)) * (_seconds(lambda: self.net.logits(points)) / len(points))
 
@@ -165,6 +166,11 @@ class _Costs:
         seconds = time.thread_time() - started
         open_rows = 0 if found.unknown is None else int(found.unknown.sum())
         return seconds / max(1, len(self.pilot) - open_rows)
+
+
+def _spread_out(X: FloatArray, rows: int) -> FloatArray:
+    """Return so many of X (inputs, width), from the first to the last."""
+    return X[np.unique(np.linspace(0, len(X) - 1, rows).astype(np.int64))]
 
 
 def _seconds(run: Callable[[], Any]) -> float:

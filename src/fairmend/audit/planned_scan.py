@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,10 +18,28 @@ from fairmend.network import Network
 from fairmend.progress import Progress
 from fairmend.spec import Spec
 
-__all__ = ["PlannedScan"]
+__all__ = ["PlannedScan", "ScanTask"]
 
 # A block that is enumerated is cut into parts that take about so long, but have at least so many inputs.
 _PART_SECONDS, _PART_ROWS = 2.0, 64
+
+
+@dataclass(frozen=True, eq=False)
+class ScanTask:
+    """All that the scan of a block depends on.
+
+    Attributes
+    ----------
+    X : (inputs, width)
+    done : how many inputs came before them
+    seed : for random neighbours
+    until : the time, in seconds since 1970, at which "branch" stops; None without a limit
+    """
+
+    X: FloatArray
+    done: int
+    seed: int
+    until: float | None
 
 
 class PlannedScan:
@@ -41,7 +61,8 @@ class PlannedScan:
             self._scan = ExhaustiveScan(net, spec)
         else:
             self._scan = (BranchScan if plan.method == "branch" else RandomScan)(net, spec, per_row, seed)
-        self._started = time.perf_counter()
+        self._seeds = np.random.default_rng(seed)
+        self._started = time.time()
 
     def parts(self, stream: Iterator[FloatArray]) -> Iterator[FloatArray]:
         """Yield the blocks of inputs, those that take long to enumerate in parts, so that progress shows."""
@@ -53,16 +74,32 @@ class PlannedScan:
             else:
                 yield from (block[start : start + step] for start in range(0, len(block), step))
 
-    def scan(self, X: FloatArray, done: int) -> ScanResult:
-        """Return which of X (inputs, width) are treated unequally; `done` inputs came before them."""
-        if not isinstance(self._scan, BranchScan):
-            return self._scan.scan(X)
-        expected, progress, seconds = self._plan.rows, self._progress, None
-        if self._limit is not None:
-            share = (done + len(X)) / max(expected or UNKNOWN_ROWS, done + len(X))
-            seconds = max(0.01, share * self._limit - (time.perf_counter() - self._started))
-        report = None if progress is None else lambda decided: progress("audit", done + decided, expected)
-        return self._scan.scan(X, seconds, report)
+    def tasks(self, blocks: Iterator[FloatArray]) -> Iterator[ScanTask]:
+        """Yield what to do with each of all blocks (inputs, width)."""
+        done = 0
+        for X in blocks:
+            until, after = None, done + len(X)
+            if self._limit is not None:
+                until = self._started + self._limit * after / max(self._plan.rows or UNKNOWN_ROWS, after)
+            yield ScanTask(X, done, int(self._seeds.integers(2**32)), until)
+            done = after
+
+    def scan(self, task: ScanTask) -> ScanResult:
+        """Return which inputs of the task are treated unequally."""
+        if isinstance(self._scan, ExhaustiveScan):
+            return self._scan.scan(task.X)
+        if isinstance(self._scan, RandomScan):
+            return self._scan.scan(task.X, task.seed)
+        expected, progress = self._plan.rows, self._progress
+        seconds = None if task.until is None else max(0.01, task.until - time.time())
+        report = None if progress is None else lambda decided: progress("audit", task.done + decided, expected)
+        return self._scan.scan(task.X, seconds, report, seed=task.seed)
+
+    def without_progress(self) -> PlannedScan:
+        """Return the same scan for another process, which cannot report progress here."""
+        other = copy(self)
+        other._progress = None
+        return other
 
     def worst(self, X: FloatArray) -> WorstNeighbours:
         """Return the worst pair for each of X (inputs, width)."""

@@ -11,18 +11,17 @@ import numpy as np
 
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.audit.audited_rows import AuditedRows
-from fairmend.audit.neighbours import class_lead
 from fairmend.audit.plan import AuditPlan
 from fairmend.audit.score_differences import widest_output
 from fairmend.audit.score_disparity import ScoreDisparity
 from fairmend.audit.score_summary import ScoreSummary
 from fairmend.html_tables import html_table
 from fairmend.network import Network
-from fairmend.network.scores import compute_scores
+from fairmend.network.scores import class_probability, compute_scores
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.spec.encoding import decode_columns
-from fairmend.text import percent, printable, short
+from fairmend.text import number, percent, printable, probabilities, score_difference, short
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,14 +45,16 @@ class AuditPair:
     row : the row of the audited input, counted from 0; it is the first person, unless the spec claims scores
     values, other_values : both people in the user's own values, by feature
     answers : both predicted classes; None for a regression network
-    scores : with one output, both logits; with several, the lead of the first person's class over the other's, in both.
+    scores : both probabilities: with two classes, of class 1; with more, of the class predicted for the first person.
         If the spec claims scores: both scores of the output that differs
     difference : how the other person differs, as a phrase
     x, other : both people as the network reads them (width,)
-    output : the number of the output that differs, if the spec claims scores and the network has several
+    output : with more than two classes, the one whose probability the scores are; if the spec claims scores and the
+        network has several outputs, the number of the one that differs
     id : the id of the audited input, if the spec names a column of ids and the data has it
     answer_names : what both classes mean, as the label of the spec says, and for a class that it does not name the one
         other value of the label in the data; None for a regression network
+    on : what the scores are: "probability", or what the spec claims scores on: "logit" or "output"
     """
 
     row: int
@@ -67,6 +68,7 @@ class AuditPair:
     output: int | None = None
     id: str | None = None
     answer_names: tuple[str, str] | None = None
+    on: str = "probability"
 
     @property
     def name(self) -> str:
@@ -86,10 +88,20 @@ class AuditPair:
 
     def describe(self) -> str:
         """Return the pair as a line of text."""
-        first, second = (f"score {score:.4g}" for score in self.scores)
+        shown = probabilities(self.scores) if self.on == "probability" else map(number, self.scores)
+        first, second = (f"{self._score_name} {score}" for score in shown)
         if self.answer_names is not None:
             first, second = (f"{printable(a)}, {s}" for a, s in zip(self.answer_names, (first, second), strict=True))
         return f"{self.name}: {first}; {self.difference}: {second}"
+
+    @property
+    def _score_name(self) -> str:
+        """What the scores are: "probability of yes", or "logit 2" of several outputs."""
+        if self.on != "probability":
+            return self.on if self.output is None else f"{self.on} {self.output}"
+        number = 1 if self.output is None else self.output
+        names = {} if self.answers is None else dict(zip(self.answers, self.answer_names or (), strict=True))
+        return f"probability of {printable(names.get(number, f'class {number}'))}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the pair as plain data."""
@@ -101,6 +113,7 @@ class AuditPair:
             "answers": None if self.answers is None else list(self.answers),
             "answer_names": None if self.answer_names is None else list(self.answer_names),
             "scores": list(self.scores),
+            "on": self.on,
             "output": self.output,
             "gap": self.gap,
             "difference": self.difference,
@@ -142,7 +155,7 @@ class AuditResult:
     sampled : whether the inputs are samples of the input space (IDI-S) or given inputs (IDI-D)
     interval : 95 % interval (Wilson) of the rate in the whole input space, None for given inputs; if not exact, only
         its lower end holds
-    evaluations : the number of scores computed
+    evaluations : the number of scores compared; those that bounds show to lie between others are not computed
     seconds : the time taken
     examined : a random sample of the inputs, for reports; not part of `as_dict`
     rows : what is known of every input, for reports; not part of `as_dict`
@@ -200,7 +213,8 @@ class AuditResult:
             low, high = (percent(end, 2) for end in self.interval)
             lines[0] += f"; with 95 % confidence {low} to {high} of all inputs are"
         if self.scores is not None:
-            lines.append(f"the scores of similar people differ by up to {self.scores.largest:.4g}")
+            largest = score_difference(self.scores.largest, self.scores.claim.on)
+            lines.append(f"the scores of similar people differ by up to {largest}")
         lines.append(self.disparity.describe())
         return "\n".join([*lines, *(pair.describe() for pair in self.pairs)])
 
@@ -220,9 +234,9 @@ class AuditResult:
         import pandas as pd
 
         rows = []
-        for number, pair in enumerate(self.pairs, start=1):
+        for place, pair in enumerate(self.pairs, start=1):
             for side, values in enumerate((pair.values, pair.other_values)):
-                row: dict[str, Any] = {"pair": number, "row": pair.row, "id": pair.id, "counterfactual": bool(side)}
+                row: dict[str, Any] = {"pair": place, "row": pair.row, "id": pair.id, "counterfactual": bool(side)}
                 row |= values
                 row["prediction"] = None if pair.answer_names is None else pair.answer_names[side]
                 rows.append(row | {"score": pair.scores[side]})
@@ -233,7 +247,7 @@ class AuditResult:
         """Show the result in a notebook: the figures, then the worst pairs."""
         found, *further = self.describe().split("\n")
         pairs = [pair.describe() for pair in self.pairs]
-        rows = [(number, text) for number, text in enumerate(pairs, start=1)]
+        rows = list(enumerate(pairs, start=1))
         notes = [f"{note[:1].upper()}{note[1:]}." for note in further[: len(further) - len(pairs)]]
         return html_table(f"Audit: {found}", ("", "worst pairs"), rows, notes)
 
@@ -285,8 +299,9 @@ def make_pairs(
             difference=spec.describe_pair(X[i], other[i]),
             x=X[i],
             other=other[i],
-            output=int(output[i]) if on is not None and net.outputs > 1 else None,
+            output=int(output[i]) if net.outputs > (1 if on is not None else 2) else None,
             answer_names=None if spec.regression else (names[answers[i, 0]], names[answers[i, 1]]),
+            on=on or "probability",
         )
         for i, row in enumerate(rows)
     ]
@@ -294,16 +309,13 @@ def make_pairs(
 
 
 def _pair_scores(net: Network, on: str | None, X: FloatArray, other: FloatArray, answers: Ints) -> tuple[Floats, Ints]:
-    """Return both scores (pairs, 2) that `AuditPair` shows, and the output (pairs,) with the largest difference."""
+    """Return both scores (pairs, 2) that `AuditPair` shows, and the output (pairs,) that they are of."""
     if on is not None:
         pair = np.stack([compute_scores(net, side, on) for side in (X, other)], axis=1)
         output = widest_output(np.abs(pair[:, 1] - pair[:, 0]), on)
         return pair[np.arange(len(pair)), :, output], output
-    logits, theirs = net.logits(X), net.logits(other)
-    if logits.ndim == 1:
-        return np.stack([logits, theirs], axis=1).astype(np.float64), np.zeros(len(X), np.int64)
-    leads = np.stack([class_lead(side, *answers.T) for side in (logits, theirs)], axis=1)
-    return leads, np.zeros(len(X), np.int64)
+    shares = [class_probability(net.logits(side), answers[:, 0]) for side in (X, other)]
+    return np.stack(shares, axis=1), answers[:, 0]
 
 
 def user_values(spec: Spec, X: FloatArray) -> dict[str, list[Any]]:

@@ -21,6 +21,7 @@ from fairmend.audit.plan import EXACT_SECONDS, AuditPlan, choose_plan
 from fairmend.audit.planned_scan import PlannedScan
 from fairmend.audit.result import AuditPair, AuditResult, ExaminedInputs, make_pairs, wilson_interval
 from fairmend.audit.row_sample import RowSample
+from fairmend.audit.scan_processes import scan_blocks
 from fairmend.audit.score_disparity import DisparityCollector, ScoreDisparity, disparity_score
 from fairmend.audit.score_summary import ScoreSummary
 from fairmend.errors import FairmendError
@@ -57,6 +58,7 @@ def audit(
     pairs: int = 20,
     method: str = "auto",
     time_limit: float | None = None,
+    jobs: int = 1,
     rows: int | None = None,
     progress: Progress | None = None,
     on_plan: Callable[[AuditPlan], None] | None = None,
@@ -83,6 +85,8 @@ def audit(
         "sample".
     time_limit : seconds for "branch", by default ten minutes for "auto" and no limit otherwise; inputs that are not
         decided by then are unknown.
+    jobs : how many processes compare inputs with their neighbours; the answer is the same, but for what a time limit
+        leaves open. With more than one, call this under ``if __name__ == "__main__":`` in a script.
     rows : the number of inputs, for the estimate and the progress, if X is an iterator.
     progress : called with the stage, the number of inputs done and the number of all inputs.
     on_plan : called before the work with the method, and with how long it may take.
@@ -90,7 +94,7 @@ def audit(
     """
     network = network_of_spec(load_network(net), spec)
     started = time.perf_counter()
-    _check(network, spec, X is None, samples=samples, per_row=per_row, pairs=pairs, time_limit=time_limit)
+    _check(network, spec, X is None, samples=samples, per_row=per_row, pairs=pairs, jobs=jobs, time_limit=time_limit)
     stream: Iterator[FloatArray]
     if X is None:
         stream, expected = sample_blocks(spec, samples, seed, network.dtype), samples
@@ -100,7 +104,7 @@ def audit(
     plan = choose_plan(network, spec, start, expected, method, per_row=per_row, seed=seed)
     _logger.info("audit: %s", plan.describe())
     if on_plan is not None:
-        on_plan(plan)
+        on_plan(replace(plan, seconds=plan.seconds / jobs))
     limit = 2 * EXACT_SECONDS if time_limit is None and method == "auto" else time_limit
     scanner = PlannedScan(network, spec, plan, per_row, seed, limit, progress)
     # Twice as many as asked for: their order is only known up to rounding so far.
@@ -108,8 +112,7 @@ def audit(
     rows_kept, examined = RowCollector(spec), _ExaminedInputs(spec, seed)
     scores = _ScoreDifferences(network, spec)
     count = total = evaluations = unknown = 0
-    for block in scanner.parts(chain([start], stream)):
-        found = scanner.scan(block, total)
+    for block, found in scan_blocks(scanner, scanner.parts(chain([start], stream)), jobs):
         unequal = np.flatnonzero(found.unequal)
         shown = np.flatnonzero(found.gap > 0) if spec.claim.is_score else unequal
         largest.add(total + shown, block[shown], found.gap[shown])
@@ -270,11 +273,24 @@ def _widest_pair(net: Network, spec: Spec, scanner: PlannedScan, widest: _Widest
 
 
 def _check(
-    net: Network, spec: Spec, sampling: bool, *, samples: int, per_row: int, pairs: int, time_limit: float | None
+    net: Network,
+    spec: Spec,
+    sampling: bool,
+    *,
+    samples: int,
+    per_row: int,
+    pairs: int,
+    jobs: int,
+    time_limit: float | None,
 ) -> None:
     spec.require_inputs(net.inputs)
     require_scores(net, spec.claim)
-    least = {"samples": (samples, 1 if sampling else 0), "per_row": (per_row, 1), "pairs": (pairs, 0)}
+    least = {
+        "samples": (samples, 1 if sampling else 0),
+        "per_row": (per_row, 1),
+        "pairs": (pairs, 0),
+        "jobs": (jobs, 1),
+    }
     for name, (value, lowest) in least.items():
         if value < lowest:
             raise FairmendError(f"{name} is {value}; it must be at least {lowest}")

@@ -18,7 +18,7 @@ from fairmend.arrays import Floats, Ints
 from fairmend.audit.score_spread import ScoreSpread
 from fairmend.html_tables import html_pairs
 from fairmend.spec import Spec
-from fairmend.text import percent
+from fairmend.text import in_points, number, percent
 
 if TYPE_CHECKING:
     from fairmend.audit.result import AuditPair
@@ -121,8 +121,8 @@ class ScoreDisparity:
         """Return the disparity as a line of text."""
         least = "" if self.exact else "at least "
         median, largest = self._shown(self.quantiles["median"]), self._shown(self.largest)
-        what, unit = ("scores of", " percentage points") if self.on == "probability" else ("outputs for", "")
-        line = f"the {what} similar people differ by {least}{median}{unit} (median), and by up to {largest}"
+        what = "scores of" if self.on == "probability" else "outputs for"
+        line = f"the {what} similar people differ by {least}{median} (median), and by up to {largest}"
         above = ", ".join(f"{share} by more than {limit}" for limit, share in self._shares_above.items())
         return f"{line}; {least}{above} points" if above else line
 
@@ -132,12 +132,12 @@ class ScoreDisparity:
 
     def _repr_html_(self) -> str:
         """Show the disparity in a notebook: its distribution, the two people who differ most, and other thresholds."""
-        least, unit = "" if self.exact else "at least ", " points" if self.on == "probability" else ""
+        least = "" if self.exact else "at least "
         rows = [
-            (f"{share:.0%} of the inputs have at most".replace("%", " %"), f"{least}{self._shown(value)}{unit}")
+            (f"{share:.0%} of the inputs have at most".replace("%", " %"), f"{least}{self._shown(value)}")
             for share, value in zip(QUANTILES.values(), self.quantiles.values(), strict=True)
         ]
-        rows.append(("The largest is", f"{least}{self._shown(self.largest)}{unit}"))
+        rows.append(("The largest is", f"{least}{self._shown(self.largest)}"))
         rows += [
             (f"Above {limit} point{'' if limit == '1' else 's'}", f"{least}{share}")
             for limit, share in self._shares_above.items()
@@ -154,7 +154,7 @@ class ScoreDisparity:
         return html_pairs("Score disparity: how far the scores of similar people differ", rows)
 
     def _shown(self, difference: float) -> str:
-        return f"{100 * difference:.1f}" if self.on == "probability" else f"{difference:.4g}"
+        return in_points(difference) if self.on == "probability" else number(difference)
 
     @property
     def _shares_above(self) -> dict[str, str]:

@@ -53,14 +53,19 @@ class SpreadTracker:
     Of one or two outputs of a classifier it compares the logit of the positive class, which grows with its probability.
     """
 
-    def __init__(self, logits: FloatArray, *, regression: bool) -> None:
-        """Start with the inputs themselves, by their logits (inputs,) or (inputs, outputs)."""
-        self._regression = regression
+    def __init__(self, logits: FloatArray, *, regression: bool, constant: bool = False) -> None:
+        """Start with the inputs themselves, by their logits (inputs,) or (inputs, outputs).
+
+        If scores are `constant` in each neighbourhood, differences are rounding errors and do not count.
+        """
+        self._regression, self._constant = regression, constant
         self._lowest = self._values(logits).copy()
         self._highest = self._lowest.copy()
 
     def update(self, rows: Ints, logits: FloatArray) -> None:
         """Take in neighbours of the inputs `rows` (k,) by their logits (k,) or (k, outputs)."""
+        if self._constant:
+            return
         values = self._values(logits)
         if np.any(rows[1:] < rows[:-1]):
             order = np.argsort(rows, kind="stable")

@@ -114,7 +114,7 @@ def load_setting(name: str, sources: Sources) -> Setting:
 def _network(dataset: str, sources: Sources) -> Network:
     if sources.models is None:
         return train_biased(_dataset(dataset, sources.data))
-    return load_network(sources.models / f"{MODELS[dataset]}.pth")
+    return load_network(sources.models / f"{MODELS[dataset]}.pth", "relu")
 
 
 @cache

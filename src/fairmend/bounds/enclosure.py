@@ -93,9 +93,10 @@ def enclose_operation(operation: Operation, sources: Sequence[Interval]) -> Inte
         slack = gamma(4) * (largest(lower, upper) * np.abs(factor) + np.abs(shift)) + TINY
         return _outwards(np.minimum(*ends) - slack, np.maximum(*ends) + slack)
     if isinstance(operation, Sum):
-        sizes = sum(largest(low, high) for low, high in sources)
+        sizes = np.sum([largest(low, high) for low, high in sources], axis=0)
         slack = gamma(len(sources) + 2) * sizes
-        return _outwards(sum(low for low, _ in sources) - slack, sum(high for _, high in sources) + slack)
+        low, high = (np.sum([source[side] for source in sources], axis=0) for side in (0, 1))
+        return _outwards(low - slack, high + slack)
     raise NotImplementedError(f"the interval of {operation.kind}")
 
 

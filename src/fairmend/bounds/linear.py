@@ -276,11 +276,11 @@ class _Graph:
             for source in sources:
                 rows.carry(source, lower_A, upper_A)
         elif isinstance(operation, Concatenate):
-            start = 0
-            for source in sources:
-                part = slice(start, start + self.widths[source])
-                rows.carry(source, *_both(lower_A, upper_A, lambda A, part=part: A[..., part]))
-                start = part.stop
+            widths = [self.widths[source] for source in sources]
+            lowers = torch.split(lower_A, widths, dim=-1)
+            uppers = lowers if lower_A is upper_A else torch.split(upper_A, widths, dim=-1)
+            for source, lower, upper in zip(sources, lowers, uppers, strict=True):
+                rows.carry(source, lower, upper)
         elif isinstance(operation, Columns):
             index = torch.tensor(operation.indices, device=lower_A.device)
             width = self.widths[sources[0]]

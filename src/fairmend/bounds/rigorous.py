@@ -125,9 +125,7 @@ def rigorous_point_logits(network: Network, points: npt.ArrayLike) -> tuple[Floa
         part = slice(start, start + step)
         found = [(x[part], np.zeros_like(x[part]))]
         for node in network.nodes[1:]:
-            h, error = _value_and_error(node.operation, [found[source] for source in node.sources])
-            lost = ~(np.isfinite(h) & np.isfinite(error))
-            found.append((np.where(lost, 0.0, h), np.where(lost, np.inf, error)))
+            found.append(_value_and_error(node.operation, [found[source] for source in node.sources]))
         h, error = found[-1]
         lower[part], upper[part] = np.nextafter(h - error, -np.inf), np.nextafter(h + error, np.inf)
     return lower, upper
@@ -135,14 +133,29 @@ def rigorous_point_logits(network: Network, points: npt.ArrayLike) -> tuple[Floa
 
 def _value_and_error(operation: Operation, sources: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
     """Return an operation as computed, and how far the real value can be: the error before it, and its rounding."""
+    if isinstance(operation, Activation):
+        return _function_and_error(operation, *sources[0])
+    if isinstance(operation, Concatenate):
+        return np.hstack([value for value, _ in sources]), np.hstack([error for _, error in sources])
+    h, error = sources[0]
+    if isinstance(operation, Columns):
+        return h[:, list(operation.indices)], error[:, list(operation.indices)]
+    if isinstance(operation, Lookup):
+        row = operation.table[operation.indices(h)].astype(np.float64)
+        return row, np.where(error > 0, np.inf, np.zeros_like(row))
+    h, error = _sum_and_error(operation, sources)
+    lost = ~(np.isfinite(h) & np.isfinite(error))
+    return np.where(lost, 0.0, h), np.where(lost, np.inf, error)
+
+
+def _sum_and_error(operation: Operation, sources: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """Return an operation that adds and multiplies, and its error; either may not be finite if numbers overflow."""
     h, error = sources[0]
     if isinstance(operation, Affine):
         weight, bias = operation.weight.astype(np.float64), operation.bias.astype(np.float64)
         g = gamma(weight.shape[1] + 4)
         error = 1.01 * ((error + g * (np.abs(h) + TINY)) @ np.abs(weight).T + g * np.abs(bias)) + TINY
         return h @ weight.T + bias, error
-    if isinstance(operation, Activation):
-        return _function_and_error(operation, h, error)
     if isinstance(operation, Scale):
         factor, shift = operation.factor.astype(np.float64), operation.shift.astype(np.float64)
         product = h * factor
@@ -151,20 +164,14 @@ def _value_and_error(operation: Operation, sources: Sequence[tuple[Floats, Float
     if isinstance(operation, Sum):
         values, errors = np.stack([value for value, _ in sources]), np.stack([error for _, error in sources])
         return values.sum(axis=0), 1.01 * (errors.sum(axis=0) + gamma(len(sources)) * np.abs(values).sum(axis=0))
-    if isinstance(operation, Concatenate):
-        return np.hstack([value for value, _ in sources]), np.hstack([error for _, error in sources])
-    if isinstance(operation, Columns):
-        return h[:, list(operation.indices)], error[:, list(operation.indices)]
-    if isinstance(operation, Lookup):
-        row = operation.table[operation.indices(h)].astype(np.float64)
-        return row, np.where(error > 0, np.inf, np.zeros_like(row))
     raise NotImplementedError(f"the rounding error of {operation.kind}")
 
 
 def _function_and_error(activation: Activation, h: Floats, error: Floats) -> tuple[Floats, Floats]:
     value, new = enclose_value(activation, h)
     error = 1.01 * (activation.function.lipschitz * error + new)
-    return value, np.minimum(error, 1.01 * (activation.function.span + new))
+    span = activation.function.span
+    return value, error if span == np.inf else np.minimum(error, 1.01 * (span + new))
 
 
 @np.errstate(all="ignore")

@@ -36,17 +36,18 @@ class RunningError:
         self._nonlinear: list[bool] = []  # whether a function is behind the node
 
     def run(self) -> list[NodeError]:
-        """Return all nodes, the head last."""
+        """Return all nodes, the head last; of the head, only what it loses itself."""
         readers: dict[int, list[int]] = {}
         for number, function in enumerate(self.network.functions):
             readers.setdefault(self.network.nodes[function].sources[0], []).append(number)
-        for i, node in enumerate(self.network.nodes):
+        for i, node in enumerate(self.network.nodes[:-1]):
             behind = any(self._nonlinear[source] for source in node.sources)
             self.found.append(self._compute(node.operation, node.sources))
             self._nonlinear.append(behind or isinstance(node.operation, Activation))
             if i in readers:
                 self.found[i] = self._improve(i, readers[i], behind)
-        return self.found
+        local, overflow = self._lost(self.network.head, self.found[self.network.nodes[-1].sources[0]])
+        return [*self.found, NodeError((local, local), (local, local), local, local, overflow)]
 
     def _improve(self, i: int, functions: list[int], behind: bool) -> NodeError:
         """Return a node that functions read, with a traced error and with the intervals that are given."""
@@ -100,13 +101,18 @@ class RunningError:
 
     def _affine(self, operation: Affine, source: NodeError) -> NodeError:
         weight, bias = operation.weight.astype(np.float64), operation.bias.astype(np.float64)
+        summed, overflow = self._lost(operation, source)
+        error = (source.error @ np.abs(weight).T + summed) * (1 + SLACK)
+        return self._node(affine_image(weight, bias, *source.exact), error, summed, overflow)
+
+    def _lost(self, operation: Affine, source: NodeError) -> tuple[Floats, Bools]:
+        """Return what a computed affine layer is off by, given its inputs, and where it may overflow."""
         if operation.fold is None:
+            weight, bias = operation.weight.astype(np.float64), operation.bias.astype(np.float64)
             summed, overflow = _summation(weight, bias, *source.computed, self.precision)
         else:
             summed, overflow = _folded_summation(operation.fold, *source.computed, self.precision)
-        summed = self.roundings * summed
-        error = (source.error @ np.abs(weight).T + summed) * (1 + SLACK)
-        return self._node(affine_image(weight, bias, *source.exact), error, summed, overflow)
+        return self.roundings * summed, overflow
 
     def _function(self, operation: Activation, source: NodeError) -> NodeError:
         function = operation.function
@@ -138,7 +144,7 @@ class RunningError:
         slack = NARROW * (size_of(*source.exact) * np.abs(factor) + np.abs(shift))
         exact = np.minimum(*ends) - slack, np.maximum(*ends) + slack
         error = (source.error * np.abs(factor) + local) * (1 + SLACK)
-        return self._node(exact, error, local, ~(2 * reach < kind.largest).all(axis=1))
+        return self._node(exact, error, local, np.asarray(~(2 * reach < kind.largest).all(axis=1)))
 
     def _sum(self, sources: Sequence[NodeError]) -> NodeError:
         """Return a sum; in any order, no partial sum exceeds the sum of the sizes, and subnormals may be lost."""
@@ -150,7 +156,7 @@ class RunningError:
         error = (np.sum([source.error for source in sources], axis=0) + local) * (1 + SLACK)
         low, high = (np.sum([source.exact[side] for source in sources], axis=0) for side in (0, 1))
         slack = NARROW * np.sum([size_of(*source.exact) for source in sources], axis=0)
-        overflow = ~(sizes * (1 + 2 * gamma) * (1 + SLACK) < kind.largest).all(axis=1)
+        overflow = np.asarray(~(sizes * (1 + 2 * gamma) * (1 + SLACK) < kind.largest).all(axis=1))
         return self._node((low - slack, high + slack), error, local, overflow)
 
 

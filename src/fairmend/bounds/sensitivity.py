@@ -73,19 +73,21 @@ def _inputs(
     if isinstance(operation, Scale):
         factor = operation.factor.astype(np.float64)
         ends = low * factor, high * factor
-        return [(sources[0], _widened(np.minimum(*ends), np.maximum(*ends)))]
+        return [(sources[0], _widened(np.minimum(*ends), np.maximum(*ends), size_of(*ends)))]
     if isinstance(operation, Sum):
         return [(source, (low, high)) for source in sources]
     if isinstance(operation, Concatenate):
-        ends = np.cumsum([network.widths[source] for source in sources])[:-1]
-        parts = zip(np.split(low, ends, axis=2), np.split(high, ends, axis=2), strict=True)
+        starts = np.cumsum([network.widths[source] for source in sources])[:-1]
+        parts = zip(np.split(low, starts, axis=2), np.split(high, starts, axis=2), strict=True)
         return list(zip(sources, parts, strict=True))
     if isinstance(operation, Columns):
-        whole = np.zeros((2, *low.shape[:2], network.widths[sources[0]]))
+        shape = (*low.shape[:2], network.widths[sources[0]])
+        whole_low, whole_high, sizes = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         for position, index in enumerate(operation.indices):
-            whole[0, :, :, index] += low[:, :, position]
-            whole[1, :, :, index] += high[:, :, position]
-        return [(sources[0], _widened(*whole, np.abs(low).sum(axis=2) + np.abs(high).sum(axis=2)))]
+            whole_low[:, :, index] += low[:, :, position]
+            whole_high[:, :, index] += high[:, :, position]
+            sizes[:, :, index] += size_of(low[:, :, position], high[:, :, position])
+        return [(sources[0], _widened(whole_low, whole_high, sizes))]
     raise NotImplementedError(f"the sensitivities of {operation.kind}")
 
 
@@ -106,14 +108,12 @@ def _through_function(slopes: Intervals, increasing: bool, low: Floats, high: Fl
 
 def _merged(first: Intervals, second: Intervals) -> Intervals:
     """Return the sum of the sensitivities by two paths."""
-    sizes = size_of(*first) + size_of(*second)
+    return _widened(first[0] + second[0], first[1] + second[1], size_of(*first) + size_of(*second))
+
+
+def _widened(low: Floats, high: Floats, sizes: Floats) -> Intervals:
+    """Return intervals wider by what computing them may have lost; ``sizes`` are those of the terms."""
     slack = NARROW * sizes
-    return first[0] + second[0] - slack, first[1] + second[1] + slack
-
-
-def _widened(low: Floats, high: Floats, sizes: Floats | None = None) -> Intervals:
-    """Return intervals wider by what computing them may have lost; ``sizes (pieces, rows)`` are those of the terms."""
-    slack = NARROW * (size_of(low, high) if sizes is None else sizes[:, :, None])
     return low - slack, high + slack
 
 

@@ -69,6 +69,13 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
     "samples if that takes more than five minutes.",
 )
 @click.option("--time-limit", type=POSITIVE, help="Seconds for branch; people who are not decided by then are unknown.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of processes that compare people with their counterfactuals. The answer is the same.",
+)
 @seed_option
 @click.option("--pairs", type=click.IntRange(min=0), default=5, show_default=True, help="Number of pairs to show.")
 @click.option("--out", type=FILE, help="CSV file for everyone who is treated unequally, each with a counterfactual.")
@@ -127,6 +134,7 @@ def run_audit(
     samples: int = 100_000,
     method: str = "auto",
     time_limit: float | None = None,
+    jobs: int = 1,
     seed: int = 0,
     pairs: int = 5,
     out: Path | None = None,
@@ -135,7 +143,7 @@ def run_audit(
     typed: str | None = None,
     out_of_range: str = "refuse",
     threshold: float | None = None,
-    activation: str = "relu",
+    activation: str | None = None,
     ignore_scores: bool = False,
     about: Path | None = None,
     json_output: bool = False,
@@ -143,6 +151,7 @@ def run_audit(
     """Audit the people in the file, or samples, show the result and return the exit code."""
     from rich.text import Text
 
+    from fairmend.audit.neighbours import reads_what_varies
     from fairmend.audit.run import audit
     from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
     from fairmend.cli.disparity import show_disparity
@@ -152,7 +161,7 @@ def run_audit(
     from fairmend.evaluate.audit_document import audit_document, audit_warnings
     from fairmend.evaluate.labelled import LabelledRows
     from fairmend.evaluate.pairs_file import PairsFile
-    from fairmend.evaluate.people import PeopleStream, choose_policy, needs_range
+    from fairmend.evaluate.people import PeopleStream, choose_policy
     from fairmend.evaluate.provenance import describe_origin
     from fairmend.evaluate.row_numbers import RowNumbers, number_pairs
     from fairmend.evaluate.what_if import add_what_if
@@ -169,7 +178,7 @@ def run_audit(
     table = None if data is None else stream_table(data).only(*spec.data_columns)
     people = None
     if table is not None:
-        people = PeopleStream(spec, net, table, choose_policy(out_of_range, needs_range(net, spec)))
+        people = PeopleStream(spec, net, table, choose_policy(out_of_range, reads_what_varies(net, spec)))
         spec = people.spec
     labelled = LabelledRows(spec, net)
 
@@ -189,6 +198,7 @@ def run_audit(
             pairs=pairs,
             method=method,
             time_limit=time_limit,
+            jobs=jobs,
             rows=None if table is None else table.total,
             progress=progress,
             on_plan=None if json_output else _announce,
@@ -311,7 +321,7 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFi
     if result.interval:
         low, high = result.interval
         table.add_row("95 % confidence interval", f"{percent(low, 2)} to {percent(high, 2)}")
-    table.add_row("Scores computed", f"{result.evaluations:,} in {result.seconds:.2f} s")
+    table.add_row("Scores compared", f"{result.evaluations:,} in {result.seconds:.2f} s")
     if result.scores is not None:
         _add_scores(
             table,

@@ -91,7 +91,7 @@ def run_certify(
     time_limit: float | None = None,
     seed: int = 0,
     threshold: float | None = None,
-    activation: str = "relu",
+    activation: str | None = None,
     ignore_scores: bool = False,
     certificate: Path | None = None,
     out_of_range: str = "refuse",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -16,15 +15,13 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Table
 from rich.text import Text
 
-from fairmend.cli.candidates import show_candidates
 from fairmend.cli.screen import Rows, Screen
 from fairmend.progress import Progress as ProgressCallback
-from fairmend.text import percent, printable
+from fairmend.text import percent, printable, probabilities
 
 if TYPE_CHECKING:
     from fairmend import CheckResult
     from fairmend.audit.result import AuditPair
-    from fairmend.evaluate.compare import Measurement, RepairComparison
     from fairmend.evaluate.groups import GroupMetrics
     from fairmend.evaluate.utility import RegressionUtility
     from fairmend.spec import Spec
@@ -41,7 +38,6 @@ __all__ = [
     "progress_bars",
     "regression_figures",
     "show_check",
-    "show_comparison",
     "show_files",
     "show_json",
     "show_out_of_range",
@@ -153,67 +149,6 @@ def progress_bars(quiet: bool = False) -> Iterator[ProgressCallback]:
     screen.print()
 
 
-def _comparison_table(comparison: RepairComparison, title: str) -> Table:
-    """Return a table of each figure before and after the repair."""
-    before, after, people = comparison.before, comparison.after, comparison.split
-    inputs, rows = comparison.result.regions, len(people.X)
-    sampled = "" if before.data.exact and after.data.exact else ", sampled: a lower bound"
-    table = figures_table(title, "", "before", "after", right=("before", "after"))
-    table.add_row(
-        "Repair inputs treated unequally (CUR)",
-        f"{before.repair.count:,} of {inputs:,}",
-        Text(f"{after.repair.count:,} of {inputs:,}", style="bold red" if after.repair.count else "bold green"),
-    )
-    table.add_row(
-        f"All {rows:,} rows: treated unequally (IDI-D{sampled})",
-        percent(before.data.rate),
-        percent(after.data.rate),
-    )
-    if before.data.largest is not None and after.data.largest is not None:
-        table.add_row(
-            f"Largest difference, {people.spec.claim.delta:g} allowed",
-            f"{before.data.largest:.4g}",
-            f"{after.data.largest:.4g}",
-        )
-    mark = "*" if people.held_out or people.test is not None else "†"
-    for name, first, second in _kept_figures(before, after):
-        table.add_row(f"{name} {mark}", first, second)
-    for old, new in zip(before.groups, after.groups, strict=True):
-        table.add_row(f"{group_heading(old)} {mark}", group_figures(old), group_figures(new))
-    result = comparison.result
-    table.add_section()
-    if comparison.changed is not None:
-        table.add_row("Predictions changed, of all rows", "", percent(comparison.changed))
-    table.add_row("Weights changed", "", f"{result.changed_weights:,} of {result.total_weights:,}")
-    if result.objective:
-        table.add_row("Change of the head in step 2 (l1 norm)", "", f"{result.objective:.4g}")
-    table.add_row("Seconds", "", f"{result.seconds['total']:.2f}")
-    table.caption = f"{mark} on {people.describe_scored()}"
-    claim = people.spec.claim
-    if claim.is_score:
-        table.caption += f"\nunequally: the {claim.on} of two similar people differs by more than {claim.limit:g}"
-    return table
-
-
-def _kept_figures(before: Measurement, after: Measurement) -> list[tuple[str, str, str]]:
-    """Return the name of each figure of a network's utility, and its value before and after."""
-    if before.regression is not None and after.regression is not None:
-        new = dict(regression_figures(after.regression))
-        return [(name, value, new[name]) for name, value in regression_figures(before.regression) if name in new]
-    old_figures, new_figures = before.utility, after.utility
-    if old_figures is None or new_figures is None:
-        return []
-    pairs = {
-        "Accuracy": (old_figures.accuracy, new_figures.accuracy),
-        "Balanced accuracy": (old_figures.balanced_accuracy, new_figures.balanced_accuracy),
-        "Positive rate": (old_figures.positive_rate, new_figures.positive_rate),
-    }
-    rows = [(name, percent(old), percent(new)) for name, (old, new) in pairs.items() if None not in (old, new)]
-    if old_figures.auc is not None and new_figures.auc is not None:
-        rows.append(("AUC", f"{old_figures.auc:.3f}", f"{new_figures.auc:.3f}"))
-    return rows
-
-
 def group_heading(group: GroupMetrics) -> str:
     """Return the heading of the group figures of one feature."""
     what = "widest gap of a class" if group.class_rates else "parity / odds"
@@ -262,14 +197,14 @@ def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditP
     lines = Rows.grid(padding=(0, 1))
     for pair in pairs:
         assert pair.answers is not None
-        scores = [f"{score:+.3g}" for score in pair.scores] if outputs > 1 else _shares(pair.scores, spec.threshold)
+        scores = probabilities(pair.scores, spec.threshold if outputs <= 2 else None)
         first, second = (f"{name} ({score})" for name, score in zip(_answers(spec, outputs, pair), scores, strict=True))
         difference = f"{pair.difference[0].upper()}{pair.difference[1:]}"
         lines.add_row(" ", Text(f"{_name(pair, what)}: {first}. {difference}: {second}."))
     positive = prediction_name(spec, outputs, 1)
     meaning = (
-        "by how much the logit of the first prediction exceeds that of the second"
-        if outputs > 1
+        "the probability of the first prediction"
+        if outputs > 2
         else f"the probability of {positive}; from {percent(spec.threshold, _digits(spec.threshold))}, the prediction "
         f"is {positive}"
     )
@@ -285,26 +220,6 @@ def _answers(spec: Spec, outputs: int, pair: AuditPair) -> list[str]:
         prediction_name(spec, outputs, answer) if name == spec.name_class(answer, outputs) else printable(f'"{name}"')
         for answer, name in zip(pair.answers, pair.answer_names, strict=True)
     ]
-
-
-def _shares(logits: Sequence[float], threshold: float) -> list[str]:
-    """Return the probabilities of logits, with the digits that show on which side of the threshold they are."""
-    from fairmend.network.decision import log_odds
-
-    least = log_odds(threshold)
-    shares = [1 / (1 + math.exp(-max(logit, -700.0))) for logit in logits]
-    digits = next(
-        (
-            digits
-            for digits in range(1, _MOST_DIGITS)
-            if all(
-                (round(share, digits + 2) >= threshold) == (logit >= least)
-                for share, logit in zip(shares, logits, strict=True)
-            )
-        ),
-        _MOST_DIGITS,
-    )
-    return [percent(share, digits) for share in shares]
 
 
 def _digits(share: float) -> int:
@@ -351,19 +266,6 @@ def prediction_name(spec: Spec, outputs: int, answer: int) -> str:
     if spec.label is None or outputs > 2:
         return f"class {answer}"
     return f'"{spec.label.positive}"' if answer else f'not "{spec.label.positive}"'
-
-
-def show_comparison(screen: Console, comparison: RepairComparison, title: str) -> None:
-    """Print the tables, the warnings and what is proven."""
-    if comparison.result.candidates:
-        show_candidates(screen, comparison.result)
-        screen.print()
-    screen.print(_comparison_table(comparison, title))
-    show_warnings(screen, comparison.warnings)
-    screen.print()
-    proven, _, rest = comparison.statement.partition(":")
-    style = "bold green" if proven == "Proven" else "bold yellow"
-    screen.print(Text.assemble((f"{proven}:", style), rest))
 
 
 def show_files(screen: Console, out: Path, files: Mapping[str, str]) -> None:

@@ -68,7 +68,8 @@ def run_demo(
     """Train a network on biased decisions, show who it treats unequally, repair it, and write the folder `out`."""
     from rich.console import Console
 
-    from fairmend.cli.console import console, progress_bars, show_check, show_comparison, show_files, show_json
+    from fairmend.cli.comparison import show_comparison
+    from fairmend.cli.console import console, progress_bars, show_check, show_files, show_json
     from fairmend.cli.report_files import check_certificate, describe_repair, show_report, write_report
     from fairmend.datasets.demo import loan_applicants, loan_spec, train_network
     from fairmend.evaluate.compare import measure, repair_and_compare

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from fairmend.cli.console import differing_values, prediction_name
-from fairmend.text import listed, number, percent, printable
+from fairmend.text import in_points, listed, number, percent, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairmend.audit.score_disparity import ScoreDisparity, ThresholdCurve
     from fairmend.spec import Spec
 
-__all__ = ["add_disparity", "show_disparity", "sparkline"]
+__all__ = ["add_disparity", "show_compared_disparity", "show_disparity", "sparkline"]
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _NOTHING = "·"
@@ -27,24 +27,26 @@ _WIDTH = 33  # characters of the curve, each for three thresholds
 _NAMED = (0.1, 0.3, 0.5, 0.7)
 
 
-def add_disparity(table: Table, disparity: ScoreDisparity) -> None:
-    """Add the distribution of the differences to a table of figures."""
-    least = "" if disparity.exact else "≥ "
-    total = len(disparity.differences)
-    probability = disparity.on == "probability"
-    unit = " points" if probability else ""
-
-    def shown(value: float) -> str:
-        return f"{100 * value:.1f}" if probability else number(value)
-
+def add_disparity(table: Table, disparity: ScoreDisparity, after: ScoreDisparity | None = None) -> None:
+    """Add the distribution of the differences to a table of figures, and of those after a repair in a third column."""
     table.add_section()
-    quantiles = " / ".join(shown(value) for value in disparity.quantiles.values())
-    table.add_row("Score disparity: 50 / 90 / 95 / 99 %", f"{least}{quantiles}{unit}")
-    table.add_row("Score disparity: largest", f"{least}{shown(disparity.largest)}{unit}")
-    if disparity.above:
-        limits = " / ".join(f"{100 * limit:g}" for limit in disparity.above)
-        shares = " / ".join(percent(count / total) for count in disparity.above.values())
-        table.add_row(f"Score disparity above {limits} points", f"{least}{shares}")
+    columns = [_figures(side) for side in (disparity, after) if side is not None]
+    for (name, value), *others in zip(*columns, strict=True):
+        table.add_row(name, value, *(other for _, other in others))
+
+
+def _figures(disparity: ScoreDisparity) -> list[tuple[str, str]]:
+    """Return the figures with their names, one for each line of a table."""
+    least, total = "" if disparity.exact else "≥ ", len(disparity.differences)
+    points = disparity.on == "probability"
+    names = ("median", "90 % at most", "95 % at most", "99 % at most", "largest")
+    values = (*disparity.quantiles.values(), disparity.largest)
+    shown = [in_points(value) if points else number(value) for value in values]
+    rows = [(f"Score disparity: {name}", f"{least}{value}") for name, value in zip(names, shown, strict=True)]
+    for limit, count in disparity.above.items():
+        unit = "point" if limit == 0.01 else "points"
+        rows.append((f"Score disparity above {100 * limit:g} {unit}", f"{least}{percent(count / total)}"))
+    return rows
 
 
 def show_disparity(screen: Console, spec: Spec, outputs: int, result: AuditResult) -> None:
@@ -52,7 +54,8 @@ def show_disparity(screen: Console, spec: Spec, outputs: int, result: AuditResul
     disparity = result.disparity
     if disparity.worst is not None and disparity.on == "probability" and spec.claim.on != "probability":
         screen.print()
-        screen.print(Text(_describe_worst(spec, outputs, disparity.worst, "sample" if result.sampled else "row")))
+        line = _describe_worst(spec, outputs, disparity.worst, "sample" if result.sampled else "row")
+        screen.print(Text(f"Largest score disparity, {line}"))
     if disparity.curve is not None:
         _show_curve(screen, disparity.curve)
     if not disparity.exact:
@@ -61,14 +64,32 @@ def show_disparity(screen: Console, spec: Spec, outputs: int, result: AuditResul
         screen.print(Text(note, style="yellow"))
 
 
+def show_compared_disparity(
+    screen: Console, spec: Spec, outputs: int, before: ScoreDisparity, after: ScoreDisparity
+) -> None:
+    """Print the two similar people whose scores differ most, before and after a repair."""
+    screen.print()
+    for when, disparity in (("before", before), ("after", after)):
+        if disparity.worst is not None:
+            line = _describe_worst(spec, outputs, disparity.worst, "row")
+            screen.print(Text(f"Largest score disparity {when} the repair, {line}"))
+        elif disparity.exact:
+            screen.print(Text(f"{when.capitalize()} the repair, similar people get equal scores."))
+        else:
+            screen.print(Text(f"{when.capitalize()} the repair, no similar people with different scores were found."))
+
+
 def _describe_worst(spec: Spec, outputs: int, pair: AuditPair, what: str) -> str:
+    """Return where the two are, and the score of each with the values in which they differ."""
+    probability = pair.on == "probability"
     name = prediction_name(spec, outputs, 1 if pair.output is None else pair.output)
+    score_name = f"{name} has probability" if probability else "the output is"
     first, second = (
-        f"{percent(score)} with {values}"
+        f"{percent(score) if probability else number(score)} with {values}"
         for score, values in zip(pair.scores, differing_values(spec, pair), strict=True)
     )
     where = pair.name if what == "row" else f"{what} {pair.row}"
-    return printable(f"Largest score disparity, {where}: {name} has probability {first}; {second}.")
+    return printable(f"{where}: {score_name} {first}; {second}.")
 
 
 def _show_curve(screen: Console, curve: ThresholdCurve) -> None:

@@ -77,7 +77,7 @@ def run_export(
     seed: int = 0,
     out_of_range: str = "refuse",
     threshold: float | None = None,
-    activation: str = "relu",
+    activation: str | None = None,
     ignore_scores: bool = False,
     json_output: bool = False,
 ) -> None:

@@ -30,7 +30,7 @@ __all__ = [
 
 
 def load_model(
-    model: Path, spec_file: Path, activation: str, ignore_scores: bool = False, threshold: float | None = None
+    model: Path, spec_file: Path, activation: str | None, ignore_scores: bool = False, threshold: float | None = None
 ) -> tuple[Spec, Network]:
     """Read the spec and the network, which decides at the threshold; refuse them if their numbers of columns differ.
 
@@ -74,9 +74,10 @@ def load_people(
 
     Scores in the data that spec and network do not reproduce are refused.
     """
-    from fairmend.evaluate.people import choose_policy, needs_range, take_people
+    from fairmend.audit.neighbours import reads_what_varies
+    from fairmend.evaluate.people import choose_policy, take_people
 
-    policy = choose_policy(out_of_range, needs_range(net, spec))
+    policy = choose_policy(out_of_range, reads_what_varies(net, spec))
     return take_people(read_table(data), data, spec, net, policy, most=rows, seed=seed)
 
 

@@ -35,7 +35,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 FILE = click.Path(path_type=Path)
 POSITIVE = click.FloatRange(min=0, min_open=True)
-MODEL_FORMATS = ".onnx, .h5, .keras, .nnet, .pth or .safetensors"
+MODEL_FORMATS = ".onnx, .h5, .keras, .nnet, .pt2, .pth, .ckpt or .safetensors"
 
 model_argument = click.argument("model", type=FILE)
 spec_option = click.option("--spec", "spec_file", type=FILE, required=True, help="Spec of the features, .toml.")
@@ -54,10 +54,8 @@ json_option = click.option("--json", "json_output", is_flag=True, help="Print on
 seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed.")
 activation_option = click.option(
     "--activation",
-    default="relu",
-    show_default=True,
-    help="Activation of a model file that holds only weights (.pth, .safetensors): relu, leaky_relu, "
-    "leaky_relu(0.2) for a slope other than 0.01, tanh or sigmoid.",
+    help="Activation between all layers of a model file that holds only weights (.pth, .ckpt, .safetensors), which must "
+    "be one chain in the order of its keys: relu, leaky_relu, leaky_relu(0.2) for a slope other than 0.01, tanh, ...",
 )
 
 out_of_range_option = click.option(

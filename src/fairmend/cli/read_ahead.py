@@ -11,7 +11,7 @@ __all__ = ["read_ahead"]
 
 T = TypeVar("T")
 
-_AHEAD = 2  # items that may wait
+_AHEAD = 1  # items that may wait
 _PATIENCE = 0.1  # seconds after which the reader looks whether it is still needed
 
 

@@ -151,7 +151,7 @@ def command(
     about: Path | None,
     no_what_if: bool,
     what_if_rows: int,
-    activation: str,
+    activation: str | None,
     ignore_scores: bool,
     json_output: bool,
     **options: Any,
@@ -212,7 +212,7 @@ def run_repair(
     out_of_range: str = "refuse",
     threshold: float | None = None,
     about: Path | None = None,
-    activation: str = "relu",
+    activation: str | None = None,
     ignore_scores: bool = False,
     json_output: bool = False,
     typed: str | None = None,
@@ -220,12 +220,12 @@ def run_repair(
     options: Mapping[str, Any],
 ) -> int:
     """Repair the network in `model`, write the folder `out`, show the result and return the exit code."""
+    from fairmend.cli.comparison import show_comparison
     from fairmend.cli.console import (
         at_threshold,
         console,
         progress_bars,
         show_check,
-        show_comparison,
         show_files,
         show_json,
         show_out_of_range,

@@ -1,6 +1,7 @@
 """A terminal that shows names from files as they are: they contain no markup, control characters or line breaks.
 
-Each text is one line, and each cell of a table is one; only the lines that the screen wraps itself are more.
+Each text is one line, and each cell of a table is one; only the lines that the screen wraps itself are more. It wraps
+none at a no-break space, which keeps a figure and its unit together: rich would, so it sees another character instead.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from fairmend.text import printable
 
 __all__ = ["Rows", "Screen"]
 
+_NO_BREAK, _STAND_IN = "\N{NO-BREAK SPACE}", "\ufdd0"  # the second is no character, so no file has it
+
 
 class Screen(Console):
     """A console that escapes what cannot be printed, and knows no markup."""
@@ -30,8 +33,10 @@ class Screen(Console):
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield the segments of an object, with control characters escaped; those of the screen itself are kept."""
-        for segment in super().render(renderable, options):
+        shown = _hold_together(renderable) if isinstance(renderable, Text) else renderable
+        for segment in super().render(shown, options):
             text = segment.text if segment.control else printable(segment.text, keep="\n")
+            text = text.replace(_STAND_IN, _NO_BREAK)
             yield segment if text == segment.text else Segment(text, segment.style)
 
 
@@ -50,8 +55,17 @@ class Rows(Table):
 
 def _cell(cell: RenderableType | None) -> RenderableType | None:
     if isinstance(cell, str):
-        return Text(printable(cell))
-    return _one_line(cell) if isinstance(cell, Text) else cell
+        return _hold_together(Text(printable(cell)))
+    return _hold_together(_one_line(cell)) if isinstance(cell, Text) else cell
+
+
+def _hold_together(text: Text) -> Text:
+    """Return the text with a character at which rich does not break lines, in place of no-break spaces."""
+    if _NO_BREAK not in text.plain:
+        return text
+    held = text.copy()
+    held.plain = text.plain.replace(_NO_BREAK, _STAND_IN)
+    return held
 
 
 def _one_line(text: Text) -> Text:

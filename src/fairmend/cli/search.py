@@ -93,7 +93,7 @@ def run_search(
     out: Path | None = None,
     out_of_range: str = "refuse",
     threshold: float | None = None,
-    activation: str = "relu",
+    activation: str | None = None,
     ignore_scores: bool = False,
     json_output: bool = False,
 ) -> int:

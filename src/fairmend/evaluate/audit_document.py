@@ -178,10 +178,11 @@ def _describe_pair(pair: AuditPair, names: list[str], spec: Spec) -> str:
         own, other = (_describe_score(value, claimed) for value in pair.scores)
         which = "" if pair.output is None else f", output {pair.output}"
         return short(f"{_capitalize(pair.name)}{which}: {own}. {difference}: {other}.", 600)
-    own, other = (
-        f"“{names[answer] if answer < len(names) else f'class {answer}'}” (score {value})"
-        for answer, value in zip(pair.answers, probabilities(pair.scores, spec.threshold), strict=True)
-    )
+    first, second = (names[answer] if answer < len(names) else f"class {answer}" for answer in pair.answers)
+    two = pair.output is None
+    what = "score" if two else f"probability of “{first}”"
+    scores = probabilities(pair.scores, spec.threshold if two else None)
+    own, other = (f"“{name}” ({what} {value})" for name, value in zip((first, second), scores, strict=True))
     return short(f"{_capitalize(pair.name)}: {own}. {difference}: {other}.", 600)
 
 
@@ -200,5 +201,5 @@ def _score_ranges(net: Network, spec: Spec, examined: ExaminedInputs) -> ScoreRa
     order = order_by_score(net, examined.X)
     chosen = order[pick_evenly(len(order), _MOST_RANGES)]
     found = compute_score_ranges(net, spec, examined.X[chosen])
-    listed = found.as_list(net, examined.unequal[chosen])
+    listed = found.as_list(examined.unequal[chosen])
     return ScoreRanges(score_kind(net), len(examined.X), found.exact, listed, [])

@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from fairmend._version import __version__
 from fairmend.audit.neighbours import UnequalInputs, find_unequal, sample_unequal
+from fairmend.audit.score_disparity import ScoreDisparity
+from fairmend.evaluate.data_disparity import data_disparity
 from fairmend.evaluate.groups import GroupMetrics, group_metrics
 from fairmend.evaluate.split import DataSplit
 from fairmend.evaluate.training_rows import memory_warnings, training_warnings
@@ -44,6 +46,7 @@ class Measurement:
     Attributes
     ----------
     repair, data : which repair inputs, and which rows of the data, are treated unequally
+    disparity : how far the scores of similar people differ, for the rows of the data
     utility : accuracy and similar figures, on the scored rows; None for a regression network
     groups : differences between groups, by protected feature, on the scored rows; empty for a regression network
     regression : the errors of a regression network, on the scored rows; None for a classifier
@@ -53,6 +56,7 @@ class Measurement:
     data: UnequalInputs
     utility: Utility | None
     groups: tuple[GroupMetrics, ...]
+    disparity: ScoreDisparity
     regression: RegressionUtility | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -64,6 +68,7 @@ class Measurement:
             "largest_difference": self.data.largest,
             **{name: value for name, value in _plain(self.utility).items() if name != "changed"},
             **_plain(self.regression),
+            "disparity": self.disparity.as_dict(),
             "groups": [asdict(group) for group in self.groups],
         }
 
@@ -80,9 +85,10 @@ def measure(
     X, y = split.X_scored, split.y_scored
     repair = _unequal_inputs(net, split.spec, split.X_repair, seed, None)
     data = _unequal_inputs(net, split.spec, split.X, seed, report)
+    disparity = data_disparity(net, split, data, seed)
     if split.spec.regression:
-        return Measurement(repair, data, None, (), regression_utility(net, X, y))
-    return Measurement(repair, data, utility(net, X, y), group_metrics(net, split.spec, X, y))
+        return Measurement(repair, data, None, (), disparity, regression_utility(net, X, y))
+    return Measurement(repair, data, utility(net, X, y), group_metrics(net, split.spec, X, y), disparity)
 
 
 def _unequal_inputs(net: Network, spec: Spec, X: npt.ArrayLike, seed: int, progress: Progress | None) -> UnequalInputs:

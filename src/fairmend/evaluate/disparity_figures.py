@@ -18,9 +18,14 @@ _BINS = 40
 _MOST_COLUMNS = 16
 
 
-def disparity_figures(disparity: ScoreDisparity, spec: Spec, answers: Sequence[str]) -> DisparityFigures:
-    """Return the figures of an audit's score disparity; `answers` are the names of the classes."""
-    end = disparity.largest or 1.0
+def disparity_figures(
+    disparity: ScoreDisparity, spec: Spec, answers: Sequence[str], end: float | None = None
+) -> DisparityFigures:
+    """Return the figures of a score disparity, with a histogram from 0 to `end`, by default the largest difference.
+
+    `answers` are the names of the classes.
+    """
+    end = end or disparity.largest or 1.0
     counts, edges = np.histogram(np.minimum(disparity.differences, end), bins=_BINS, range=(0, end))
     total, curve = len(disparity.differences), disparity.curve
     return DisparityFigures(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fairmend.spec.about import About
 
 FORMAT = "fairmend report"
-VERSION = 1
+VERSION = 2
 
 REPAIR, AUDIT = "repair", "audit"
 
@@ -54,7 +54,8 @@ class Similarity:
 class NetworkFigures:
     """One network on the data. Rates are from 0 to 1, and None if they are not defined.
 
-    `errors` has the figures of a regression network by name.
+    `errors` has the figures of a regression network by name, and `disparity` says how far the scores of similar people
+    differ.
     """
 
     unfair_inputs: int
@@ -67,6 +68,7 @@ class NetworkFigures:
     positive_rate: float | None
     auc: float | None
     errors: dict[str, float] = field(default_factory=dict)
+    disparity: DisparityFigures | None = None
 
 
 @dataclass(frozen=True)
@@ -181,8 +183,8 @@ class ScoreRange:
 class ScoreRanges:
     """The score ranges of some of `total` inputs, sorted by score before the repair; `after` is empty in an audit.
 
-    `score` is "logit" (class 1 wins from the log-odds of the threshold on) or "lead" (the lead of the input's own class
-    over the others).
+    Scores are probabilities. `score` says of which class: "positive" (class 1 of two, which is the prediction from the
+    threshold on) or "own" (with more classes, the one predicted for the input).
     """
 
     score: str
@@ -272,7 +274,8 @@ class Pair:
     """A person and a counterfactual with another prediction; `id` names the person, if the data has ids.
 
     `values` are the person's, by column; `others` are the counterfactual's where it differs, otherwise None. Answers
-    (predictions) and scores are those of the two; the ones after the repair are None in an audit.
+    (predictions) and scores are those of the two; the ones after the repair are None in an audit. Scores are
+    probabilities: of class 1 of two, or with more classes of the one that is predicted for the first person.
     """
 
     row: int
@@ -401,10 +404,10 @@ class ScorePair:
 class DisparityFigures:
     """How far the scores of similar people differ, whatever the claim is about; see `fairmend.AuditResult`.
 
-    `above` is the share of people with a larger difference than so many percentage points, and `counts` says how many
-    have a difference from one of the `edges` to the next. `unequal` is the share treated unequally at each of the
-    `thresholds`, and `threshold` the one that decides; empty and None for a regression network or more than two
-    classes.
+    The people are those audited, or the rows of a repair's data. `above` is the share of people with a larger
+    difference than so many percentage points, and `counts` says how many have a difference from one of the `edges` to
+    the next. `unequal` is the share treated unequally at each of the `thresholds`, and `threshold` the one that
+    decides; empty and None for a regression network or more than two classes.
     """
 
     on: str

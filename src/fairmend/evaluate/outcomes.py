@@ -1,10 +1,11 @@
 """Selection rates and impact ratios of groups and intersections: whether outcomes are equal, however treatment is.
 
-The tables are those that New York City demands of bias audits (Local Law 144 of 2021; Rules of the City of New York,
-title 6, section 5-301): counts, selection rates and impact ratios, each a selection rate divided by the highest one.
-An auditor may leave categories below 2 % of the data out of the impact ratios, if the size and the rate are shown
-(section 5-301 (d)). The four-fifths rule is that of the Uniform Guidelines on Employee Selection Procedures
-(29 CFR 1607.4 D): an impact ratio below 0.8 is generally regarded as evidence of adverse impact.
+The figures are those that New York City's rules ask of bias audits of tools that select people (Local Law 144 of 2021;
+Rules of the City of New York, title 6, section 5-301 (b)): counts, selection rates and impact ratios, each a selection
+rate divided by the highest one. The scoring rates of section 5-301 (c), for tools that score people, are not computed.
+An auditor may leave categories below 2 % of the data out of the impact ratios, if the summary justifies it and shows
+size and rate (section 5-301 (d)). The four-fifths rule is that of the Uniform Guidelines on Employee Selection
+Procedures (29 CFR 1607.4 D): an impact ratio below 0.8 is generally regarded as evidence of adverse impact.
 """
 
 from __future__ import annotations
@@ -66,8 +67,10 @@ def _intersect(features: Sequence[tuple[list[str], Ints]]) -> tuple[list[tuple[s
     codes = np.zeros(len(features[0][1]), dtype=np.int64)
     for names, own in features:
         # Only groups that have rows are numbered, so that the numbers stay small with many features.
-        codes = np.unique(codes * len(names) + own, return_inverse=True)[1].reshape(-1)
-    first = np.unique(codes, return_index=True)[1]
+        codes = codes * len(names) + own
+        codes = (np.cumsum(np.bincount(codes) > 0) - 1)[codes]
+    first = np.empty(int(codes.max()) + 1, dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
     return [tuple(names[own[row]] for names, own in features) for row in first], codes
 
 

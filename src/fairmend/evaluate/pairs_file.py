@@ -82,11 +82,11 @@ class PairsFile:
         for prefix, inputs in (("", X), ("other_", other)):
             if not self._spec.regression:
                 parts.append(pd.Series(self._answers(inputs), name=f"{prefix}answer"))
-            if claim.is_score or self._net.outputs == 1:
-                scores = compute_scores(self._net, inputs, claim.on)
-                scores = scores if claim.on == "probability" else scores.astype(self._net.dtype)
-                names = ["score"] if self._net.outputs == 1 else [f"score_{k}" for k in range(self._net.outputs)]
-                parts += [pd.Series(scores[:, k], name=f"{prefix}{name}") for k, name in enumerate(names)]
+            on = claim.on or "probability"
+            scores = compute_scores(self._net, inputs, on)
+            scores = scores if on == "probability" else scores.astype(self._net.dtype)
+            names = ["score"] if self._net.outputs == 1 else [f"score_{k}" for k in range(self._net.outputs)]
+            parts += [pd.Series(scores[:, k], name=f"{prefix}{name}") for k, name in enumerate(names)]
         return pd.concat(parts, axis=1)
 
     def _answers(self, X: FloatArray) -> Sequence[Any] | Ints:

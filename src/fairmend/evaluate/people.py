@@ -28,7 +28,6 @@ __all__ = [
     "PeopleStream",
     "choose_policy",
     "naming_file",
-    "needs_range",
     "require_given_scores",
     "take_people",
 ]
@@ -75,12 +74,6 @@ def choose_policy(out_of_range: str, needs_range: bool) -> str:
     """Return the policy: what is asked for, but nobody is refused for a range that no claim needs."""
     require_policy(out_of_range)
     return "widen" if out_of_range == "refuse" and not needs_range else out_of_range
-
-
-def needs_range(net: Network, spec: Spec) -> bool:
-    """Return whether the network reads a feature in which similar people differ; otherwise no range matters."""
-    used = net.read_columns
-    return any(bool(used[spec.columns(f.name)].any()) for f in spec.varying)
 
 
 def require_given_scores(

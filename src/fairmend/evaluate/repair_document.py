@@ -9,6 +9,7 @@ import numpy as np
 from fairmend._version import __version__
 from fairmend.audit.run import audit
 from fairmend.evaluate.compare import Measurement, RepairComparison
+from fairmend.evaluate.disparity_figures import disparity_figures
 from fairmend.evaluate.document import (
     FORMAT,
     REPAIR,
@@ -103,12 +104,16 @@ def _with_scores(repair: Repair | None, original: Network, comparison: RepairCom
         for network in (original, comparison.result.network)
     ]
     before, after = (summary for summary in found if summary is not None)
+    if comparison.result.everyone:
+        # What the network ignores changes no score; an audit sees how sums are rounded in different batches.
+        after = replace(after, differences=np.zeros_like(after.differences))
     end = max(before.largest, after.largest, before.claim.limit)
     return replace(repair, scores_before=score_figures(before, end=end), scores_after=score_figures(after, end=end))
 
 
 def _repair(original: Network, comparison: RepairComparison, check: str | None) -> Repair:
     people, result = comparison.split, comparison.result
+    names = class_names(people.spec, original, people.frame)
     return Repair(
         method=result.method,
         claim=short(comparison.claim, 4_000),
@@ -124,8 +129,8 @@ def _repair(original: Network, comparison: RepairComparison, check: str | None) 
         scored_rows=len(people.X_scored),
         held_out=people.held_out or people.test is not None,
         test_data=people.test is not None,
-        before=_network_figures(comparison.before),
-        after=_network_figures(comparison.after),
+        before=_network_figures(comparison, comparison.before, names),
+        after=_network_figures(comparison, comparison.after, names),
         changed_predictions=comparison.changed,
         changed_weights=result.changed_weights,
         total_weights=result.total_weights,
@@ -155,8 +160,9 @@ def _policy(result: RepairResult) -> PolicySummary | None:
     return PolicySummary(policy.keep, policy.guarantee, policy.prefer, original, words, measure)
 
 
-def _network_figures(figures: Measurement) -> NetworkFigures:
+def _network_figures(comparison: RepairComparison, figures: Measurement, names: list[str]) -> NetworkFigures:
     utility = figures.utility
+    end = max(comparison.before.disparity.largest, comparison.after.disparity.largest)
     return NetworkFigures(
         figures.repair.count,
         figures.repair.exact,
@@ -168,6 +174,7 @@ def _network_figures(figures: Measurement) -> NetworkFigures:
         None if utility is None else utility.positive_rate,
         None if utility is None else utility.auc,
         regression_errors(figures.regression),
+        disparity_figures(figures.disparity, comparison.split.spec, names, end),
     )
 
 
@@ -204,8 +211,8 @@ def _score_ranges(original: Network, comparison: RepairComparison) -> ScoreRange
         score_kind(original),
         len(own),
         before.exact and after.exact,
-        before.as_list(original, unequal[0]),
-        after.as_list(repaired, unequal[1]),
+        before.as_list(unequal[0]),
+        after.as_list(unequal[1]),
     )
 
 

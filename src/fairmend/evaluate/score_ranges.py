@@ -1,7 +1,6 @@
 """The range of the score over the neighbourhood of an input: exact if it is finite, otherwise with sound bounds.
 
-With one output, the score is the logit; with two, their difference; with more, the lead of the input's own class over
-the best of the others.
+The score is a probability: with one or two outputs that of class 1, with more that of the input's own class.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from fairmend.audit.random_neighbours import stream_random_neighbours
 from fairmend.evaluate.document import ScoreRange
 from fairmend.network import DEFAULT_THRESHOLD, Network
 from fairmend.network.decision import enclose_log_odds
+from fairmend.network.scores import class_probability, scores_of
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 
@@ -34,7 +34,8 @@ _WORK = 2_000_000_000  # multiplications that the bounds over all of them may ta
 class ScoreRangeArrays:
     """For each input (inputs,): its own score, the lowest and the highest computed score, and sound bounds.
 
-    If `exact`, every neighbour was computed and the bounds are the computed scores.
+    If `exact`, every neighbour was computed and the bounds are the computed scores. `one` (inputs,) says for which
+    inputs the bounds prove one prediction; None if `exact`.
     """
 
     own: Floats
@@ -42,11 +43,16 @@ class ScoreRangeArrays:
     seen_high: Floats
     low: Floats
     high: Floats
-    exact: bool
+    one: Bools | None = None
 
-    def as_list(self, net: Network, unequal: Bools) -> list[ScoreRange]:
+    @property
+    def exact(self) -> bool:
+        """Whether every neighbour was computed."""
+        return self.one is None
+
+    def as_list(self, unequal: Bools) -> list[ScoreRange]:
         """Return the ranges as a list; `unequal` (inputs,) says for which inputs two predictions were found."""
-        one = np.asarray(~unequal) if self.exact else self._keeps_one_prediction(net)
+        one = np.asarray(~unequal) if self.one is None else self.one
         states = np.where(unequal, "two", np.where(one, "one", "open")).tolist()
         columns = (self.own, self.seen_low, self.seen_high, self.low, self.high)
         return [
@@ -54,32 +60,15 @@ class ScoreRangeArrays:
             for own, seen_low, seen_high, low, high, state in zip(*(c.tolist() for c in columns), states, strict=True)
         ]
 
-    def _keeps_one_prediction(self, net: Network) -> Bools:
-        """Return where the bounds are on one side; a tie is class 1 with one logit, the lower class with several."""
-        if net.threshold != DEFAULT_THRESHOLD:
-            below, above = enclose_log_odds(net.threshold)
-            return (self.low >= above) | (self.high <= below)
-        if net.outputs == 1:
-            return (self.low >= 0) | (self.high < 0)
-        return (self.low > 0) | (self.high <= 0 if net.outputs == 2 else False)
-
 
 def score_kind(net: Network) -> str:
-    """Return "logit" for one or two outputs (class 1 wins above 0), "lead" for more."""
-    return "logit" if net.outputs <= 2 else "lead"
+    """Return whose probability the score is: "positive" (class 1) with one or two outputs, "own" with more."""
+    return "positive" if net.outputs <= 2 else "own"
 
 
 def scores(net: Network, X: FloatArray, own: Ints) -> Floats:
     """Return the score (rows,) of each row of X; with more than two outputs, of the class `own` (rows,)."""
-    logits = net.logits(X).astype(np.float64)
-    if logits.ndim == 1:
-        return logits
-    if logits.shape[1] == 2:
-        return np.asarray(logits[:, 1] - logits[:, 0])
-    each = np.arange(len(X))
-    mine = logits[each, own]
-    logits[each, own] = -np.inf
-    return np.asarray(mine - logits.max(axis=1))
+    return class_probability(net.logits(X), own)
 
 
 def order_by_score(net: Network, X: FloatArray) -> Ints:
@@ -103,10 +92,10 @@ def compute_score_ranges(net: Network, spec: Spec, X: FloatArray, *, seed: int =
         np.minimum.at(low, rows, found)
         np.maximum.at(high, rows, found)
     if exact:
-        return ScoreRangeArrays(own, low, high, low, high, True)
-    least, most = _neighbourhood_bounds(net, _regions(spec, X), own_class)
+        return ScoreRangeArrays(own, low, high, low, high)
+    bounds = _neighbourhood_bounds(net, _regions(spec, X), own_class)
     # Computed scores are rounded, so they may exceed the real range by their last bits.
-    return ScoreRangeArrays(own, low, high, np.minimum(least, low), np.maximum(most, high), False)
+    return ScoreRangeArrays(own, low, high, np.minimum(bounds.low, low), np.maximum(bounds.high, high), bounds.sure)
 
 
 def _regions(spec: Spec, X: FloatArray) -> Regions:
@@ -116,39 +105,68 @@ def _regions(spec: Spec, X: FloatArray) -> Regions:
     return Regions(*spec.hull(X, X.dtype), np.arange(len(X), dtype=np.int64), len(X))
 
 
-def _neighbourhood_bounds(net: Network, regions: Regions, own: Ints) -> tuple[Floats, Floats]:
+@dataclass(frozen=True, eq=False)
+class _Bounds:
+    """Sound bounds of the score (k,), and where they prove that every point has the input's own prediction (k,)."""
+
+    low: Floats
+    high: Floats
+    sure: Bools
+
+    def over(self, owner: Ints, count: int) -> _Bounds:
+        """Return the bounds of `count` neighbourhoods, whose boxes belong to the `owner` (k,)."""
+        low, high, sure = np.full(count, np.inf), np.full(count, -np.inf), np.ones(count, np.bool_)
+        np.minimum.at(low, owner, self.low)
+        np.maximum.at(high, owner, self.high)
+        np.logical_and.at(sure, owner, self.sure)
+        return _Bounds(low, high, sure)
+
+
+def _neighbourhood_bounds(net: Network, regions: Regions, own: Ints) -> _Bounds:
     """Return bounds (inputs,) of the score over neighbourhoods, from their boxes, whole and cut into smaller ones."""
     cut = _cut(net, regions)
-    low, high = np.full(regions.count, np.inf), np.full(regions.count, -np.inf)
-    least, most = _box_bounds(net, cut, own[cut.owner])
-    np.minimum.at(low, cut.owner, least)
-    np.maximum.at(high, cut.owner, most)
+    fine = _box_bounds(net, cut, own[cut.owner]).over(cut.owner, regions.count)
     if len(cut.owner) == len(regions.owner):
-        return low, high
-    whole_low, whole_high = _whole_box_bounds(net, regions, own)
-    return np.maximum(low, whole_low), np.minimum(high, whole_high)
+        return fine
+    whole = _box_bounds(net, regions, own[regions.owner]).over(regions.owner, regions.count)
+    return _Bounds(np.maximum(fine.low, whole.low), np.minimum(fine.high, whole.high), fine.sure | whole.sure)
 
 
-def _whole_box_bounds(net: Network, regions: Regions, own: Ints) -> tuple[Floats, Floats]:
-    starts = np.searchsorted(regions.owner, np.arange(regions.count))
-    least, most = _box_bounds(net, regions, own[regions.owner])
-    return np.minimum.reduceat(least, starts), np.maximum.reduceat(most, starts)
-
-
-def _box_bounds(net: Network, regions: Regions, own: Ints) -> tuple[Floats, Floats]:
-    """Return rigorous bounds (pieces,) of the score of class `own` (pieces,) over boxes."""
+def _box_bounds(net: Network, regions: Regions, own: Ints) -> _Bounds:
+    """Return rigorous bounds (pieces,) over boxes of inputs with the class `own` (pieces,)."""
     from fairmend.bounds.rigorous import rigorous_bounds, rigorous_differences
 
     if net.outputs == 1:
-        lower, upper = rigorous_bounds(net, regions.lower, regions.upper)
-        return lower[:, 0], upper[:, 0]
+        lower, upper = (side[:, 0] for side in rigorous_bounds(net, regions.lower, regions.upper))
+        return _logit_bounds(net, lower, upper, own)
     leads = rigorous_differences(net, regions.lower, regions.upper)
     if net.outputs == 2:
-        return leads[:, 1, 0], -leads[:, 0, 1]
+        return _logit_bounds(net, leads[:, 1, 0], -leads[:, 0, 1], own)
     each = np.arange(len(own))
-    mine, theirs = leads[each, own], -leads[each, :, own]
-    mine[each, own] = theirs[each, own] = np.inf
-    return np.asarray(mine.min(axis=1)), np.asarray(theirs.min(axis=1))
+    ahead, behind = leads[each, own], leads[each, :, own]  # of the own class before each other, and the reverse
+    ahead[each, own], behind[each, own] = np.inf, -np.inf
+    with np.errstate(over="ignore"):
+        low, high = (1 / (1 + np.exp(side).sum(axis=1)) for side in (-ahead, behind))
+    return _Bounds(*_widen(low, high, net.outputs), np.asarray(ahead.min(axis=1) > 0))
+
+
+def _logit_bounds(net: Network, lower: Floats, upper: Floats, own: Ints) -> _Bounds:
+    """Return the bounds from those of the logit of class 1; a tie is class 1 with one output, class 0 with two."""
+    if net.threshold != DEFAULT_THRESHOLD:
+        below, above = enclose_log_odds(net.threshold)
+        positive, negative = lower >= above, upper <= below
+    elif net.outputs == 1:
+        positive, negative = lower >= 0, upper < 0
+    else:
+        positive, negative = lower > 0, upper <= 0
+    low, high = (scores_of(side, "probability")[:, 0] for side in (lower, upper))
+    return _Bounds(*_widen(low, high, 1), np.where(own == 1, positive, negative))
+
+
+def _widen(low: Floats, high: Floats, terms: int) -> tuple[Floats, Floats]:
+    """Return bounds of probabilities that hold although a sum of so many exponentials was rounded."""
+    error = (terms + 8) * float(np.finfo(np.float64).eps)
+    return np.asarray(low * (1 - error)), np.minimum(high * (1 + error), 1.0)
 
 
 def _cut(net: Network, regions: Regions) -> Regions:

@@ -24,14 +24,14 @@ _LARGE = 10.0
 def describe_policy(policy: Policy, measure: str = "balanced accuracy") -> str:
     """Return how the policy selects a candidate, in a sentence or two; `measure` is the accuracy that it looks at."""
     points = f"{number(100 * policy.keep)} point{'' if policy.keep == 0.01 else 's'}"
-    simplest = "or the simplest of those that are not clearly different"
+    first = "or the first of those that are not clearly different"
     if policy.prefer == "accuracy":
         loss = number(policy.keep) if measure == "R²" else points
         kept = f"whose {measure} is at most {loss} below the original network's"
-        most = f"keeps the most {measure}, {simplest}"
+        most = f"keeps the most {measure}, {first}"
     else:
         kept = f"whose agreement with the original network's decisions is at most {points} below 100 %"
-        most = f"keeps the most of its decisions, {simplest}"
+        most = f"keeps the most of its decisions, {first}"
     if policy.guarantee == "everyone":
         return f"Only a proof for everyone counts. Of the candidates {kept}, auto takes the one that {most}."
     if policy.guarantee == "listed":

@@ -188,7 +188,7 @@ def _examined(document: Document, audit: Audit) -> str:
     who = "sample" if audit.sampled else "person"
     scores = f"{count(audit.evaluations)} scores"
     if audit.method == "enumerate":
-        return f"Every value of {values} was tried for each {who}: {scores}."
+        return f"Every value of {values} was compared for each {who}: {scores}."
     tried = f"Random values of {values} were tried for each {who}: {scores}."
     if audit.method == "branch":
         rest = f" {count(audit.unknown)} could not be decided." if audit.unknown else ""

@@ -109,17 +109,12 @@ def _carry(network: Network) -> CarriedNetwork:
             bias=_base64(affine.bias),
             activation="identity" if i == last else network.activations[i].name,
             slope=0.0 if i == last else network.activations[i].slope,
-            parameters=[] if i == last else _finite(network.activations[i].parameters),
+            parameters=[] if i == last else list(network.activations[i].parameters),
             folded=None if affine.fold is None else _folded_rounding(affine.fold),
         )
         for i, affine in enumerate(network.affines)
     ]
     return CarriedNetwork(network.dtype.name, network.inputs, layers)
-
-
-def _finite(parameters: Sequence[float]) -> list[float]:
-    """Return numbers that JSON has: an end of a clip that is infinite becomes the largest number."""
-    return [float(number) for number in np.nan_to_num(parameters)]
 
 
 def _folded_rounding(fold: Fold) -> FoldedRounding:

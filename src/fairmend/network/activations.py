@@ -97,9 +97,10 @@ class Activation:
         self.apply(out)
 
     def astype(self, dtype: npt.DTypeLike) -> Activation:
-        """Return the function with its numbers rounded to another dtype."""
-        with np.errstate(over="ignore"):
-            slope, *parameters = np.array([self.slope, *self.parameters]).astype(dtype).astype(float).tolist()
+        """Return the function with its numbers rounded to another dtype; infinite ones become its largest number."""
+        largest = float(np.finfo(dtype).max)
+        numbers = np.clip([self.slope, *self.parameters], -largest, largest).astype(dtype)
+        slope, *parameters = numbers.astype(float).tolist()
         return Activation(self.name, slope, tuple(parameters))
 
     def apply(self, values: FloatArray) -> None:

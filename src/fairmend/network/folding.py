@@ -191,23 +191,26 @@ class Fold:
     def refit(self, weight: FloatArray, bias: FloatArray) -> Fold:
         """Return the stored layer that comes closest to this folded one, with the same norms.
 
-        A layer without a bias takes it from the last norm after it, if that has a shift to change.
+        Stored numbers stay as they are where the folded ones did not change. A layer without a bias takes it from the
+        last norm after it, if that has a shift to change.
         """
         if self.parts:
             return self._refit_parts(weight, bias)
         inner, outer = self.lines()
         factor = inner.factor * outer.factor[:, None]
         raw = np.divide(weight.astype(np.float64), factor, out=np.zeros(weight.shape), where=factor != 0)
-        raw = _cast(raw, self.weight.dtype)
+        was, was_bias = self.folded()
+        raw = np.where(weight == was, self.weight, _cast(raw, self.weight.dtype))
+        same = (raw == self.weight).all(axis=1) & (bias == was_bias)
         wide = raw.astype(np.float64)
         own = _add_products(wide, inner.shift, np.zeros(len(raw)))
         missing = bias - outer.shift
         last = self.after[-1] if self.after else None
         if self.bias is None and last is not None and last.shift is not None and last.variance is not None:
-            shift = _cast(last.shift + (missing - outer.factor * own), last.shift.dtype)
+            shift = np.where(same, last.shift, _cast(last.shift + (missing - outer.factor * own), last.shift.dtype))
             return replace(self, weight=raw, after=(*self.after[:-1], replace(last, shift=shift)))
         own_bias = np.divide(missing, outer.factor, out=np.zeros(len(raw)), where=outer.factor != 0) - own
-        stored = _cast(own_bias, self.weight.dtype)
+        stored = np.where(same, 0 if self.bias is None else self.bias, _cast(own_bias, self.weight.dtype))
         return replace(self, weight=raw, bias=stored if self.bias is not None or stored.any() else None)
 
     def _refit_parts(self, weight: FloatArray, bias: FloatArray) -> Fold:

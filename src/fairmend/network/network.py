@@ -372,10 +372,10 @@ class Network:
         return [(i, self.nodes[i].sources, self.nodes[i].operation, buffers[i]) for i in sorted(needed) if i > 0]
 
 
-def load_network(source: NetworkSource, activation: str | Activation = "relu") -> Network:
+def load_network(source: NetworkSource, activation: str | Activation | None = None) -> Network:
     """Read a network from a file, a PyTorch module, or a fitted MLPClassifier or MLPRegressor of scikit-learn.
 
-    A file is read by its suffix: .onnx, .h5, .keras, .nnet, .pth or .safetensors. Neither Keras nor any other framework
+    A file is read by its suffix: .onnx, .h5, .keras, .nnet, .pt2, .pth, .ckpt or .safetensors. Neither Keras nor any other framework
     needs to be installed, and nothing in the file is executed.
 
     A model of scikit-learn is an MLPClassifier or MLPRegressor, a linear model, or a Pipeline, a search or a
@@ -383,9 +383,10 @@ def load_network(source: NetworkSource, activation: str | Activation = "relu") -
     `Spec.from_sklearn` describes the steps before it. `fairmend.network.formats.sklearn.to_estimator` puts a repaired
     network into a copy.
 
-    `activation` names the activation between the affine layers of a file that holds weights only: a .pth or
-    .safetensors state dict that fairmend did not write. Other sources name it themselves. "leaky_relu" has PyTorch's
-    slope, 0.01; write "leaky_relu(0.2)" for another.
+    `activation` names the activation between the affine layers of a file that holds weights only: a .pth, .ckpt or
+    .safetensors state dict that fairmend did not write. It must be given for these, unless there is one layer alone: by
+    giving it you say that the model is one chain of the layers in the order of their keys. Other sources name their
+    activations themselves. "leaky_relu" has PyTorch's slope, 0.01; write "leaky_relu(0.2)" for another.
     """
     from fairmend.network.formats import read_network
 

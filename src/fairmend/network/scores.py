@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Floats
+from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.network.network import Network
 
-__all__ = ["compute_scores", "scores_of"]
+__all__ = ["class_probability", "compute_scores", "scores_of"]
 
 
 def compute_scores(net: Network, X: FloatArray, on: str | None) -> Floats:
@@ -30,3 +30,12 @@ def scores_of(outputs: FloatArray, on: str | None) -> Floats:
             return np.asarray(1 / (1 + np.exp(-values)))
         shares = np.exp(values - values.max(axis=1, keepdims=True))
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def class_probability(outputs: FloatArray, classes: Ints) -> Floats:
+    """Return the probability (rows,) by which pairs of people are compared, from outputs (rows,) or (rows, outputs).
+
+    With one or two outputs, it is that of class 1. With more, it is that of one of the classes (rows,) for each row.
+    """
+    shares = scores_of(outputs, "probability")
+    return np.asarray(shares[:, -1] if shares.shape[1] <= 2 else shares[np.arange(len(shares)), classes])

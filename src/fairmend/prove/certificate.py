@@ -26,7 +26,7 @@ from fairmend.network import Activation, Lookup, Network
 from fairmend.progress import Progress
 from fairmend.prove import certificate_blocks
 from fairmend.prove.certificate_blocks import InputList, lines_of_blocks
-from fairmend.prove.certificate_graph import steps_of
+from fairmend.prove.certificate_graph import steps_of, steps_of_file
 from fairmend.prove.claims import Guarantee
 from fairmend.prove.proof import Proof, most_points, prove_points, prove_regions
 from fairmend.prove.score_proof import ScoreProof, prove_scores_at_points, prove_scores_over_regions
@@ -46,7 +46,7 @@ __all__ = [
 FORMAT = "fairmend-certificate"
 VERSION = 5
 
-_STATE_DICTS = (".pth", ".pt", ".safetensors")  # files that hold weights by name, and no architecture
+_STATE_DICTS = (".pth", ".pt", ".ckpt", ".safetensors")  # files that hold weights by name, and no architecture
 _FUNCTION_KEYS = ("activation", "slope", "parameters")
 _BATCH_NORM = b".running_var"  # of a key in a state dict with batch normalisation
 
@@ -109,10 +109,11 @@ class Certificate:
         except OSError as error:
             raise FairmendError(f"{path}: cannot read the model: {error.strerror or error}") from error
         layers = graph = None
-        if Path(path).suffix.lower() in _STATE_DICTS:
-            if self.graph:
-                graph = list(self.graph)
-            else:
+        suffix = Path(path).suffix.lower()
+        if suffix in _STATE_DICTS or suffix == ".pt2":
+            noted = steps_of_file(Path(path)) if suffix in _STATE_DICTS else None
+            graph = list(self.graph if noted is None else noted) or None
+            if graph is None:
                 layers = list(self.layers) if _BATCH_NORM in content else _without_norms(self.layers)
         digest = hashlib.sha256(content).hexdigest()
         model = {**self.content["model"], "file_sha256": digest, "layers": layers, "graph": graph}
@@ -279,10 +280,18 @@ def _chain_digest(network: Network) -> str:
     for layer, affine in enumerate(network.affines):
         digest.update(_header(affine.weight) + _doubles(affine.weight) + _doubles(affine.bias))
         if layer < len(network.activations):
-            activation = network.activations[layer]
+            activation = _with_one_slope(network.activations[layer])
             numbers = " ".join(float(number).hex() for number in (activation.slope, *activation.parameters))
             digest.update(f"{activation.name} {numbers}\n".encode())
     return digest.hexdigest()
+
+
+def _with_one_slope(activation: Activation) -> Activation:
+    """Return a PReLU with one slope for all units as the LeakyReLU that it is: formats write either."""
+    slopes = set(activation.parameters)
+    if activation.name != "prelu" or len(slopes) != 1 or min(slopes) < 0:
+        return activation
+    return Activation("leaky_relu", slopes.pop())
 
 
 def _graph_digest(network: Network) -> str:
@@ -336,9 +345,7 @@ def _certificate(
         "global": {"columns": [int(column) for column in blind_columns]} if len(blind_columns) else None,
         "regions": count if lists else regions,
     }
-    if network.is_chain:
-        return Certificate(content, _layers(network), inputs=lists)
-    return Certificate(content, graph=steps_of(network), inputs=lists)
+    return Certificate(content, _layers(network) if network.is_chain else (), steps_of(network), lists)
 
 
 def _describe_classes(spec: Spec) -> str:

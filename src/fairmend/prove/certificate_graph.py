@@ -1,18 +1,25 @@
-"""The steps of a network that is no chain, as a certificate names them for a state dict: docs/certificate.md."""
+"""The steps of a network that is no plain chain, as a certificate names them for a state dict: docs/certificate.md.
+
+A network that came from a state dict, a module or an exported program has their description (`formats.torch.steps`),
+which names the tensors of the file. A file that fairmend wrote has one in its note.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fairmend.network import Activation, Affine, Columns, Concatenate, Input, Lookup, Network, Scale, Sum
 from fairmend.network.folding import Norm
+from fairmend.network.formats.torch.state_dict import described_file, description_of, form_of, to_tensors
 from fairmend.network.graph import Node
+from fairmend.prove.certificate_description import steps_of_description
 
-__all__ = ["steps_of"]
+__all__ = ["steps_of", "steps_of_file"]
 
 
 @dataclass
@@ -52,7 +59,22 @@ class _Steps:
 
 
 def steps_of(network: Network) -> tuple[dict[str, Any], ...]:
-    """Return the steps of a network, each with the numbers of the steps that it reads."""
+    """Return the steps of a network, each with the numbers of the steps that it reads; none for a plain chain."""
+    if form_of(network).description:
+        return steps_of_description(description_of(network), to_tensors(network))
+    return () if network.is_chain else _steps_of_nodes(network)
+
+
+def steps_of_file(path: Path) -> tuple[dict[str, Any], ...] | None:
+    """Return the steps that fairmend's note in a file describes, none for a plain chain; None if there is no note."""
+    found = described_file(path)
+    if found is None:
+        return None
+    entries, tensors = found
+    return steps_of_description(entries, tensors) if entries else ()
+
+
+def _steps_of_nodes(network: Network) -> tuple[dict[str, Any], ...]:
     steps = _Steps()
     places: list[int] = []  # the step of each node
     for node in network.nodes:

@@ -25,6 +25,8 @@ class Witness:
     If the spec claims scores, x and other are the two people in the neighbourhood of the input whose ``scores`` differ
     by more than delta, in exact arithmetic as well; of a network with several outputs, those of ``output``. It is a
     ``tie`` if inference may round the difference to delta or less.
+
+    ``classes`` is the number of the network's classes, by which the two classes are named.
     """
 
     x: FloatArray
@@ -34,6 +36,7 @@ class Witness:
     tie: bool = False
     scores: tuple[float, float] | None = None
     output: int | None = None
+    classes: int = 2
 
     def describe(self, spec: Spec, negative: str | None = None) -> str:
         """Return how the two differ, in the user's own values, and the class or score of each.
@@ -47,7 +50,7 @@ class Witness:
             return f"{spec.describe_pair(self.x, self.other)}: {scores}{tie}"
         answers = [answer for answer in (self.answer, self.other_answer) if answer is not None]
         own, other = (
-            printable(spec.name_class(answer, max(answers) + 1) if answer or negative is None else negative)
+            printable(spec.name_class(answer, self.classes) if answer or negative is None else negative)
             for answer in answers
         )
         return f"{spec.describe_pair(self.x, self.other)}: {other} instead of {own}{tie}"

@@ -28,6 +28,7 @@ __all__ = [
     "balanced_shares",
     "has_collapsed",
     "kept_shares",
+    "lost_classes",
     "make_folds",
     "smooth_shares",
 ]
@@ -139,7 +140,7 @@ class Jury:
     def judge(self, recipe: Recipe) -> JudgedCandidate:
         """Run a recipe and judge it. Raise FairmendError if a result cannot be proven."""
         # Recipes that differ only in what follows share the networks of their first stage.
-        first_stage = (recipe.blind_to, recipe.reference, recipe.label_weight, recipe.distil_steps)
+        first_stage = (recipe.blind_to, recipe.reference, recipe.label_weight, recipe.distil_steps, recipe.expected)
         if first_stage not in self._distilled:
             self._distilled[first_stage] = blind_and_distil(recipe, self.parts)
         attempts = run_recipe_on_parts(recipe, self.parts, networks=self._distilled[first_stage])
@@ -176,7 +177,7 @@ def _class_figures(candidate: Candidate, task: RepairTask, outputs: FloatArray, 
         balanced_accuracy=balanced_accuracy(task.y_cal, labelled),
         changed=float(np.mean(all_rows != before)),
         agreement=balanced_accuracy(before, all_rows),
-        collapsed=has_collapsed(before, all_rows) or has_collapsed(before, final),
+        collapsed=has_collapsed(task, all_rows) or has_collapsed(task, final),
     )
 
 
@@ -184,14 +185,13 @@ def _fit_figures(candidate: Candidate, task: RepairTask, outputs: FloatArray, fi
     """Return a candidate with the figures of a regression."""
     fit = r_squared(task.y_cal, outputs[: len(task.y_cal)])
     kept = agreement(task.original_predictions, outputs)
-    final = agreement(task.original_predictions, final_outputs)
     return replace(
         candidate,
         accuracy=fit,
         balanced_accuracy=fit,
         changed=1 - kept,
         agreement=kept,
-        collapsed=min(kept, final) < LEAST_AGREEMENT and bool(np.ptp(task.original_predictions) > 0),
+        collapsed=has_collapsed(task, outputs) or has_collapsed(task, final_outputs),
     )
 
 
@@ -230,7 +230,18 @@ def _balancing_weights(true: Ints) -> Floats:
     return np.asarray((len(true) / (len(classes) * counts))[numbers])
 
 
-def has_collapsed(before: Ints, after: Ints) -> bool:
+def has_collapsed(task: RepairTask, after: np.ndarray) -> bool:
+    """Return whether predictions for the calibration rows, then for the unlabelled rows, lost the original's.
+
+    For a regression: whether hardly any of the variance of its outputs is kept.
+    """
+    before = task.original_predictions
+    if task.spec.regression:
+        return agreement(before, after) < LEAST_AGREEMENT and bool(np.ptp(before) > 0)
+    return lost_classes(before, after)
+
+
+def lost_classes(before: Ints, after: Ints) -> bool:
     """Return whether a class is gone, or the balanced agreement is near chance, where there were several classes."""
     classes, counts = np.unique(before, return_counts=True)
     if len(classes) == 1:

@@ -116,7 +116,7 @@ class Judgement:
 
 
 def choose(judged: Sequence[JudgedCandidate], judgement: Judgement) -> Choice:
-    """Choose among proven candidates, at least one, that stand in the order from simple to complex.
+    """Choose among proven candidates, at least one, that stand in the order of preference.
 
     Raise FairmendError if the policy demands what none of them has.
     """
@@ -147,7 +147,7 @@ def choose(judged: Sequence[JudgedCandidate], judgement: Judgement) -> Choice:
 
 
 def _best_of(group: list[int], judged: Sequence[JudgedCandidate], judgement: Judgement) -> int:
-    """Return the one that keeps the most; of those not clearly worse, the least unfair, then the simplest."""
+    """Return the one that keeps the most; of those not clearly worse, the least unfair, then the first."""
     most = max(group, key=lambda n: (judgement.score(judged[n]), -n))
     equal = [n for n in group if n == most or judgement.lead(judged[most], judged[n]) <= NOISE]
     return min(equal, key=lambda n: (round(judged[n].candidate.unfair_rate, 3), n))
@@ -206,7 +206,7 @@ def _reason(
         if round(candidate.unfair_rate, 3) > round(chosen.unfair_rate, 3):
             return "keeps as much as the selected one, but leaves more people treated unequally"
         return (
-            f"{judgement.measure} of {shown(kept)} is not clearly different from the selected one's, which is simpler"
+            f"{judgement.measure} of {shown(kept)} is not clearly different from the selected one's, which comes first"
         )
     if kept >= most:
         return f"{judgement.measure} of {shown(kept)} is due to rows near the threshold; the selected one is better"

@@ -37,8 +37,8 @@ from fairmend.repair.demands import check_head_options, demands_of, prove_by_bli
 from fairmend.repair.distil import Student, distil
 from fairmend.repair.head.features import Box, FeatureSet, Linear, Points, require_few_points
 from fairmend.repair.head.solve import HeadSolution
-from fairmend.repair.regression import regression_targets
 from fairmend.repair.task import RepairTask
+from fairmend.repair.training_rows import expected_training_rows, training_rows
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 from fairmend.spec.neighbourhoods import Regions
@@ -70,7 +70,8 @@ class Recipe:
     calibration set. ``distil_steps`` trains the blind network before step 1, and ``match_rate`` then shifts its head so
     that it predicts each of two classes as often as the original does; other networks stay as they are.
     ``label_weight`` is the share of the task loss that comes from labels; the rest comes from the original
-    network's probabilities.
+    network's probabilities. With ``expected``, distillation aims at what these are on average over the ignored
+    features.
     """
 
     name: str = "prof"
@@ -85,6 +86,7 @@ class Recipe:
     blind_to: str | tuple[str, ...] | None = None
     distil_steps: int = 0
     match_rate: bool = False
+    expected: bool = False
 
     def blinded_features(self, spec: Spec) -> list[Feature]:
         """Return the features that the recipe blinds the network to, in the order of the spec."""
@@ -182,7 +184,10 @@ def _distil(
 ) -> list[Network]:
     students = []
     for task, network in zip(tasks, networks, strict=True):
-        X, targets = _training_rows(recipe, task)
+        if recipe.expected:
+            X, targets = expected_training_rows(task, columns, recipe.label_weight)
+        else:
+            X, targets = training_rows(task, recipe.label_weight)
         students.append(Student(network, zero_columns(X, columns), targets))
     spec = tasks[0].spec
     return distil(students, columns, steps=recipe.distil_steps, seed=tasks[0].seed, squared_error=spec.regression)
@@ -229,7 +234,7 @@ def _calibrate(
 ) -> Calibration:
     if recipe.steps == 0 and columns:
         return Calibration(network, History(), 0, 0.0)
-    X, targets = _training_rows(recipe, task)
+    X, targets = training_rows(task, recipe.label_weight)
     # Zeros in the blind columns keep their weights, and the widths that come from them, at zero.
     regions = _blind_regions(task, columns) if columns else task.regions
     X = zero_columns(X, columns) if columns else X
@@ -320,27 +325,6 @@ def _zeroed_pieces(regions: Regions, columns: list[int]) -> Regions:
     _, first = np.unique(np.column_stack([regions.owner, lower, upper]), axis=0, return_index=True)
     first = np.sort(first)
     return Regions(lower[first], upper[first], regions.owner[first], regions.count)
-
-
-def _training_rows(recipe: Recipe, task: RepairTask) -> tuple[FloatArray, Floats]:
-    """Return rows and their targets, probabilities ``(rows, classes)``: of labels, of the original network, or mixed.
-
-    A row without a label has the original network's probabilities as its target, and is of no use without them. For a
-    regression, the targets are numbers ``(rows, outputs)``.
-    """
-    if task.spec.regression:
-        X = task.X_cal if recipe.label_weight == 1 else np.concatenate([task.X_cal, task.X_unlabelled])
-        return X, regression_targets(task.network, X, task.y_cal, recipe.label_weight)
-    labels = np.eye(2 if task.network.outputs == 1 else task.network.outputs)[task.y_cal]
-    if recipe.label_weight == 1:
-        return task.X_cal, labels
-    X = np.concatenate([task.X_cal, task.X_unlabelled])
-    targets = task.network.probabilities(X).astype(np.float64)
-    if targets.ndim == 1:
-        targets = np.column_stack([1 - targets, targets])
-    targets[: len(labels)] *= 1 - recipe.label_weight
-    targets[: len(labels)] += recipe.label_weight * labels
-    return X, targets
 
 
 @dataclass(frozen=True)

@@ -1,31 +1,19 @@
-"""Repairs of networks that predict a number: what training aims at, and what counts as kept."""
+"""Repairs of networks that predict a number: their labels, and what counts as kept."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Floats
+from fairmend.arrays import Floats
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 
-__all__ = ["agreement", "as_columns", "check_targets", "fit_shares", "r_squared", "regression_targets"]
+__all__ = ["agreement", "as_columns", "check_targets", "fit_shares", "r_squared"]
 
 
 def as_columns(values: np.ndarray) -> Floats:
     """Return one column for each output, float64 ``(rows, outputs)``."""
     return values.reshape(len(values), -1).astype(np.float64)
-
-
-def regression_targets(network: Network, X: FloatArray, y: np.ndarray, label_weight: float) -> Floats:
-    """Return targets ``(rows, outputs)`` for the rows of X, of which the first ``len(y)`` have labels.
-
-    A label counts with ``label_weight``, the original network's output with the rest. The squared error towards this
-    mean is, up to a constant, the mean of the squared errors towards both.
-    """
-    targets = as_columns(network.logits(X))
-    labels = as_columns(y)
-    targets[: len(labels)] = label_weight * labels + (1 - label_weight) * targets[: len(labels)]
-    return targets
 
 
 def check_targets(y: np.ndarray, rows: int, network: Network) -> Floats:

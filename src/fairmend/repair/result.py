@@ -33,8 +33,8 @@ class RepairResult:
     are all in which similar people may differ, so that the claim holds for everyone, tolerances and links included.
     ``candidates`` are the recipes that "auto" tried, and ``policy`` is how it selects among them. Their accuracy
     compares with ``original_accuracy`` and ``original_balanced_accuracy``: the original network on the calibration set
-    (for a regression, None and R²). ``collapsed`` tells whether the network that "auto" selected lost a class, or
-    agrees with the original hardly more than chance would: its guarantee is then worth little. Read the ``warnings``
+    (for a regression, None and R²). ``collapsed`` tells whether the network lost a class, or agrees with
+    the original hardly more than chance would: its guarantee is then worth little. Read the ``warnings``
     before you use the network.
     """
 

@@ -19,6 +19,7 @@ from fairmend.prove.certificate import Certificate, certificate_of_blindness, ce
 from fairmend.prove.threshold import network_of_spec
 from fairmend.repair.baselines.grft import Pairs
 from fairmend.repair.baselines.run import BASELINES, run_baseline
+from fairmend.repair.candidates import has_collapsed
 from fairmend.repair.options import HeadOptions, check_applicable, check_values, has_tolerances
 from fairmend.repair.policy import Policy
 from fairmend.repair.recipe import Recipe, RepairAttempt, run_recipe
@@ -206,7 +207,7 @@ def _result(
         total_weights=sum(affine.weight.size + affine.bias.size for affine in task.network.affines),
         attempts=attempt.attempts,
         candidates=() if selection is None else selection.candidates,
-        collapsed=selection is not None and selection.collapsed,
+        collapsed=_collapsed(task, attempt) if selection is None else selection.collapsed,
         policy=policy,
         original_accuracy=None if before is None else accuracy(task.y_cal, before),
         original_balanced_accuracy=(
@@ -228,6 +229,12 @@ def _result(
             ),
         ),
     )
+
+
+def _collapsed(task: RepairTask, attempt: RepairAttempt) -> bool:
+    """Return whether the repaired network lost the original's predictions on the calibration and unlabelled rows."""
+    rows = np.concatenate([task.X_cal, task.X_unlabelled])
+    return has_collapsed(task, task.predict(attempt.network, rows))
 
 
 def _certificate(task: RepairTask, method: str, attempt: RepairAttempt) -> Certificate | None:

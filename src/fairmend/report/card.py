@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from fairmend.evaluate.document import Document, NetworkFigures, Outcomes, OutcomeTable, Selection
+from fairmend.evaluate.document import (
+    DisparityFigures,
+    Document,
+    NetworkFigures,
+    Outcomes,
+    OutcomeTable,
+    Selection,
+)
 from fairmend.evaluate.split import describe_scored
 from fairmend.evaluate.summary import summarize
 from fairmend.text import count, in_points, listed, number, percent, printable, ratio
@@ -83,6 +90,7 @@ def _figures(document: Document) -> list[str]:
             *_table(("Figure", "Before", "After"), compared),
             f"Accuracy and the positive rate are measured on {_escape(scored)}.",
             "",
+            *_worst_pairs({"before": repair.before.disparity, "after": repair.after.disparity}),
         ]
     audit = document.audit
     assert audit is not None
@@ -91,12 +99,49 @@ def _figures(document: Document) -> list[str]:
         ("Audited", f"{count(audit.total)} {'samples' if audit.sampled else 'people'}"),
         ("Treated unequally", f"{least}{count(audit.count)} ({percent(audit.rate, 2)})"),
     ]
-    if audit.disparity is not None:
-        points = audit.disparity.on == "probability"
-        largest = in_points(audit.disparity.largest) if points else number(audit.disparity.largest)
-        rows.append(("Largest difference between the scores of similar people", f"{least}{largest}"))
+    rows += [] if audit.disparity is None else list(_disparity(audit.disparity))
     rows += [(name, percent(value)) for name, value in _rates(audit) if value is not None]
-    return _table(("Figure", "Value"), rows)
+    return [*_table(("Figure", "Value"), rows), *_worst_pairs({"": audit.disparity})]
+
+
+def _disparity(figures: DisparityFigures) -> Iterator[tuple[str, str]]:
+    """Yield how far the scores of similar people differ: quantiles over the people, the largest, and shares above."""
+    least, points = "" if figures.exact else "at least ", figures.on == "probability"
+    for name, value in (
+        ("half of the people have at most", figures.median),
+        ("90 % have at most", figures.p90),
+        ("95 % have at most", figures.p95),
+        ("99 % have at most", figures.p99),
+        ("the largest", figures.largest),
+    ):
+        yield f"Score disparity: {name}", f"{least}{in_points(value) if points else number(value)}"
+    for limit, share in figures.above.items():
+        yield f"Score disparity: more than {limit} point{'' if limit == '1' else 's'}", f"{least}{percent(share)}"
+
+
+def _worst_pairs(sides: Mapping[str, DisparityFigures | None]) -> list[str]:
+    """Return a sentence for each side about the two similar people whose scores differ most."""
+    lines = []
+    for when, figures in sides.items():
+        if figures is None or figures.worst is None:
+            continue
+        pair, points = figures.worst, figures.on == "probability"
+        first, second = (percent(score) if points else number(score) for score in pair.scores)
+        score = f"the probability of “{pair.answer}”" if points else "the output"
+        changed = [
+            f"{name} {other} instead of {own}"
+            for name, own, other in zip(pair.columns, pair.values, pair.others, strict=True)
+            if own != other
+        ]
+        where = f"row {pair.row}{f' ({pair.id})' if pair.id else ''}"
+        lines += [
+            _escape(
+                f"Largest score disparity{f' {when}' if when else ''}, {where}: {score} is {second} instead of {first} "
+                f"with {', '.join(changed)}."
+            ),
+            "",
+        ]
+    return lines
 
 
 def _of_network(figures: NetworkFigures, document: Document) -> Iterator[tuple[str, str]]:
@@ -109,6 +154,7 @@ def _of_network(figures: NetworkFigures, document: Document) -> Iterator[tuple[s
     yield "People in the data treated unequally", unequal
     yield from ((name, percent(value)) for name, value in _rates(repair.before, figures) if value is not None)
     yield from ((name.replace("_", " "), number(figures.errors.get(name))) for name in repair.before.errors)
+    yield from () if figures.disparity is None else _disparity(figures.disparity)
 
 
 def _rates(known: object, figures: object | None = None) -> Iterator[tuple[str, float | None]]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from markupsafe import Markup
 
 from fairmend.evaluate.document import ScoreRange, WeightChange
 from fairmend.report.svg import drawing, element, line, path, strip, text
-from fairmend.text import number, percent, probability
+from fairmend.text import number, percent
 
 __all__ = [
     "before_after",
@@ -29,14 +28,17 @@ _THINNEST = 5.0  # the height of a bar whose scores are all equal, so that it is
 
 
 def range_chart(ranges: Sequence[ScoreRange], score: str, label: str, order: str, threshold: float = 0.5) -> Markup:
-    """Draw one bar for each input, from the lowest to the highest score in its neighbourhood, and the decision line."""
-    decision = _logit(threshold) if score == "logit" else 0.0
+    """Draw one bar for each input, from the lowest to the highest score in its neighbourhood, and the decision line.
+
+    With more than two classes there is no such line: the most probable class is the prediction.
+    """
+    decision = threshold if score == "positive" else None
     parts = [
         part
         for share in (0.0, 0.25, 0.5, 0.75, 1.0)
         for part in (
-            line(_LEFT, _place(_logit(share)), _WIDTH - _RIGHT, _place(_logit(share)), "grid"),
-            text(_LEFT - 8, _place(_logit(share)) + 4, percent(share, 0), anchor="end", class_="tick"),
+            line(_LEFT, _place(share), _WIDTH - _RIGHT, _place(share), "grid"),
+            text(_LEFT - 8, _place(share) + 4, percent(share, 0), anchor="end", class_="tick"),
         )
     ]
     step = (_WIDTH - _LEFT - _RIGHT) / max(1, len(ranges))
@@ -46,30 +48,27 @@ def range_chart(ranges: Sequence[ScoreRange], score: str, label: str, order: str
     for i, entry in enumerate(ranges):
         x = _LEFT + (i + 0.5) * step
         if (entry.low, entry.high) != (entry.seen_low, entry.seen_high):
-            low, high = (
-                (-math.inf if entry.low is None else entry.low),
-                (math.inf if entry.high is None else entry.high),
-            )
+            low, high = (0.0 if entry.low is None else entry.low), (1.0 if entry.high is None else entry.high)
             bars["bound"].append(_bar(x, low, high, decision))
         bars[entry.state].append(_bar(x, entry.seen_low, entry.seen_high, decision))
         if _place(entry.seen_low) - _place(entry.seen_high) > 2 * _THINNEST:  # otherwise the mark would hide the bar
             own.append(f"M{x - thick / 2:.1f} {_place(entry.own):.1f}h{thick:.1f}")
     parts += [path(steps, f"bar {state}", stroke_width=thick) for state, steps in bars.items()]
-    parts += [
-        path(own, "own"),
-        line(_LEFT, _place(decision), _WIDTH - _RIGHT, _place(decision), "decision"),
-        text(_WIDTH - _RIGHT, _HEIGHT - 8, order, anchor="end", class_="tick"),
-    ]
+    parts.append(path(own, "own"))
+    if decision is not None:
+        parts.append(line(_LEFT, _place(decision), _WIDTH - _RIGHT, _place(decision), "decision"))
+    parts.append(text(_WIDTH - _RIGHT, _HEIGHT - 8, order, anchor="end", class_="tick"))
     return drawing(_WIDTH, _HEIGHT, label, *parts)
 
 
 def _place(value: float) -> float:
-    """Return the place of a score, log-odds, on the axis: drawn as a probability, every score fits on it."""
-    return _FLOOR - (_FLOOR - _TOP) * probability(value)
+    """Return the place of a probability on the axis; a file may hold any number."""
+    return _FLOOR - (_FLOOR - _TOP) * min(1.0, max(0.0, value))
 
 
-def _bar(x: float, low: float, high: float, decision: float) -> str:
+def _bar(x: float, low: float, high: float, line_at: float | None) -> str:
     """Return a bar; a very short one is extended, but never across the decision line or out of the chart."""
+    decision = 0.0 if line_at is None else line_at
     top, bottom = _place(high), _place(low)
     if bottom - top < _THINNEST:
         top, bottom = (bottom - _THINNEST, bottom) if low >= decision else (top, top + _THINNEST)
@@ -78,10 +77,6 @@ def _bar(x: float, low: float, high: float, decision: float) -> str:
         elif bottom > _FLOOR and _place(decision) <= _FLOOR - _THINNEST:
             top, bottom = _FLOOR - _THINNEST, _FLOOR
     return f"M{x:.1f} {top:.1f}V{bottom:.1f}"
-
-
-def _logit(share: float) -> float:
-    return math.inf if share == 1 else -math.inf if share == 0 else math.log(share / (1 - share))
 
 
 # Losses

@@ -29,7 +29,7 @@ from fairmend.report.what_if import what_if_problems
 __all__ = ["load_report"]
 
 _STATES = ("one", "two", "open")
-_SCORES = ("logit", "lead")
+_SCORES = ("positive", "own")
 _CLAIMED = ("probability", "logit", "output")
 _PREFERENCES = ("accuracy", "decisions")
 _AGAIN = "Run the command that wrote it again"
@@ -98,9 +98,8 @@ def _inconsistencies(document: Document) -> Iterator[str]:
             yield f"{where}: the edges and the counts do not fit"
         if scores.on not in _CLAIMED or not 0 < scores.delta < (1 if scores.on == "probability" else math.inf):
             yield f"{where}: no claim about scores has on = {scores.on!r:.40} and delta = {scores.delta:g}"
-    disparity = None if document.audit is None else document.audit.disparity
-    if disparity is not None:
-        yield from (f"audit.disparity: {problem}" for problem in _disparity_problems(disparity))
+    for where, disparity in _disparities(document):
+        yield from (f"{where}: {problem}" for problem in _disparity_problems(disparity))
     policy = None if document.repair is None else document.repair.policy
     if policy is not None and policy.prefer not in _PREFERENCES:
         yield f"repair.policy.prefer: {policy.prefer!r:.40} is not one of {', '.join(_PREFERENCES)}"
@@ -108,6 +107,14 @@ def _inconsistencies(document: Document) -> Iterator[str]:
         yield "audit.interval: must hold a lower and an upper end"
     if document.what_if is not None:
         yield from what_if_problems(document.what_if, repaired)
+
+
+def _disparities(document: Document) -> Iterator[tuple[str, DisparityFigures]]:
+    found = {} if document.audit is None else {"audit.disparity": document.audit.disparity}
+    if document.repair is not None:
+        sides = {"before": document.repair.before, "after": document.repair.after}
+        found |= {f"repair.{when}.disparity": figures.disparity for when, figures in sides.items()}
+    yield from ((where, disparity) for where, disparity in found.items() if disparity is not None)
 
 
 def _disparity_problems(disparity: DisparityFigures) -> Iterator[str]:

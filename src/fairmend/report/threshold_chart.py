@@ -60,6 +60,8 @@ def describe_curve(figures: DisparityFigures) -> str:
     share = max(figures.unequal)
     at = figures.thresholds[figures.unequal.index(share)]
     mine = _share_at(figures, figures.threshold)
+    if share == 0:
+        return "no one, at any threshold" if figures.exact else "no one was found, at any threshold"
     return (
         f"{least}{percent(mine)} at {figures.threshold:g}, your threshold; highest at {at:g}: {least}{percent(share)}"
     )

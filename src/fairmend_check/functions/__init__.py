@@ -57,6 +57,10 @@ _PARAMETERS: dict[str, Callable[[tuple[float, ...]], bool]] = {  # which are pos
 _MOST = 2.0**20
 
 
+def _has_none(parameters: tuple[float, ...]) -> bool:
+    return not parameters
+
+
 def _is_moderate(number: float) -> bool:
     return 1 / _MOST <= number <= _MOST
 
@@ -73,7 +77,7 @@ def check_activation(activation: Activation, dtype: str) -> None:
     known = name in _FUNCTIONS and (activation.slope == 0 or name == "leaky_relu") and 0 <= activation.slope < np.inf
     if not known:
         raise CheckError(f"the model's activation {name} with slope {activation.slope} is unknown")
-    if not _PARAMETERS.get(name, lambda parameters: not parameters)(numbers) or not np.isfinite(numbers).all():
+    if not _PARAMETERS.get(name, _has_none)(numbers) or not np.isfinite(numbers).all():
         raise CheckError(f"the model's activation {name} cannot have the parameters {str(numbers)[:60]}")
     with np.errstate(over="ignore"):
         for value in (activation.slope, *numbers):

@@ -8,7 +8,6 @@ the function is bounded by its slopes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from fairmend_check.functions.base import finite
 from fairmend_check.rounding import TINY, Array, U, down, up
 
 _SAMPLES = 17  # values that slopes are chosen by; an odd number, so that one is in the middle
-_STEPS = 40  # of the search for the point where a line touches
+_STEPS = 24  # of the search for the point where a line touches
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,7 @@ class Curve:
 
     breaks: tuple[Break, ...] = ()
     bends: tuple[int, ...]  # from left to right: 1 for convex, -1 for concave, 0 for straight
-    increasing: ClassVar[bool] = True
-    floor: float = -np.inf  # no value is below
+    lowest: tuple[float, float] | None = None  # where it turns from falling to rising, to 1e-6, and the least value
     reach: float = 64.0  # further out, the function is straight or all but straight
 
     def values(self, z: Array) -> tuple[Array, Array]:
@@ -59,11 +57,12 @@ class Curve:
 
     def value_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Enclose the values."""
-        if self.increasing:
-            return self.values(lower)[0], self.values(upper)[1]
-        flat = np.zeros(lower.shape)
-        low, high = self.intercepts((flat, flat), lower, upper)
-        return np.maximum(low, self.floor), high
+        left, right = self.values(lower), self.values(upper)
+        if self.lowest is None:
+            return left[0], right[1]
+        at, floor = self.lowest
+        turns = ~((lower > at + 1e-6) | (upper < at - 1e-6))
+        return np.where(turns, floor, np.minimum(left[0], right[0])), np.maximum(left[1], right[1])
 
     def slope_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Enclose the slopes: between break points they rise or fall."""

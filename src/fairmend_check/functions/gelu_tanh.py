@@ -23,8 +23,7 @@ class GeluTanh(Curve):
 
     breaks = (break_near(-_BREAK, 1 - _SLOPE), break_near(_BREAK, _SLOPE))
     bends = (-1, 1, -1)
-    increasing = False
-    floor = -0.17004075057125406
+    lowest = (-0.752461, -0.17004075057125406)
 
     def __init__(self, activation: Activation) -> None:
         pass

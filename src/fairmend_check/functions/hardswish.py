@@ -14,8 +14,7 @@ class Hardswish(Curve):
 
     breaks = (Break(-3.0, 0.0, (-0.5, 0.0)), Break(3.0, 0.0, (1.0, 1.5)))
     bends = (0, 1, 0)
-    increasing = False
-    floor = -0.375
+    lowest = (-1.5, -0.375)
 
     def __init__(self, activation: Activation) -> None:
         pass

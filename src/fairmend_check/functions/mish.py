@@ -21,8 +21,7 @@ class Mish(Curve):
         break_near(1.490571179485428459, 1.0884981612517278612),
     )
     bends = (-1, 1, -1)
-    increasing = False
-    floor = -0.30884341301725041
+    lowest = (-1.192431, -0.30884341301725041)
 
     def __init__(self, activation: Activation) -> None:
         pass
@@ -51,4 +50,4 @@ def _share(z: Array) -> Array:
     """Return n / (n + 2), in terms that do not overflow: every one is positive, so that nothing cancels."""
     small = np.exp(-np.abs(z))
     left, right = small * (small + 2), 1 + 2 * small
-    return np.where(z < 0, left / (left + 2), right / (right + 2 * small**2))
+    return np.asarray(np.where(z < 0, left / (left + 2), right / (right + 2 * small**2)))

@@ -19,8 +19,7 @@ class Silu(Curve):
         break_near(2.399357280515467667, 1.0998393201288669170),
     )
     bends = (-1, 1, -1)
-    increasing = False
-    floor = -0.27846454276107380
+    lowest = (-1.278464, -0.27846454276107380)
 
     def __init__(self, activation: Activation) -> None:
         pass

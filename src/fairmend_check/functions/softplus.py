@@ -15,7 +15,6 @@ class Softplus(Curve):
     """max(z, 0) + log(1 + exp(-beta |z|)) / beta."""
 
     bends = (1,)
-    floor = 0.0
 
     def __init__(self, activation: Activation) -> None:
         (self.beta,) = activation.parameters

@@ -120,3 +120,46 @@ def test_a_claim_about_scores_comes_from_the_options(folder):
     assert Spec.load("spec.toml").claim == Claim("score", 2, "output")
     assert from_sklearn("pipeline.skops", "--label", "limit", "--delta", 0, "--force").exit_code == 2
     assert Spec.load("spec.toml").claim.limit == 2
+
+
+def with_gaps():
+    frame = people()
+    return frame.assign(income=frame["income"].where(np.arange(len(frame)) % 5 != 0))
+
+
+def dumped_with_indicators(frame):
+    """A pipeline that marks missing incomes, before a scaler; saved beside a model and its scores."""
+    from skops import io
+
+    numbers = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler())
+    transformer = ColumnTransformer(
+        [("numbers", numbers, ["age", "income"]), ("texts", OneHotEncoder(), ["sex", "race"])]
+    ).fit(frame)
+    io.dump(transformer, "pipeline.skops")
+    frame.to_csv("people.csv", index=False)
+    X = transformer.transform(frame).astype(np.float32)
+    net = random_network(np.random.default_rng(0), X.shape[1], [6])
+    net.save("model.onnx")
+    np.save("scores.npy", net.probabilities(X))
+    return X
+
+
+def test_columns_that_mark_missing_values_are_read_and_scores_verify_the_spec(folder):
+    frame = with_gaps()
+    X = dumped_with_indicators(frame)
+    result = from_sklearn("pipeline.skops", "--model", "model.onnx", "--scores", "scores.npy", "--label", "approved")
+    assert result.exit_code == 0, result.output
+    assert "verified: " in " ".join(result.output.split())
+    spec = Spec.load("spec.toml")
+    assert [feature.indicates for feature in spec.features if feature.indicates] == ["income"]
+    np.testing.assert_allclose(spec.encode(frame), X, atol=1e-6)
+
+
+def test_scores_of_another_model_are_refused_and_nothing_is_written(folder):
+    dumped_with_indicators(with_gaps())
+    np.save("scores.npy", np.load("scores.npy")[::-1])
+    result = from_sklearn("pipeline.skops", "--model", "model.onnx", "--scores", "scores.npy", "--label", "approved")
+    assert result.exit_code == 2
+    assert "nothing was written" in " ".join(result.output.split())
+    assert not (folder / "spec.toml").exists()
+    assert "--scores needs --model" in from_sklearn("pipeline.skops", "--scores", "scores.npy").output

@@ -3,11 +3,11 @@
 import pytest
 
 from fairmend_check.functions import Activation
-from support.enclosures import assert_bends, assert_encloses, assert_floor
+from support.enclosures import assert_bends, assert_encloses, assert_lowest
 
 
 @pytest.mark.parametrize("activation", [Activation("gelu")], ids=str)
 def test_no_line_is_on_the_wrong_side(activation):
     assert_encloses(activation)
-    assert_floor(activation)
+    assert_lowest(activation)
     assert_bends(activation, lambda z: 2 - z**2)

@@ -10,6 +10,9 @@ from fairmend.network import Activation
 from fairmend.network.functions import FUNCTIONS as TABLE
 from fairmend.network.functions import Precision
 from fairmend.network.functions.base import size_of, unless_overflow
+from fairmend_check.functions import Activation as CheckedActivation
+from fairmend_check.functions import function_of
+from fairmend_check.rounding import Precision as CheckedPrecision
 from support.functions import FUNCTIONS, exact_function
 
 SPECIAL = (0.0, -3.0, 3.0, 1.4142135623730951, -2.3993572805154677, -1.2784645427610738, 800.0, -800.0, 1e300, -1e300)
@@ -109,6 +112,26 @@ def test_infinite_ends_give_no_wrong_bound(activation):
             # Not finite is "no bound", and what is finite is one.
             assert not np.isfinite(below) or (y - slope * z >= below - 1e-9).all()
             assert not np.isfinite(above) or (y - slope * z <= above + 1e-9).all()
+
+
+@each
+@np.errstate(all="ignore")
+def test_the_checker_has_no_larger_bound_of_the_error_of_inference(activation):
+    """A margin above the writer's bound must be above the checker's; -TINY is a slope of the checker that is not 0."""
+    activation = activation.astype(np.float32)
+    checked = function_of(CheckedActivation(activation.name, activation.slope, activation.parameters))
+    rng = np.random.default_rng(2)
+    ends = rng.choice([-1, 1], (2, 5000, 1)) * 10.0 ** rng.uniform(-20, 2, (2, 5000, 1))
+    low, high = ends.min(axis=0), ends.max(axis=0)
+    for dtype in ("float32", "float64"):
+        bound = checked.rounding(low, high, CheckedPrecision.of(dtype))
+        assert (bound <= activation.function.rounding(low, high, Precision.of(dtype))).all()
+    for mine, theirs in (
+        (activation.function.wide_image(low, high), checked.value_range(low, high)),
+        (activation.function.slope_range(low, high), checked.slope_range(low, high)),
+    ):
+        assert (mine[0] <= theirs[0] + 1e-280).all()
+        assert (theirs[1] <= mine[1]).all()
 
 
 @each

@@ -22,6 +22,6 @@ def test_its_slope_is_1_on_both_sides():
     assert steep == pytest.approx(1, abs=1e-8)
 
 
-def test_alpha_is_positive():
-    with pytest.raises(FairmendError, match="alpha must be positive"):
+def test_alpha_is_moderate():
+    with pytest.raises(FairmendError, match="alpha must lie between"):
         Activation("celu", parameters=(0.0,))

@@ -20,5 +20,5 @@ def test_it_is_that_of_pytorch():
 
 
 def test_its_slope_is_positive():
-    with pytest.raises(FairmendError, match="the slope must be positive"):
+    with pytest.raises(FairmendError, match="the slope must lie between"):
         Activation("hardsigmoid", parameters=(-0.2, 0.5))

@@ -26,6 +26,6 @@ def test_the_threshold_of_pytorch_is_in_the_bound():
     assert lost < bound < 1.2 * lost
 
 
-def test_beta_is_positive():
-    with pytest.raises(FairmendError, match="beta must be positive"):
+def test_beta_is_moderate():
+    with pytest.raises(FairmendError, match="beta must lie between"):
         Activation("softplus", parameters=(0.0,))

@@ -157,11 +157,19 @@ def graph(rng, activation):
 
 
 @pytest.mark.parametrize(
-    "activation", [RELU, Activation("leaky_relu", 2.0), Activation("prelu", parameters=(-0.5, 0.1, 1.0, 2.0))], ids=str
+    "activation",
+    [
+        RELU,
+        Activation("leaky_relu", 2.0),
+        Activation("prelu", parameters=(-0.5, 0.1, 1.0, 2.0)),
+        Activation("clip", parameters=(-1.0, 2.0)),
+        Activation("hardsigmoid", parameters=(1 / 6, 0.5)),
+    ],
+    ids=str,
 )
 def test_graphs_are_decided_as_by_brute_force(activation):
     rng = np.random.default_rng(3)
-    for _ in range(4):
+    for _ in range(3):
         net = graph(rng, activation)
         X = GRAPH_SPEC.sample_inputs(4, rng, np.float32)
         report = certify(net, GRAPH_SPEC, X, "milp")

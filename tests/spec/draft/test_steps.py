@@ -42,7 +42,6 @@ class OneHotEncoderOfAnotherPackage(OneHotEncoder):
         (ColumnTransformer([("a", StandardScaler(), ["income"])]), ["drops", "age", "already ignores it"]),
         (make_pipeline(OneHotEncoder(), StandardScaler(with_mean=False)), ["StandardScaler", "one-hot", "age"]),
         (make_pipeline(StandardScaler(), OneHotEncoder()), ["OneHotEncoder", "raw column"]),
-        (SimpleImputer(add_indicator=True), ["indicator"]),
         (SimpleImputer(missing_values=-1), ["-1", "missing"]),
         (OneHotEncoder(max_categories=3), ["infrequent", "max_categories"]),
         (OrdinalEncoder(min_frequency=5), ["infrequent", "min_frequency"]),
@@ -79,3 +78,10 @@ def test_scalings_are_composed():
     assert not column.raw
     with refused('first scales "age" by 0', "positive, finite factor"):
         TransformedColumn("age").scaled(0, 0, "first")
+
+
+def test_a_column_that_marks_missing_values_cannot_be_encoded_again():
+    gaps = people()[["income"]].where(people()[["income"]] > people()["income"].median())
+    pipeline = make_pipeline(SimpleImputer(strategy="most_frequent", add_indicator=True), OneHotEncoder()).fit(gaps)
+    with refused("OneHotEncoder", "income is missing", "raw column"):
+        Spec.from_sklearn(pipeline, protected=["income"], data=gaps)

@@ -58,7 +58,7 @@ def command(
     threshold: float | None,
     scores: Path | None,
     encoded: Path | None,
-    activation: str,
+    activation: str | None,
     json_output: bool,
 ) -> None:
     """Explain a spec and check that data and model fit it.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairmend._version import __version__
-from fairmend.cli.options import FILE, add_options, common_options, json_option
+from fairmend.cli.options import FILE, activation_option, add_options, common_options, json_option
 from fairmend.cli.spec.given import HOW_TO_VERIFY
 from fairmend.errors import FairmendError
 
@@ -44,6 +44,7 @@ drafting_options = add_options(
     click.option(
         "--model", type=FILE, help="Model file, to check that the spec describes as many columns as it reads."
     ),
+    activation_option,
     click.option("--out", type=FILE, default=Path("spec.toml"), show_default=True, help="File for the spec."),
     click.option("--force", is_flag=True, help="Replace the file if it exists."),
     json_option,

@@ -73,6 +73,7 @@ def command(
     delta: float | None,
     on: str | None,
     model: Path | None,
+    activation: str | None,
     out: Path,
     force: bool,
     json_output: bool,
@@ -93,7 +94,7 @@ def command(
         raise FairmendError("--encoded tells the whole encoding; leave out --scores and --scaler")
     refuse_overwriting(out, force, [data, model, scores, encoded, scaler])
     frame = read_table(data)
-    net = None if model is None else load_network(model)
+    net = None if model is None else load_network(model, activation)
     inputs = None if net is None else net.inputs
     codes = split_names(categorical)
     scales = None if scaler is None else _scales(scaler, frame, [*split_names(drop), *codes, label, score_column])

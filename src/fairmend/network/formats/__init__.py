@@ -14,6 +14,7 @@ from os import PathLike
 from pathlib import Path
 
 from fairmend.atomic import write_atomically
+from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network, NetworkSource
 from fairmend.network.activations import parse_activation
 from fairmend.network.form import Form, FormError
@@ -22,12 +23,13 @@ from fairmend.network.formats.suffixes import check_file, format_module
 
 __all__ = ["read_network", "write_network"]
 
+_GRAPHS = (".onnx", ".pth", ".pt", ".ckpt", ".safetensors")  # the formats that fairmend writes any network to
 _logger = logging.getLogger(__name__)
 
 
-def read_network(source: NetworkSource, activation: str | Activation = "relu") -> Network:
+def read_network(source: NetworkSource, activation: str | Activation | None = None) -> Network:
     """Return the network in a file or object; see `fairmend.load_network`."""
-    between = parse_activation(activation)
+    between = None if activation is None else parse_activation(activation)
     if isinstance(source, Network):
         return source
     if isinstance(source, (str, PathLike)):
@@ -53,7 +55,14 @@ def write_network(network: Network, path: str | PathLike[str], keep_form: bool =
             content = _in_form(network, network.form, path.suffix.lower())
         except FormError as error:
             _logger.warning("%s: %s; the file keeps the weights, but not the form of the original", path, error)
-    write_atomically(path, module.to_bytes(_without_form(network)) if content is None else content)
+    if content is None:
+        if not network.is_chain and path.suffix.lower() not in _GRAPHS:
+            raise FairmendError(
+                f"{path}: {network} is not a chain of layers; a {path.suffix} file can hold it only if it came from "
+                "one. Save it as .onnx"
+            )
+        content = module.to_bytes(_without_form(network))
+    write_atomically(path, content)
 
 
 def _without_form(network: Network) -> Network:

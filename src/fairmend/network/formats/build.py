@@ -156,9 +156,15 @@ class GraphBuilder:
         return self._add(Concatenate(), values, self._fit(Concatenate(), values, where), where)
 
     def columns(self, x: Value, where: str, indices: Sequence[int]) -> Value:
-        """Choose columns; all of them in order is no step."""
+        """Choose columns; all of them in order is no step, and neither is the choice of what was put side by side."""
         if tuple(indices) == tuple(range(x.width)):
             return x
+        step, start = self._steps[x.step], 0
+        for source in step.sources if isinstance(step.what, Concatenate) else ():
+            width = self._steps[source].width
+            if tuple(indices) == tuple(range(start, start + width)):
+                return Value(source, width)
+            start += width
         choice = Columns(tuple(int(index) for index in indices))
         return self._add(choice, (x,), self._fit(choice, (x,), where), where)
 

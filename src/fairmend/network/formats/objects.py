@@ -25,10 +25,17 @@ def read_object(source: Any) -> Network:
 
         return read_keras_model(source)
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(source, torch.nn.Module):
-        from fairmend.network.formats.torch.module import read_module
+    if torch is not None:
+        # skorch keeps the trained module of a classifier in module_.
+        module = getattr(source, "module_", source)
+        if isinstance(module, torch.nn.Module):
+            from fairmend.network.formats.torch.module import read_module
 
-        return read_module(source)
+            return read_module(module)
+        if type(source).__name__ == "ExportedProgram" and type(source).__module__.startswith("torch."):
+            from fairmend.network.formats.torch.module import read_export
+
+            return read_export(source)
     decided = open_threshold_classifier(source)
     if decided is not None:
         return read_object(decided.estimator).at_threshold(decided.threshold)

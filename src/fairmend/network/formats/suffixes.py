@@ -13,12 +13,14 @@ __all__ = ["MODULES", "check_file", "format_module"]
 
 # To support a new suffix, add a line here. The module has `read(path, activation)` and `to_bytes(network)`.
 MODULES = {
+    ".ckpt": "torch.pth",
     ".h5": "keras.h5",
     ".hdf5": "keras.h5",
     ".keras": "keras.archive",
     ".nnet": "nnet",
     ".onnx": "onnx.file",
     ".pt": "torch.pth",
+    ".pt2": "torch.pt2",
     ".pth": "torch.pth",
     ".safetensors": "torch.safetensors",
 }

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LIBRARY",
+    "MOST",
     "NARROW",
     "SLACK",
     "TINY",
@@ -57,6 +58,9 @@ SLACK = 1e-8
 
 NARROW = 2.0**-44
 """What images and slopes are widened by for the error of inference, so that they contain the checker's."""
+
+MOST = 2.0**20
+"""No parameter of a curve is larger, and no factor smaller than 1 / MOST: the checker knows no others."""
 
 _LARGEST_STEP = 16  # no step of a function computes more than this times its input
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairmend.errors import FairmendError
-from fairmend.network.functions.base import UNIT
+from fairmend.network.functions.base import MOST, UNIT
 from fairmend.network.functions.elu import Elu
 
 __all__ = ["Celu"]
@@ -13,8 +13,8 @@ class Celu(Elu):
     """ELU with the slope 1 on both sides of 0, whatever alpha is. Its rate, 1 / alpha, is rounded."""
 
     def __init__(self, alpha: float) -> None:
-        if not 1e-30 < alpha < 1e30:
-            raise FairmendError(f"celu({alpha:g}): alpha must be positive")
+        if not 1 / MOST <= alpha <= MOST:
+            raise FairmendError(f"celu({alpha:g}): alpha must lie between {1 / MOST:.0e} and {MOST:.0e}")
         self.depth, self.rate = alpha, 1 / alpha
         self.convex = True
         self.lipschitz = 1 + 8 * UNIT

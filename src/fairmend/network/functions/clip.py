@@ -18,7 +18,7 @@ __all__ = ["Clip"]
 
 
 class Clip(Clipped):
-    """min(max(z, low), high); one of the two may be infinite."""
+    """min(max(z, low), high); one of the two may be infinite, which a network turns into its largest number."""
 
     PARAMETERS = ("low", "high")
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairmend.arrays import Bools, Floats
-from fairmend.network.functions.base import NARROW, TINY, UNIT, Function, Intervals, Lines, below
+from fairmend.network.functions.base import TINY, UNIT, Function, Intervals, Lines, below
 from fairmend.network.functions.least_area import least_area_lines, tangent_and_chord
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Curved", "Valley"]
 
+_WIDER = 2.0**-33  # far below any rounding in float32, and above what the checker's own enclosures lose
 _TAIL = 40.0  # beyond it, a function that needs a table is a straight line, up to rounding
 _ENTRIES = 1024  # of a table
 
@@ -72,6 +73,11 @@ class Curved(Function):
         """Return the values at the ends."""
         (low, low_error), (high, high_error) = self.value(lower), self.value(upper)
         return low - low_error, high + high_error
+
+    def wide_image(self, lower: Floats, upper: Floats) -> Intervals:
+        """Return the image, widened by more than the checker's error in computing such functions."""
+        low, high = self.image(lower, upper)
+        return low - _WIDER * (1 + np.abs(low)), high + _WIDER * (1 + np.abs(high))
 
     def lowest(self, slope: Floats, lower: Floats, upper: Floats) -> Floats:
         """Return a lower bound of f(z) - slope·z."""
@@ -135,7 +141,7 @@ class Curved(Function):
                 slope, error = self.slope_on(piece, z)
                 flat = np.where(inside, np.minimum(flat, slope - error), flat)
                 steep = np.where(inside, np.maximum(steep, slope + error), steep)
-        flat, steep = flat - NARROW, steep + NARROW
+        flat, steep = flat - _WIDER, steep + _WIDER
         return np.maximum(flat, 0.0) if self.increasing else flat, steep
 
     def relax(self, lower: Tensor, upper: Tensor) -> Lines:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairmend.arrays import FloatArray, Floats
 from fairmend.errors import FairmendError
-from fairmend.network.functions.base import LIBRARY, TINY, UNIT, Precision, size_of, unless_overflow
+from fairmend.network.functions.base import LIBRARY, MOST, TINY, UNIT, Precision, size_of, unless_overflow
 from fairmend.network.functions.curved import Curved
 
 if TYPE_CHECKING:
@@ -30,13 +30,12 @@ class Elu(Curved):
     gain, rate = 1.0, 1.0
 
     def __init__(self, alpha: float) -> None:
-        if not 0 <= alpha < np.inf:
-            raise FairmendError(f"elu({alpha:g}): alpha must be a number from 0 on")
+        if not 1 / MOST <= alpha <= MOST:
+            raise FairmendError(f"elu({alpha:g}): alpha must lie between {1 / MOST:.0e} and {MOST:.0e}")
         self._set(alpha)
 
     def _set(self, depth: float) -> None:
         self.depth = depth
-        self.curvature = (1 if depth > 0 else 0), 0
         self.convex = depth * self.rate <= self.gain
         self.lipschitz = max(depth * self.rate, self.gain) * (1 + 8 * UNIT)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairmend.arrays import FloatArray, Floats
 from fairmend.errors import FairmendError
-from fairmend.network.functions.base import Precision, size_of, unless_overflow
+from fairmend.network.functions.base import MOST, Precision, size_of, unless_overflow
 from fairmend.network.functions.clipped import Clipped
 
 if TYPE_CHECKING:
@@ -23,8 +23,11 @@ class Hardsigmoid(Clipped):
     PARAMETERS = ("slope", "offset")
 
     def __init__(self, slope: float, offset: float) -> None:
-        if not (1e-30 < slope < 1e30 and abs(offset) < 1e30):
-            raise FairmendError(f"hardsigmoid({slope:g}, {offset:g}): the slope must be positive, the offset finite")
+        if not (1 / MOST <= slope <= MOST and abs(offset) <= MOST):
+            raise FairmendError(
+                f"hardsigmoid({slope:g}, {offset:g}): the slope must lie between {1 / MOST:.0e} and {MOST:.0e}, "
+                f"and the offset must be no larger"
+            )
         super().__init__(slope, offset, 0.0, 1.0)
 
     def apply(self, values: FloatArray) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairmend.arrays import FloatArray, Floats
 from fairmend.errors import FairmendError
-from fairmend.network.functions.base import LIBRARY, TINY, UNIT, Precision, size_of, unless_overflow
+from fairmend.network.functions.base import LIBRARY, MOST, TINY, UNIT, Precision, size_of, unless_overflow
 from fairmend.network.functions.curved import Curved
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ class Softplus(Curved):
     convex = True
 
     def __init__(self, beta: float) -> None:
-        if not 1e-30 < beta < 1e30:
-            raise FairmendError(f"softplus({beta:g}): beta must be positive")
+        if not 1 / MOST <= beta <= MOST:
+            raise FairmendError(f"softplus({beta:g}): beta must lie between {1 / MOST:.0e} and {MOST:.0e}")
         self.beta = beta
 
     def apply(self, values: FloatArray) -> None:

@@ -135,6 +135,6 @@ def _confirm(net: Network, X: FloatArray, other: FloatArray) -> list[Witness | N
     ties = np.logical_not(clear.reshape(-1, 2).all(axis=1)).tolist()
     found = proven & (answers[:, 0] != answers[:, 1])
     return [
-        Witness(pair[0].copy(), pair[1].copy(), answer[0], answer[1], tie) if ok else None
+        Witness(pair[0].copy(), pair[1].copy(), answer[0], answer[1], tie, classes=max(2, net.outputs)) if ok else None
         for pair, answer, tie, ok in zip(pairs, answers.tolist(), ties, found.tolist(), strict=True)
     ]

@@ -53,6 +53,7 @@ class ScoreFindings(Findings):
             tie=bool(surely - error <= self.claim.limit),
             scores=(float(scores[0]), float(scores[1])),
             output=output if self.net.outputs > 1 else None,
+            classes=max(2, self.net.outputs),
         )
         self.unfair[row] = True
         return True

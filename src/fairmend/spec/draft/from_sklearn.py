@@ -12,6 +12,7 @@ import numpy as np
 from fairmend.errors import FairmendError
 from fairmend.spec.claim import Claim
 from fairmend.spec.draft.draft import Draft, DraftFeature, require_columns
+from fairmend.spec.draft.guess_encoding import indicator_of
 from fairmend.spec.draft.guess_feature import guess_kind
 from fairmend.spec.draft.pipeline import apply_transformer, raw_column_names, strip_model
 from fairmend.spec.draft.steps import TransformedColumn
@@ -55,7 +56,8 @@ def draft_from_sklearn(
                 f'the pipeline gives "{name}" to the model twice, which a spec cannot express. Keep one.'
             )
     if data is None:
-        unknown = [column.name for column in columns if column.categories is None and column.extent is None]
+        numbers = [column for column in columns if column.categories is None and column.indicates is None]
+        unknown = [column.name for column in numbers if column.extent is None]
         if unknown:
             raise FairmendError(
                 f"the range of {', '.join(unknown)} is unknown. Pass data: raw rows with these columns (--data)."
@@ -63,7 +65,9 @@ def draft_from_sklearn(
     outcome = None if label is None else label.column
     left_out = tuple((name, "the pipeline drops it") for name in names if name not in (*found, outcome))
     features = [
-        _draft_feature(column, None if data is None else _raw_values(data, column.name), column.name in wanted)
+        DraftFeature(replace(indicator_of(column.indicates), scale=scale_of(column)), column.notes)
+        if column.indicates is not None
+        else _draft_feature(column, None if data is None else _raw_values(data, column.name), column.name in wanted)
         for column in columns
     ]
     return Draft(tuple(features), label, left_out=left_out, claim=claim or Claim())

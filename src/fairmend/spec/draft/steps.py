@@ -42,7 +42,8 @@ class TransformedColumn:
     """One raw column after the steps so far: (value or code - offset) / factor, or one column for each category.
 
     ``missing`` is the raw value or the category that replaces a missing one. ``extent`` is the range that a scaler was
-    fitted on, and ``clipped`` says whether the scaler clips values to it.
+    fitted on, and ``clipped`` says whether the scaler clips values to it. ``indicates`` is the raw column whose missing
+    values it marks by 1, for a column that an imputer adds.
     """
 
     name: str
@@ -55,6 +56,7 @@ class TransformedColumn:
     extent: tuple[float, float] | None = None
     clipped: bool = False
     notes: tuple[str, ...] = ()
+    indicates: str | None = None
 
     @property
     def width(self) -> int:
@@ -64,7 +66,7 @@ class TransformedColumn:
     @property
     def raw(self) -> bool:
         """Whether no step has changed its values, except for filling in missing ones."""
-        return self.categories is None and (self.offset, self.factor) == (0.0, 1.0)
+        return self.categories is None and self.indicates is None and (self.offset, self.factor) == (0.0, 1.0)
 
     def scaled(self, offset: float, factor: float, step: str) -> TransformedColumn:
         """Return the column after the step x -> (x - offset) / factor."""
@@ -119,28 +121,31 @@ def apply_min_max(scaler: Any, columns: Sequence[TransformedColumn]) -> list[Tra
 
 
 def apply_imputer(imputer: Any, columns: Sequence[TransformedColumn]) -> list[TransformedColumn]:
-    """Apply a SimpleImputer: the value that it fills in replaces a missing one."""
-    if imputer.add_indicator:
-        raise FairmendError(
-            "SimpleImputer adds indicator columns, which a spec cannot express. Use add_indicator=False."
-        )
+    """Apply a SimpleImputer: the value that it fills in replaces a missing one, and columns that mark it follow."""
     marker = imputer.missing_values
     if not _is_missing(marker):
         raise FairmendError(
             f"SimpleImputer treats {marker!r} as missing, but a spec treats it as a value. Replace it by an empty "
             "value in the data, and fit SimpleImputer with its default missing_values."
         )
-    made = []
+    made: list[TransformedColumn] = []
     for column, value in zip(columns, imputer.statistics_, strict=True):
         if _is_missing(value):
             raise FairmendError(f'SimpleImputer has no value to fill in for "{column.name}". Drop the column.')
         if column.categories is not None:
             raise FairmendError(f'SimpleImputer comes after the encoder of "{column.name}". Put it before the encoder.')
-        if column.missing is None:
+        if column.missing is None and column.indicates is None:
             raw = value if column.raw else float(value) * column.factor + column.offset
             column = replace(column, missing=raw, notes=(*column.notes, f"missing: SimpleImputer fills in {raw}"))
         made.append(column)
-    return made
+    marked = imputer.indicator_.features_.tolist() if imputer.add_indicator else []
+    return made + [_indicator_of(columns[place]) for place in marked]
+
+
+def _indicator_of(column: TransformedColumn) -> TransformedColumn:
+    """Return the column that an imputer adds to mark the missing values of a raw one."""
+    note = "marks missing values: 1 where the column is missing, 0 elsewhere (SimpleImputer)"
+    return TransformedColumn(f"{column.name} is missing", indicates=column.name, notes=(note,))
 
 
 def apply_one_hot(encoder: Any, columns: Sequence[TransformedColumn]) -> list[TransformedColumn]:

@@ -110,12 +110,9 @@ def after(*nodes):
 
 VECTOR = np.ones(3, np.float32)
 REFUSED = {
-    "elu": (after(node("Elu", "h")), {}, r"\(Elu\) is not supported"),
     "conv": ([node("Conv", "x k")], {"k": np.ones((1, 4, 1), np.float32)}, r"\(Conv\) is not supported"),
-    "residual": (after(node("Relu", "h", "r"), node("Add", "h r")), {}, r"\(Add\) is not a layer"),
     "concat": (after(node("Concat", "h h", axis=1)), {}, r"\(Concat\)"),
     "late add": (after(node("Relu", "h", "r"), node("Add", "r b")), {}, r"\(Relu\) closes the network"),
-    "constant minus data": (after(node("Sub", "b h")), {}, r"\(Sub\)"),
     "constant over data": (after(node("Div", "b h")), {}, r"\(Div\)"),
     "division by 0": (after(node("Div", "h z")), {"z": np.zeros(3, np.float32)}, r"\(Div\) divides by 0"),
     "left matmul": ([node("MatMul", "q x")], {"q": np.ones((3, 3), np.float32)}, r"\(MatMul\)"),
@@ -131,11 +128,9 @@ REFUSED = {
     "opening reshape": (
         [node("Reshape", "x s", "h"), node("Gemm", "h w b")],
         {"s": np.array([-1, 2])},
-        "input is 2 wide, its first layer takes 4",
+        r"to \[-1, 2\] mixes rows of 4 numbers",
     ),
     "squeeze rows": (after(node("Squeeze", "h s")), {"s": np.array([0])}, r"\(Squeeze\).*axes \[0\]"),
-    "slopes": (after(node("PRelu", "h s")), {"s": np.array([1, 2, 3], np.float32) / 4}, "different slopes"),
-    "falling": (after(node("LeakyRelu", "h", alpha=-2.0)), {}, r"\(LeakyRelu\).*slope -2"),
     "learning norm": (
         after(helper.make_node("BatchNormalization", ["h", *"cccc"], ["y", "m", "v"], training_mode=1)),
         {"c": VECTOR},
@@ -160,7 +155,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_no_chain_is_refused_by_operator(case, tmp_path):
+def test_what_is_not_supported_is_refused_by_operator(case, tmp_path):
     nodes, constants, words = REFUSED[case]
     path = save(tmp_path / "m.onnx", nodes, **A, **constants)
     with pytest.raises(FairmendError, match=words):

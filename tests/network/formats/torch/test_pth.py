@@ -27,7 +27,7 @@ from support.torch_modules import Scorer, rows, torch_output, trained_norm
     ],
 )
 def test_the_four_models_of_the_paper_load(shared, name, shape):
-    network = load_network(shared / "models" / f"{name}.pth")
+    network = load_network(shared / "models" / f"{name}.pth", "relu")
     assert repr(network) == f"Network({shape}, float32)"
     module = Scorer([network.inputs, *(len(a.bias) for a in network.affines)])
     module.load_state_dict(torch.load(shared / "models" / f"{name}.pth", map_location="cpu", weights_only=True))
@@ -47,7 +47,7 @@ def test_a_saved_network_loads_back_into_the_users_module(tmp_path, nested):
     module = Scorer()
     state = module.state_dict()
     torch.save(state if nested is None else {nested: state, "epoch": 3}, tmp_path / "theirs.pth")
-    network = load_network(tmp_path / "theirs.pth")
+    network = load_network(tmp_path / "theirs.pth", "relu")
     assert network.names == ("layers.0", "layers.1", "layers.2")
     changed = network.with_affines([*network.affines[:-1], random_network(np.random.default_rng(0), 3, []).head])
     changed.save(tmp_path / "ours.pth")
@@ -56,7 +56,7 @@ def test_a_saved_network_loads_back_into_the_users_module(tmp_path, nested):
     assert np.allclose(changed.probabilities(X), torch_output(module, X)[:, 0], atol=1e-6)
     # What torch then saves has lost fairmend's note, and nothing else.
     torch.save(module.state_dict(), tmp_path / "again.pth")
-    assert load_network(tmp_path / "again.pth") == changed
+    assert load_network(tmp_path / "again.pth", "relu") == changed
 
 
 def test_a_pickled_module_is_refused_with_what_would_work(tmp_path):
@@ -112,7 +112,7 @@ def test_a_changed_network_loads_into_the_users_module_with_its_batch_norm(suffi
     path = tmp_path / f"m.{suffix}"
     state = module.state_dict()
     (torch.save if suffix == "pth" else save_file)(state, path)
-    network = load_network(module if read_from == "module" else path)
+    network = load_network(module) if read_from == "module" else load_network(path, "relu")
     changed = network.with_affines([Affine(a.weight * 1.5, a.bias + 0.25) for a in network.affines])
     changed.save(path)
     saved = torch.load(path, weights_only=True) if suffix == "pth" else load_file(path)
@@ -130,3 +130,12 @@ def test_a_damaged_pickle_is_called_that_and_not_an_object(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(FairmendError, match=r"not a readable PyTorch file \([^0-9]+\)"):
         load_network(path)
+
+
+def test_the_format_from_before_pytorch_1_6_is_refused_as_the_checker_refuses_it(tmp_path):
+    state, old = torch.nn.Linear(3, 1).state_dict(), tmp_path / "old.pth"
+    torch.save(state, old, _use_new_zipfile_serialization=False)
+    with pytest.raises(FairmendError, match=r"not a \.pth file of PyTorch 1\.6 or later.*Save it again"):
+        load_network(old)
+    torch.save(torch.load(old, weights_only=True), old)
+    assert load_network(old).inputs == 3

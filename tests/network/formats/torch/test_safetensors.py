@@ -15,7 +15,7 @@ def test_safetensors_of_others_are_read_in_numbered_order(tmp_path):
     for i, layer in enumerate(network.affines):
         tensors |= {f"layers.{i}.weight": layer.weight, f"layers.{i}.bias": layer.bias}
     save_file(tensors, tmp_path / "m.safetensors")
-    assert load_network(tmp_path / "m.safetensors") == network
+    assert load_network(tmp_path / "m.safetensors", "relu") == network
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.int8])

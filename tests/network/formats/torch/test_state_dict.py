@@ -47,7 +47,7 @@ NORMED = {
 def test_batch_norm_is_folded_where_its_number_puts_it(place, tmp_path):
     module = NORMED[place]()
     torch.save(module.state_dict(), tmp_path / "m.pth")
-    network = load_network(tmp_path / "m.pth")
+    network = load_network(tmp_path / "m.pth", "relu")
     assert network.depth == 2
     assert np.allclose(network.logits(rows(4)), torch_output(module, rows(4)), atol=1e-5)
 
@@ -56,7 +56,7 @@ def test_batch_norm_that_could_stand_on_either_side_is_refused(tmp_path):
     net = OrderedDict(fc1=nn.Linear(4, 6), bn1=trained_norm(6), act=nn.ReLU(), fc2=nn.Linear(6, 2))
     torch.save(nn.Sequential(net).state_dict(), tmp_path / "m.pth")
     with pytest.raises(FairmendError, match=r"'bn1' comes before or after.*'fc1' and 'fc2'.*ONNX"):
-        load_network(tmp_path / "m.pth")
+        load_network(tmp_path / "m.pth", "relu")
     identity = load_network(tmp_path / "m.pth", "identity")
     del net["act"]
     assert np.allclose(identity.logits(rows(4)), torch_output(nn.Sequential(net), rows(4)), atol=1e-5)

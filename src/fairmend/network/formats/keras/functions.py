@@ -88,7 +88,9 @@ def written_function(activation: Activation, style: Style) -> WrittenFunction:
     if name == "elu":
         return WrittenFunction(kind="ELU", options={"alpha": numbers[0]})
     if name == "prelu":
-        return WrittenFunction(kind="PReLU", options={"shared_axes": None}, arrays={"alpha": np.float32(numbers)})
+        return WrittenFunction(
+            kind="PReLU", options={"shared_axes": None}, arrays={"alpha": np.array(numbers, np.float32)}
+        )
     if name == "clip" and numbers[0] == 0 < numbers[1]:
         options = {"max_value": numbers[1], "negative_slope": 0.0, "threshold": 0.0}
         return WrittenFunction(kind="ReLU", options=options)

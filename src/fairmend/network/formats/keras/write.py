@@ -113,7 +113,8 @@ class _Functional:
         """Add the inputs, and return the layer that gives the whole row."""
         row = self.network.nodes[0].operation
         given = getattr(row, "names", ()) or [("input", self.network.inputs)]
-        start, names = 0, []
+        start = 0
+        names: list[str] = []
         for name, width in given:
             own = _free(re.sub(r"[^A-Za-z0-9_-]", "_", name), [*taken, *names])
             self._layers.append({**_input(own, width, self.style), "name": own, "inbound_nodes": []})

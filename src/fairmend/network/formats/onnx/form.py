@@ -7,6 +7,7 @@ where it stands; for all others, the layer gets a constant of its own.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from fairmend.network import Network
+from fairmend.network.form import FormError
 from fairmend.network.formats.onnx.graph import Graph, LayerNodes, Node
 
 __all__ = ["OnnxForm"]
@@ -26,10 +28,11 @@ _WEIGHTS_NEED_NOT_BE_INPUTS = 4  # since this version of the format
 
 @dataclass(frozen=True, eq=False)
 class OnnxForm:
-    """A model with all its weights in one file, and the nodes of its affine layers."""
+    """A model with all its weights in one file, the nodes of its affine layers and its tables, each by name."""
 
     content: bytes
-    layers: tuple[LayerNodes, ...]
+    layers: Mapping[str, LayerNodes]
+    tables: Mapping[str, str]
     source: str
     suffixes = (".onnx",)
 
@@ -37,8 +40,8 @@ class OnnxForm:
         """Return the model with the weights of `network`."""
         model = onnx.load_from_string(self.content)
         editor = _Editor(model, Graph(model, self.source))
-        for layer, stored in zip(self.layers, network.stored_layers, strict=True):
-            weight, bias, norms = stored.weight, stored.bias, stored.norms
+        for stored in network.stored_layers:
+            layer, weight, bias, norms = self.layers[stored.name], stored.weight, stored.bias, stored.norms
             editor.set_input(layer.product, 1, weight if layer.transposed else weight.T)
             if layer.bias_node is not None and bias is not None:
                 editor.set_input(layer.bias_node, layer.bias_position, bias)
@@ -47,6 +50,8 @@ class OnnxForm:
             for norm in norms:
                 if norm.name is not None and norm.shift is not None:
                     editor.set_input(norm.name, 2, norm.shift)
+        for name, table in network.tables.items():
+            editor.set_table(self.tables[name], table)
         _tidy(model)
         onnx.checker.check_model(model)
         content: bytes = model.SerializeToString()
@@ -100,6 +105,14 @@ class _Editor:
         for field in ("name", "doc_string"):  # a file that does not have it stays without
             if not getattr(tensor, field):
                 tensor.ClearField(field)
+
+    def set_table(self, name: str, table: Array) -> None:
+        """Replace the table of look-ups; it is a constant of the model."""
+        before = self._constants.constant(name)
+        if before is None or before.shape != table.shape or before.dtype != table.dtype:
+            raise FormError(f"the table {name!r} has another shape in the original")
+        if before.tobytes() != table.tobytes():
+            self._tensors[name].CopyFrom(numpy_helper.from_array(np.ascontiguousarray(table), name))
 
     def add_bias(self, output: str, bias: Array) -> None:
         """Give a bias to a layer that has none."""

@@ -1,4 +1,4 @@
-"""An ONNX graph as a chain of nodes, with the constants that they read."""
+"""An ONNX graph: its nodes, and the constants that they read."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from fairmend.errors import FairmendError
-from fairmend.network.formats.chain import SUPPORTED, unsupported
+from fairmend.network.formats.build import SUPPORTED
 from fairmend.network.formats.onnx.classifier import find_scores
 
 Node = Any  # onnx.NodeProto, whose package carries no types
-_DTYPES = {TensorProto.FLOAT: np.dtype(np.float32), TensorProto.DOUBLE: np.dtype(np.float64)}
+_WHOLE = (TensorProto.INT64, TensorProto.INT32)
+_DTYPES: dict[int, np.dtype[Any]] = {TensorProto.FLOAT: np.dtype(np.float32), TensorProto.DOUBLE: np.dtype(np.float64)}
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,26 @@ class LayerNodes:
     bias_position: int = 2
 
 
+@dataclass(frozen=True)
+class GraphInput:
+    """An input of the graph: how many columns it has (None: not stated), and whether it holds whole numbers."""
+
+    name: str
+    columns: int | None
+    whole: bool
+
+
 class Graph:
-    """One input, one output of scores and the chain of nodes between them."""
+    """The inputs of a model, one output of scores, the nodes between them and the constants that they read."""
 
     def __init__(self, model: Any, source: str) -> None:
-        """Read a checked model; refuse several inputs or outputs, and elements other than float and double."""
+        """Read a checked model; refuse several outputs, and elements other than float and double."""
         self.source = source
-        self.layers: list[LayerNodes] = []
+        self.layers: dict[str, LayerNodes] = {}
+        self.tables: dict[str, str] = {}
         graph = model.graph
         self._constants: dict[str, npt.NDArray[Any]] = {}
+        self._nodes: list[Node] = list(graph.node)
         self._producers: dict[str, Node] = {out: node for node in graph.node for out in node.output if out}
         for tensor in graph.initializer:
             self._constants[tensor.name] = self._array(tensor)
@@ -47,22 +59,29 @@ class Graph:
             self._fold_constant(node)
         # Before IR version 4 initialisers were listed as inputs too.
         inputs = [value for value in graph.input if value.name not in self._constants]
-        if len(inputs) != 1:
-            raise FairmendError(
-                f"{source}: the graph has {len(inputs)} inputs and {len(graph.output)} outputs; "
-                "a network has one of each"
-            )
-        self.input, self.output = inputs[0].name, find_scores(self, graph.output)
-        tensor_type = inputs[0].type.tensor_type
-        if tensor_type.elem_type not in _DTYPES:
-            name = TensorProto.DataType.Name(tensor_type.elem_type)
-            raise FairmendError(
-                f"{source}: the graph's input is {name}; fairmend computes in float32 or float64: "
-                "convert the model first (for float16, export it from a model.float())"
-            )
-        self.element: int = tensor_type.elem_type
-        self.dtype = _DTYPES[self.element]
-        self.stated_widths = self._input_width(tensor_type)
+        if not inputs:
+            raise FairmendError(f"{source}: the graph has no input")
+        self.output = find_scores(self, graph.output)
+        self.inputs = [self._input(value, alone=len(inputs) == 1) for value in inputs]
+        elements = {value.type.tensor_type.elem_type for value in inputs} & set(_DTYPES)
+        self.element: int = min(elements, default=TensorProto.FLOAT)
+        self.dtype: np.dtype[Any] = _DTYPES[self.element]
+
+    def nodes(self) -> list[Node]:
+        """Return the nodes that the output depends on, in order, constants aside."""
+        needed = {self.output}
+        found: list[Node] = []
+        for node in reversed(self._nodes):
+            if needed & set(node.output) and node.output[0] not in self._constants:
+                found.append(node)
+                needed.update(node.input)
+        if not needed & {value.name for value in self.inputs}:
+            raise FairmendError(f"{self.source}: the graph's output does not depend on its input")
+        return found[::-1]
+
+    def readers(self, name: str) -> list[Node]:
+        """Return the nodes that read a value."""
+        return [node for node in self._nodes if name in node.input]
 
     def constant(self, name: str) -> npt.NDArray[Any] | None:
         """Return the value of an initialiser or Constant node; None for a value that depends on the input."""
@@ -72,35 +91,25 @@ class Graph:
         """Return the node that computes a value; None for inputs and constants."""
         return None if name in self._constants else self._producers.get(name)
 
-    def chain(self) -> list[Node]:
-        """Return the nodes from input to output, in order; nodes that the output does not depend on are left out."""
-        chain: list[Node] = []
-        value = self.output
-        while value != self.input:
-            node = self._producers.get(value)
-            if node is None or value in self._constants:
-                raise FairmendError(f"{self.source}: the graph's output does not depend on its input")
-            data = [name for name in node.input if name and name not in self._constants]
-            # A sum or product may have its constant on either side; every other operator reads the data first.
-            either = node.op_type in ("Add", "Mul")
-            if len(data) != 1 or node.output[0] != value or (not either and node.input[0] != data[0]):
-                raise unsupported(
-                    self.source, describe_node(node), "is not a layer with one input, the rest being constant"
-                )
-            chain.append(node)
-            value = data[0]
-        return chain[::-1]
-
-    def _input_width(self, tensor_type: Any) -> list[int]:
-        """Return the width of the input in a list, which is empty if the graph does not state it."""
+    def _input(self, value: Any, *, alone: bool) -> GraphInput:
+        tensor_type = value.type.tensor_type
+        whole = tensor_type.elem_type in _WHOLE
+        if not whole and tensor_type.elem_type not in _DTYPES:
+            name = TensorProto.DataType.Name(tensor_type.elem_type)
+            raise FairmendError(
+                f"{self.source}: the graph's input is {name}; fairmend computes in float32 or float64: "
+                "convert the model first (for float16, export it from a model.float())"
+            )
         if not tensor_type.HasField("shape"):
-            return []
+            return GraphInput(value.name, None, whole)
         dims = tensor_type.shape.dim
+        if len(dims) == 1 and not alone:
+            return GraphInput(value.name, 1, whole)
         if len(dims) != 2:
             raise FairmendError(
                 f"{self.source}: the graph's input has {len(dims)} axes, not (rows, features); {SUPPORTED}"
             )
-        return [int(dims[1].dim_value)] if dims[1].HasField("dim_value") else []
+        return GraphInput(value.name, int(dims[1].dim_value) if dims[1].HasField("dim_value") else None, whole)
 
     def _array(self, tensor: Any) -> npt.NDArray[Any]:
         if min(tensor.dims, default=0) < 0:  # older releases of onnx take -1 for "whatever fits"

@@ -20,38 +20,68 @@ from fairmend.network.formats.torch.pickle_limits import check_pickles
 from fairmend.network.formats.torch.state_dict import (
     NOTE,
     StateDictForm,
+    Tensors,
     form_of,
     from_tensors,
     to_note,
     to_tensors,
 )
 
-__all__ = ["read", "to_bytes", "to_numpy"]
+__all__ = ["contents", "read", "to_bytes", "to_checkpoint", "to_numpy"]
 
 _NESTED = ("state_dict", "model_state_dict", "model")
 _INSTEAD = "save the weights alone, torch.save(model.state_dict(), path), or export the model to ONNX"
 
 
-def read(path: Path, activation: Activation) -> Network:
+def read(path: Path, activation: Activation | None) -> Network:
     """Return the network in a state dict or checkpoint, with `activation` unless fairmend's note names others."""
+    content, checkpoint = _state_dict_in(path)
+    tensors = _arrays(content, path)
+    form = StateDictForm(tensors, getattr(content, "_metadata", None), checkpoint=checkpoint)
+    return from_tensors(tensors, _note(content), activation, str(path), form)
+
+
+def contents(path: Path) -> tuple[Tensors, str | None]:
+    """Return the tensors of a file, and fairmend's note in it."""
+    content, _ = _state_dict_in(path)
+    return _arrays(content, path), _note(content)
+
+
+def _state_dict_in(path: Path) -> tuple[Mapping[Any, Any], dict[str, Any] | None]:
+    """Return the state dict in a file, and what is beside it in a checkpoint: its own place there is None."""
     check_pickles(path)
     content = _load(path)
+    if not _is_archive(path):
+        raise FairmendError(
+            f"{path}: not a .pth file of PyTorch 1.6 or later, so fairmend check could not read it. Save it again: "
+            "torch.save(torch.load(path, weights_only=True), path)"
+        )
+    checkpoint: dict[str, Any] | None = None
     if isinstance(content, Mapping):
         nested = [key for key in _NESTED if isinstance(content.get(key), Mapping)]
         if len(nested) > 1:
             raise FairmendError(f"{path}: holds two state dicts, {nested[0]!r} and {nested[1]!r}; {_INSTEAD}")
-        content = content[nested[0]] if nested else content
+        if nested:
+            checkpoint = {str(key): None if key == nested[0] else value for key, value in content.items()}
+            content = content[nested[0]]
     if not isinstance(content, Mapping) or not content:
         raise FairmendError(f"{path}: holds {type(content).__name__}, not a state dict of tensors; {_INSTEAD}")
+    return content, checkpoint
+
+
+def _arrays(content: Mapping[Any, Any], path: Path) -> dict[str, npt.NDArray[Any]]:
     tensors: dict[str, npt.NDArray[Any]] = {}
     for key, value in content.items():
         if not isinstance(key, str) or not isinstance(value, torch.Tensor):
             raise FairmendError(f"{path}: {str(key)[:80]!r} is {type(value).__name__}, not a tensor; {_INSTEAD}")
         tensors[key] = to_numpy(value, f"{path}: {key}")
+    return tensors
+
+
+def _note(content: Mapping[Any, Any]) -> str | None:
     metadata = getattr(content, "_metadata", None)
     note = metadata.get(NOTE) if isinstance(metadata, Mapping) else None
-    form = StateDictForm(tensors, metadata)
-    return from_tensors(tensors, note if isinstance(note, str) else None, activation, str(path), form)
+    return note if isinstance(note, str) else None
 
 
 def to_bytes(network: Network) -> bytes:
@@ -60,6 +90,23 @@ def to_bytes(network: Network) -> bytes:
     It has the keys of the file or module that the network came from, BatchNorm's among them, so that the module loads
     it with strict=True. A network from elsewhere has its affine layers' keys alone.
     """
+    return _saved(_state_dict(network))
+
+
+def to_checkpoint(network: Network) -> bytes:
+    """Return a .ckpt file: all that the original held, with the new weights in its state dict."""
+    checkpoint = form_of(network).checkpoint or {"state_dict": None}
+    return _saved({key: _state_dict(network) if value is None else value for key, value in checkpoint.items()})
+
+
+def _saved(content: Any) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    return buffer.getvalue()
+
+
+def _state_dict(network: Network) -> OrderedDict[str, torch.Tensor]:
+    """Return all tensors, with fairmend's note in the metadata."""
     versions = form_of(network).versions
     tensors: OrderedDict[str, torch.Tensor] = OrderedDict(
         (key, torch.tensor(array)) for key, array in to_tensors(network).items()
@@ -67,9 +114,7 @@ def to_bytes(network: Network) -> bytes:
     # Where torch itself keeps what is not a tensor; load_state_dict ignores entries it does not know.
     versions = versions if isinstance(versions, Mapping) else {}
     tensors._metadata = OrderedDict({**versions, NOTE: to_note(network)})  # type: ignore[attr-defined]
-    buffer = io.BytesIO()
-    torch.save(tensors, buffer)
-    return buffer.getvalue()
+    return tensors
 
 
 def to_numpy(tensor: torch.Tensor, where: str) -> npt.NDArray[Any]:
@@ -80,6 +125,12 @@ def to_numpy(tensor: torch.Tensor, where: str) -> npt.NDArray[Any]:
     if tensor.is_meta or tensor.layout is not torch.strided or tensor.is_quantized:
         raise FairmendError(f"{where} is not a plain dense tensor ({name}, {tensor.layout}, on {tensor.device})")
     return np.asarray(tensor.detach().cpu().resolve_conj().resolve_neg().numpy())
+
+
+def _is_archive(path: Path) -> bool:
+    """Return whether torch reads the file as a zip archive, as it writes them since 1.6."""
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\3\4"
 
 
 def _load(path: Path) -> Any:

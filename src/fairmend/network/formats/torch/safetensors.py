@@ -15,19 +15,33 @@ from fairmend.network import Activation, Network
 from fairmend.network.formats.torch.state_dict import (
     NOTE,
     StateDictForm,
+    Tensors,
     form_of,
     from_tensors,
     to_note,
     to_tensors,
 )
 
-__all__ = ["read", "to_bytes"]
+__all__ = ["contents", "read", "to_bytes"]
 
 _HALF = {"F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8", "F8_E5M2": "float8"}
 
 
-def read(path: Path, activation: Activation) -> Network:
+def read(path: Path, activation: Activation | None) -> Network:
     """Return the network in the file, with `activation` unless fairmend's note in the header names others."""
+    tensors, metadata = _open(path)
+    form = StateDictForm(tensors, metadata=metadata)
+    return from_tensors(tensors, metadata.get(NOTE), activation, str(path), form)
+
+
+def contents(path: Path) -> tuple[Tensors, str | None]:
+    """Return the tensors of a file, and fairmend's note in it."""
+    tensors, metadata = _open(path)
+    return tensors, metadata.get(NOTE)
+
+
+def _open(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:
+    """Return the tensors, in the order of their numbers, and the texts in the header."""
     tensors: dict[str, npt.NDArray[Any]] = {}
     try:
         with safe_open(path, framework="numpy") as file:
@@ -43,8 +57,7 @@ def read(path: Path, activation: Activation) -> Network:
                 tensors[key] = file.get_tensor(key)
     except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
         raise FairmendError(f"{path}: not a readable safetensors file ({error})") from error
-    form = StateDictForm(tensors, metadata=metadata)
-    return from_tensors(tensors, metadata.get(NOTE), activation, str(path), form)
+    return tensors, metadata
 
 
 def to_bytes(network: Network) -> bytes:

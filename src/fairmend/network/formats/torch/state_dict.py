@@ -1,31 +1,44 @@
 """State dicts in .pth and .safetensors files: weights by key, with a note of fairmend's beside them.
 
-A state dict holds no activations. fairmend writes them into a note (JSON) in the file. For any other file, the
-`activation` argument of the reader is the activation between all affine layers.
+A state dict holds no architecture. fairmend writes it into a note (JSON) in the file; `keys` reads files without one.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from fairmend.errors import FairmendError
-from fairmend.network import Activation, Network
+from fairmend.network import Activation, Lookup, Network
 from fairmend.network.folding import Norm
-from fairmend.network.formats.chain import Linear, Nonlinear, Softmax, Step, build_network, unsupported
+from fairmend.network.form import FormError
+from fairmend.network.formats.chain import Linear, Nonlinear, Softmax, Step, build_network
+from fairmend.network.formats.torch.describe import describe_network, function_entry
+from fairmend.network.formats.torch.keys import layer_of, layers_by_prefix, steps_of_keys, tensor_key
+from fairmend.network.formats.torch.steps import Entry, Tensors, layer_name, norm_name, replay
 
-__all__ = ["NOTE", "StateDictForm", "Tensors", "from_tensors", "tensor_key", "to_note", "to_tensors"]
+__all__ = [
+    "NOTE",
+    "StateDictForm",
+    "described_file",
+    "description_of",
+    "form_of",
+    "from_tensors",
+    "needs_description",
+    "tensor_key",
+    "to_note",
+    "to_tensors",
+]
 
 NOTE = "fairmend"  # the key of the note in either format's metadata
-_EPSILON = 1e-5  # torch.nn.BatchNorm1d's default; a state dict does not hold it
-_NORM_PARTS = {"running_mean", "running_var", "weight", "bias", "num_batches_tracked"}
 
-Tensors = Mapping[str, npt.NDArray[Any]]
 _CLOSINGS: dict[str, list[Step]] = {
     "none": [],
     "sigmoid": [Nonlinear("the note", Activation("sigmoid"))],
@@ -33,23 +46,28 @@ _CLOSINGS: dict[str, list[Step]] = {
 }
 
 
-def tensor_key(name: str, part: str) -> str:
-    """Return 'layers.0.weight' for 'layers.0' and 'weight'; a single nn.Linear has no prefix."""
-    return f"{name}.{part}" if name else part
-
-
 @dataclass(frozen=True, eq=False)
 class StateDictForm:
-    """All tensors of a state dict in their order, and what its file holds beside them.
+    """All tensors of a state dict in their order, and what its file or module holds beside them.
 
     `versions` are those of the modules, which torch keeps with a state dict, and `metadata` the texts in the header of
-    a .safetensors file.
+    a .safetensors file. `description` has the steps of the model (see `steps`); it is empty for a plain chain, whose
+    layers the network itself names. `module` is a copy of the module that the network was read from, in eval mode, and
+    `tied` are keys that name one tensor. `checkpoint` is what a .ckpt file holds beside its state dict.
     """
 
     tensors: Tensors
     versions: Any = None
     metadata: Mapping[str, str] | None = None
-    suffixes = (".pth", ".pt", ".safetensors")
+    description: tuple[Entry, ...] = ()
+    module: Any = field(default=None, repr=False)
+    tied: tuple[tuple[str, ...], ...] = ()
+    checkpoint: Mapping[str, Any] | None = field(default=None, repr=False)
+    suffixes = (".pth", ".pt", ".ckpt", ".safetensors")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the module: its class may not be one that can be pickled."""
+        return {**self.__dict__, "module": None}
 
     def to_bytes(self, network: Network, suffix: str) -> bytes:
         """Return the file with the weights of `network`."""
@@ -59,7 +77,24 @@ class StateDictForm:
             return safetensors.to_bytes(network)
         from fairmend.network.formats.torch import pth
 
-        return pth.to_bytes(network)
+        return pth.to_checkpoint(network) if suffix == ".ckpt" else pth.to_bytes(network)
+
+    def to_module(self, network: Network) -> Any:
+        """Return a copy of the module with the weights of `network`."""
+        if self.module is None:
+            raise FormError(
+                "the network was not read from a module in memory; save it as .pth and load that into your module: "
+                "module.load_state_dict(torch.load(path))"
+            )
+        import torch
+
+        module = copy.deepcopy(self.module)
+        tensors = {key: torch.tensor(array) for key, array in to_tensors(network).items()}
+        for key in tensors.keys() - self.tensors.keys():  # a bias where there was none
+            layer = module.get_submodule(key.rpartition(".")[0])
+            layer.bias = torch.nn.Parameter(torch.zeros_like(tensors[key]).to(layer.weight.device))
+        module.load_state_dict(tensors, strict=True)
+        return module
 
 
 def form_of(network: Network) -> StateDictForm:
@@ -70,22 +105,109 @@ def form_of(network: Network) -> StateDictForm:
 def to_tensors(network: Network) -> dict[str, npt.NDArray[Any]]:
     """Return all tensors by key: those of the form that the network came in, in its order, with the new weights."""
     form = form_of(network)
-    tensors = dict(form.tensors)
     if not form.tensors:
-        for name, affine in zip(network.names, network.affines, strict=True):
-            tensors |= {tensor_key(name, "weight"): affine.weight, tensor_key(name, "bias"): affine.bias}
-        return tensors
+        return describe_network(network)[0]
+    tensors = dict(form.tensors)
+    entries = {layer_name(entry["weight"]): entry for entry in form.description if entry["kind"] == "affine"}
+    tables = {layer_name(entry["table"]): entry["table"] for entry in form.description if "table" in entry}
+    shifts = {norm_name(entry["mean"]): entry["shift"] for entry in form.description if entry["kind"] == "batch_norm"}
     for layer in network.stored_layers:
-        name, weight, bias, norms = layer.name, layer.weight, layer.bias, layer.norms
-        tensors[tensor_key(name, "weight")] = weight
-        if bias is not None and (tensor_key(name, "bias") in tensors or bias.any()):
-            tensors[tensor_key(name, "bias")] = bias
-        tensors |= {tensor_key(str(norm.name), "bias"): norm.shift for norm in norms if norm.shift is not None}
+        entry = entries.get(layer.name, {})
+        weight, bias = entry.get("weight", tensor_key(layer.name, "weight")), entry.get("bias")
+        tensors[weight] = layer.weight.T if entry.get("transposed") else layer.weight
+        bias = bias or tensor_key(layer.name, "bias")
+        if layer.bias is not None and (bias in tensors or layer.bias.any()):
+            tensors[bias] = layer.bias
+        for norm in layer.norms:
+            if norm.name is not None and norm.shift is not None:
+                _put(tensors, shifts.get(norm.name) or tensor_key(norm.name, "bias"), norm.shift)
+    for node in network.nodes:
+        if isinstance(node.operation, Lookup):
+            _put(tensors, tables.get(node.name, node.name), node.operation.table)
+    for keys in form.tied:
+        changed = next((key for key in keys if tensors[key] is not form.tensors[key]), keys[0])
+        tensors |= dict.fromkeys(keys, tensors[changed])
     return tensors
+
+
+def described_file(path: Path) -> tuple[list[Entry], Tensors] | None:
+    """Return the steps in fairmend's note in a file, none for a plain chain, and its tensors; None without a note."""
+    if path.suffix.lower() == ".safetensors":
+        from fairmend.network.formats.torch import safetensors
+
+        tensors, note = safetensors.contents(path)
+    else:
+        from fairmend.network.formats.torch import pth
+
+        tensors, note = pth.contents(path)
+    return None if note is None else (list(json.loads(note).get("steps", ())), tensors)
+
+
+def _put(tensors: dict[str, npt.NDArray[Any]], key: str, array: npt.NDArray[Any]) -> None:
+    """Replace a tensor; raise FormError if the form has no place for a change."""
+    old = tensors.get(key)
+    if old is None and key.startswith("one_hot("):
+        rows = int(key.removeprefix("one_hot(").partition(")")[0])
+        old = np.eye(rows, dtype=array.dtype)
+        if not np.array_equal(old, array):
+            raise FormError("one_hot() of the module has no table that could change")
+        return
+    if old is None:
+        raise FormError(f"the module has no tensor {key!r}")
+    tensors[key] = array
+
+
+def description_of(network: Network) -> tuple[Entry, ...]:
+    """Return the steps of the network, on the tensors that `to_tensors` returns."""
+    form = form_of(network)
+    if not form.tensors:
+        return describe_network(network)[1]
+    tensors = to_tensors(network)
+    if not form.description:
+        return _chain_description(network, tensors)
+    entries = []
+    for entry in form.description:
+        if entry["kind"] == "affine" and entry["bias"] is None:
+            added = tensor_key(layer_name(entry["weight"]), "bias")
+            entry = {**entry, "bias": added if added in tensors else None}
+        entries.append(entry)
+    return tuple(entries)
+
+
+def _chain_description(network: Network, tensors: Tensors) -> tuple[Entry, ...]:
+    """Return the steps of a chain whose layers have PyTorch's names."""
+    entries: list[Entry] = [{"kind": "input", "columns": network.inputs}]
+    for name, affine, after in zip(network.names, network.affines, [*network.activations, None], strict=True):
+        fold = affine.fold
+        entries += [_norm_entry(norm, tensors) for norm in (fold.before if fold else ())]
+        bias = tensor_key(name, "bias")
+        weight = tensor_key(name, "weight")
+        entries.append({"kind": "affine", "weight": weight, "bias": bias if bias in tensors else None})
+        entries += [_norm_entry(norm, tensors) for norm in (fold.after if fold else ())]
+        if after is not None and after.name != "identity":
+            entries.append(function_entry(after))
+    if network.closing != "none":
+        entries.append({"kind": "softmax"} if network.closing == "softmax" else function_entry(Activation("sigmoid")))
+    return tuple({**entry, "sources": [i - 1] if i else []} for i, entry in enumerate(entries))
+
+
+def _norm_entry(norm: Norm, tensors: Tensors) -> Entry:
+    parts = {"mean": "running_mean", "variance": "running_var", "gain": "weight", "shift": "bias"}
+    keys = {part: tensor_key(str(norm.name), name) for part, name in parts.items()}
+    found = {part: key if key in tensors else None for part, key in keys.items()}
+    return {"kind": "batch_norm", **found, "epsilon": norm.epsilon}
+
+
+def needs_description(network: Network) -> bool:
+    """Return whether a list of layers does not say what the network computes: it is no chain of plain layers."""
+    parameters = any(activation.parameters for activation in network.activations)
+    return not network.is_chain or parameters or bool(form_of(network).description)
 
 
 def to_note(network: Network) -> str:
     """Return what a state dict cannot say, as JSON; Python's repr of a float round-trips exactly."""
+    if needs_description(network):
+        return json.dumps({"version": 3, "steps": description_of(network)})
     activations = [{"name": a.name, "slope": a.slope} for a in network.activations]
     tensors = to_tensors(network)
     if len(tensors) == 2 * network.depth:
@@ -102,25 +224,25 @@ def to_note(network: Network) -> str:
 
 
 def from_tensors(
-    tensors: Tensors, note: str | None, activation: Activation, source: str, form: StateDictForm | None = None
+    tensors: Tensors, note: str | None, activation: Activation | None, source: str, form: StateDictForm
 ) -> Network:
     """Return the network in a state dict, its keys in order; `note` is what `to_note` wrote, if anything."""
-    steps = _steps(tensors, activation, source) if note is None else _noted(tensors, note, source)
-    return build_network(steps, source, form)
+    if note is not None:
+        return _noted(tensors, note, source, form)
+    return build_network(steps_of_keys(tensors, activation, source), source, form)
 
 
-def _noted(tensors: Tensors, note: str, source: str) -> list[Step]:
-    """Return the steps that fairmend's note describes, which must use every tensor of the file."""
+def _noted(tensors: Tensors, note: str, source: str, form: StateDictForm) -> Network:
+    """Return the network that fairmend's note describes."""
     try:
         said = json.loads(note)
-        if said["version"] == 1:
-            entries = _entries(said)
-        elif said["version"] == 2:
-            entries = list(said["layers"])
-        else:
+        if said["version"] == 3:
+            return replay(said["steps"], tensors, source, replace(form, description=tuple(said["steps"])))
+        if said["version"] not in (1, 2):
             raise FairmendError(f"version {said['version']} is not one this fairmend reads; upgrade fairmend")
+        entries = _entries(said) if said["version"] == 1 else list(said["layers"])
         named = {_name_of(entry): entry for entry in entries if "activation" not in entry}
-        groups = {name: parts for name, parts in _groups(tensors).items() if parts}
+        groups = {name: parts for name, parts in layers_by_prefix(tensors).items() if parts}
         if set(named) != set(groups):
             raise FairmendError(f"names other layers than the file holds: {sorted(set(named) ^ set(groups))}")
         steps: list[Step] = []
@@ -129,11 +251,11 @@ def _noted(tensors: Tensors, note: str, source: str) -> list[Step]:
                 given = entry["activation"]
                 steps.append(Nonlinear("the note", Activation(str(given["name"]), float(given["slope"]))))
                 continue
-            layer = _layer(_name_of(entry), groups[_name_of(entry)], source)
+            layer = layer_of(_name_of(entry), groups[_name_of(entry)], source)
             if isinstance(layer, Linear) != ("affine" in entry):
                 raise FairmendError(f"calls the layer {_name_of(entry)!r} something else than it is")
             steps.append(layer if isinstance(layer, Linear) else replace(layer, epsilon=float(entry["epsilon"])))
-        return [*steps, *_CLOSINGS[said["closing"]]]
+        return build_network([*steps, *_CLOSINGS[said["closing"]]], source, form)
     except FairmendError as error:
         raise FairmendError(f"{source}: fairmend's note in the file: {error}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -154,74 +276,3 @@ def _entries(said: Mapping[str, Any]) -> list[dict[str, Any]]:
         entries.append({"affine": str(name)})
         entries += [{"activation": after}] if after is not None and after["name"] != "identity" else []
     return entries
-
-
-def _steps(tensors: Tensors, activation: Activation, source: str) -> list[Step]:
-    """Return the affine layers in key order, the activation between them, and BatchNorm where its number puts it."""
-    layers = _layers(tensors, source)
-    linears = [i for i, layer in enumerate(layers) if isinstance(layer, Linear)]
-    if not linears:
-        raise unsupported(source, "the state dict", "holds no affine layer (no 2-D X.weight)")
-    steps: list[Step] = list(layers[: linears[0] + 1])
-    for before, after in pairwise(linears):
-        act = Nonlinear(f"the {activation} after layer {layers[before].name!r}", activation)
-        between = layers[before + 1 : after]
-        if not between or _norm_comes_first(layers[before], between, layers[after], activation, source):
-            steps += [*between, act, layers[after]]
-        else:
-            steps += [act, *between, layers[after]]
-    return [*steps, *layers[linears[-1] + 1 :]]
-
-
-def _norm_comes_first(
-    before: _Layer, between: list[_Layer], after: _Layer, activation: Activation, source: str
-) -> bool:
-    """Return whether the BatchNorm between two affine layers comes before the activation; raise if it is not clear.
-
-    In an nn.Sequential the numbers show it: 0 affine, 1 norm, 3 affine, or 0 affine, 2 norm, 3 affine.
-    """
-    norm = between[0]
-    if activation.name == "identity":
-        return True
-    follows, precedes = _adjacent(before.name, norm.name), _adjacent(norm.name, after.name)
-    if len(between) > 1 or follows == precedes:
-        raise FairmendError(
-            f"{source}: a state dict does not say whether BatchNorm {norm.name!r} comes before or after the "
-            f"activation between {before.name!r} and {after.name!r}; load the nn.Module, or export it to ONNX"
-        )
-    return follows
-
-
-def _adjacent(first: str | None, second: str | None) -> bool:
-    """Return whether two names are neighbours in one nn.Sequential, as 'net.0' and 'net.1' are."""
-    stem, _, number = (first or "").rpartition(".")
-    other, _, successor = (second or "").rpartition(".")
-    return stem == other and number.isdecimal() and successor.isdecimal() and int(successor) == int(number) + 1
-
-
-_Layer = Linear | Norm
-
-
-def _layers(tensors: Tensors, source: str) -> list[_Layer]:
-    return [_layer(prefix, parts, source) for prefix, parts in _groups(tensors).items()]
-
-
-def _groups(tensors: Tensors) -> dict[str, dict[str, npt.NDArray[Any]]]:
-    """Return the tensors of each layer, by the prefix of their keys."""
-    groups: dict[str, dict[str, npt.NDArray[Any]]] = {}
-    for full, tensor in tensors.items():
-        prefix, _, part = full.rpartition(".")
-        groups.setdefault(prefix, {})[part] = tensor
-    return groups
-
-
-def _layer(name: str, parts: dict[str, npt.NDArray[Any]], source: str) -> _Layer:
-    where = f"layer {name!r}"
-    if "running_mean" in parts and "running_var" in parts and set(parts) <= _NORM_PARTS:
-        norm = f"{where} (BatchNorm1d)"
-        mean, variance = parts["running_mean"], parts["running_var"]
-        return Norm(norm, mean, variance, parts.get("weight"), parts.get("bias"), _EPSILON, name)
-    if "weight" in parts and parts["weight"].ndim == 2 and set(parts) <= {"weight", "bias"}:
-        return Linear(where, parts["weight"], parts.get("bias"), name)
-    shapes = ", ".join(f"{tensor_key(name, part)} {tensor.shape}" for part, tensor in parts.items())
-    raise unsupported(source, where, f"is neither affine nor BatchNorm1d: {shapes}")

@@ -1,0 +1,143 @@
+"""The networks of the zoo: how each is made, handed to fairmend, saved again, and run by its framework."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import zoo_keras
+import zoo_sklearn
+import zoo_torch
+from zoo_data import People
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network of one class of the zoo. ``raw`` says whether it reads raw columns.
+
+    ``make(people, folder)`` trains it and returns a model as ``decide(model, X)`` runs it in its framework.
+    ``source(model)`` is what its owner gives to fairmend, and ``save(network, model, path)`` saves the repaired network
+    and loads that file in the framework, strictly.
+    """
+
+    name: str
+    kind: str
+    framework: str
+    raw: bool
+    suffix: str
+    make: Callable[[People, Path], Any]
+    source: Callable[[Any], Any]
+    save: Callable[[Any, Any, Path], Any]
+    decide: Callable[[Any, np.ndarray], np.ndarray]
+
+
+def all_cases() -> Iterator[Case]:
+    """Yield every network of the classes A to D."""
+    yield from _modules()
+    yield from _exports()
+    yield from _programs()
+    yield from zoo_keras.cases(Case)
+    yield from zoo_sklearn.cases(Case)
+
+
+def _modules() -> Iterator[Case]:
+    import torch
+
+    def save(network: Any, model: Any, path: Path) -> Any:
+        network.save(path)
+        loaded = copy.deepcopy(model)
+        inner = loaded.module if isinstance(loaded, torch.nn.DataParallel) else loaded
+        inner.load_state_dict(torch.load(path, weights_only=True), strict=True)
+        again = network.to_module()
+        assert type(again) is type(inner)
+        return loaded
+
+    for name, (kind, raw, make) in zoo_torch.MODULES.items():
+        yield Case(
+            name, kind, "PyTorch module", raw, ".pth",
+            lambda people, folder, make=make: zoo_torch.train(make(), *people.training),
+            lambda model: model, save, zoo_torch.decisions,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file, and whether its one output is a probability."""
+
+    path: Path
+    probability: bool
+
+
+def _exports() -> Iterator[Case]:
+    for name in zoo_torch.EXPORTED:
+        kind, raw, make = zoo_torch.MODULES[name]
+        for exporter, dynamo in (("ONNX, torch.export", True), ("ONNX, TorchScript", False)):
+            yield Case(
+                name, kind, exporter, raw, ".onnx",
+                lambda people, folder, make=make, dynamo=dynamo: _exported(make, people, folder, dynamo),
+                lambda model: model.path,
+                lambda network, model, path: (network.save(path), _File(path, model.probability))[1],
+                _run_onnx,
+            )  # fmt: skip
+
+
+def _exported(make: Callable[[], Any], people: People, folder: Path, dynamo: bool) -> _File:
+    import torch
+
+    module = zoo_torch.train(make(), *people.training)
+    rows = zoo_torch.arguments(module, people.judged[:2])
+    path = folder / "model.onnx"
+    names = {"input_names": ["x"], "output_names": ["y"]}
+    if dynamo:
+        batch = {0: torch.export.Dim("batch")}
+        torch.onnx.export(module, rows, path, dynamo=True, dynamic_shapes=(batch,), verbose=False, **names)
+    else:
+        torch.onnx.export(module, rows, path, dynamo=False, dynamic_axes={"x": {0: "n"}, "y": {0: "n"}}, **names)
+    return _File(path, zoo_torch.gives_probability(module))
+
+
+def _run_onnx(model: _File, X: np.ndarray) -> np.ndarray:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(model.path, providers=["CPUExecutionProvider"])
+    outputs = session.run(None, {session.get_inputs()[0].name: X})[-1]
+    if outputs.ndim == 2 and outputs.shape[1] == 2:
+        return outputs.argmax(axis=1)
+    return (outputs.reshape(-1) >= (0.5 if model.probability else 0)).astype(np.int64)
+
+
+def _programs() -> Iterator[Case]:
+    for name in zoo_torch.SAVED_PROGRAMS:
+        kind, raw, make = zoo_torch.MODULES[name]
+        yield Case(
+            name, kind, "torch.export (.pt2)", raw, ".pt2",
+            lambda people, folder, make=make: _program(make, people, folder),
+            lambda model: model.path,
+            lambda network, model, path: (network.save(path), _File(path, model.probability))[1],
+            _run_program,
+        )  # fmt: skip
+
+
+def _program(make: Callable[[], Any], people: People, folder: Path) -> _File:
+    import torch
+
+    module = zoo_torch.train(make(), *people.training)
+    rows = zoo_torch.arguments(module, people.judged[:2])
+    program = torch.export.export(module, rows, dynamic_shapes=({0: torch.export.Dim("batch")},))
+    torch.export.save(program, folder / "model.pt2")
+    return _File(folder / "model.pt2", zoo_torch.gives_probability(module))
+
+
+def _run_program(model: _File, X: np.ndarray) -> np.ndarray:
+    import torch
+
+    with torch.no_grad():
+        outputs = torch.export.load(model.path).module()(torch.from_numpy(np.ascontiguousarray(X))).numpy()
+    if outputs.ndim == 2 and outputs.shape[1] == 2:
+        return outputs.argmax(axis=1)
+    return (outputs.reshape(-1) >= (0.5 if model.probability else 0)).astype(np.int64)

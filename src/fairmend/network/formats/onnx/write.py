@@ -1,0 +1,233 @@
+"""Write a network as an ONNX model: one operator for each node, and a few for functions that ONNX does not have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from fairmend.errors import FairmendError
+from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Network, Node, Scale, Sum
+from fairmend.network.formats.torch.state_dict import tensor_key
+
+__all__ = ["to_bytes"]
+
+# Old enough for every recent runtime, new enough for double precision in every operator.
+_OPSET, _IR_VERSION = 17, 8
+_ELEMENT = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float64): TensorProto.DOUBLE}
+_OPERATORS = {
+    "relu": "Relu",
+    "tanh": "Tanh",
+    "sigmoid": "Sigmoid",
+    "softmax": "Softmax",
+    "selu": "Selu",
+    "softsign": "Softsign",
+    "hardswish": "HardSwish",
+}
+
+
+def to_bytes(network: Network) -> bytes:
+    """Return a graph from input (batch, inputs) to output (batch, outputs): Gemm nodes, activations, the closing."""
+    writer = _Writer(network)
+    value = writer.write_nodes()
+    if network.closing != "none":
+        operator = _OPERATORS[network.closing]
+        attributes = {"axis": -1} if network.closing == "softmax" else {}
+        writer.nodes.append(helper.make_node(operator, [value], ["output"], f"/{operator}", **attributes))
+    writer.nodes[-1].output[0] = "output"
+    element = _ELEMENT[network.dtype]
+    graph = helper.make_graph(
+        writer.nodes,
+        "fairmend",
+        [helper.make_tensor_value_info("input", element, ["batch", network.inputs])],
+        [helper.make_tensor_value_info("output", element, ["batch", network.outputs])],
+        writer.initializers,
+    )
+    model = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", _OPSET)],
+        ir_version=_IR_VERSION,
+        producer_name="fairmend",
+    )
+    onnx.checker.check_model(model)
+    content: bytes = model.SerializeToString()
+    return content
+
+
+class _Writer:
+    def __init__(self, network: Network) -> None:
+        self.network, self.dtype = network, network.dtype
+        self.nodes: list[Any] = []
+        self.initializers: list[Any] = []
+        self.prefix = ""
+        self._taken: set[str] = set()
+
+    def write_nodes(self) -> str:
+        """Write all nodes, and return the name of the logits."""
+        names = ["input"]
+        layer = -1
+        for i, node in enumerate(self.network.nodes[1:], 1):
+            layer += isinstance(node.operation, Affine)
+            simple = isinstance(node.operation, Affine | Activation) and self.network.is_chain
+            self.prefix = f"/{layer}" if simple else f"/node{i}"
+            sources = [names[source] for source in node.sources]
+            names.append(_WRITERS[_kind(node)](self, node, sources))
+        return names[-1]
+
+    def operator(self, operator: str, inputs: Sequence[str], output: str | None = None, **attributes: Any) -> str:
+        """Add a node, and return the name of its output."""
+        output = self._free(f"{self.prefix}/{output or operator.lower()}")
+        node = helper.make_node(operator, list(inputs), [output], self._free(f"{self.prefix}/{operator}"), **attributes)
+        self.nodes.append(node)
+        return output
+
+    def constant(self, name: str, array: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> str:
+        """Add a constant, in the dtype of the network by default, and return its name."""
+        values = np.ascontiguousarray(np.asarray(array, self.dtype if dtype is None else dtype))
+        self.initializers.append(numpy_helper.from_array(values, self._free(name)))
+        return str(self.initializers[-1].name)
+
+    def number(self, value: float) -> str:
+        return self.constant(f"{self.prefix}/{value:.6g}", np.array(value))
+
+    def _free(self, name: str) -> str:
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        return name
+
+
+def _kind(node: Node) -> type:
+    return Activation if isinstance(node.operation, Activation) else type(node.operation)
+
+
+def _affine(to: _Writer, node: Node, sources: Sequence[str]) -> str:
+    affine = node.operation
+    assert isinstance(affine, Affine)
+    weight = to.constant(tensor_key(node.name, "weight"), affine.weight)
+    bias = to.constant(tensor_key(node.name, "bias"), affine.bias)
+    return to.operator("Gemm", [*sources, weight, bias], "affine", transB=1)
+
+
+def _scale(to: _Writer, node: Node, sources: Sequence[str]) -> str:
+    scale = node.operation
+    assert isinstance(scale, Scale)
+    product = to.operator("Mul", [*sources, to.constant(f"{to.prefix}/factor", scale.factor)])
+    return to.operator("Add", [product, to.constant(f"{to.prefix}/shift", scale.shift)])
+
+
+def _sum(to: _Writer, node: Node, sources: Sequence[str]) -> str:
+    total = sources[0]
+    for source in sources[1:]:
+        total = to.operator("Add", [total, source])
+    return total
+
+
+def _concatenate(to: _Writer, node: Node, sources: Sequence[str]) -> str:
+    return to.operator("Concat", sources, axis=1)
+
+
+def _columns(to: _Writer, node: Node, sources: Sequence[str]) -> str:
+    assert isinstance(node.operation, Columns)
+    return to.operator(
+        "Gather", [*sources, to.constant(f"{to.prefix}/columns", node.operation.indices, np.int64)], axis=1
+    )
+
+
+def _lookup(to: _Writer, node: Node, sources: Sequence[str]) -> str:
+    assert isinstance(node.operation, Lookup)
+    index = to.operator("Cast", sources, to=TensorProto.INT64)
+    index = to.operator("Squeeze", [index, to.constant(f"{to.prefix}/axes", [1], np.int64)])
+    table = to.constant(tensor_key(node.name or f"{to.prefix}/table", "weight"), node.operation.table)
+    return to.operator("Gather", [table, index], axis=0)
+
+
+def _function(to: _Writer, node: Node, sources: Sequence[str]) -> str:
+    activation, (x,) = node.operation, sources
+    assert isinstance(activation, Activation)
+    if activation.name == "identity":
+        return x
+    write = _FUNCTIONS.get(activation.name)
+    if write is not None:
+        return write(to, activation, x)
+    return to.operator(_OPERATORS[activation.name], [x], "activation")
+
+
+def _leaky_relu(to: _Writer, activation: Activation, x: str) -> str:
+    if float(np.float32(activation.slope)) == activation.slope:
+        return to.operator("LeakyRelu", [x], "activation", alpha=activation.slope)
+    # LeakyRelu's alpha is a float32 whatever the tensors are; PRelu's slope is a tensor.
+    return to.operator("PRelu", [x, to.constant(f"{to.prefix}/slope", [activation.slope])], "activation")
+
+
+def _prelu(to: _Writer, activation: Activation, x: str) -> str:
+    return to.operator("PRelu", [x, to.constant(f"{to.prefix}/slope", activation.parameters)], "activation")
+
+
+def _clip(to: _Writer, activation: Activation, x: str) -> str:
+    return to.operator("Clip", [x, *map(to.number, activation.parameters)], "activation")
+
+
+def _with_attributes(operator: str, *names: str) -> Callable[[_Writer, Activation, str], str]:
+    def write(to: _Writer, activation: Activation, x: str) -> str:
+        given = dict(zip(names, activation.parameters, strict=True))
+        if any(float(np.float32(value)) != value for value in given.values()):
+            raise FairmendError(f"{activation} has a number that ONNX's {operator} would round to float32")
+        return to.operator(operator, [x], "activation", **given)
+
+    return write
+
+
+def _softplus(to: _Writer, activation: Activation, x: str) -> str:
+    (beta,) = activation.parameters
+    if beta == 1:
+        return to.operator("Softplus", [x], "activation")
+    raise FairmendError(f"{activation} cannot be written to ONNX, whose Softplus has beta 1")
+
+
+def _silu(to: _Writer, activation: Activation, x: str) -> str:
+    return to.operator("Mul", [x, to.operator("Sigmoid", [x])], "activation")
+
+
+def _mish(to: _Writer, activation: Activation, x: str) -> str:
+    return to.operator("Mul", [x, to.operator("Tanh", [to.operator("Softplus", [x])])], "activation")
+
+
+def _gelu(to: _Writer, activation: Activation, x: str) -> str:
+    if activation.name == "gelu":
+        inner = to.operator("Erf", [to.operator("Mul", [x, to.number(math.sqrt(0.5))])])
+    else:
+        cube = to.operator("Mul", [to.operator("Mul", [to.operator("Mul", [x, x]), x]), to.number(0.044715)])
+        inside = to.operator("Mul", [to.operator("Add", [x, cube]), to.number(math.sqrt(2 / math.pi))])
+        inner = to.operator("Tanh", [inside])
+    half = to.operator("Mul", [x, to.operator("Add", [inner, to.number(1.0)])])
+    return to.operator("Mul", [half, to.number(0.5)], "activation")
+
+
+_FUNCTIONS: dict[str, Callable[[_Writer, Activation, str], str]] = {
+    "leaky_relu": _leaky_relu,
+    "prelu": _prelu,
+    "clip": _clip,
+    "elu": _with_attributes("Elu", "alpha"),
+    "celu": _with_attributes("Celu", "alpha"),
+    "hardsigmoid": _with_attributes("HardSigmoid", "alpha", "beta"),
+    "softplus": _softplus,
+    "silu": _silu,
+    "mish": _mish,
+    "gelu": _gelu,
+    "gelu_tanh": _gelu,
+}
+_WRITERS: dict[type, Callable[[_Writer, Node, Sequence[str]], str]] = {
+    Affine: _affine,
+    Activation: _function,
+    Scale: _scale,
+    Sum: _sum,
+    Concatenate: _concatenate,
+    Columns: _columns,
+    Lookup: _lookup,
+}

@@ -1,0 +1,136 @@
+"""Elementwise functions, and the softmax at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairmend.network.formats.torch.operators.context import Context, Operator
+from fairmend.network.formats.torch.program import Constant
+from fairmend.network.formats.torch.rows import ROWS, RowTensor
+
+__all__ = ["FUNCTIONS"]
+
+_SELU = (1.6732632423543772, 1.0507009873554805)  # alpha and scale
+_SOFTPLUS_LINE = 20  # from where on PyTorch returns x itself, by default
+
+
+def _plain(name: str) -> Operator:
+    """Return the operator of a function without parameters."""
+
+    def operator(c: Context, x: Any, inplace: bool = False) -> RowTensor:
+        return c.elementwise(x, name)
+
+    return operator
+
+
+def _sigmoid(c: Context, x: Any) -> RowTensor:
+    result = c.elementwise(x, "sigmoid")
+    result.sigmoid_of = x.parts
+    return result
+
+
+def _leaky_relu(c: Context, x: Any, negative_slope: Any = 0.01, inplace: bool = False) -> RowTensor:
+    return c.elementwise(x, "leaky_relu", c.number(negative_slope, "a slope"))
+
+
+def _rrelu(
+    c: Context, x: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
+) -> RowTensor:
+    if training:
+        raise c.error("stays random in eval mode (pass training=self.training)")
+    return c.elementwise(x, "leaky_relu", (lower + upper) / 2)
+
+
+def _prelu(c: Context, x: Any, weight: Any) -> RowTensor:
+    tensor = c.matrix(x)
+    slopes = weight.array if isinstance(weight, Constant) else np.zeros(())
+    if slopes.size > 1:
+        c.require_width(tensor, slopes.size)
+    return c.elementwise(tensor, "prelu", parameters=c.key(weight, "slopes"))
+
+
+def _clip(c: Context, x: Any, low: float, high: float) -> RowTensor:
+    return c.elementwise(x, "clip", parameters=(low, high))
+
+
+def _hardtanh(c: Context, x: Any, min_val: Any = -1.0, max_val: Any = 1.0, inplace: bool = False) -> RowTensor:
+    return _clip(c, x, c.number(min_val, "a limit"), c.number(max_val, "a limit"))
+
+
+def _clamp(c: Context, x: Any, min: Any = None, max: Any = None) -> RowTensor:  # noqa: A002 (PyTorch's own names)
+    if max is None and min is not None and c.number(min, "a limit") == 0:
+        return c.elementwise(x, "relu")
+    if min is None or max is None:
+        raise c.error("has one limit other than 0; give both limits")
+    return _clip(c, x, c.number(min, "a limit"), c.number(max, "a limit"))
+
+
+def _relu6(c: Context, x: Any, inplace: bool = False) -> RowTensor:
+    return _clip(c, x, 0.0, 6.0)
+
+
+def _elu(
+    c: Context, x: Any, alpha: Any = 1.0, scale: Any = 1, input_scale: Any = 1, inplace: bool = False
+) -> RowTensor:
+    if isinstance(scale, bool):  # F.elu(x, alpha, inplace)
+        scale = 1
+    if (alpha, scale, input_scale) == (*_SELU, 1):
+        return c.elementwise(x, "selu")
+    if (scale, input_scale) != (1, 1):
+        raise c.error("has a scale, which is supported for SELU alone")
+    return c.elementwise(x, "elu", parameters=(c.number(alpha, "an alpha"),))
+
+
+def _celu(c: Context, x: Any, alpha: Any = 1.0, inplace: bool = False) -> RowTensor:
+    return c.elementwise(x, "celu", parameters=(c.number(alpha, "an alpha"),))
+
+
+def _softplus(c: Context, x: Any, beta: Any = 1.0, threshold: Any = _SOFTPLUS_LINE) -> RowTensor:
+    if c.number(threshold, "a threshold") < _SOFTPLUS_LINE:
+        raise c.error(f"has a threshold below {_SOFTPLUS_LINE}, from which on it is another function than softplus")
+    return c.elementwise(x, "softplus", parameters=(c.number(beta, "a beta"),))
+
+
+def _gelu(c: Context, x: Any, approximate: str = "none") -> RowTensor:
+    return c.elementwise(x, "gelu" if approximate == "none" else "gelu_tanh")
+
+
+def _hardsigmoid(c: Context, x: Any, inplace: bool = False) -> RowTensor:
+    return c.elementwise(x, "hardsigmoid", parameters=(1 / 6, 0.5))
+
+
+def _softmax(
+    c: Context, x: Any, dim: Any = None, half_to_float: Any = False, dtype: Any = None, _stacklevel: int = 3
+) -> RowTensor:
+    tensor = c.numbers(x)
+    if dtype is not None or half_to_float not in (False, 3):
+        raise c.error("is not supported with another dtype")
+    if dim not in (len(tensor.dims) - 1, -1) or tensor.dims[-1] is ROWS or len(tensor.dims) > 2:
+        raise c.error(f"has dim={dim}, not 1 or -1")
+    return RowTensor((c.steps.softmax(c.flat(tensor), c.where),), tensor.dims, tensor.opens)
+
+
+FUNCTIONS: dict[str, Operator] = {
+    **{name: _plain(name) for name in ("relu", "tanh", "selu", "softsign", "silu", "mish", "hardswish")},
+    "sigmoid": _sigmoid,
+    "expit": _sigmoid,
+    "leaky_relu": _leaky_relu,
+    "rrelu": _rrelu,
+    "prelu": _prelu,
+    "hardtanh": _hardtanh,
+    "clamp": _clamp,
+    "clip": _clamp,
+    "clamp_min": lambda c, x, min: _clamp(c, x, min),  # noqa: A006 (PyTorch's own name)
+    "relu6": _relu6,
+    "elu": _elu,
+    "celu": _celu,
+    "softplus": _softplus,
+    "gelu": _gelu,
+    "hardsigmoid": _hardsigmoid,
+    "softmax": _softmax,
+    "_softmax": _softmax,
+    "log_softmax": _softmax,
+    "_log_softmax": _softmax,
+}

@@ -1,0 +1,258 @@
+"""The steps of a PyTorch model: what each computes, from which tensors of its state dict.
+
+A state dict holds tensors only. `Steps` adds steps to a graph and keeps a description of each: plain data that names
+the tensors. The description goes into fairmend's note in a saved file and into certificates (docs/certificate.md,
+"model.graph"), and `replay` makes the network of it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.errors import FairmendError
+from fairmend.network import Activation, Network
+from fairmend.network.folding import Norm
+from fairmend.network.form import Form
+from fairmend.network.formats.build import GraphBuilder, Value, unsupported
+
+__all__ = ["Entry", "Number", "Steps", "Tensors", "layer_name", "norm_name", "pruned", "replay"]
+
+Tensors = Mapping[str, npt.NDArray[Any]]
+Entry = dict[str, Any]
+Number = str | float | list[float] | None
+"""A tensor by its key, one number, one for each unit, or nothing."""
+
+
+def layer_name(key: str) -> str:
+    """Return the name of the layer whose weights have this key: 'layers.0' for 'layers.0.weight'."""
+    return "" if key == "weight" else key.removesuffix(".weight")
+
+
+def norm_name(key: str) -> str:
+    """Return the name of the batch normalisation whose running mean has this key."""
+    return key.removesuffix("running_mean").removesuffix(".")
+
+
+@dataclass
+class Steps:
+    """Adds steps to a graph, and keeps their description. ``tensors`` are those of the state dict."""
+
+    source: str
+    tensors: Tensors
+    entries: list[Entry] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+    builder: GraphBuilder = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start an empty graph."""
+        self.builder = GraphBuilder(self.source)
+
+    def input(self, columns: int, names: Sequence[tuple[str, int]] = ()) -> Value:
+        """Start with a row of so many columns; ``names`` are the inputs of the model and their columns, if several."""
+        entry: Entry = {"kind": "input", "columns": columns}
+        if names:
+            entry["inputs"] = [[name, width] for name, width in names]
+        return self._keep(self.builder.input(columns, names), entry, (), "the input")
+
+    def affine(self, x: Value, where: str, weight: str, bias: str | None, transposed: bool = False) -> Value:
+        """Add an affine layer; ``transposed`` where its weights are stored as (in, out)."""
+        matrix = self._tensor(weight)
+        numbers = None if bias is None else self._tensor(bias)
+        value = self.builder.linear(x, where, matrix.T if transposed else matrix, numbers, layer_name(weight))
+        entry: Entry = {"kind": "affine", "weight": weight, "bias": bias}
+        return self._keep(value, {**entry, "transposed": True} if transposed else entry, (x,), where)
+
+    def batch_norm(
+        self,
+        x: Value,
+        where: str,
+        mean: str,
+        variance: str,
+        gain: str | None,
+        shift: str | None,
+        epsilon: float,
+    ) -> Value:
+        """Add batch normalisation in evaluation mode."""
+        parts = [None if key is None else self._tensor(key) for key in (mean, variance, gain, shift)]
+        assert parts[0] is not None
+        norm = Norm(where, parts[0], parts[1], parts[2], parts[3], epsilon, norm_name(mean))
+        entry: Entry = {"kind": "batch_norm", "mean": mean, "variance": variance, "gain": gain, "shift": shift}
+        return self._keep(self.builder.norm(x, norm), {**entry, "epsilon": epsilon}, (x,), where)
+
+    def scale(
+        self,
+        x: Value,
+        where: str,
+        *,
+        mean: Number = None,
+        divisor: Number = None,
+        gain: Number = None,
+        shift: Number = None,
+    ) -> Value:
+        """Add (x − mean) / divisor · gain + shift; what is None is left out."""
+        centre, below, factor, above = (self._numbers(part) for part in (mean, divisor, gain, shift))
+        if below is not None:
+            with np.errstate(divide="ignore"):
+                factor = 1 / below if factor is None else factor / below
+        norm = Norm(where, np.zeros(()) if centre is None else centre, None, factor, above)
+        parts = {"mean": mean, "divisor": divisor, "gain": gain, "shift": shift}
+        entry = {"kind": "scale", **{name: part for name, part in parts.items() if part is not None}}
+        return self._keep(self.builder.norm(x, norm), entry, (x,), where)
+
+    def function(
+        self, x: Value, where: str, name: str, slope: float = 0.0, parameters: str | Sequence[float] = ()
+    ) -> Value:
+        """Add an elementwise function; its parameters may be a tensor: the slopes of PReLU."""
+        if isinstance(parameters, str):
+            slopes = np.asarray(self._tensor(parameters), np.float64).reshape(-1)
+            numbers = tuple((np.repeat(slopes, x.width) if len(slopes) == 1 else slopes).tolist())
+        else:
+            numbers = tuple(float(number) for number in parameters)
+        activation = Activation(name, float(slope), numbers) if numbers else Activation(name, float(slope))
+        entry: Entry = {"kind": "function", "name": name}
+        entry |= {"slope": float(slope)} if slope else {}
+        if parameters:
+            entry["parameters"] = parameters if isinstance(parameters, str) else list(numbers)
+        return self._keep(self.builder.function(x, where, activation), entry, (x,), where)
+
+    def softmax(self, x: Value, where: str) -> Value:
+        """Add a softmax, or its logarithm, over the outputs."""
+        return self._keep(self.builder.softmax(x, where), {"kind": "softmax"}, (x,), where)
+
+    def add(self, where: str, values: Sequence[Value]) -> Value:
+        """Add a sum."""
+        return self._keep(self.builder.add(where, values), {"kind": "sum"}, values, where)
+
+    def concatenate(self, where: str, values: Sequence[Value]) -> Value:
+        """Put values side by side."""
+        return self._keep(self.builder.concatenate(where, values), {"kind": "concatenate"}, values, where)
+
+    def columns(self, x: Value, where: str, indices: Sequence[int]) -> Value:
+        """Choose columns."""
+        chosen = [int(index) for index in indices]
+        return self._keep(self.builder.columns(x, where, chosen), {"kind": "columns", "indices": chosen}, (x,), where)
+
+    def lookup(self, x: Value, where: str, table: str | int) -> Value:
+        """Look up one column in a table: a tensor, or the identity of so many rows (one-hot)."""
+        if isinstance(table, int):
+            rows: npt.NDArray[Any] = np.eye(table, dtype=self.dtype)
+            value = self.builder.lookup(x, where, rows, f"one_hot({table})")
+            return self._keep(value, {"kind": "lookup", "classes": table}, (x,), where)
+        value = self.builder.lookup(x, where, self._tensor(table), layer_name(table))
+        return self._keep(value, {"kind": "lookup", "table": table}, (x,), where)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the weights: that of the first matrix of numbers."""
+        kinds = [tensor.dtype for tensor in self.tensors.values() if tensor.dtype.kind == "f"]
+        return kinds[0] if kinds else np.dtype(np.float32)
+
+    def _keep(self, value: Value, entry: Entry, sources: Sequence[Value], where: str) -> Value:
+        """Keep the description of a step; what adds no step, such as a choice of all columns, has none."""
+        if value.step == len(self.entries):
+            self.entries.append({**entry, "sources": [source.step for source in sources]})
+            self.places.append(where)
+        return value
+
+    def _tensor(self, key: str) -> npt.NDArray[Any]:
+        if key not in self.tensors:
+            raise FairmendError(f"{self.source}: there is no tensor {key!r}")
+        return self.tensors[key]
+
+    def _numbers(self, number: Number) -> npt.NDArray[np.float64] | None:
+        if number is None:
+            return None
+        values = np.asarray(self._tensor(number) if isinstance(number, str) else number, np.float64).reshape(-1)
+        return values.reshape(()) if values.size == 1 else values
+
+
+def pruned(steps: Steps, last: int) -> tuple[list[Entry], list[str]]:
+    """Return the steps that step ``last`` depends on, renumbered, and the words for each in messages.
+
+    A tensor that is added to an affine layer without a bias is its bias.
+    """
+    entries = [dict(entry) for entry in steps.entries[: last + 1]]
+    needed = {0, last}
+    for i in range(last, 0, -1):
+        needed.update(entries[i]["sources"] if i in needed else ())
+    readers = {i: [k for k in needed if i in entries[k]["sources"]] for i in needed}
+    merged: dict[int, int] = {}
+    for i in sorted(needed):
+        entry, reader = entries[i], readers[i]
+        after = entries[reader[0]] if len(reader) == 1 and i != last else {}
+        if entry["kind"] == "affine" and entry["bias"] is None and _is_bias(after):
+            entry["bias"] = after["shift"]
+            merged[reader[0]] = i
+    kept = sorted(needed - set(merged))
+    places = {old: new for new, old in enumerate(kept)}
+    places |= {gone: places[into] for gone, into in merged.items()}
+    found = [{**entries[i], "sources": [places[source] for source in entries[i]["sources"]]} for i in kept]
+    return found, [steps.places[i] for i in kept]
+
+
+def _is_bias(entry: Entry) -> bool:
+    """Return whether a step only adds a tensor."""
+    return set(entry) == {"kind", "sources", "shift"} and entry["kind"] == "scale" and isinstance(entry["shift"], str)
+
+
+def replay(
+    entries: Sequence[Entry], tensors: Tensors, source: str, form: Form | None = None, places: Sequence[str] = ()
+) -> Network:
+    """Return the network that a description names, with these tensors; ``places`` are the words for its steps."""
+    steps = Steps(source, tensors)
+    values: list[Value] = []
+    for i, entry in enumerate(entries):
+        where = places[i] if places else f"step {i} ({entry['kind']})"
+        values.append(_replayed(steps, entry, [_earlier(values, number) for number in entry["sources"]], where))
+    if not values:
+        raise FairmendError("describes no steps")
+    _refuse_shared(entries, source)
+    return steps.builder.network(values[-1], form)
+
+
+def _refuse_shared(entries: Sequence[Entry], source: str) -> None:
+    """Refuse weights that several layers use: a repair changes each layer by itself."""
+    weights = [entry["weight"] for entry in entries if entry["kind"] == "affine"]
+    shared = next((key for key in weights if weights.count(key) > 1), None)
+    if shared is not None:
+        raise unsupported(source, f"layer {layer_name(shared)!r} (Linear)", "is used twice")
+
+
+def _earlier(values: Sequence[Value], number: Any) -> Value:
+    if type(number) is not int or not 0 <= number < len(values):
+        raise FairmendError(f"reads step {number!r}, which does not come before it")
+    return values[number]
+
+
+def _replayed(steps: Steps, entry: Entry, sources: list[Value], where: str) -> Value:
+    """Add one step of a description; all its texts and numbers may come from a file."""
+    kind = entry["kind"]
+    rest = {key: value for key, value in entry.items() if key not in ("kind", "sources")}
+    if kind == "input":
+        names = [(str(name), int(width)) for name, width in rest.get("inputs", ())]
+        return steps.input(int(rest["columns"]), names)
+    if kind == "sum":
+        return steps.add(where, sources)
+    if kind == "concatenate":
+        return steps.concatenate(where, sources)
+    (x,) = sources
+    if kind == "affine":
+        return steps.affine(x, where, str(rest["weight"]), rest["bias"], rest.get("transposed", False) is True)
+    if kind == "batch_norm":
+        return steps.batch_norm(x, where, **{**rest, "epsilon": float(rest["epsilon"])})
+    if kind == "scale":
+        return steps.scale(x, where, **rest)
+    if kind == "function":
+        return steps.function(x, where, **rest)
+    if kind == "softmax":
+        return steps.softmax(x, where)
+    if kind == "columns":
+        return steps.columns(x, where, rest["indices"])
+    if kind == "lookup":
+        return steps.lookup(x, where, int(rest["classes"]) if "classes" in rest else str(rest["table"]))
+    raise FairmendError(f"names a step that this fairmend does not know: {kind!r}; upgrade fairmend")

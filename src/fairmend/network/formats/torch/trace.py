@@ -1,0 +1,238 @@
+"""Trace the forward() of a module: with torch.fx, and with torch.export where that fails."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import logging
+import operator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import fx, nn
+
+from fairmend.errors import FairmendError
+from fairmend.network.formats.build import unsupported
+from fairmend.network.formats.torch.layers import LAYERS, layer_call
+from fairmend.network.formats.torch.program import Call, Constant, Program, ProgramInput, Ref
+from fairmend.network.formats.torch.pth import to_numpy
+
+__all__ = ["program_of_export", "trace"]
+
+_SPACES = (torch, F, operator, torch._C._nn, builtins, torch.special, fx._symbolic_trace)
+
+
+def trace(module: nn.Module, source: str) -> Program:
+    """Return the calls of forward(); the module is in eval mode."""
+    if type(module) in LAYERS:  # torch.fx would trace the inside of a single layer
+        module = nn.Sequential(module)
+        graph = fx.Tracer().trace(module)
+        return _Translation(graph, module, source, prefix="0.").program()
+    try:
+        graph = fx.Tracer().trace(module, _defaults(module))
+    except Exception as error:  # forward() is the user's code: it may raise anything
+        program = _exported(module, source)
+        if program is None:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise FairmendError(
+                f"{source}: forward() could not be traced ({reason}). Export the model with an example of its inputs, "
+                'torch.export.save(torch.export.export(model, (x,)), "model.pt2"), and load that file, or export it to '
+                "ONNX"
+            ) from error
+        return program
+    return _Translation(graph, module, source).program()
+
+
+def _defaults(module: nn.Module) -> dict[str, Any] | None:
+    """Return the arguments of forward() that have a default: they keep it."""
+    parameters = inspect.signature(module.forward).parameters.values()
+    return {each.name: each.default for each in parameters if each.default is not each.empty} or None
+
+
+def _exported(module: nn.Module, source: str) -> Program | None:
+    """Return the calls that torch.export finds, if an example of the inputs can be made; else None."""
+    example = _example(module)
+    if example is None:
+        return None
+    rows = torch.export.Dim("rows", min=2)
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # torch.export logs whole programs where it fails
+    try:
+        exported = torch.export.export(module, (example,), dynamic_shapes=({0: rows},), strict=False)
+    except Exception:  # control flow that depends on the numbers: the caller says what to do
+        return None
+    finally:
+        logging.disable(level)
+    return program_of_export(exported, source)
+
+
+def _example(module: nn.Module) -> torch.Tensor | None:
+    """Return rows for the one input of a module: Lightning's example, or as wide as the first layer reads."""
+    given = getattr(module, "example_input_array", None)
+    if isinstance(given, torch.Tensor) and given.ndim == 2:
+        return torch.zeros(7, given.shape[1], dtype=given.dtype)
+    parameters = [each for each in inspect.signature(module.forward).parameters.values() if each.default is each.empty]
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear | nn.BatchNorm1d) and len(parameters) == 1:
+            width = layer.in_features if isinstance(layer, nn.Linear) else layer.num_features
+            return torch.zeros(7, width, dtype=next(layer.parameters()).dtype)
+    return None
+
+
+class _Translation:
+    """Translates the nodes of torch.fx."""
+
+    def __init__(self, graph: fx.Graph, module: nn.Module, source: str, prefix: str = "") -> None:
+        self.graph, self.module, self.source, self.prefix = graph, module, source, prefix
+        self.state = module.state_dict(keep_vars=True)
+        self.constants: dict[str, Constant] = {}
+        self.inputs: list[ProgramInput] = []
+        self.calls: list[Call] = []
+
+    def program(self) -> Program:
+        output: Any = None
+        for node in self.graph.nodes:
+            if node.op == "placeholder":
+                self.inputs += self._inputs(node)
+            elif node.op == "get_attr":
+                self.constants[node.name] = self._constant(str(node.target))
+            elif node.op == "output":
+                output = _one_output(node.args[0], self.source)
+            else:
+                self._call(node)
+        return Program(tuple(self.inputs), self.constants, tuple(self.calls), Ref(output.name))
+
+    def _inputs(self, node: fx.Node) -> list[ProgramInput]:
+        """Return the input, or its parts where forward() takes a dict."""
+        label = str(node.target).lstrip("*")
+        keys = list(dict.fromkeys(user.args[1] for user in node.users if _reads_key(user, node)))
+        if keys and all(_reads_key(user, node) for user in node.users):
+            return [ProgramInput(f"{node.name}[{key}]", str(key)) for key in keys]
+        return [ProgramInput(node.name, label)]
+
+    def _call(self, node: fx.Node) -> None:
+        where = _where(node)
+        if node.op == "call_module":
+            self._layer(node, str(node.target))
+            return
+        if node.op == "call_method":
+            name = str(node.target)
+        else:
+            name = _plain_name(node.target)
+        source = node.args[0] if node.args else None
+        if (
+            name == "getitem"
+            and isinstance(source, fx.Node)
+            and source.op == "placeholder"
+            and _reads_key(node, source)
+        ):
+            key = f"{source.name}[{node.args[1]}]"
+            self.calls.append(Call(node.name, "alias", (Ref(key),), {}, where))
+            return
+        args, kwargs = _translated(node.args), {key: _translated(arg) for key, arg in node.kwargs.items()}
+        self.calls.append(Call(node.name, name, args, kwargs, where))
+
+    def _layer(self, node: fx.Node, target: str) -> None:
+        layer = self.module.get_submodule(target)
+        name = target.removeprefix(self.prefix.rstrip(".")) if self.prefix else target
+        function, arguments = layer_call(name, layer, self.source)
+        kwargs: dict[str, Any] = {}
+        for argument, value in arguments.items():
+            if isinstance(value, Ref):
+                path = f"{target}.{value.name}"
+                self.constants[f"{node.name}:{value.name}"] = self._constant(path)
+                value = Ref(f"{node.name}:{value.name}")
+            kwargs[argument] = value
+        where = f"layer {name!r} ({type(layer).__name__})"
+        args = (*_translated(node.args), *(_translated(arg) for arg in node.kwargs.values()))
+        self.calls.append(Call(node.name, function, args, kwargs, where))
+
+    def _constant(self, path: str) -> Constant:
+        """Return a tensor of the module by its path, which is its key if the state dict holds it."""
+        owner, _, attribute = path.rpartition(".")
+        tensor = getattr(self.module.get_submodule(owner), attribute)
+        if not isinstance(tensor, torch.Tensor):
+            raise FairmendError(f"{self.source}: {path!r} is {type(tensor).__name__}, not a tensor")
+        key = path.removeprefix(self.prefix)
+        return Constant(to_numpy(tensor, f"{self.source}: {key}"), key if self.state.get(path) is tensor else None)
+
+
+def _reads_key(node: fx.Node, source: fx.Node) -> bool:
+    """Return whether a node reads one entry of a dict by its name."""
+    return node.target is operator.getitem and node.args[0] is source and isinstance(node.args[1], str)
+
+
+def _translated(argument: Any) -> Any:
+    """Return the arguments of a node with references in place of nodes."""
+    if isinstance(argument, fx.Node):
+        return Ref(argument.name)
+    if isinstance(argument, list | tuple):
+        return (
+            type(argument)(_translated(each) for each in argument)
+            if type(argument) in (list, tuple)
+            else tuple(_translated(each) for each in argument)
+        )
+    if isinstance(argument, slice):
+        return slice(*(_translated(part) for part in (argument.start, argument.stop, argument.step)))
+    if isinstance(argument, torch.Tensor):
+        return Constant(to_numpy(argument, "a constant"))
+    return argument
+
+
+def _one_output(output: Any, source: str) -> fx.Node:
+    """Return the tensor that forward() returns, alone or as the only one or the logits of a dict."""
+    if isinstance(output, dict):
+        output = output.get("logits", next(iter(output.values())) if len(output) == 1 else output)
+    if isinstance(output, list | tuple) and len(output) == 1:
+        output = output[0]
+    if not isinstance(output, fx.Node):
+        raise FairmendError(f"{source}: forward() returns {type(output).__name__}; it must return one tensor")
+    return output
+
+
+def _where(node: fx.Node) -> str:
+    return f"{getattr(node.target, '__name__', node.target)}() at {node.name!r} in forward()"
+
+
+def _plain_name(target: Any) -> str:
+    """Return the name of a function of PyTorch; one that only has such a name gets another."""
+    if isinstance(target, torch._ops.OpOverload):
+        space, _, name = target._schema.name.partition("::")
+        return f"aten.{name}" if space == "aten" else f"{space}::{name}"
+    name = getattr(target, "__name__", str(target))
+    if any(getattr(space, name, None) is target for space in _SPACES):
+        return str(name)
+    if name == "log_sigmoid" or getattr(target, "__module__", "").startswith("torch."):
+        return f"torch function {name}" if name not in ("log_sigmoid",) else name
+    return f"function {name}"
+
+
+def program_of_export(exported: Any, source: str) -> Program:
+    """Return the calls of an ExportedProgram in memory."""
+    kinds = {spec.arg.name: spec for spec in exported.graph_signature.input_specs}
+    constants: dict[str, Constant] = {}
+    inputs: list[ProgramInput] = []
+    calls: list[Call] = []
+    output: Any = None
+    for node in exported.graph.nodes:
+        if node.op == "placeholder":
+            spec = kinds[node.name]
+            if spec.kind is torch.export.graph_signature.InputKind.USER_INPUT:
+                value = node.meta["val"]
+                if isinstance(value, torch.Tensor):
+                    width = int(value.shape[1]) if value.ndim == 2 else 1
+                    inputs.append(ProgramInput(node.name, node.name, width, value.ndim))
+            else:
+                held = exported.state_dict.get(spec.target)
+                tensor = held if held is not None else exported.constants[spec.target]
+                key = spec.target if held is not None else None
+                constants[node.name] = Constant(to_numpy(tensor, f"{source}: {spec.target}"), key)
+        elif node.op == "output":
+            output = _one_output(node.args[0], source)
+        elif node.op == "call_function":
+            args, kwargs = _translated(node.args), {key: _translated(arg) for key, arg in node.kwargs.items()}
+            calls.append(Call(node.name, _plain_name(node.target), args, kwargs, _where(node)))
+        else:
+            raise unsupported(source, _where(node), "is not supported")
+    return Program(tuple(inputs), constants, tuple(calls), Ref(output.name))

@@ -1,0 +1,51 @@
+"""Networks of every operation as ONNX files that fairmend wrote."""
+
+import numpy as np
+import pytest
+from tests.support.onnx_files import runtime
+
+from fairmend import FairmendError, load_network
+from fairmend.network import Activation, Affine, Columns, Concatenate, Input, Lookup, Network, Node, Scale, Sum
+from fairmend.network.folding import Norm
+
+RNG = np.random.default_rng(1)
+
+
+def affine(out, width):
+    return Affine(RNG.normal(size=(out, width)).astype(np.float32), RNG.normal(size=out).astype(np.float32))
+
+
+def every_operation():
+    norm = Norm("bn", np.ones(4, np.float32), np.full(4, 2, np.float32), None, None, 1e-5)
+    return Network.from_nodes(
+        [
+            Node(Input(3)),
+            Node(Columns((0,)), (0,)),
+            Node(Lookup(RNG.normal(size=(5, 2)).astype(np.float32)), (1,), "emb"),
+            Node(Columns((2, 1)), (0,)),
+            Node(Concatenate(), (2, 3)),
+            Node(Activation("relu"), (4,)),
+            Node(Scale((norm,), 4, np.dtype(np.float32)), (5,)),
+            Node(affine(4, 4), (6,), "a"),
+            Node(Sum(), (7, 4, 6)),
+            Node(Activation("tanh"), (8,)),
+            Node(affine(2, 4), (9,), "head"),
+        ],
+        "softmax",
+    )
+
+
+def test_what_is_written_is_what_onnx_runtime_and_fairmend_read(tmp_path):
+    network = every_operation()
+    network.save(tmp_path / "m.onnx")
+    X = np.column_stack([RNG.integers(0, 5, 50), RNG.normal(size=(50, 2))]).astype(np.float32)
+    np.testing.assert_allclose(runtime(tmp_path / "m.onnx", X), network.probabilities(X), atol=1e-6)
+    found = load_network(tmp_path / "m.onnx")
+    np.testing.assert_allclose(found.logits(X), network.logits(X), rtol=1e-5)
+    assert found.names == ("a", "head")
+
+
+def test_a_graph_is_not_written_to_formats_of_chains(tmp_path):
+    with pytest.raises(FairmendError, match=r"is not a chain of layers; a \.nnet file .* Save it as \.onnx"):
+        every_operation().save(tmp_path / "m.nnet")
+    assert not (tmp_path / "m.nnet").exists()

@@ -1,0 +1,60 @@
+"""Functions and methods of PyTorch, whatever form they are called in."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from fairmend.errors import FairmendError
+from fairmend.network import load_network
+from support.torch_graphs import pair
+
+X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+CALLS = {
+    "F.relu6": lambda h: F.relu6(h),
+    "clamp": lambda h: torch.clamp(h, -0.5, 0.7),
+    "clamp_": lambda h: h.clamp_(min=0),
+    "clip": lambda h: h.clip(min=-1, max=1),
+    "F.elu": lambda h: F.elu(h, 0.4, True),
+    "F.selu": lambda h: F.selu(h),
+    "F.celu": lambda h: F.celu(h, alpha=2.0),
+    "F.softplus": lambda h: F.softplus(h, beta=2),
+    "F.gelu": lambda h: F.gelu(h, approximate="tanh"),
+    "F.silu": lambda h: F.silu(h),
+    "F.mish": lambda h: F.mish(h),
+    "F.hardswish": lambda h: F.hardswish(h),
+    "F.hardsigmoid": lambda h: F.hardsigmoid(h),
+    "F.hardtanh": lambda h: F.hardtanh(h, -2.0, 2.0),
+    "F.softsign": lambda h: F.softsign(h),
+    "F.rrelu": lambda h: F.rrelu(h, 0.1, 0.3, training=False),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_function_is_what_torch_computes(call):
+    torch.manual_seed(0)
+    module = pair(lambda m, x: m.b(CALLS[call](m.a(x)))).eval()
+    with torch.no_grad():
+        expected = module(torch.tensor(X)).numpy()[:, 0]
+    assert np.allclose(load_network(module).logits(X), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda h: h.clamp(max=3), "one limit other than 0"),
+        (lambda h: F.softplus(h, threshold=5), "threshold below 20"),
+        (lambda h: F.prelu(h, torch.ones(6)), "register_buffer"),
+        (lambda h: h.exp(), r"exp\(\)"),
+        (lambda h: torch.softmax(h, 1, dtype=torch.float64), "dtype"),
+    ],
+)
+def test_what_would_be_another_function_is_refused(call, words):
+    with pytest.raises(FairmendError, match=words):
+        load_network(pair(lambda m, x: m.b(call(m.a(x)))))
+
+
+def test_softmax_is_for_the_output_alone():
+    with pytest.raises(FairmendError, match="only after the last affine layer"):
+        load_network(nn.Sequential(nn.Linear(4, 3), nn.LogSoftmax(1), nn.Linear(3, 2)))
