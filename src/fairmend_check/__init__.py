@@ -39,6 +39,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - state_dict.py, named_graph.py: tensors of a state dict, in the layers or steps that the certificate names
    - read_pth.py, pickle_reader.py: .pth and .pt; no code in the file runs
    - read_safetensors.py: .safetensors
+   - read_pt2.py: the weights in .pt2
    - read_keras.py, keras_config.py, hdf5.py: .h5 and .keras
    - read_nnet.py: .nnet
 """
