@@ -291,10 +291,10 @@ def _width(node: Node, widths: list[int]) -> int:
     if isinstance(operation, Concatenate):
         return sum(widths)
     if isinstance(operation, Columns):
-        inside = all(0 <= index < widths[0] for index in operation.indices)
-        wanted, width = widths[0] if inside and len(set(operation.indices)) == len(operation.indices) else -1, 0
-        width = len(operation.indices)
-    elif isinstance(operation, Dense):
+        if not set(operation.indices) <= set(range(widths[0])) or len(set(operation.indices)) < len(operation.indices):
+            raise CheckError("a node of the model chooses columns that it cannot choose, or one of them twice")
+        return len(operation.indices)
+    if isinstance(operation, Dense):
         wanted, width = operation.weight.shape[1], len(operation.weight)
     elif isinstance(operation, Lookup):
         wanted, width = 1, operation.table.shape[1]
