@@ -36,7 +36,7 @@ def test_keras_loads_what_is_saved(suffix, activation, tmp_path):
 
 @quiet
 @pytest.mark.parametrize(
-    ("name", "suffix"), [("functions", ".keras"), ("residual", ".h5"), ("wide_and_deep", ".keras")]
+    ("name", "suffix"), [("functions", ".keras"), ("residual", ".h5")]
 )
 def test_a_graph_is_written_as_a_functional_model(name, suffix, tmp_path):
     keras = import_keras()
