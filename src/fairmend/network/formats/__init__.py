@@ -23,7 +23,8 @@ from fairmend.network.formats.suffixes import check_file, format_module
 
 __all__ = ["read_network", "write_network"]
 
-_GRAPHS = (".onnx", ".pth", ".pt", ".ckpt", ".safetensors")  # the formats that fairmend writes any network to
+# The formats that fairmend writes any network to.
+_GRAPHS = (".onnx", ".pth", ".pt", ".ckpt", ".safetensors", ".keras", ".h5", ".hdf5")
 _logger = logging.getLogger(__name__)
 
 
