@@ -66,6 +66,8 @@ def _ends(content: dict[str, Any], key: str) -> list[Call]:
     """Return inputs or outputs: ["dense", 0, 0], a list of these, or an object whose values they are."""
     ends = content.get(key)
     if type(ends) is dict:
+        if key == "input_layers" and any(type(end) is not list or end[:1] != [name] for name, end in ends.items()):
+            raise CheckError(f"the model's {key} have other names than their layers, so that callers may mix them up")
         ends = list(ends.values())
     if type(ends) is not list:
         raise CheckError(f"the model has no {key}")

@@ -125,7 +125,8 @@ class KerasGraph:
             return tensor
         if layer.kind.startswith(OPERATION):
             return Tensor(self._graph.norm(tensor.value, _with_number(layer, kind, arguments)), tensor.shape)
-        by_columns = layer.kind in ("Dense", "Softmax", *_NORMS) or layer.config.get("activation") in _SOFTMAX
+        functions = self._functions(layer, arrays, tensor)
+        by_columns = layer.kind in ("Dense", *_NORMS) or any(function.name in _SOFTMAX for function in functions)
         if by_columns and (not tensor.shape or math.prod(tensor.shape[:-1]) != 1):
             raise CheckError(f"{_where(layer)} reads rows of shape {tensor.shape}")
         value = tensor.value
@@ -133,7 +134,7 @@ class KerasGraph:
             value = self._graph.affine(value, *_dense(layer, arrays))
         elif layer.kind in _NORMS:
             value = self._graph.norm(value, _NORMS[layer.kind](layer, arrays, len(tensor.shape)))
-        for function in self._functions(layer, arrays, tensor):
+        for function in functions:
             value = self._graph.function(value, function)
         shape = (*tensor.shape[:-1], self._graph.width(value)) if layer.kind == "Dense" else tensor.shape
         return Tensor(value, shape)
@@ -253,7 +254,8 @@ def _new_shape(layer: Layer, tensor: Tensor) -> tuple[int, ...]:
 
 def _side_by_side(layer: Layer, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     """Return the shape of a concatenation, which must put the numbers of one value after those of another."""
-    rank, axis = len(shapes[0]), json_reader.take({"axis": -1, **layer.config}, "axis", int, _where(layer))
+    usual = {} if "arguments" in layer.config else {"axis": -1}  # an operation on tensors has another default
+    rank, axis = len(shapes[0]), json_reader.take({**usual, **layer.config}, "axis", int, _where(layer))
     along = axis - 1 if axis > 0 else rank + axis
     if not 0 <= along < rank or axis == 0 or any(len(shape) != rank for shape in shapes):
         raise CheckError(f"{_where(layer)} is not over an axis of its values")

@@ -81,7 +81,8 @@ def _is_hardswish(scale: float, x: str, other: str, graph: OnnxGraph) -> bool:
     if node is None:
         return False
     if node.kind == "HardSigmoid" and scale == 1 and node.inputs[0] == x:
-        return bool(node.attributes["beta"] == 0.5 and node.attributes["alpha"] == float(np.float32(1 / 6)))
+        given = node.attributes["beta"] == 0.5 and node.attributes["alpha"] == float(np.float32(1 / 6))
+        return bool(given and graph.element == ELEMENTS["float32"])
     if node.kind != "Clip" or len(node.inputs) != 3 or not _equal(scale, 1 / 6, graph):
         return False
     limits = [graph.number(name) for name in node.inputs[1:]]
@@ -101,8 +102,11 @@ def _is_cubic(name: str, x: str, graph: OnnxGraph) -> bool:
 
 
 def _product(name: str, graph: OnnxGraph) -> tuple[float, list[str]]:
-    """Return a value as a number times factors; one that no Mul or Div computes is its own factor."""
-    number, factors, waiting = 1.0, list[str](), [name]
+    """Return a value as a number times factors; one that no Mul or Div computes is its own factor.
+
+    The number is nan if there is more than one: 2^-149 times 2^148 is 0.5, but rounds x to whole numbers on the way.
+    """
+    number, factors, waiting, seen = 1.0, list[str](), [name], 0
     while waiting:
         value = waiting.pop(0)
         node = graph.nodes.get(value)
@@ -114,13 +118,14 @@ def _product(name: str, graph: OnnxGraph) -> tuple[float, list[str]]:
             if numbers[1] is None or numbers[1] == 0 or numbers[0] is not None:
                 factors.append(value)
                 continue
-            number /= numbers[1]
+            number, seen = number / numbers[1], seen + 1
             waiting.insert(0, node.inputs[0])
             continue
         for constant in numbers:
-            number *= 1.0 if constant is None else constant
+            if constant is not None:
+                number, seen = number * constant, seen + 1
         waiting[:0] = [each for each, constant in zip(node.inputs, numbers, strict=True) if constant is None]
-    return number, factors
+    return number if seen < 2 else math.nan, factors
 
 
 def _sum_with_number(name: str, graph: OnnxGraph) -> tuple[str, float] | None:

@@ -73,6 +73,7 @@ def read_onnx(content: bytes, folder: Path) -> Model:
     found = OnnxGraph([(value.get("name", ""), *declared_type(value)) for value in inputs])
     for tensor in constants:
         found.tensors[tensor.get("name", "")] = _tensor(tensor, external)
+    found.outputs = frozenset(value.get("name", "") for value in outputs)
     decision = decision_nodes(nodes)
     readers = _readers(nodes)
     for value in inputs:

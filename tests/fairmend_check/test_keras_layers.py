@@ -111,6 +111,7 @@ def test_operations_on_tensors():
         ("chooses something else", ("GetItem", tensor("a"), cut(step=2))),
         ("columns are chosen", ("GetItem", tensor("a"), cut(start=9))),
         ("reads nothing", ("Add", 1, 2)),
+        ('has no "axis"', ("Concatenate", [tensor("a"), tensor("a")])),  # over the rows, unless it says otherwise
     ],
 )
 def test_operations_that_cannot_be_checked_are_refused(reason, given):
@@ -137,6 +138,13 @@ REFUSED = [
 def test_what_cannot_be_checked_is_refused(reason, entry, given):
     with pytest.raises(CheckError, match=reason):
         read(entry, **given)
+
+
+@pytest.mark.parametrize("softmax", ["softmax", {"class_name": "Softmax", "config": {}}])
+def test_a_softmax_of_single_numbers_is_refused(softmax):
+    """Keras gives 1 for each of them."""
+    with pytest.raises(CheckError, match=r"reads rows of shape \(3, 1\)"):
+        read(layer("Reshape", target_shape=[3, 1]), layer("Activation", activation=softmax), layer("Flatten"))
 
 
 def test_only_columns_of_the_input_are_looked_up():

@@ -1,7 +1,9 @@
 """Graphs of ONNX nodes: read as fairmend reads them and as ONNX Runtime runs them, or refused."""
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from fairmend.network import load_network
 from fairmend.prove.certificate import weights_digest as digest_of_network
@@ -93,6 +95,39 @@ def test_other_chains_are_refused(reason, tmp_path):
     nodes, constants = REFUSED[reason]
     path = save(tmp_path / "m.onnx", nodes, outputs=1, **A, **REST, **constants)
     with pytest.raises(CheckError, match=reason):
+        read_model(path)
+
+
+def test_a_bias_after_the_output_is_not_part_of_it(tmp_path):
+    """ONNX Runtime leaves out the sum, which nothing reads."""
+    path = save(tmp_path / "m.onnx", [node("Add", "y b", "z"), node("MatMul", "x w")][::-1], **A)
+    model = onnx.load(path)
+    model.graph.output[0].name = "y"
+    onnx.save(model, path)
+    assert not read_model(path)[0].biases[0].any()
+    assert np.allclose(runtime(path, X), X @ W.T, atol=1e-5)
+
+
+def test_whole_numbers_that_were_cut_off_stay_so_beside_others(tmp_path):
+    nodes = [
+        node("Cast", "x", "t", to=7),
+        node("Concat", "k t", "u", axis=1),
+        node("Cast", "u", "f", to=1),
+        node("Gemm", "f w b"),
+    ]
+    path = save(tmp_path / "m.onnx", nodes, axes=("n", 3), **A)
+    model = onnx.load(path)
+    model.graph.input.insert(0, helper.make_tensor_value_info("k", 7, ("n", 1)))
+    onnx.save(model, path)
+    with pytest.raises(CheckError, match="may have cut off"):
+        read_model(path)
+
+
+def test_a_hardswish_in_float64_is_refused(tmp_path):
+    """Its definition has 1/6 in float32."""
+    wide = {name: array.astype(np.float64) for name, array in (A | REST).items()}
+    path = save(tmp_path / "m.onnx", [GEMM, node("HardSwish", "p", "q"), LAST], outputs=1, element=11, **wide)
+    with pytest.raises(CheckError, match="HardSwish is defined by 1/6 in float32"):
         read_model(path)
 
 

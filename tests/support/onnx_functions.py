@@ -59,6 +59,28 @@ NEAR_MISSES = {
         [node("Softplus", "p", "s"), node("Greater", "p one", "g"), node("Where", "g p s", "q")],
         {"one": ONE},
     ),
+    "gelu with a number of three axes, which becomes one of the result": (
+        [node("Mul", "p r", "d"), node("Erf", "d", "e"), *GELU],
+        {"r": np.float32(0.5**0.5), "one": ONE, "half": HALF.reshape(1, 1, 1)},
+    ),
+    "gelu with numbers whose product is right, but not on the way": (
+        [
+            node("Mul", "p r", "d"),
+            node("Erf", "d", "e"),
+            node("Add", "e one", "f"),
+            node("Mul", "p s", "g"),
+            node("Mul", "g t", "h"),
+            node("Mul", "h u", "i"),
+            node("Mul", "i f", "q"),
+        ],
+        {
+            "r": np.float32(0.5**0.5),
+            "one": ONE,
+            "s": np.float32(2.0**-149),
+            "t": np.float32(2.0**100),
+            "u": np.float32(2.0**48),
+        },
+    ),
     "softsign of another value": (
         [node("Abs", "x2", "a"), node("Add", "a one", "d"), node("Div", "p d", "q")],
         {"one": ONE},

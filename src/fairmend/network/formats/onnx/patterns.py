@@ -48,30 +48,38 @@ def _softplus(node: Node, graph: Graph) -> tuple[str, Activation] | None:
 
 
 def _factors(name: str, graph: Graph) -> tuple[float, list[str]]:
-    """Return a product as a constant and its other factors; a value that is no product is its only factor."""
+    """Return a product as a constant and its other factors; a value that is no product is its only factor.
+
+    Several constants are nan: 2^-149 times 2^148 is 0.5, but rounds x to whole numbers on the way.
+    """
+    constants, factors = _flat_product(name, graph)
+    return (constants[0] if constants else 1.0) if len(constants) < 2 else math.nan, factors
+
+
+def _flat_product(name: str, graph: Graph) -> tuple[list[float], list[str]]:
+    """Return the constants and the other factors of a product."""
     node = graph.producer(name)
     if node is None or node.op_type not in ("Mul", "Div"):
-        return 1.0, [name]
+        return [], [name]
     numbers = [_number(each, graph) for each in node.input]
     if node.op_type == "Div":
         divisor = numbers[1]
         if divisor is None or divisor == 0:
-            return 1.0, [name]
-        constant, factors = _factors(node.input[0], graph)
-        return constant / divisor, factors
-    constant, found = 1.0, list[str]()
+            return [], [name]
+        constants, factors = _flat_product(node.input[0], graph)
+        return [*constants, 1 / divisor], factors
+    constants, factors = [number for number in numbers if number is not None], []
     for each, number in zip(node.input, numbers, strict=True):
-        if number is not None:
-            constant *= number
-        else:
-            inner, factors = _factors(each, graph)
-            constant, found = constant * inner, [*found, *factors]
-    return constant, found
+        if number is None:
+            inner, found = _flat_product(each, graph)
+            constants, factors = [*constants, *inner], [*factors, *found]
+    return constants, factors
 
 
 def _number(name: str, graph: Graph) -> float | None:
+    """Return a constant that is one number, and adds no axis to what it is combined with."""
     value = graph.constant(name)
-    return float(value.reshape(())) if value is not None and value.size == 1 else None
+    return float(value.reshape(())) if value is not None and value.shape in ((), (1,)) else None
 
 
 def _input_of(name: str, kind: str, graph: Graph) -> str | None:
