@@ -375,8 +375,8 @@ class Network:
 def load_network(source: NetworkSource, activation: str | Activation | None = None) -> Network:
     """Read a network from a file, a PyTorch module, or a fitted MLPClassifier or MLPRegressor of scikit-learn.
 
-    A file is read by its suffix: .onnx, .h5, .keras, .nnet, .pt2, .pth, .ckpt or .safetensors. Neither Keras nor any other framework
-    needs to be installed, and nothing in the file is executed.
+    A file is read by its suffix: .onnx, .h5, .keras, .nnet, .pt2, .pth, .ckpt or .safetensors. Neither Keras nor any
+    other framework needs to be installed, and nothing in the file is executed.
 
     A model of scikit-learn is an MLPClassifier or MLPRegressor, a linear model, or a Pipeline, a search or a
     calibration by a sigmoid with one of these inside. Of a Pipeline, the network is the model at its end:

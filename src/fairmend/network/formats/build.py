@@ -168,9 +168,12 @@ class GraphBuilder:
         choice = Columns(tuple(int(index) for index in indices))
         return self._add(choice, (x,), self._fit(choice, (x,), where), where)
 
-    def lookup(self, x: Value, where: str, table: npt.NDArray[Any], name: str) -> Value:
-        """Look up each column of x in one table (rows, width), and put the rows side by side."""
-        operation = Lookup(table)
+    def lookup(self, x: Value, where: str, table: npt.NDArray[Any], name: str, stored: bool = True) -> Value:
+        """Look up each column of x in one table (rows, width), and put the rows side by side.
+
+        A table that is not ``stored`` in the model, that of a one-hot code, cannot change.
+        """
+        operation = Lookup(table, stored)
         found = []
         for column in range(x.width):
             index = self.columns(x, where, (column,))

@@ -1,6 +1,6 @@
 """The config of a Keras model, the JSON that Keras 2 and 3 write, as layers and what each of them reads.
 
-A Sequential lists its layers. A functional model names the tensors that each layer reads. A layer may be a model itself.
+A Sequential lists its layers. A functional model says what each layer reads. A layer may be a model itself.
 """
 
 from __future__ import annotations
@@ -8,12 +8,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from fairmend.errors import FairmendError
 from fairmend.network.formats.build import unsupported
 
-__all__ = ["Call", "Layer", "ModelConfig", "parse_config"]
+__all__ = ["FLOAT32_ONLY", "Call", "Layer", "ModelConfig", "parse_config"]
+
+FLOAT32_ONLY = (
+    "Keras rounds its inputs to float32, so what is proven of a float64 network does not hold in Keras. "
+    "Use a float32 model, or another format such as .onnx"
+)
 
 _FUNCTIONAL = ("Functional", "Model")
 _BUILT_IN = ("keras", "tf_keras", "tensorflow")
@@ -147,7 +153,7 @@ def _sequential(layers: tuple[Layer, ...], shape: Any) -> ModelConfig:
         shape = first or (shape if isinstance(shape, list) else [None, None])
         layers = (Layer("", "InputLayer", {"batch_shape": shape}), *layers)
     reads: dict[Call, tuple[Call, ...]] = {(layers[0].name, 0): ()}
-    for before, layer in zip(layers, layers[1:], strict=False):
+    for before, layer in pairwise(layers):
         reads[layer.name, 0] = ((before.name, 0),)
     return ModelConfig(layers, (layers[0].name,), (layers[-1].name, 0), reads)
 
