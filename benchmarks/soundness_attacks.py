@@ -139,7 +139,8 @@ class Certificates:
             classes = 2 if self.network.outputs == 1 else self.network.outputs
             region["class"] = (region["class"] + 1) % classes
         elif kind == "margin":
-            logits = np.atleast_1d(self.network.astype(np.float64).logits(np.array([region["input"]]))[0])
+            double = self.network.astype(np.float64)
+            logits = np.atleast_1d(double.centre(double.logits(np.array([region["input"]])))[0])
             ordered = np.sort(logits)
             truth = abs(ordered[-1]) if len(logits) == 1 else ordered[-1] - ordered[-2]
             region["margin"] = float(truth * 1.01 + 1e-6)

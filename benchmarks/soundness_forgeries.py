@@ -37,6 +37,14 @@ OTHER_FUNCTIONS = [
 ]  # fmt: skip
 
 
+def _fits_onnx(network: Network) -> bool:
+    """Whether ONNX has the functions of a network, and ONNX Runtime in its precision."""
+    names = {each.name for each in network.activations}
+    return Activation("softplus", parameters=(5.0,)) not in network.activations and (
+        network.dtype == np.float32 or not names & {"hardsigmoid", "selu", "hardswish"}
+    )
+
+
 class GraphCertificates(Certificates):
     """Writes a certificate for a graph, runs what it is about in its frameworks, and forges others from it.
 
@@ -55,8 +63,7 @@ class GraphCertificates(Certificates):
         own = ".keras" in (network.form.suffixes if network.form is not None else ())
         if own and self.rng.random() < 0.7:
             return ".keras"
-        hard = any(each.name == "hardsigmoid" for each in network.activations) and network.dtype == np.float64
-        return str(self.rng.choice([*([] if hard else [".onnx", ".onnx"]), ".pth", ".safetensors"]))
+        return str(self.rng.choice([*([".onnx", ".onnx"] if _fits_onnx(network) else []), ".pth", ".safetensors"]))
 
     def _make(self, *, repair: bool) -> Any:
         """Return a certificate; of a network that does not read a protected feature, one for everyone now and then."""
@@ -66,9 +73,13 @@ class GraphCertificates(Certificates):
         return super()._make(repair=repair)
 
     def _blind_columns(self) -> list[int]:
-        spec, read = self.case.spec, self.network.read_columns
-        slices = [spec.columns(feature.name) for feature in spec.features if feature.protected]
-        return [column for each in slices if not read[each].any() for column in range(spec.width)[each]]
+        """Return the columns of all features that may differ between similar people, if none of them is read."""
+        columns = self._varying_columns()
+        return [] if self.network.read_columns[columns].any() else columns
+
+    def _varying_columns(self) -> list[int]:
+        spec = self.case.spec
+        return sorted(column for f in spec.varying for column in range(spec.width)[spec.columns(f.name)])
 
     def write(self, *, repair: bool) -> bool:
         """Write and check a certificate, and compare it with the frameworks; return whether there is one."""
@@ -139,13 +150,10 @@ class GraphCertificates(Certificates):
     def _forge_content(self, content: dict[str, Any], kind: str) -> bool:
         """A false class, margin, box or input, or a claim for everyone, with the right model."""
         if kind == "global":
-            spec, read = self.case.spec, self.network.read_columns
-            reached = [spec.columns(f.name) for f in spec.features if f.protected and read[spec.columns(f.name)].all()]
-            if not reached:
+            columns = self._varying_columns()
+            if not self.network.read_columns[columns].any():
                 return False
-            chosen = reached[int(self.rng.integers(len(reached)))]
-            before = content["global"]["columns"] if content["global"] else []
-            content["global"] = {"columns": sorted({*before, *range(spec.width)[chosen]})}
+            content["global"] = {"columns": columns}
             return self._try(content, self.model, "a claim for everyone about a column that is read", None)
         region = content["regions"][int(self.rng.integers(len(content["regions"])))]
         if kind == "box" and region["proof"] == "linear":
@@ -168,10 +176,7 @@ class GraphCertificates(Certificates):
 
     def _forge_model(self, content: dict[str, Any], kind: str, other: Network) -> bool:
         """Another model in a file of any format, with the digest of its own weights, or with the right one."""
-        suffixes = [".pth", ".safetensors", ".onnx"]
-        if any(each.name == "hardsigmoid" for each in other.activations) and other.dtype == np.float64:
-            suffixes.remove(".onnx")
-        suffix = str(self.rng.choice(suffixes))
+        suffix = str(self.rng.choice([".pth", ".safetensors", *([".onnx"] if _fits_onnx(other) else [])]))
         path = self.folder / f"other{suffix}"
         other.save(path, keep_form=False)
         other = fairmend.load_network(path).at_threshold(other.threshold)

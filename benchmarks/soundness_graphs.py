@@ -176,19 +176,18 @@ class GraphBuilder:
 
 
 def random_graph(rng: np.random.Generator, spec: Spec, dtype: Any) -> Network:
-    """Return a graph on the columns of a spec; a third of them do not read the first protected feature."""
+    """Return a graph on the columns of a spec; a third do not depend on what may differ between similar people."""
     styles = [style for style in WEIGHTS if style != "bump"]
     builder = GraphBuilder(rng, spec.width, dtype, styles[rng.integers(len(styles))])
-    blind = rng.random() < 0.33
-    hidden = next(feature for feature in spec.features if feature.protected).name if blind else ""
+    varying = {column for feature in spec.varying for column in range(spec.width)[spec.columns(feature.name)]}
+    blind = rng.random() < 0.33 and len(varying) < spec.width
     for feature in spec.features:
-        if feature.name.startswith("code") and feature.name != hidden and rng.random() < 0.8:
-            _look_up(builder, feature, spec.columns(feature.name).start)
+        column = spec.columns(feature.name).start
+        if feature.name.startswith("code") and rng.random() < 0.8:
+            _look_up(builder, feature, column, constant=blind and column in varying)
     if blind:
-        columns = range(spec.width)
-        kept = [column for column in columns if column not in columns[spec.columns(hidden)]]
         builder.start = len(builder.nodes)
-        builder.add(Columns(tuple(kept)), 0)
+        builder.add(Columns(tuple(column for column in range(spec.width) if column not in varying)), 0)
     choices = LINEAR_PIECES if rng.random() < 0.5 else LINEAR_PIECES + CURVES
     steps: dict[str, Callable[[], int]] = {
         "affine": lambda: builder.affine(builder.pick(), int(rng.integers(1, WIDEST))),
@@ -203,10 +202,10 @@ def random_graph(rng: np.random.Generator, spec: Spec, dtype: Any) -> Network:
     return Network.from_nodes(builder.nodes)
 
 
-def _look_up(builder: GraphBuilder, feature: Feature, column: int) -> None:
+def _look_up(builder: GraphBuilder, feature: Feature, column: int, *, constant: bool) -> None:
     highest = feature.range[1] if feature.range is not None else len(feature.categories) - 1
     rows, width = highest + 1 + int(builder.rng.integers(0, 2)), int(builder.rng.integers(1, 4))
     table = builder.rng.normal(size=(rows, width)).astype(builder.dtype)
-    if builder.rng.random() < 0.2:
+    if constant or builder.rng.random() < 0.2:
         table[1:] = table[0]
     builder.add(Lookup(table), builder.add(Columns((column,)), 0), name=f"table{len(builder.nodes)}")
