@@ -12,11 +12,11 @@ the checker's neighbourhoods must agree. Engine milp runs on a tenth of the regi
 checked, and forged ones must be refused. Then come Marabou on boxes of ReLU networks, and heads that SCIP repairs too.
 The oracle shares no code with the engines.
 
-With --graphs the networks are graphs with every operation and every elementwise function, as nodes, as PyTorch modules
-and as Keras models; specs have thresholds and links, too. What a certificate says of inference is compared with NumPy,
-PyTorch, and ONNX Runtime or Keras on the saved file. Forged certificates are about another graph: a skip is gone,
-branches are swapped, rows of a table are moved, a function is another one, the claim for everyone names a column that
-is read. One that is VALID must be true.
+With --graphs the networks are graphs with every operation and every elementwise function, read from PyTorch modules,
+Keras models, ONNX files and state dicts; specs have thresholds and links, too. What a certificate says of inference is
+compared with NumPy, PyTorch, and ONNX Runtime or Keras on the saved file. Forged certificates are about another graph:
+a skip is gone, branches are swapped, rows of a table are moved, a function is another one, the claim for everyone names
+a column that is read. One that is VALID must be true.
 
 Prints what was tried and every disagreement with its chunk; exits with 1 if there is one. With --state a run can be
 stopped and resumed; results of other code or other engines do not count. --chunk repeats one chunk.
@@ -53,7 +53,7 @@ from soundness_arithmetic import classify, evaluate, exact_classes, has_curves, 
 from soundness_attacks import Certificates, compare_heads_with_scip, compare_with_marabou
 from soundness_cases import Case, random_case
 from soundness_forgeries import GraphCertificates
-from soundness_frameworks import as_users_have_it, run_torch
+from soundness_frameworks import as_users_have_it
 from soundness_graphs import random_graph_case
 from soundness_oracle import Oracle
 from soundness_tally import Tally
@@ -66,7 +66,8 @@ MILP_SHARE = 10  # one region in ten
 CASES_PER_REPAIR = 10
 ITEMS_IN_CHUNK = 25  # of Marabou and SCIP
 REGIONS_IN_GRAPH, GRAPHS_IN_CHUNK = 25, 10  # more graphs with fewer regions: there are many kinds
-ORIGINS = ["nodes", "nodes", "nodes", "module", "module", "module", "module", "keras"]
+LEAST_OUTPUT = 1e-6
+ORIGINS = [".onnx", ".pth", ".safetensors", "module", "module", "module", "module", "keras"]
 TIME_LIMIT_S = {"branch": 5.0, "milp": 5.0}  # for the regions of one case
 LIMITS_S = {0: 900.0}
 CODE = ["src/fairmend_check", *(f"src/fairmend/{part}" for part in
@@ -191,9 +192,15 @@ def attack_graph(place: tuple[int, int, int], engines: list[str], folder: Path, 
     origin = str(rng.choice(ORIGINS))
     own = folder / str(place[2])
     own.mkdir()
+    if np.abs(drawn.network.logits(drawn.X)).max() < LEAST_OUTPUT:
+        origin = ".pth"  # load_network cannot tell whether a module gives such outputs
     read = as_users_have_it(drawn.network, origin, own)
-    tally.add(f"graphs from {origin}" if read is not None else f"graphs that {origin} cannot hold, taken as nodes")
-    network, run = read or (drawn.network, run_torch(drawn.network))
+    if read is None:
+        tally.add(f"graphs that {origin} cannot hold, taken from .pth")
+        read = as_users_have_it(drawn.network, ".pth", own)
+    assert read is not None
+    network, run = read
+    tally.add(f"graphs from {origin}")
     kinds = {node.operation.kind for node in network.nodes if not isinstance(node.operation, Activation)}
     for kind in kinds:
         tally.add(f"graphs with {kind}")

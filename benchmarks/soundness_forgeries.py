@@ -24,7 +24,7 @@ from fairmend.prove.certificate_graph import steps_of
 from soundness_arithmetic import evaluate
 from soundness_attacks import Certificates, check
 from soundness_cases import Case
-from soundness_frameworks import Run, run_file
+from soundness_frameworks import Run, fits_onnx, run_file
 from soundness_oracle import Oracle, margins
 from soundness_tally import Tally
 
@@ -35,14 +35,6 @@ OTHER_FUNCTIONS = [
     Activation("relu"), Activation("leaky_relu", 0.2), Activation("gelu"), Activation("silu"), Activation("tanh"),
     Activation("hardswish"), Activation("elu", parameters=(1.5,)), Activation("clip", parameters=(-0.5, 2.0)),
 ]  # fmt: skip
-
-
-def _fits_onnx(network: Network) -> bool:
-    """Whether ONNX has the functions of a network, and ONNX Runtime in its precision."""
-    names = {each.name for each in network.activations}
-    return Activation("softplus", parameters=(5.0,)) not in network.activations and (
-        network.dtype == np.float32 or not names & {"hardsigmoid", "selu", "hardswish"}
-    )
 
 
 class GraphCertificates(Certificates):
@@ -63,7 +55,7 @@ class GraphCertificates(Certificates):
         own = ".keras" in (network.form.suffixes if network.form is not None else ())
         if own and self.rng.random() < 0.7:
             return ".keras"
-        return str(self.rng.choice([*([".onnx", ".onnx"] if _fits_onnx(network) else []), ".pth", ".safetensors"]))
+        return str(self.rng.choice([*([".onnx", ".onnx"] if fits_onnx(network) else []), ".pth", ".safetensors"]))
 
     def _make(self, *, repair: bool) -> Any:
         """Return a certificate; of a network that does not read a protected feature, one for everyone now and then."""
@@ -176,7 +168,7 @@ class GraphCertificates(Certificates):
 
     def _forge_model(self, content: dict[str, Any], kind: str, other: Network) -> bool:
         """Another model in a file of any format, with the digest of its own weights, or with the right one."""
-        suffix = str(self.rng.choice([".pth", ".safetensors", *([".onnx"] if _fits_onnx(other) else [])]))
+        suffix = str(self.rng.choice([".pth", ".safetensors", *([".onnx"] if fits_onnx(other) else [])]))
         path = self.folder / f"other{suffix}"
         other.save(path, keep_form=False)
         other = fairmend.load_network(path).at_threshold(other.threshold)

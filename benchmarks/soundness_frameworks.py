@@ -1,4 +1,4 @@
-"""Graphs as users have them: a PyTorch module, a Keras model, or nodes of fairmend; and what the frameworks compute."""
+"""Graphs as users have them: a PyTorch module, a Keras model, or a file; and what the frameworks compute."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, S
 
 KERAS_NAMES = {"hardswish": "hard_silu", "hardsigmoid": "hard_sigmoid"}
 KERAS_CLIPS = {(0.0, 6.0): "relu6", (-1.0, 1.0): "hard_tanh"}
+NOT_IN_DOUBLE = {"hardsigmoid", "selu", "hardswish", "gelu", "mish", "celu", "elu", "softsign", "softplus"}
 Run = Callable[[np.ndarray], np.ndarray]  # logits (rows, outputs) of rows in the network's dtype
 
 
@@ -55,6 +56,18 @@ class Graph(nn.Module):
         return values[-1]
 
 
+class Line(nn.Module):
+    """A scaling that is no batch normalisation."""
+
+    def __init__(self, scale: Scale) -> None:
+        super().__init__()
+        self.register_buffer("factor", torch.tensor(scale.factor))
+        self.register_buffer("shift", torch.tensor(scale.shift))
+
+    def forward(self, x: Any) -> Any:
+        return x * self.factor + self.shift
+
+
 def torch_layer(operation: Any) -> nn.Module | None:
     """Return the layer of an operation that is one, with its numbers."""
     if isinstance(operation, Affine):
@@ -64,6 +77,8 @@ def torch_layer(operation: Any) -> nn.Module | None:
         return _with(nn.Embedding(*operation.table.shape), weight=operation.table)
     if isinstance(operation, Scale):
         norm = operation.norms[0]
+        if norm.variance is None or len(operation.norms) > 1:
+            return Line(operation)
         layer = nn.BatchNorm1d(operation.units, eps=norm.epsilon)
         return _with(layer, running_mean=norm.mean, running_var=norm.variance, weight=norm.gain, bias=norm.shift)
     return torch_function(operation) if isinstance(operation, Activation) else None
@@ -165,9 +180,9 @@ def _keras_columns(network: Network, place: int, before: Any, inputs: list[Any])
     if network.widths[place] == network.widths[node.sources[0]] == 1:
         return before
     weight = np.eye(network.widths[node.sources[0]])[:, list(node.operation.indices)]
-    layer = keras.layers.Dense(weight.shape[1], use_bias=False)
+    layer = keras.layers.Dense(weight.shape[1])
     value = layer(before)
-    layer.set_weights([weight])
+    layer.set_weights([weight, np.zeros(weight.shape[1])])
     return value
 
 
@@ -196,9 +211,9 @@ def keras_layer(operation: Any, width: int) -> tuple[Any, list[np.ndarray]] | No
 
 
 def as_users_have_it(network: Network, kind: str, folder: Path) -> tuple[Network, Run] | None:
-    """Return the network as it is read from a module or a Keras file, and the framework's run; None if it cannot be.
+    """Return the network as it is read, and the run of the framework that it came from; None if that cannot hold it.
 
-    ``kind`` is "module", "keras" or "nodes": of the last, the network itself.
+    ``kind`` is "module", "keras", or the suffix of a file that fairmend writes.
     """
     if kind == "module":
         found = fairmend.load_network(Graph(network)).at_threshold(network.threshold)
@@ -211,4 +226,17 @@ def as_users_have_it(network: Network, kind: str, folder: Path) -> tuple[Network
         path = folder / "original.keras"
         model.save(path)
         return fairmend.load_network(path).at_threshold(network.threshold), run_file(path)
-    return network, run_torch(network)
+    path = folder / f"original{kind}"
+    if kind == ".onnx" and not fits_onnx(network):
+        return None
+    network.save(path)
+    found = fairmend.load_network(path).at_threshold(network.threshold)
+    return found, run_file(path) if kind == ".onnx" else run_torch(found)
+
+
+def fits_onnx(network: Network) -> bool:
+    """Whether ONNX has the functions of a network, and ONNX Runtime in its precision."""
+    names = {each.name for each in network.activations}
+    return Activation("softplus", parameters=(5.0,)) not in network.activations and (
+        network.dtype == np.float32 or not names & NOT_IN_DOUBLE
+    )
