@@ -149,25 +149,37 @@ def _layer(entry: Any, number: int, functional: bool, depth: int) -> Layer:
     known = (*_ENTRY_KEYS, "compile_config", "inbound_nodes") if functional else (*_ENTRY_KEYS, "compile_config")
     json_reader.only_keys(entry, known, where)
     kind = json_reader.take(entry, "class_name", str, where)
-    nested = kind in ("Sequential", "Functional", "Model")
-    options = entry.get("config") if nested else json_reader.take(entry, "config", dict, where)
-    if not nested and ("compile_config" in entry or kind not in _KEYS):
-        raise CheckError(f"{where} ({kind[:40]}) cannot be checked there; save the network as .onnx with fairmend")
-    if kind == "InputLayer" and number and not functional:
+    if kind in ("Sequential", "Functional", "Model"):
+        return _nested_model(entry, kind, where, depth)
+    options = json_reader.take(entry, "config", dict, where)
+    if "compile_config" in entry or kind not in _KEYS or (kind == "InputLayer" and number and not functional):
         raise CheckError(f"{where} ({kind[:40]}) cannot be checked there; save the network as .onnx with fairmend")
     if kind == "Dense" and {"output_dim", "bias"} & options.keys():
         raise CheckError(f"{where} is of Keras 1; {_KERAS_1}")
-    name = entry.get("name") if type(options) is list else json_reader.take(options, "name", str, where)
-    if type(name) is not str or entry.get("name", name) != name or "/" in name or not name:
-        raise CheckError(f"{where} has two names, none, or one that is a path")
-    built = entry.get("build_config")
-    shape = built.get("input_shape") if type(built) is dict else None
-    if nested:
-        model = {key: entry[key] for key in _MODEL_KEYS if key in entry}
-        return Layer(kind, name, options if type(options) is dict else {}, _model(model, where, depth + 1), shape)
     _check_origin(entry, ("keras.layers",), where)
     _check_options(kind, options, where)
-    return Layer(kind, name, options, None, shape)
+    return Layer(kind, _name(entry, options, where), options, None, _built(entry))
+
+
+def _nested_model(entry: dict[str, Any], kind: str, where: str, depth: int) -> Layer:
+    options = entry.get("config")
+    if type(options) is not dict:  # a list in a Sequential of before Keras 2.2.3
+        options = {"name": entry.get("name")}
+    model = {key: entry[key] for key in _MODEL_KEYS if key in entry}
+    return Layer(kind, _name(entry, options, where), options, _model(model, where, depth + 1), _built(entry))
+
+
+def _name(entry: dict[str, Any], options: dict[str, Any], where: str) -> str:
+    name = json_reader.take(options, "name", str, where)
+    if entry.get("name", name) != name or "/" in name or not name:
+        raise CheckError(f"{where} has two names, none, or one that is a path")
+    return name
+
+
+def _built(entry: dict[str, Any]) -> Any:
+    """Return the shape of what a layer reads, if the config says it."""
+    built = entry.get("build_config")
+    return built.get("input_shape") if type(built) is dict else None
 
 
 def _check_origin(entry: dict[str, Any], modules: tuple[str, ...], where: str, name: str | None = None) -> None:

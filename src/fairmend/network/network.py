@@ -306,7 +306,7 @@ class Network:
         return html_table(title, list(table.columns), table.to_numpy().tolist())
 
     def save(self, path: str | PathLike[str], *, keep_form: bool = True) -> None:
-        """Write one file in the format of its suffix: .onnx, .h5, .keras, .nnet (ReLU only), .pth or .safetensors.
+        """Write one file in the format of its suffix: .onnx, .h5, .keras, .nnet (ReLU), .pth, .ckpt or .safetensors.
 
         In the format that the network was read from, only the weights change: names, shapes, further outputs, batch
         normalisation and metadata stay as they were. With ``keep_form=False`` the file is what fairmend writes for a

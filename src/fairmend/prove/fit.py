@@ -31,12 +31,10 @@ def _require_named_inputs(net: Network, spec: Spec, network: str, spec_name: str
         columns = range(*spec.columns(feature.name).indices(spec.width))
         found = {readers[column] for column in columns} if readers else set()
         if found != {feature.input}:
-            inputs = (
-                ", ".join(f"{name} ({width} columns)" for name, width in source.names) or "one input without a name"
-            )
+            names = ", ".join(f"{name} ({width} columns)" for name, width in source.names)
             raise FairmendError(
-                f"{spec_name}: feature {feature.name!r} has input = {feature.input!r}, but {network} reads it elsewhere. "
-                f"Its inputs, in this order, are: {inputs}. List the features in that order."
+                f"{spec_name}: feature {feature.name!r} has input = {feature.input!r}, but {network} reads it elsewhere"
+                f". Its inputs are, in order: {names or 'one input without a name'}. List the features in that order"
             )
 
 

@@ -6,6 +6,7 @@ import atexit
 import io
 import json
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 

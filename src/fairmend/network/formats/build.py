@@ -365,7 +365,8 @@ def _collect(
     """Find the affine layers that step i adds up, each with its factor."""
     step = steps[i]
     if not isinstance(step.what, Sum | _Scaled | _Linear):
-        raise unsupported(source, step.where, "is added to the output, and is not an affine layer")
+        hint = "; average the logits, not the probabilities" if _is_sigmoid(step) else ""
+        raise unsupported(source, step.where, f"is added to the output, and is not an affine layer{hint}")
     if len(_readers(steps, i)) > 1:
         raise unsupported(source, step.where, "is a part of the output, and is read elsewhere as well")
     joined.add(i)

@@ -135,7 +135,8 @@ def _layer(entry: Any, source: str, shared: list[str], depth: int) -> Layer:
     if registered not in (None, kind) or (isinstance(module, str) and module.split(".")[0] not in _BUILT_IN):
         raise unsupported(source, layer.where, f"is {str(registered or module)[:80]}, not one of Keras's own layers")
     if isinstance(module, str) and ".ops." in module:
-        why = "is a function on tensors, not a layer: use the layer of that name from keras.layers"
+        way_out = "give these columns as an input of their own" if kind == "GetItem" else "use a layer of keras.layers"
+        why = f"is a function on tensors, not a layer: {way_out}"
         raise unsupported(source, layer.where, why)
     if kind == "Sequential" or kind in _FUNCTIONAL:
         return replace(layer, model=_model({"class_name": kind, "config": config}, source, shared, depth + 1))

@@ -130,16 +130,25 @@ def to_tensors(network: Network) -> dict[str, npt.NDArray[Any]]:
 
 
 def described_file(path: Path) -> tuple[list[Entry], Tensors] | None:
-    """Return the steps in fairmend's note in a file, none for a plain chain, and its tensors; None without a note."""
+    """Return the steps in fairmend's note in a file, none for a plain chain, and its tensors; None without a note.
+
+    A file that cannot be read has no note: fairmend wrote none of these, and `check` says what is wrong with it.
+    """
+    try:
+        tensors, note = _contents(path)
+    except FairmendError:
+        return None
+    return None if note is None else (list(json.loads(note).get("steps", ())), tensors)
+
+
+def _contents(path: Path) -> tuple[Tensors, str | None]:
     if path.suffix.lower() == ".safetensors":
         from fairmend.network.formats.torch import safetensors
 
-        tensors, note = safetensors.contents(path)
-    else:
-        from fairmend.network.formats.torch import pth
+        return safetensors.contents(path)
+    from fairmend.network.formats.torch import pth
 
-        tensors, note = pth.contents(path)
-    return None if note is None else (list(json.loads(note).get("steps", ())), tensors)
+    return pth.contents(path)
 
 
 def _put(tensors: dict[str, npt.NDArray[Any]], key: str, array: npt.NDArray[Any]) -> None:
