@@ -1,6 +1,6 @@
 """Repair a residual network and one with embeddings, trained on Adult, with tolerances and without.
 
-    python benchmarks/graphs.py [resnet|embeddings ...] [--epochs 6]
+    python benchmarks/graphs.py [resnet|embeddings ...] [--methods auto,prof] [--epochs 6]
 
 `resnet` is the ResNet of "Revisiting Deep Learning Models for Tabular Data" (Gorishniy et al., NeurIPS 2021): three
 blocks of width 128, each x + Linear(ReLU(Linear(BatchNorm(x)))) with 256 units inside. `embeddings` looks up each code
@@ -41,6 +41,7 @@ from tabular import Table, load_table
 
 PROTECTED = ("sex", "race")
 TOLERANCE = {"age": 2.0, "hours-per-week": 2.0}
+NETWORKS = ("resnet", "embeddings")
 METHODS = ("auto", "prof")
 WIDTH, INNER, BLOCKS = 128, 256, 3
 BATCH, LEARNING_RATE = 256, 0.001
@@ -198,18 +199,22 @@ def run(task: Task, which: str, method: str) -> tuple[list[str], bool]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", choices=["resnet", "embeddings", []], help="default: both")
+    parser.add_argument("names", nargs="*", metavar="NETWORK", help="resnet or embeddings; default: both")
+    parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--epochs", type=int, default=6)
     options = parser.parse_args()
+    unknown = {*options.names} - {*NETWORKS} or {*options.methods.split(",")} - {*METHODS}
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; use {', '.join((*NETWORKS, *METHODS))}")
     settings.require_shared()
     table, good = load_table("adult"), True
     printed = Printed(title="Adult, sex and race protected; percent")
     for heading in HEADINGS:
         printed.add_column(heading, justify="right")
-    for name in options.names or ["resnet", "embeddings"]:
+    for name in options.names or NETWORKS:
         task = make_task(name, table, options.epochs)
         for which in task.specs:
-            for method in METHODS:
+            for method in options.methods.split(","):
                 row, fine = run(task, which, method)
                 good &= fine
                 printed.add_row(name, which, method, *row)
