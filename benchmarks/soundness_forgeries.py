@@ -24,7 +24,7 @@ from fairmend.prove.certificate_graph import steps_of
 from soundness_arithmetic import evaluate
 from soundness_attacks import Certificates, check
 from soundness_cases import Case
-from soundness_frameworks import Run, fits_onnx, run_file
+from soundness_frameworks import Run, fits_onnx, keras_model, run_file
 from soundness_oracle import Oracle, margins
 from soundness_tally import Tally
 
@@ -169,8 +169,13 @@ class GraphCertificates(Certificates):
     def _forge_model(self, content: dict[str, Any], kind: str, other: Network) -> bool:
         """Another model in a file of any format, with the digest of its own weights, or with the right one."""
         suffix = str(self.rng.choice([".pth", ".safetensors", *([".onnx"] if fits_onnx(other) else [])]))
+        in_keras = keras_model(other) if self.model.suffix == ".keras" else None
+        suffix = suffix if in_keras is None else ".keras"
         path = self.folder / f"other{suffix}"
-        other.save(path, keep_form=False)
+        if in_keras is None:
+            other.save(path, keep_form=False)
+        else:
+            in_keras.save(path)
         other = fairmend.load_network(path).at_threshold(other.threshold)
         own = self.rng.random() < 0.7
         if own:
@@ -179,7 +184,8 @@ class GraphCertificates(Certificates):
         content["model"]["graph"] = steps if suffix in STATE_DICTS else None
         content["model"]["layers"] = None
         whose = "digest and steps of its own" if own else "the digest of the right one"
-        return self._try(content, path, f"another model with {whose} ({kind})", other)
+        in_words = "another Keras model" if suffix == ".keras" else "another model"
+        return self._try(content, path, f"{in_words} with {whose} ({kind})", other)
 
     def _try(self, content: dict[str, Any], model: Path, what: str, about: Network | None) -> bool:
         """Check a forged certificate. ``about`` is the network that it is about now; None: the claim is false."""
@@ -216,6 +222,10 @@ class GraphCertificates(Certificates):
             point = oracle.contradiction(row, int(label))
             if point is not None:
                 return f"{point.tolist()} has another class"
+        points = oracle.points.reshape(-1, network.inputs).astype(network.dtype)
+        predicted = network.predict(points).reshape(len(X), -1)
+        if content["arithmetic"] != "real" and (predicted != classes[:, None]).any():
+            return "inference gives another class"
         margin = margins(oracle.logits, np.repeat(classes, oracle.points.shape[1])).reshape(oracle.points.shape[:2])
         error = 2 * oracle.error.max(axis=1).reshape(margin.shape)
         claimed = np.array([region["margin"] for region in content["regions"]])

@@ -196,6 +196,8 @@ def keras_layer(operation: Any, width: int) -> tuple[Any, list[np.ndarray]] | No
         return layers.Embedding(*operation.table.shape), [operation.table]
     if isinstance(operation, Scale):
         norm = operation.norms[0]
+        if norm.variance is None or norm.gain is None or norm.shift is None or len(operation.norms) > 1:
+            return None
         return layers.BatchNormalization(epsilon=norm.epsilon), [norm.gain, norm.shift, norm.mean, norm.variance]
     if operation.name == "prelu":
         return layers.PReLU(), [np.array(operation.parameters)]
@@ -203,9 +205,9 @@ def keras_layer(operation: Any, width: int) -> tuple[Any, list[np.ndarray]] | No
         return layers.LeakyReLU(negative_slope=operation.slope), []
     if operation.name == "elu":
         return layers.ELU(alpha=operation.parameters[0]), []
-    if operation.name == "clip":
+    if operation.name == "clip" and operation.parameters in KERAS_CLIPS:
         return layers.Activation(KERAS_CLIPS[operation.parameters]), []
-    if operation.name in ("identity", "gelu_tanh") or operation.parameters not in ((), (1.0,), (1 / 6, 0.5)):
+    if operation.name in ("identity", "gelu_tanh", "clip") or operation.parameters not in ((), (1.0,), (1 / 6, 0.5)):
         return None
     return layers.Activation(KERAS_NAMES.get(operation.name, operation.name)), []
 
