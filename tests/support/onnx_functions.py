@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fairmend.network import Activation, Affine, Input, Network, Node, Sum
 from support.onnx_files import node
 
 GEMM, LAST = node("Gemm", "x w b", "p"), node("Gemm", "q v c")
@@ -92,3 +93,11 @@ def between_layers(nodes):
     """Return nodes of a whole network; x2 is another value of the same width."""
     other = [node("Gemm", "x w", "x2")] if any("x2" in each.input for each in nodes) else []
     return [GEMM, *other, *nodes, LAST]
+
+
+def function_of_function(name: str) -> Network:
+    """A graph in which a function is computed of itself: what enters it the second time is a product already."""
+    rng = np.random.default_rng(0)
+    first, head = (Affine(rng.normal(size=(3, 3)).astype(np.float32), np.zeros(3, np.float32)) for _ in range(2))
+    nodes = [Node(Input(3)), Node(first, (0,), "first"), Node(Activation(name), (1,)), Node(Activation(name), (2,))]
+    return Network.from_nodes([*nodes, Node(Sum(), (2, 3)), Node(head, (4,), "head")])
