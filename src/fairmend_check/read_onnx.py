@@ -7,6 +7,7 @@ be replaced by a caller, so the claim is then about callers that do not.
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from dataclasses import replace
@@ -86,6 +87,8 @@ def read_onnx(content: bytes, folder: Path) -> Model:
     names = [value.get("name", "") for value in outputs]
     scores = decision_source(nodes, decision) if decision else names[0]
     last = found.entry(scores)
+    if last.axes > 2 or last.element != found.element:
+        raise CheckError("the output is not rows of numbers of the input's type: it is stacked, or cast to others")
     if len(names) > 1 and not decision:
         raise CheckError("the graph has two outputs, and the first is not the label of the second")
     network = found.graph.finish(last.value)
@@ -100,7 +103,16 @@ def read_onnx(content: bytes, folder: Path) -> Model:
         )
     for value in listed + outputs + graph.get("value_info", []):
         _check_value(value, found, types)
-    return replace(network, condition=_REPLACEABLE) if len(listed) > len(inputs) else network
+    return replace(network, condition=_condition(found, inputs, len(listed) > len(inputs)))
+
+
+def _condition(graph: OnnxGraph, inputs: list[Message], replaceable: bool) -> str:
+    """Return what the file leaves to callers: the order of several inputs, and weights that are inputs too."""
+    names = [value.get("name", "") for value in inputs]
+    widths = [sum(graph.types[name][1]) or 1 for name in names]
+    listed = ", ".join(f"{json.dumps(name)} ({width})" for name, width in zip(names, widths, strict=True))
+    order = f"the columns of a row are those of the inputs {listed}, one after the other." if len(names) > 1 else ""
+    return " ".join(part for part in (order, _REPLACEABLE if replaceable else "") if part)
 
 
 def _readers(nodes: list[Node]) -> dict[str, list[Node]]:
