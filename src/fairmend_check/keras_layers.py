@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -73,7 +74,7 @@ class KerasGraph:
             start += width
         if len(given) > 1:
             names = ", ".join(
-                f'"{name[:40]}" ({width})' for name, width in zip(model.calls.inputs, widths, strict=True)
+                f"{json.dumps(name)} ({width})" for name, width in zip(model.calls.inputs, widths, strict=True)
             )
             self._conditions.append(f"the columns of a row are those of the inputs {names}, one after the other")
         output = self._run(model, given, ())

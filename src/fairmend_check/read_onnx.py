@@ -87,6 +87,8 @@ def read_onnx(content: bytes, folder: Path) -> Model:
     names = [value.get("name", "") for value in outputs]
     scores = decision_source(nodes, decision) if decision else names[0]
     last = found.entry(scores)
+    if last.axes > 2 or last.element != found.element:
+        raise CheckError("the output is not rows of numbers of the input's type: it is stacked, or cast to others")
     if len(names) > 1 and not decision:
         raise CheckError("the graph has two outputs, and the first is not the label of the second")
     network = found.graph.finish(last.value)

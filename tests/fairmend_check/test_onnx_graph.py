@@ -5,6 +5,7 @@ import onnx
 import pytest
 from onnx import helper
 
+from fairmend.errors import FairmendError
 from fairmend.network import load_network
 from fairmend.prove.certificate import weights_digest as digest_of_network
 from fairmend_check import onnx_graph
@@ -121,6 +122,34 @@ def test_whole_numbers_that_were_cut_off_stay_so_beside_others(tmp_path):
     onnx.save(model, path)
     with pytest.raises(CheckError, match="may have cut off"):
         read_model(path)
+
+
+CAST = [node("Gemm", "x w b", "p"), node("Softmax", "p", "q"), node("Cast", "q", to=7)]
+STACKED = [node("Gemm", "x w b", "p"), node("Gemm", "x w", "q"), node("Unsqueeze", "p i", "s"),
+           node("Unsqueeze", "q i", "t"), node("Concat", "s t", axis=1)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("nodes", "element", "shape"), [(CAST, 7, ("n", 3)), (STACKED, 1, ("n", 2, 3))])
+def test_an_output_that_is_not_rows_of_numbers_is_refused(nodes, element, shape, tmp_path):
+    """A cast makes 0 of every probability below 1, and of stacked values only the first was read."""
+    path = save(tmp_path / "m.onnx", nodes, i=np.array([1]), **A)
+    model = onnx.load(path)
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", element, shape))
+    onnx.save(model, path)
+    with pytest.raises(CheckError, match="the output is not rows of numbers"):
+        read_model(path)
+    with pytest.raises(FairmendError):
+        load_network(path)
+
+
+def test_the_order_of_several_inputs_is_a_condition(tmp_path):
+    path = save(tmp_path / "m.onnx", [node("Concat", "k x", "u", axis=1), node("Gemm", "u w b")], axes=("n", 3), **A)
+    model = onnx.load(path)
+    model.graph.input.insert(0, helper.make_tensor_value_info("k", 1, ("n", 1)))
+    onnx.save(model, path)
+    assert read_model(path)[0].condition == (
+        "the columns of a row are those of the inputs of the model, in this order: k (1), x (3)."
+    )
 
 
 def test_a_hardswish_in_float64_is_refused(tmp_path):

@@ -24,7 +24,10 @@ def convert_graph(graph: Graph) -> tuple[GraphBuilder, Value]:
         except FairmendError as error:
             result = Refused(error)
         to.results.setdefault(node.output[0], result)
-    return to.builder, to.data(graph.output).value
+    output = to.data(graph.output)
+    if output.axes > 2:
+        raise FairmendError(f"{graph.source}: the graph's output has {output.axes} axes, not (rows, outputs)")
+    return to.builder, output.value
 
 
 def _convert(node: Node, to: Conversion) -> Result:
