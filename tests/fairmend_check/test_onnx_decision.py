@@ -15,6 +15,7 @@ from fairmend_check.errors import CheckError
 from fairmend_check.read_model import read_model
 from fairmend_check.read_onnx import read_onnx
 from support.fuzzing.onnx import FORMAT, difference
+from support.onnx_files import node, runtime, save
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "onnx"
 CLASSIFIERS = sorted(path for path in CORPUS.glob("skl2onnx-*.onnx") if b"ArrayFeatureExtractor" in path.read_bytes())
@@ -386,3 +387,25 @@ def test_no_single_change_is_read_as_the_same_network_and_run_as_another(path, t
         same += 1
     assert changes > 300
     assert same < 20
+
+
+def test_a_label_by_one_of_two_probabilities_is_refused(tmp_path):
+    """The largest number of a single column is always the first one."""
+    nodes = [
+        node("Gemm", "x w", "z"),
+        node("Softmax", "z", "s"),
+        node("Gather", "s i", "q", axis=1),
+        node("ArgMax", "q", "k", axis=1),
+        node("ArrayFeatureExtractor", "classes k", "r", domain="ai.onnx.ml"),
+        node("Reshape", "r rows", "label"),
+    ]
+    constants = {"i": np.array([1]), "classes": np.array([0, 1]), "rows": np.array([-1])}
+    path = save(tmp_path / "m.onnx", nodes, w=np.float32([[1, 2], [3, -1], [0, 1], [1, 0]]), **constants)
+    model = onnx.load(path)
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("label", 7, ["n"]))
+    model.graph.output.append(helper.make_tensor_value_info("q", 1, ["n", 1]))
+    onnx.save(model, path)
+    assert not runtime(path, X).any()
+    with pytest.raises(CheckError, match="not chosen by probabilities"):
+        read_model(path)
