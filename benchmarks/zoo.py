@@ -33,6 +33,7 @@ from zoo_cases import Case, all_cases
 from zoo_data import People, load_people
 from zoo_refused import refused_cases
 
+KINDS = ("A", "B", "C", "D")
 STEPS = ("loads", "same predictions", "proven", "certificate", "saved", "same after", "unequal")
 
 
@@ -156,11 +157,13 @@ def _show(outcome: Outcome) -> None:
 
 
 def _markdown(outcomes: list[Outcome]) -> str:
-    lines = ["| framework | class | networks | whole way |", "|---|---|---|---|"]
-    groups = Counter((o.case.framework, o.case.kind) for o in outcomes)
+    """Return how many networks of each framework and class came the whole way."""
+    made = Counter((o.case.framework, o.case.kind) for o in outcomes)
     whole = Counter((o.case.framework, o.case.kind) for o in outcomes if len(o.passed) == len(STEPS))
-    for (framework, kind), count in sorted(groups.items()):
-        lines.append(f"| {framework} | {kind} | {count} | {whole[framework, kind]} |")
+    lines = [f"| framework | {' | '.join(KINDS)} |", f"|---|{'---|' * len(KINDS)}"]
+    for framework in dict.fromkeys(o.case.framework for o in outcomes):
+        cells = [f"{whole[framework, kind]} of {made[framework, kind]}" for kind in KINDS]
+        lines.append(f"| {framework} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
