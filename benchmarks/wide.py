@@ -39,17 +39,17 @@ def seconds_of(work: Callable[[], object]) -> float:
 
 
 def step_1(case: wide_cases.Case, regions: int, steps: int = 3) -> tuple[float, float]:
-    """Return the seconds of one step of step 1, the best of those after the first, and the last fairness loss."""
+    """Return the CPU seconds of one step of step 1, the best of those after the first, and the last fairness loss."""
     ends: list[float] = []
     found = calibrate(
         case.network, case.regions(regions), case.X, case.y, steps=steps,
-        progress=lambda *_: ends.append(time.perf_counter()),
+        progress=lambda *_: ends.append(time.process_time()),
     )  # fmt: skip
     return float(np.diff(ends).min()), found.history.fair[-1]
 
 
 def before_and_after(console: Console, quick: bool) -> None:
-    table = Table(title="one step of step 1 (seconds), and the fairness loss before the third")
+    table = Table(title="one step of step 1 (CPU seconds), and the fairness loss before the third")
     for heading in ("network", "regions", "before", "after", "times faster", "loss before", "loss after"):
         table.add_column(heading, justify="left" if heading == "network" else "right")
     regions = 10 if quick else 100
@@ -69,7 +69,7 @@ def before_and_after(console: Console, quick: bool) -> None:
 
 
 def growth(console: Console, quick: bool) -> None:
-    table = Table(title="one step of step 1 against regions and width (seconds; per region, milliseconds)")
+    table = Table(title="one step of step 1 against regions and width (CPU seconds; per region, milliseconds)")
     for heading in ("network", "regions", "seconds", "per region"):
         table.add_column(heading, justify="left" if heading == "network" else "right")
     cases = [("3 x 200", n) for n in REGIONS if not quick or n <= 1000]

@@ -207,13 +207,16 @@ class _Losses:
         fair, total, task = 0.0, 0.0, 0.0
         for chunk in self.chunks if self.fairness_weight > 0 else (None,):
             layers = self.parameters.layers()
-            loss = None
+            losses: list[Tensor] = []
             if chunk is not None:
                 part = self.share[chunk.inputs] @ self._widths(chunk, layers)
-                fair, loss = fair + part.item(), self.fairness_weight * part
+                fair += part.item()
+                losses.append(self.fairness_weight * part)
             if chunk is None or chunk.inputs.start == 0:
                 task_loss = self.task_loss(forward(self.network, layers, X), y)
-                task, loss = task_loss.item(), task_loss if loss is None else loss + task_loss
+                task = task_loss.item()
+                losses.append(task_loss)
+            loss = losses[0] + losses[1] if len(losses) == 2 else losses[0]
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.item()
         return fair if self.fairness_weight > 0 else None, task, total
