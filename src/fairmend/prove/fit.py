@@ -33,8 +33,8 @@ def _require_named_inputs(net: Network, spec: Spec, network: str, spec_name: str
         if found != {feature.input}:
             names = ", ".join(f"{name} ({width} columns)" for name, width in source.names)
             raise FairmendError(
-                f"{spec_name}: feature {feature.name!r} has input = {feature.input!r}, but {network} reads it elsewhere."
-                f" Its inputs are, in order: {names or 'one input without a name'}. List the features in that order"
+                f"{spec_name}: feature {feature.name!r} has input = {feature.input!r}, but {network} reads it elsewhere"
+                f". Its inputs are, in order: {names or 'one input without a name'}. List the features in that order"
             )
 
 
