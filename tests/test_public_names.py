@@ -32,7 +32,7 @@ FUNCTIONS = {
     "fairmend.load_network": "source activation=",
     "fairmend.repair": "net spec X_repair X_cal y_cal method= seed= * features= steps= learning_rate= fairness_weight= "
     "label_weight= reference= bounds= batch_size= patience= margin= delta_limit= solver= search= time_limit= gap= "
-    "cover_inference= pairs= keep= guarantee= prefer= X_unlabelled= progress=",
+    "cover_inference= pairs= keep= guarantee= prefer= X_unlabelled= device= progress=",
     "fairmend.search": "net spec X method= seed= * seeds= local_steps= global_steps= progress=",
     "fairmend.datasets.load": "name data_dir= download=",
     "fairmend.datasets.train_biased": "dataset seed= * hidden= epochs= progress=",

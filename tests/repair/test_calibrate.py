@@ -1,12 +1,14 @@
 """Step 1: the losses are those of Alg. 1, and nothing but the returned network changes."""
 
 import csv
+from importlib import import_module
 
 import numpy as np
 import pytest
 import torch
 
 from fairmend import FairmendError, Feature, Spec, load_network
+from fairmend.bounds import feature_bounds
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.graph import Node
 from fairmend.network.operations import Input, Lookup
@@ -14,6 +16,8 @@ from fairmend.repair.calibrate import calibrate, squared_loss
 from support.graphs import residual_network
 from support.repair_cases import random_regions
 from support.strategies import ACTIVATIONS, random_network
+
+STEP_1 = import_module("fairmend.repair.calibrate")  # `fairmend.repair` is a function, too
 
 
 def case(seed=0, hidden=(6, 4), outputs=1, activation="relu", dtype=np.float32, pieces=1, inputs=5, rows=40):
@@ -294,3 +298,43 @@ def test_a_graph_whose_features_cannot_move_stays_as_it_is():
     network = Network.from_nodes([Node(Input(1)), Node(table, (0,)), Node(head, (1,), "head")])
     regions = Spec([Feature("job", "integer", range=(0, 2), protected=True)]).regions(np.zeros((1, 1), np.float32))
     assert calibrate(network, regions, np.zeros((1, 1)), np.zeros(1, int)).network == network
+
+
+@pytest.mark.parametrize("bounds", ["linear", "interval"])
+def test_chunks_of_regions_give_the_same_network(monkeypatch, bounds):
+    """Units that are stable in one chunk only keep another interval, so there is none here: one hidden layer."""
+    network, regions, X, y = case(pieces=2, hidden=(6,), dtype=np.float64)
+    whole = calibrate(network, regions, X, y, steps=5, bounds=bounds, patience=3)
+    monkeypatch.setattr(STEP_1, "memory_of", lambda device: 1)
+    chunked = calibrate(network, regions, X, y, steps=5, bounds=bounds, patience=3)
+    np.testing.assert_allclose(chunked.history.fair, whole.history.fair, rtol=1e-9)
+    np.testing.assert_allclose(chunked.history.task, whole.history.task, rtol=1e-9)
+    for found, expected in zip(chunked.network.affines, whole.network.affines, strict=True):
+        np.testing.assert_allclose(found.weight, expected.weight, atol=1e-7)
+
+
+def full_memory(monkeypatch, most: int) -> None:
+    """Let bounds of more than ``most`` boxes run out of memory."""
+
+    def bounds(network, layers, boxes, method):
+        if boxes.rows.shape[1] > most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return feature_bounds(network, layers, boxes, method)
+
+    monkeypatch.setattr(STEP_1, "feature_bounds", bounds)
+
+
+def test_a_full_gpu_goes_on_with_smaller_chunks_and_says_so(monkeypatch, caplog):
+    network, regions, X, y = case(hidden=(6,), dtype=np.float64)
+    whole = calibrate(network, regions, X, y, steps=3)
+    full_memory(monkeypatch, most=2)
+    found = calibrate(network, regions, X, y, steps=3)
+    assert "the memory of the GPU is full: going on with" in caplog.text
+    np.testing.assert_allclose(found.history.fair, whole.history.fair, rtol=1e-9)
+
+
+def test_a_gpu_without_room_for_one_neighbourhood_is_an_error(monkeypatch):
+    network, regions, X, y = case()
+    full_memory(monkeypatch, most=0)
+    with pytest.raises(FairmendError, match=r"too little memory for one neighbourhood.*use device cpu"):
+        calibrate(network, regions, X, y, steps=3)

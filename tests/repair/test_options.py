@@ -22,6 +22,7 @@ VALUES = {
     "label_weight": 0.5,
     "reference": "best",
     "bounds": "interval",
+    "device": "cpu",
     "batch_size": 8,
     "patience": 3,
     "margin": 1e-4,

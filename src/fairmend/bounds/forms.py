@@ -46,6 +46,10 @@ class Boxes(NamedTuple):
         first[0] = 1
         return Boxes(torch.from_numpy(rows).to(dtype), torch.from_numpy(columns), first)
 
+    def to(self, device: torch.device) -> Boxes:
+        """Return the boxes on a device."""
+        return Boxes(*(tensor.to(device) for tensor in self))
+
 
 class Forms(NamedTuple):
     """Two linear forms around a vector v of units, in the scaled coordinates t of the boxes.

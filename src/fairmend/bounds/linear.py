@@ -2,7 +2,8 @@
 
 Differentiable in the weights, in float32 or float64. Nodes that are affine functions of the inputs have exact forms.
 The forms of other nodes come from backward substitution: it walks the graph in reverse with a pair of coefficients for
-each node, adds them where paths meet, and ends at exact nodes, at functions of these, and at look-ups.
+each node, adds them where paths meet, and ends at exact nodes, at functions of these, and at look-ups. Wide networks
+get the same forms with fewer products, from `symbols`, wherever few units are unstable.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from torch import Tensor
 from fairmend.arrays import FloatArray
 from fairmend.bounds.forms import Boxes, Forms, Interval, least_of_line
 from fairmend.bounds.relaxation import Lines, apply_activation, relax
+from fairmend.bounds.symbols import Symbols
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
@@ -25,6 +27,10 @@ Parameters = Sequence[tuple[Tensor, Tensor]]
 """The affine layers before the head, in the order of the nodes: each ``(weight (out, in), bias (out,))``."""
 
 METHODS = ("linear", "interval")
+
+WIDE = 128
+"""Networks with a wider layer may take symbols instead of backward passes; below that, tensor operations are so cheap
+that their number counts, and results keep every digit."""
 
 _KINKED_AT_0 = ("relu", "leaky_relu", "prelu", "identity")
 
@@ -99,8 +105,10 @@ class _Graph:
         self.lines: dict[int, Lines] = {}
         self._forms: dict[int, Forms] = {}
         self._intervals: dict[int, Interval] = {}
+        self._symbols = Symbols(network.nodes, self.exact, self.parameters, self._linear, boxes.first)
         for i, node in enumerate(self.nodes):
             self._find_exact(i, node.operation, node.sources)
+        self.wide = max(self.widths[:-1]) > WIDE and not self.hulls
         self._intervals.clear()  # those that look-ups needed have no gradients
 
     def function(self, i: int) -> tuple[Activation, int]:
@@ -148,6 +156,8 @@ class _Graph:
         for i, node in enumerate(self.nodes):
             if isinstance(node.operation, Activation):
                 self.lines[i] = self._relax(node.operation, node.sources[0])
+                if self.wide:
+                    self._symbols.add(i, self.lines[i])
 
     def _relax(self, activation: Activation, source: int) -> Lines:
         lower, upper = self.forms(source).concretise()
@@ -204,6 +214,8 @@ class _Graph:
             return self.hulls[i]
         met = isinstance(operation, Sum) and sum(source not in self.exact for source in sources) > 1
         if isinstance(operation, Affine) or met:
+            if self._symbols_pay(i):
+                return self._symbols.forms(i)
             return self._backward(i, operation, sources)
         parts = [self.forms(source) for source in sources]
         if isinstance(operation, Scale):
@@ -213,6 +225,14 @@ class _Graph:
             return Forms(torch.addcmul(lower, self.boxes.first, shift), torch.addcmul(upper, self.boxes.first, shift))
         lower, upper = (self._linear(i, operation, [part[side] for part in parts]) for side in (0, 1))
         return Forms(lower, upper)
+
+    def _symbols_pay(self, root: int) -> bool:
+        """Return whether symbols take fewer products than a backward pass for the forms of a node."""
+        if not self.wide:
+            return False
+        passed = sum(weight.numel() for i, (weight, _) in self.parameters.items() if i < root and i not in self.exact)
+        backward = 2 * self.widths[root] * passed
+        return self._symbols.cost(root, self.widths[root]) < backward
 
     def _stop(self, i: int) -> Forms | None:
         """Return the forms of a node at which backward substitution ends, or None if it goes on."""

@@ -183,7 +183,8 @@ def _show(document: dict[str, Any], packages: list[PackageStatus]) -> None:
     threads = document["threads"]
     used = "is not loaded" if threads["torch"] is None else f"uses {_counted(threads['torch'], 'thread')}"
     echo_line(f"CPUs: {threads['cpus']} (PyTorch {used})")
-    echo_line(f"GPU: {document['gpu'] or 'none'} (fairmend computes on the CPU)")
+    use = "for fairmend repair --device cuda or auto" if document["gpu"] else "fairmend computes on the CPU"
+    echo_line(f"GPU: {document['gpu'] or 'none'} ({use}; proofs always run on the CPU)")
     echo_line(f"Browser for screenshots of a report: {document['browser'] or 'none (optional)'}")
     echo_line(f"fairmend.toml: {document['config'] or 'none in this folder or a parent folder'}")
 

@@ -105,6 +105,12 @@ GOOD, BAD = 0, 1
     help="Bounds that calibration tightens. By default linear.",
 )
 @click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    help="Where networks are trained; proofs always run on the CPU in float64. By default cpu. cuda is a GPU, and auto "
+    "takes a GPU, if there is one, for networks with a layer of more than 128 units.",
+)
+@click.option(
     "--margin",
     type=POSITIVE,
     help="Smallest margin of each repair input: how far its score stays from the decision threshold. By default 1e-06.",

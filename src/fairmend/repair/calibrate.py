@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +20,8 @@ from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.progress import Progress
 from fairmend.repair.adam import Adam
+from fairmend.repair.chunks import chunks_of_inputs, step_entries
+from fairmend.repair.device import CPU, memory_of, repeatable
 from fairmend.repair.options import check_values
 from fairmend.repair.regression import as_columns
 from fairmend.spec.neighbourhoods import Regions
@@ -35,6 +38,8 @@ __all__ = [
 ]
 
 _logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 TaskLoss = Callable[[Tensor, Tensor], Tensor]
 """Returns a loss from outputs and targets."""
@@ -83,6 +88,7 @@ def calibrate(
     patience: int | None = None,
     seed: int = 0,
     squared_error: bool = False,
+    device: torch.device = CPU,
     progress: Progress | None = None,
 ) -> Calibration:
     """Minimise mean(width / width at the start) + cross-entropy over all parameters of the network.
@@ -99,6 +105,7 @@ def calibrate(
     patience : stop after so many steps without a lower total loss, and keep the best; never by default.
     squared_error : the network predicts numbers. The targets are numbers ``(rows,)`` or ``(rows, outputs)``, and the
         task loss is the mean squared error in units of the targets' variance, instead of cross-entropy.
+    device : where to train. Regions are taken in chunks that fit its memory.
     """
     started = time.perf_counter()
     check_values(
@@ -114,41 +121,37 @@ def calibrate(
     if network.depth == 1:  # a linear model: training does not move the features
         return Calibration(network, History(), regions.count, time.perf_counter() - started)
     dtype = torch.float32 if network.dtype == np.float32 else torch.float64
-    parameters = FlatParameters(network, dtype)
     targets = as_columns(np.asarray(y_cal)) if squared_error else _targets(y_cal, network)
     task_loss_of = squared_loss(targets) if squared_error else _cross_entropy
-    losses = _Losses(network, parameters, regions, bounds, dtype, fairness_weight, task_loss_of)
-    X, y = torch.tensor(X_cal, dtype=dtype), torch.tensor(targets, dtype=dtype)
-    batches = _batches(X, y, batch_size, seed)
-    optimizer = Adam(parameters.flat, learning_rate)
     fair: list[float] = []
     task: list[float] = []
     stopping = _EarlyStopping(patience)
-    with few_threads((len(X) + losses.rows) * parameters.flat.numel()):
-        for step in range(steps):
-            fair_loss, task_loss = losses(parameters.layers(), *next(batches))
-            total_loss = task_loss if fair_loss is None else fairness_weight * fair_loss + task_loss
-            total_loss.backward()  # type: ignore[no-untyped-call]
-            if fair_loss is not None:
-                fair.append(fair_loss.item())
-            task.append(task_loss.item())
-            total = total_loss.item()
-            if not math.isfinite(total):
-                raise FairmendError(
-                    f"calibration diverged at step {step}: the loss is {total}; use a smaller learning_rate than "
-                    f"{learning_rate}, or scale the inputs"
-                )
-            if stopping.record(total, parameters.flat):
-                break
-            optimizer.step()
-            if progress is not None:
-                progress("calibrate", step + 1, steps)
-        if patience is not None:
-            with torch.no_grad():
-                fair_loss, task_loss = losses(parameters.layers(), X, y)
-                total = float(task_loss if fair_loss is None else fairness_weight * fair_loss + task_loss)
-                stopping.record(total, parameters.flat)
-                stopping.restore(parameters.flat)
+    with repeatable(device):
+        parameters = FlatParameters(network, dtype, device)
+        losses = _Losses(network, parameters, regions, bounds, fairness_weight, task_loss_of)
+        X, y = (torch.tensor(array, dtype=dtype, device=device) for array in (X_cal, targets))
+        batches = _batches(X, y, batch_size, seed)
+        optimizer = Adam(parameters.flat, learning_rate)
+        with few_threads((len(X) + losses.rows) * parameters.flat.numel()):
+            for step in range(steps):
+                fair_loss, task_loss, total = losses.backward(*next(batches))
+                if fair_loss is not None:
+                    fair.append(fair_loss)
+                task.append(task_loss)
+                if not math.isfinite(total):
+                    raise FairmendError(
+                        f"calibration diverged at step {step}: the loss is {total}; use a smaller learning_rate than "
+                        f"{learning_rate}, or scale the inputs"
+                    )
+                if stopping.record(total, parameters.flat):
+                    break
+                optimizer.step()
+                if progress is not None:
+                    progress("calibrate", step + 1, steps)
+            if patience is not None:
+                with torch.no_grad():
+                    stopping.record(losses.total(X, y), parameters.flat)
+                    stopping.restore(parameters.flat)
     if task:
         _logger.info(
             "step 1: %d steps in %.2f s, task loss %.4g to %.4g%s",
@@ -167,7 +170,11 @@ def calibrate(
 
 
 class _Losses:
-    """L_fair and L_bce of Alg. 1. L_fair leaves out the ``idle`` inputs, whose features did not vary at the start."""
+    """L_fair and L_bce of Alg. 1. L_fair leaves out the ``idle`` inputs, whose features did not vary at the start.
+
+    L_fair is a sum over regions. They are taken in chunks, each with its own backward pass, so that memory does not
+    grow with their number.
+    """
 
     def __init__(
         self,
@@ -175,28 +182,87 @@ class _Losses:
         parameters: FlatParameters,
         regions: Regions,
         bounds: str,
-        dtype: torch.dtype,
         fairness_weight: float,
         task_loss: TaskLoss,
     ) -> None:
-        self.network, self.bounds, self.with_fairness = network, bounds, fairness_weight > 0
-        self.task_loss = task_loss
-        self.boxes = Boxes.from_arrays(regions.lower, regions.upper, dtype)
-        self.rows = self.boxes.rows.shape[0] * self.boxes.rows.shape[1]
-        self.widths = _Widths(regions)
+        self.network, self.parameters, self.regions, self.bounds = network, parameters, regions, bounds
+        self.fairness_weight, self.task_loss = fairness_weight, task_loss
+        flat = parameters.flat
+        self.rows = len(regions.lower) * (1 + int((regions.lower != regions.upper).any(axis=0).sum()))
+        piece_bytes = step_entries(network, bounds) * flat.element_size()
+        self._divide(max(1, memory_of(flat.device) // piece_bytes))
         with torch.no_grad():
-            initial = self._current_widths(parameters.layers())
+            initial = self._with_less_memory(lambda: torch.cat([self._widths(chunk) for chunk in self.chunks]))
         # The width of a saturated unit may be 1e-30; a ratio to that is noise, and overflows.
-        varies = initial > math.sqrt(torch.finfo(dtype).tiny)
+        varies = initial > math.sqrt(torch.finfo(flat.dtype).tiny)
         self.idle = int((~varies).sum())
         self.share = torch.where(varies, 1 / initial, torch.zeros_like(initial)) / varies.sum().clamp(min=1)
 
-    def __call__(self, layers: list[tuple[Tensor, Tensor]], X: Tensor, y: Tensor) -> tuple[Tensor | None, Tensor]:
-        fair = self.share @ self._current_widths(layers) if self.with_fairness else None
-        return fair, self.task_loss(forward(self.network, layers, X), y)
+    def backward(self, X: Tensor, y: Tensor) -> tuple[float | None, float, float]:
+        """Add the gradients of the total loss to the parameters'. Return L_fair, the task loss and the total."""
+        return self._with_less_memory(lambda: self._backward(X, y))
 
-    def _current_widths(self, layers: list[tuple[Tensor, Tensor]]) -> Tensor:
-        return self.widths(*feature_bounds(self.network, layers[:-1], self.boxes, self.bounds))
+    def _backward(self, X: Tensor, y: Tensor) -> tuple[float | None, float, float]:
+        self.parameters.flat.grad = None
+        fair, total, task = 0.0, 0.0, 0.0
+        for chunk in self.chunks if self.fairness_weight > 0 else (None,):
+            layers = self.parameters.layers()
+            losses: list[Tensor] = []
+            if chunk is not None:
+                part = self.share[chunk.inputs] @ self._widths(chunk, layers)
+                fair += part.item()
+                losses.append(self.fairness_weight * part)
+            if chunk is None or chunk.inputs.start == 0:
+                task_loss = self.task_loss(forward(self.network, layers, X), y)
+                task = task_loss.item()
+                losses.append(task_loss)
+            loss = losses[0] + losses[1] if len(losses) == 2 else losses[0]
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += loss.item()
+        return fair if self.fairness_weight > 0 else None, task, total
+
+    def total(self, X: Tensor, y: Tensor) -> float:
+        """Return the total loss."""
+        task = self.task_loss(forward(self.network, self.parameters.layers(), X), y)
+        if self.fairness_weight == 0:
+            return float(task)
+        fair = sum(self.share[chunk.inputs] @ self._widths(chunk) for chunk in self.chunks)
+        return float(self.fairness_weight * fair + task)
+
+    def _widths(self, chunk: _Chunk, layers: list[tuple[Tensor, Tensor]] | None = None) -> Tensor:
+        layers = self.parameters.layers() if layers is None else layers
+        return chunk.widths(*feature_bounds(self.network, layers[:-1], chunk.boxes, self.bounds))
+
+    def _divide(self, pieces: int) -> None:
+        """Divide the regions into chunks of about so many pieces, at least one region each."""
+        flat = self.parameters.flat
+        self.chunks = [_Chunk(self.regions, part, flat) for part in chunks_of_inputs(self.regions, pieces)]
+
+    def _with_less_memory(self, work: Callable[[], T]) -> T:
+        """Return the result of some work; if the memory of the GPU is full, take smaller chunks and repeat it."""
+        while True:
+            try:
+                return work()
+            except torch.OutOfMemoryError:
+                largest = max(len(chunk.boxes.rows[0]) for chunk in self.chunks)
+                if all(chunk.single for chunk in self.chunks):
+                    raise FairmendError(
+                        "the GPU has too little memory for one neighbourhood of this network: use device cpu"
+                    ) from None
+            torch.cuda.empty_cache()
+            self._divide(max(1, largest // 2))
+            _logger.warning("the memory of the GPU is full: going on with %d chunks of the regions", len(self.chunks))
+
+
+class _Chunk:
+    """Some of the inputs, ``inputs`` in the order of the regions, with the boxes of their neighbourhoods."""
+
+    def __init__(self, regions: Regions, inputs: slice, like: Tensor) -> None:
+        whole = inputs == slice(0, regions.count)
+        part = regions if whole else regions.subset(np.arange(inputs.start, inputs.stop))
+        self.inputs, self.single = inputs, part.count == 1
+        self.boxes = Boxes.from_arrays(part.lower, part.upper, like.dtype).to(like.device)
+        self.widths = _Widths(part, like.device)
 
 
 class _EarlyStopping:
@@ -225,11 +291,11 @@ class _EarlyStopping:
 class FlatParameters:
     """All weights and biases as one leaf tensor: an optimiser step costs time for each tensor."""
 
-    def __init__(self, network: Network, dtype: torch.dtype) -> None:
+    def __init__(self, network: Network, dtype: torch.dtype, device: torch.device = CPU) -> None:
         arrays = [array for affine in network.affines for array in (affine.weight, affine.bias)]
         self.shapes = [array.shape for array in arrays]
         self.sizes = [array.size for array in arrays]
-        self.flat = torch.cat([torch.tensor(array, dtype=dtype).reshape(-1) for array in arrays])
+        self.flat = torch.cat([torch.tensor(array, dtype=dtype).reshape(-1) for array in arrays]).to(device)
         self.flat.requires_grad_()
 
     def layers(self) -> list[tuple[Tensor, Tensor]]:
@@ -239,14 +305,15 @@ class FlatParameters:
 
     def affines(self) -> list[Affine]:
         """Return copies of the layers in their present state."""
-        return [Affine(weight.detach().numpy().copy(), bias.detach().numpy().copy()) for weight, bias in self.layers()]
+        layers = [(weight.detach().cpu(), bias.detach().cpu()) for weight, bias in self.layers()]
+        return [Affine(weight.numpy().copy(), bias.numpy().copy()) for weight, bias in layers]
 
 
 class _Widths:
     """The l1 width of each input's features: the sum over units of the hull of its pieces."""
 
-    def __init__(self, regions: Regions) -> None:
-        self.owner = None if regions.single else torch.from_numpy(regions.owner)
+    def __init__(self, regions: Regions, device: torch.device) -> None:
+        self.owner = None if regions.single else torch.from_numpy(regions.owner).to(device)
         self.count = regions.count
 
     def __call__(self, lower: Tensor, upper: Tensor) -> Tensor:
@@ -265,7 +332,7 @@ def _batches(X: Tensor, y: Tensor, size: int | None, seed: int) -> Iterator[tupl
     generator = torch.Generator().manual_seed(seed)
     while True:
         for rows in torch.split(torch.randperm(len(X), generator=generator), int(size)):
-            yield X[rows], y[rows]
+            yield X[rows.to(X.device)], y[rows.to(X.device)]
 
 
 def _cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
@@ -285,7 +352,7 @@ def squared_loss(targets: np.ndarray) -> TaskLoss:
     share = torch.tensor(1 / np.where(variance > 0, variance, 1.0))
 
     def loss(outputs: Tensor, y: Tensor) -> Tensor:
-        return ((outputs - y.to(outputs.dtype)).square() * share.to(outputs.dtype)).mean()
+        return ((outputs - y.to(outputs.dtype)).square() * share.to(outputs)).mean()
 
     return loss
 

@@ -28,6 +28,7 @@ from fairmend.bounds.forward import forward
 from fairmend.network import Affine, Network
 from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, plain_columns
 from fairmend.repair.adam import Adam
+from fairmend.repair.device import CPU, repeatable
 from fairmend.threads import few_threads
 
 __all__ = ["LEARNING_RATE", "STEPS", "Student", "distil"]
@@ -62,6 +63,7 @@ def distil(
     learning_rate: float = LEARNING_RATE,
     seed: int = 0,
     squared_error: bool = False,
+    device: torch.device = CPU,
 ) -> list[Network]:
     """Train networks of one shape. Their weights of the input ``columns`` are 0, and stay 0.
 
@@ -70,12 +72,12 @@ def distil(
     network = students[0].network
     dtype = torch.float32 if network.dtype == np.float32 else torch.float64
     rng = np.random.default_rng(seed)
-    lessons = [_Lesson(student, columns, dtype, rng) for student in students]
-    parameters = _StackedParameters([lesson.affines for lesson in lessons], dtype)
+    lessons = [_Lesson(student, columns, dtype, rng, device) for student in students]
+    parameters = _StackedParameters([lesson.affines for lesson in lessons], dtype, device)
     optimizer = Adam(parameters.flat, learning_rate)
     losses = _squared_errors(students[0].targets) if squared_error else _cross_entropies
     best = _Best(lessons, parameters, network, losses)
-    with few_threads(BATCH * parameters.flat.numel()):
+    with repeatable(device), few_threads(BATCH * parameters.flat.numel()):
         for step in range(steps):
             if step % max(1, steps // CHECKS) == 0:
                 best.record()
@@ -93,7 +95,14 @@ def distil(
 class _Lesson:
     """The rows of one student in standardised inputs: those to train on, and those held back."""
 
-    def __init__(self, student: Student, columns: Sequence[int], dtype: torch.dtype, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        student: Student,
+        columns: Sequence[int],
+        dtype: torch.dtype,
+        rng: np.random.Generator,
+        device: torch.device,
+    ) -> None:
         self.columns = list(columns)
         X = student.X.astype(np.float64)
         self.mean, self.deviation = X.mean(axis=0), X.std(axis=0)
@@ -107,18 +116,18 @@ class _Lesson:
         held_back = min(MOST_HELD_BACK, round(HELD_BACK * len(X)))
         standard = (X - self.mean) / self.deviation
         standard[:, self.columns] = 0
-        self.X, self.targets = torch.tensor(standard, dtype=dtype), torch.tensor(student.targets, dtype=dtype)
+        self.X, self.targets = (torch.tensor(part, dtype=dtype, device=device) for part in (standard, student.targets))
         self.checked, self.trained = order[:held_back] if held_back else order, order[held_back:]
         self.network = student.network
         raw = [affine.astype(np.float64) for affine in student.network.affines]
         self.affines = in_units(student.network, raw, self.mean, self.deviation)
 
     def batch(self, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        rows = torch.from_numpy(rng.choice(self.trained, BATCH))
+        rows = torch.from_numpy(rng.choice(self.trained, BATCH)).to(self.X.device)
         return self.X[rows], self.targets[rows]
 
     def held_back(self) -> tuple[Tensor, Tensor]:
-        rows = torch.from_numpy(self.checked)
+        rows = torch.from_numpy(self.checked).to(self.X.device)
         return self.X[rows], self.targets[rows]
 
     def in_raw_inputs(self, affines: list[Affine]) -> Network:
@@ -131,12 +140,12 @@ class _Lesson:
 class _StackedParameters:
     """The weights and biases of several networks of one shape as one leaf tensor."""
 
-    def __init__(self, networks: Sequence[Sequence[Affine]], dtype: torch.dtype) -> None:
+    def __init__(self, networks: Sequence[Sequence[Affine]], dtype: torch.dtype, device: torch.device) -> None:
         arrays = [[array for affine in affines for array in (affine.weight, affine.bias)] for affines in networks]
         self.shapes, self.sizes = [array.shape for array in arrays[0]], [array.size for array in arrays[0]]
         rows = np.stack([np.concatenate([array.reshape(-1) for array in each]) for each in arrays])
         self.count = len(rows)
-        self.flat = torch.tensor(rows, dtype=dtype).reshape(-1).requires_grad_()
+        self.flat = torch.tensor(rows, dtype=dtype, device=device).reshape(-1).requires_grad_()
 
     def table(self) -> Tensor:
         """Return the parameters, one row for each network."""
@@ -151,7 +160,7 @@ class _StackedParameters:
 
     def affines(self, table: Tensor) -> list[list[Affine]]:
         """Return the layers of each network."""
-        layers = [(weight.double().numpy(), bias.double().numpy()) for weight, bias in self.layers(table)]
+        layers = [(weight.double().cpu().numpy(), bias.double().cpu().numpy()) for weight, bias in self.layers(table)]
         return [[Affine(weight[k], bias[k]) for weight, bias in layers] for k in range(self.count)]
 
 
@@ -191,6 +200,6 @@ def _squared_errors(targets: Floats) -> Losses:
     share = torch.tensor(1 / np.where(variance > 0, variance, 1.0))
 
     def losses(outputs: Tensor, wanted: Tensor) -> Tensor:
-        return ((outputs - wanted).square() * share.to(outputs.dtype)).mean(dim=(1, 2))
+        return ((outputs - wanted).square() * share.to(outputs)).mean(dim=(1, 2))
 
     return losses

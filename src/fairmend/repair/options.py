@@ -16,6 +16,7 @@ import numpy as np
 
 from fairmend.bounds.linear import METHODS as BOUNDS
 from fairmend.errors import FairmendError
+from fairmend.repair.device import DEVICES
 from fairmend.repair.head.solve import choose_search
 from fairmend.repair.policy import GUARANTEES, PREFERENCES
 from fairmend.spec import Spec
@@ -67,19 +68,19 @@ _TRAINING = ("steps", "learning_rate", "fairness_weight", "label_weight", "bound
 METHODS: dict[str, Method] = {
     "auto": Method(
         "run several recipes and select the strongest guarantee that keeps the model",
-        ("keep", "guarantee", "prefer", "X_unlabelled", *_HEAD),
+        ("keep", "guarantee", "prefer", "X_unlabelled", "device", *_HEAD),
     ),
     "prof": Method(
         "the paper's method: calibrate the features, bound them symbolically, change the head as little as possible",
-        (*_TRAINING, *_HEAD),
+        (*_TRAINING, "device", *_HEAD),
     ),
     "prof-concrete": Method(
         "the paper's naive variant, on concrete bounds",
-        (*_TRAINING, *(name for name in _HEAD if name != "features")),
+        (*_TRAINING, "device", *(name for name in _HEAD if name != "features")),
     ),
     "blind": Method(
         "fold the protected columns into the first bias, then train towards the original network's predictions",
-        ("reference", "X_unlabelled", *_TRAINING, *_HEAD),
+        ("reference", "X_unlabelled", *_TRAINING, "device", *_HEAD),
     ),
     # The baselines have no step 2; `features` selects how their result is checked afterwards.
     "flip": Method(
@@ -171,6 +172,7 @@ _ACCEPTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "label_weight": (lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
     "reference": _one_of(REFERENCES),
     "bounds": _one_of(BOUNDS),
+    "device": _one_of(DEVICES),
     "features": _one_of(FEATURES),
     "margin": (
         lambda value: _is_number(value) and 0 < value < math.inf,

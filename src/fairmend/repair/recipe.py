@@ -190,7 +190,14 @@ def _distil(
             X, targets = training_rows(task, recipe.label_weight)
         students.append(Student(network, zero_columns(X, columns), targets))
     spec = tasks[0].spec
-    return distil(students, columns, steps=recipe.distil_steps, seed=tasks[0].seed, squared_error=spec.regression)
+    return distil(
+        students,
+        columns,
+        steps=recipe.distil_steps,
+        seed=tasks[0].seed,
+        squared_error=spec.regression,
+        device=tasks[0].device,
+    )
 
 
 def _match_rate(network: Network, task: RepairTask) -> Network:
@@ -253,6 +260,7 @@ def _calibrate(
         patience=recipe.patience,
         seed=task.seed,
         squared_error=task.spec.regression,
+        device=task.device,
         progress=progress,
     )
     found = units.network_in_raw_inputs(trained.network)

@@ -64,6 +64,7 @@ def repair(
     guarantee: str | None = None,
     prefer: str | None = None,
     X_unlabelled: pd.DataFrame | ArrayLike | None = None,
+    device: str | None = None,
     progress: Progress | None = None,
 ) -> RepairResult:
     """Repair a network so that the whole neighbourhood of each repair input provably gets one prediction.
@@ -116,6 +117,9 @@ def repair(
         it. If no proven candidate meets what you give here, FairmendError names the closest.
     X_unlabelled : for "auto" and "blind", further rows of the data without labels, encoded or as a DataFrame. A network
         is trained towards the original's predictions on them, and "auto" compares decisions on them.
+    device : where networks are trained (step 1 and distillation): "cpu" (the default), "cuda" (a GPU) or "auto": a GPU,
+        if there is one, for networks with a layer of more than 128 units. Step 2 and the proof run on the CPU in
+        float64. Not for baselines.
     progress : called with the stage ("try", "retrain", "calibrate", "solve", "check"), the steps done and the total.
     """
     given: dict[str, Any] = {
@@ -142,6 +146,7 @@ def repair(
             "guarantee": guarantee,
             "prefer": prefer,
             "X_unlabelled": X_unlabelled,
+            "device": device,
         }.items()
         if value is not None
     }
@@ -149,14 +154,16 @@ def repair(
     check_values(**given)
     deadline = Deadline(time_limit)
     head_names = {field.name for field in fields(HeadOptions)}
-    not_training = {*head_names, "keep", "guarantee", "prefer", "X_unlabelled"}
+    not_training = {*head_names, "keep", "guarantee", "prefer", "X_unlabelled", "device"}
     training = {name: value for name, value in given.items() if name not in not_training}
     head = {name: value for name, value in given.items() if name in head_names}
     if method == "prof-concrete":
         head["features"] = "box"
     head_options = HeadOptions(**head)
     network = network_of_spec(load_network(net), spec)
-    task = prepare_task(network, spec, X_repair, X_cal, y_cal, head_options, seed, deadline, X_unlabelled)
+    task = prepare_task(
+        network, spec, X_repair, X_cal, y_cal, head_options, seed, deadline, X_unlabelled, device or "cpu"
+    )
     selection = None
     policy = Policy.from_options(keep, guarantee, prefer) if method == "auto" else None
     if method == "auto":

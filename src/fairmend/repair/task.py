@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import ArrayLike
 
 from fairmend.arrays import FloatArray, Ints
@@ -18,6 +19,7 @@ from fairmend.network import Network
 from fairmend.prove.fit import require_fit
 from fairmend.prove.score_bounds import require_scores
 from fairmend.repair.blind import protected_columns_of
+from fairmend.repair.device import CPU, choose_device
 from fairmend.repair.options import HeadOptions, has_tolerances
 from fairmend.repair.regression import check_targets
 from fairmend.spec import Spec
@@ -47,7 +49,8 @@ class Deadline:
 class RepairTask:
     """The inputs of a repair: ``X_repair (inputs, width)``, ``X_cal (rows, width)``, ``y_cal (rows,)``.
 
-    ``X_unlabelled (rows, width)`` holds further rows of the data without labels, possibly none.
+    ``X_unlabelled (rows, width)`` holds further rows of the data without labels, possibly none. ``device`` is
+    where networks are trained.
     """
 
     network: Network
@@ -59,6 +62,7 @@ class RepairTask:
     head_options: HeadOptions
     seed: int
     deadline: Deadline
+    device: torch.device = CPU
 
     @cached_property
     def regions(self) -> Regions:
@@ -104,6 +108,7 @@ def prepare_task(
     seed: int,
     deadline: Deadline | None = None,
     X_unlabelled: pd.DataFrame | ArrayLike | None = None,
+    device: str = "cpu",
 ) -> RepairTask:
     """Check and encode the arguments of a repair. The time limit starts now unless a deadline is given."""
     deadline = deadline or Deadline(head_options.time_limit)
@@ -121,7 +126,18 @@ def prepare_task(
     unlabelled = calibration[:0]
     if X_unlabelled is not None and len(np.asarray(X_unlabelled)):
         unlabelled = spec.as_inputs(X_unlabelled, network.dtype)
-    return RepairTask(network, spec, repair_inputs, calibration, labels, unlabelled, head_options, seed, deadline)
+    return RepairTask(
+        network,
+        spec,
+        repair_inputs,
+        calibration,
+        labels,
+        unlabelled,
+        head_options,
+        seed,
+        deadline,
+        choose_device(device, network),
+    )
 
 
 def _check_labels(y_cal: ArrayLike, rows: int, network: Network, regression: bool) -> np.ndarray:

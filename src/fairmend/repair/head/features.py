@@ -25,6 +25,8 @@ from fairmend.bounds import Boxes, propagate
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.prove.proof import most_points
+from fairmend.repair.chunks import step_entries
+from fairmend.repair.device import CPU, memory_of
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions, describe_count
 from fairmend.threads import few_threads
@@ -192,12 +194,17 @@ class Linear(FeatureSet):
 
 def symbolic_bounds(network: Network, regions: Regions) -> tuple[Floats, Floats]:
     """Return linear forms of the features over the regions, in float64: each ``(1 + varying, pieces, dimension)``."""
-    boxes = Boxes.from_arrays(regions.lower, regions.upper, torch.float64)
     parameters = [
         (torch.tensor(affine.weight, dtype=torch.float64), torch.tensor(affine.bias, dtype=torch.float64))
         for affine in network.affines[:-1]
     ]
-    rows = boxes.rows.shape[0] * boxes.rows.shape[1]
-    with few_threads(rows * sum(weight.numel() for weight, _ in parameters)):
-        forms = propagate(network, parameters, boxes).features()
-    return forms.lower.numpy(), forms.upper.numpy()
+    whole = Boxes.from_arrays(regions.lower, regions.upper, torch.float64)
+    rows = whole.rows.shape[0] * whole.rows.shape[1]
+    pieces = max(1, memory_of(CPU) // (8 * step_entries(network, "linear")))
+    with torch.no_grad(), few_threads(rows * sum(weight.numel() for weight, _ in parameters)):
+        found = [
+            propagate(network, parameters, whole._replace(rows=part)).features()
+            for part in torch.split(whole.rows, pieces, dim=1)
+        ]
+    lower, upper = (torch.cat([forms[side] for forms in found], dim=1).numpy() for side in (0, 1))
+    return lower, upper
