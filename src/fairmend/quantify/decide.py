@@ -1,0 +1,225 @@
+"""Which share of a box is proven to be treated equally, and which unequally.
+
+In each box there is one linear form g of the unprotected columns, and for each piece p of the protected values two
+numbers with ``g(x) + a_p <= lead(x, p) <= g(x) + b_p`` for every person x of the box. So class 1 is proven for piece p
+where g is above a threshold, class 0 where g is below another, and the shares are counted from the distribution of g.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairmend.arrays import Floats, Ints
+from fairmend.bounds.enclosure import TINY, gamma
+from fairmend.bounds.inference import closing_error, lead_error
+from fairmend.network import Network
+from fairmend.network.decision import enclose_log_odds
+from fairmend.quantify.count import BINS, Terms, distribution
+from fairmend.quantify.forms import LeadForms, lead_forms
+from fairmend.quantify.space import Axis, Boxes, Space
+
+__all__ = ["Decided", "Decider"]
+
+_SEGMENTS = 128  # of a feature in a box; more values are counted in groups
+
+
+@dataclass(frozen=True, eq=False)
+class Decided:
+    """What is proven about boxes: shares of each box, and what to do next; all ``(n,)``.
+
+    ``fair`` and ``unfair`` are lower bounds of shares. ``positive`` and ``negative`` are the pieces that show the unequal
+    treatment. ``axis`` is where to split, or -1, ``error`` a bound of the error of inference over the box.
+    """
+
+    fair: Floats
+    unfair: Floats
+    positive: Ints
+    negative: Ints
+    axis: Ints
+    error: Floats
+
+    @property
+    def open(self) -> Floats:
+        """The share of each box that is undecided."""
+        return np.maximum(1.0 - self.fair - self.unfair, 0.0)
+
+
+class Decider:
+    """Decides boxes of a space for a network with two classes."""
+
+    def __init__(self, network: Network, space: Space, *, counting: bool = True, bins: int = BINS) -> None:
+        self.network, self.space, self.counting, self.bins = network, space, counting, bins
+        low, high = enclose_log_odds(network.threshold)
+        closing = np.zeros(2) if network.closing == "none" else closing_error(network, np.array([0, 1]))
+        self._above, self._below = float(high + closing[1]), float(low - closing[0])
+
+    def root_error(self) -> float:
+        """Return a bound of the error of inference for all people."""
+        return float(self._error_over(self.space.root())[0])
+
+    def _error_over(self, boxes: Boxes) -> Floats:
+        low, high = self.space.with_pieces(*self.space.hull(boxes, similar=True))
+        classes = np.ones(len(low), np.int64)
+        error = lead_error(self.network, low, high, classes, thorough=True)
+        return np.asarray(error.reshape(len(boxes), -1).max(axis=1))
+
+    def decide(self, boxes: Boxes, error: Floats) -> Decided:
+        """Decide boxes, given bounds of the error of inference over each ``(n,)``."""
+        space, n = self.space, len(boxes)
+        lower, upper = space.hull(boxes, similar=True)
+        forms = lead_forms(self.network, *space.with_pieces(lower, upper))
+        least, most = self._lead_bounds(boxes, forms)
+        above, below = np.nextafter(self._above + error, np.inf), np.nextafter(self._below - error, -np.inf)
+        cover = slice(0, space.cover)
+        positive, negative = least > above[:, None], most < below[:, None]
+        fair = positive[:, cover].all(axis=1) | negative[:, cover].all(axis=1)
+        unfair = positive.any(axis=1) & negative.any(axis=1)
+        shares = [fair.astype(np.float64), unfair.astype(np.float64)]
+        witness = [positive.argmax(axis=1), negative.argmax(axis=1)]
+        rest = np.flatnonzero(~(fair | unfair))
+        if len(rest) and self.counting:
+            counted = self._count(boxes.take(rest), _take(forms, rest, space.pieces), above[rest], below[rest])
+            for k in (0, 1):
+                shares[k][rest], witness[k][rest] = counted[k], counted[k + 2]
+            error = error.copy()
+            error[rest] = self._tighter(boxes.take(rest), error[rest], counted[4])
+        axis = self._axis(boxes, forms, lower, upper)
+        return Decided(shares[0], shares[1], witness[0], witness[1], axis, error)
+
+    def _lead_bounds(self, boxes: Boxes, forms: LeadForms) -> tuple[Floats, Floats]:
+        """Return bounds of the lead of all similar people in each box, each ``(n, pieces)``."""
+        least = np.maximum(forms.least, self._least(boxes, forms.A_low, forms.c_low, similar=True))
+        most = np.minimum(forms.most, -self._least(boxes, -forms.A_high, -forms.c_high, similar=True))
+        return least.reshape(len(boxes), -1), most.reshape(len(boxes), -1)
+
+    def _least(self, boxes: Boxes, A: Floats, c: Floats, *, similar: bool) -> Floats:
+        """Return lower bounds ``(n * pieces,)`` of forms A·x + c over each box with each piece."""
+        space = self.space
+        least, size = np.zeros((2, len(A)))
+        for k, axis in enumerate(space.axes):
+            first, last = boxes.first[:, k], boxes.last[:, k]
+            if similar and axis.reach:
+                first, last = np.maximum(first - axis.reach, 0), np.minimum(last + axis.reach, axis.cells - 1)
+            below, sizes = _least_term(axis, A[:, axis.columns], *(np.repeat(e, space.pieces) for e in (first, last)))
+            least += below
+            size += sizes
+        protected = A[:, space.columns].reshape(len(boxes), space.pieces, -1)
+        ends = protected * space.piece_low, protected * space.piece_high
+        least += np.minimum(*ends).sum(axis=2).ravel()
+        size += np.maximum(*map(np.abs, ends)).sum(axis=2).ravel()
+        slack = gamma(A.shape[1] + 8) * (size + np.abs(c)) + TINY
+        bound = np.nextafter(least + c - slack, -np.inf)
+        return np.where(np.isnan(bound), -np.inf, bound)
+
+    def _count(self, boxes: Boxes, forms: LeadForms, above: Floats, below: Floats) -> tuple[Floats, Floats, Ints, Ints, Floats]:
+        """Return shares that are fair and unfair, the pieces that show it, and the width of the open slab of g."""
+        space, n = self.space, len(boxes)
+        shape = (n, space.pieces, -1)
+        g = (forms.A_low.reshape(shape).mean(axis=1) + forms.A_high.reshape(shape).mean(axis=1)) / 2
+        g[:, space.columns] = 0.0
+        each = np.repeat(g, space.pieces, axis=0)
+        a = self._least(boxes, forms.A_low - each, forms.c_low, similar=False).reshape(n, -1)
+        b = -self._least(boxes, each - forms.A_high, -forms.c_high, similar=False).reshape(n, -1)
+        least, most = self._similar(forms, n)
+        cover = slice(0, space.cover)
+        values = distribution([self._terms(boxes, k, g) for k in range(len(space.axes))], self.bins)
+        all_positive = np.nextafter(above - (a - least)[:, cover].min(axis=1), np.inf)
+        all_negative = np.nextafter(below - (b + most)[:, cover].max(axis=1), -np.inf)
+        fair = values.above(all_positive) + values.below(all_negative)
+        gain, fall = self._sure_steps(boxes, forms)
+        raised, lowered = a + gain, b - fall
+        positive, negative = raised.argmax(axis=1), lowered.argmin(axis=1)
+        rows = np.arange(n)
+        unfair = values.between(
+            np.nextafter(above - raised[rows, positive], np.inf), np.nextafter(below - lowered[rows, negative], -np.inf)
+        )
+        return fair, unfair, positive, negative, all_positive - all_negative
+
+    def _similar(self, forms: LeadForms, n: int) -> tuple[Floats, Floats]:
+        """Return how much lower, and higher, the forms can be for similar people, each ``(n, pieces)``, rounded up."""
+        lower, higher = np.zeros((2, len(forms.A_low)))
+        for axis in self.space.axes:
+            if axis.reach:
+                lower += np.abs(forms.A_low[:, axis.columns][:, 0]) * axis.longest_step
+                higher += np.abs(forms.A_high[:, axis.columns][:, 0]) * axis.longest_step
+        room = 1 + gamma(len(self.space.axes) + 4)
+        return (lower * room).reshape(n, -1), (higher * room).reshape(n, -1)
+
+    def _sure_steps(self, boxes: Boxes, forms: LeadForms) -> tuple[Floats, Floats]:
+        """Return by how much some similar person's lead is above the lower form, and below the upper one.
+
+        This holds for everyone in a box that is a full tolerance away from the end of the range.
+        """
+        n = len(boxes)
+        gain, fall = np.zeros((2, n, self.space.pieces))
+        for k, axis in enumerate(self.space.axes):
+            if axis.surely:
+                up = (boxes.last[:, k] + axis.surely < axis.cells)[:, None]
+                down = (boxes.first[:, k] >= axis.surely)[:, None]
+                A = forms.A_low[:, axis.columns].reshape(n, -1)
+                gain += np.where(np.where(A > 0, up, down), np.abs(A) * axis.sure_step, 0.0)
+                A = forms.A_high[:, axis.columns].reshape(n, -1)
+                fall += np.where(np.where(A > 0, down, up), np.abs(A) * axis.sure_step, 0.0)
+        room = 1 - gamma(len(self.space.axes) + 4)
+        return gain * room, fall * room
+
+    def _terms(self, boxes: Boxes, k: int, g: Floats) -> Terms:
+        """Return the terms of g on one axis, in segments of cells."""
+        axis = self.space.axes[k]
+        first, size = boxes.first[:, k : k + 1], (boxes.last - boxes.first)[:, k : k + 1] + 1
+        segments = min(_SEGMENTS, int(size.max()))
+        edges = first + size * np.arange(segments + 1) // segments
+        start, end = edges[:, :-1], edges[:, 1:]
+        weight = (end - start) / size
+        stop = np.maximum(end - 1, start)
+        stop = np.minimum(stop, axis.cells - 1)
+        start = np.minimum(start, axis.cells - 1)
+        A = g[:, axis.columns]
+        if not axis.one_hot:
+            ends = A * axis.low[start, 0], A * axis.high[stop, 0]
+            return Terms(np.minimum(*ends), np.maximum(*ends), weight)
+        if segments < int(size.max()):  # a group of categories
+            values = A @ axis.low.T
+            groups = np.arange(axis.cells)
+            among = (groups >= start[:, :, None]) & (groups <= stop[:, :, None])
+            low = np.where(among, values[:, None], np.inf).min(axis=2)
+            return Terms(low, np.where(among, values[:, None], -np.inf).max(axis=2), weight)
+        term = np.take_along_axis(A @ axis.low.T, start, axis=1)
+        return Terms(term, term, weight)
+
+    def _tighter(self, boxes: Boxes, error: Floats, slab: Floats) -> Floats:
+        """Return the error of inference, computed again where it makes up much of the open slab."""
+        again = np.flatnonzero(8 * error > slab)
+        if len(again):
+            error = error.copy()
+            error[again] = np.minimum(error[again], self._error_over(boxes.take(again)))
+        return error
+
+    def _axis(self, boxes: Boxes, forms: LeadForms, lower: Floats, upper: Floats) -> Ints:
+        """Return the axis that adds most to the distance between the forms; -1 for a box of a single cell."""
+        n = len(boxes)
+        widths = upper - lower
+        loose = forms.looseness.reshape(n, self.space.pieces, -1).mean(axis=1) * widths
+        steep = np.abs(forms.A_low).reshape(n, self.space.pieces, -1).mean(axis=1) * widths
+        scores = [np.stack([part[:, axis.columns].sum(axis=1) for axis in self.space.axes], 1) for part in (loose, steep)]
+        splits = boxes.last > boxes.first
+        score = scores[0] + 1e-9 * scores[1] + 1e-300
+        return np.where(splits.any(axis=1), np.where(splits, score, -1.0).argmax(axis=1), -1)
+
+
+def _least_term(axis: Axis, A: Floats, first: Ints, last: Ints) -> tuple[Floats, Floats]:
+    """Return the least of A·x on one axis ``(n,)``, and a bound of its size."""
+    if not axis.one_hot:
+        ends = A[:, 0] * axis.low[first, 0], A[:, 0] * axis.high[last, 0]
+        return np.minimum(*ends), np.maximum(*map(np.abs, ends))
+    values = A @ axis.low.T
+    codes = np.arange(axis.cells)
+    among = (first[:, None] <= codes) & (codes <= last[:, None])
+    return np.where(among, values, np.inf).min(axis=1), np.where(among, np.abs(values), 0.0).max(axis=1)
+
+
+def _take(forms: LeadForms, boxes: Ints, pieces: int) -> LeadForms:
+    rows = (boxes[:, None] * pieces + np.arange(pieces)).ravel()
+    return LeadForms(*(part[rows] for part in vars(forms).values()))
