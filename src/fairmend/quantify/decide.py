@@ -23,6 +23,7 @@ from fairmend.quantify.space import Axis, Boxes, Space
 __all__ = ["Decided", "Decider"]
 
 _SEGMENTS = 128  # of a feature in a box; more values are counted in groups
+_ROUGHNESS = 150  # how many bins the slab should be wide at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,18 +125,29 @@ class Decider:
         b = -self._least(boxes, each - forms.A_high, -forms.c_high, similar=False).reshape(n, -1)
         least, most = self._similar(forms, n)
         cover = slice(0, space.cover)
-        values = distribution([self._terms(boxes, k, g) for k in range(len(space.axes))], self.bins)
         all_positive = np.nextafter(above - (a - least)[:, cover].min(axis=1), np.inf)
         all_negative = np.nextafter(below - (b + most)[:, cover].max(axis=1), -np.inf)
-        fair = values.above(all_positive) + values.below(all_negative)
         gain, fall = self._sure_steps(boxes, forms)
         raised, lowered = a + gain, b - fall
         positive, negative = raised.argmax(axis=1), lowered.argmin(axis=1)
         rows = np.arange(n)
-        unfair = values.between(
-            np.nextafter(above - raised[rows, positive], np.inf), np.nextafter(below - lowered[rows, negative], -np.inf)
-        )
-        return fair, unfair, positive, negative, all_positive - all_negative
+        some_positive = np.nextafter(above - raised[rows, positive], np.inf)
+        some_negative = np.nextafter(below - lowered[rows, negative], -np.inf)
+        slab = all_positive - all_negative
+        fair, unfair = np.zeros((2, n))
+        for bins, part in self._precision(boxes, g, slab):
+            values = distribution(self._terms(boxes.take(part), g[part]), bins)
+            fair[part] = values.above(all_positive[part]) + values.below(all_negative[part])
+            unfair[part] = values.between(some_positive[part], some_negative[part])
+        return fair, unfair, positive, negative, slab
+
+    def _precision(self, boxes: Boxes, g: Floats, slab: Floats) -> list[tuple[int, Ints]]:
+        """Return numbers of bins and the boxes that need them: more, where bins would be wide beside the slab."""
+        lower, upper = self.space.hull(boxes, similar=False)
+        values = (np.abs(g) * (upper - lower)).sum(axis=1)
+        coarse = values * _ROUGHNESS > self.bins * slab
+        parts = [(self.bins, np.flatnonzero(~coarse)), (4 * self.bins, np.flatnonzero(coarse))]
+        return [(bins, part) for bins, part in parts if len(part)]
 
     def _similar(self, forms: LeadForms, n: int) -> tuple[Floats, Floats]:
         """Return how much lower, and higher, the forms can be for similar people, each ``(n, pieces)``, rounded up."""
@@ -165,7 +177,10 @@ class Decider:
         room = 1 - gamma(len(self.space.axes) + 4)
         return gain * room, fall * room
 
-    def _terms(self, boxes: Boxes, k: int, g: Floats) -> Terms:
+    def _terms(self, boxes: Boxes, g: Floats) -> list[Terms]:
+        return [self._axis_terms(boxes, k, g) for k in range(len(self.space.axes))]
+
+    def _axis_terms(self, boxes: Boxes, k: int, g: Floats) -> Terms:
         """Return the terms of g on one axis, in segments of cells."""
         axis = self.space.axes[k]
         first, size = boxes.first[:, k : k + 1], (boxes.last - boxes.first)[:, k : k + 1] + 1
