@@ -15,7 +15,9 @@ def random_terms(rng, boxes, features):
     for _ in range(features):
         low = rng.normal(size=(boxes, rng.integers(1, 5))) * rng.choice([0, 1e-3, 1, 100])
         weight = rng.integers(0, 3, low.shape) + (np.arange(low.shape[1]) == 0)
-        terms.append(Terms(low, low + rng.choice([0.0, 0.1]) * rng.random(low.shape), weight / weight.sum(1, keepdims=True)))
+        terms.append(
+            Terms(low, low + rng.choice([0.0, 0.1]) * rng.random(low.shape), weight / weight.sum(1, keepdims=True))
+        )
     return terms
 
 

@@ -48,12 +48,12 @@ def test_a_linear_network_is_decided_but_for_the_slab_of_rounding():
     assert found.fair[0] == pytest.approx(1 - unequal, abs=1e-6)
 
 
-def test_the_pieces_that_show_unequal_treatment_have_different_classes():
+def test_the_witnesses_have_different_classes():
     net = linear([10, 0.1, 0, 0, 0, 0], -220)
     space = make_space(net, SMALL)
-    found = Decider(net, space).decide(space.root(), np.zeros(1))
-    assert found.unfair[0] == 1
-    assert space.piece_low[found.positive[0]] > space.piece_low[found.negative[0]]
+    decider = Decider(net, space)
+    assert decider.decide(space.root(), np.zeros(1)).unfair[0] == 1
+    assert [cells.tolist() for cells in decider.witnesses(space.root())] == [[[4]], [[0]]]
 
 
 def test_a_box_of_one_cell_is_not_split():

@@ -19,7 +19,9 @@ SMALL = Spec(
 )
 TOLERANT = Spec(
     [
-        Feature(name="race", kind="categorical", categories=("A", "B", "C"), encoding="one-hot", protected=True, dropped="B"),
+        Feature(
+            name="race", kind="categorical", categories=("A", "B", "C"), encoding="one-hot", protected=True, dropped="B"
+        ),
         Feature(name="hours", kind="integer", range=(0, 7), scale={"mean": 4, "std": 3}, tolerance=1),
         Feature(name="grade", kind="integer", range=(1, 6), tolerance=2),
         Feature(name="colour", kind="categorical", categories=("red", "green"), encoding="one-hot", dropped="red"),

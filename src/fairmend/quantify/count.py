@@ -105,20 +105,19 @@ def distribution(terms: list[Terms], bins: int = BINS) -> Distribution:
 
 
 def _merged(terms: list[Terms]) -> list[Terms]:
-    """Return the terms with small ones added up, pair by pair: each transform costs time, and each rounding accuracy."""
+    """Return the terms with small ones added up: each transform costs time, and each rounding accuracy."""
     merged: list[Terms] = []
     for each in sorted(terms, key=lambda terms: terms.low.shape[1]):
-        last = merged[-1] if merged else None
-        if last is not None and last.low.shape[1] * each.low.shape[1] <= _MERGED:
-            merged[-1] = Terms(*(_outer(*pair, add) for *pair, add in zip(vars(last).values(), vars(each).values(), (np.add, np.add, np.multiply), strict=True)))
-        else:
-            merged.append(each)
+        if merged and merged[-1].low.shape[1] * each.low.shape[1] <= _MERGED:
+            last = merged.pop()
+            low, high = _outer(np.add, last.low, each.low), _outer(np.add, last.high, each.high)
+            each = Terms(low, high, _outer(np.multiply, last.weight, each.weight))
+        merged.append(each)
     return merged
 
 
-def _outer(first: Floats, second: Floats, combine: np.ufunc) -> Floats:
-    n = len(first)
-    return np.asarray(combine(first[:, :, None], second[:, None, :])).reshape(n, -1)
+def _outer(combine: np.ufunc, first: Floats, second: Floats) -> Floats:
+    return np.asarray(combine(first[:, :, None], second[:, None, :])).reshape(len(first), -1)
 
 
 def _lost(features: int, bins: int) -> float:

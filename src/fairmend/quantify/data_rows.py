@@ -7,12 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmend.arrays import FloatArray, Ints
+from fairmend.network import Network
+from fairmend.progress import Progress
 from fairmend.quantify.decide import Decider
-from fairmend.quantify.space import Axis, Boxes, Space
+from fairmend.quantify.space import Axis, Boxes, Space, make_space
+from fairmend.spec import Spec
 
 __all__ = ["DataShares", "find_cells", "prove_cells"]
 
-_BATCH = 256
+_PIECES = (8, 64)
+_BATCH = 2048  # boxes at a time
 
 
 @dataclass(frozen=True)
@@ -47,17 +51,27 @@ def _cells_of(axis: Axis, columns: FloatArray) -> Ints:
     return np.clip(values, 0, axis.cells - 1).astype(np.int64)
 
 
-def prove_cells(decider: Decider, cells: Ints) -> DataShares:
-    """Return how many rows are in cells that are proven to be treated equally, and unequally."""
+def prove_cells(network: Network, spec: Spec, cells: Ints, progress: Progress | None = None) -> DataShares:
+    """Return how many rows are in cells that are proven to be treated equally, and unequally.
+
+    Cells that are undecided with few pieces of protected values are decided again with more of them.
+    """
     unique, counts = np.unique(cells, axis=0, return_counts=True)
-    error = decider.root_error()
-    fair = unfair = 0
-    for start in range(0, len(unique), _BATCH):
-        part = unique[start : start + _BATCH]
-        found = decider.decide(Boxes(part, part), np.full(len(part), error))
-        people = counts[start : start + _BATCH]
-        fair += int(people[_whole(decider.space, found.fair)].sum())
-        unfair += int(people[_whole(decider.space, found.unfair)].sum())
+    verdict = np.zeros(len(unique), np.int64)  # 1 equally, -1 unequally, 0 undecided
+    for pieces in _PIECES:
+        space = make_space(network, spec, pieces)
+        if not space.matters(network):
+            return DataShares(len(cells), 0, 0)
+        decider = Decider(network, space)
+        error, step = decider.root_error(), max(1, _BATCH // space.pieces)
+        rest = np.flatnonzero(verdict == 0)
+        for start in range(0, len(rest), step):
+            rows = rest[start : start + step]
+            found = decider.decide(Boxes(unique[rows], unique[rows]), np.full(len(rows), error))
+            verdict[rows] = _whole(space, found.fair).astype(np.int64) - _whole(space, found.unfair)
+            if progress is not None:
+                progress("rows", min(start + step, len(rest)), len(rest))
+    fair, unfair = (int(counts[verdict == answer].sum()) for answer in (1, -1))
     return DataShares(fair, unfair, len(cells) - fair - unfair)
 
 

@@ -8,6 +8,7 @@ where g is above a threshold, class 0 where g is below another, and the shares a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,14 +31,12 @@ _ROUGHNESS = 150  # how many bins the slab should be wide at least
 class Decided:
     """What is proven about boxes: shares of each box, and what to do next; all ``(n,)``.
 
-    ``fair`` and ``unfair`` are lower bounds of shares. ``positive`` and ``negative`` are the pieces that show the unequal
-    treatment. ``axis`` is where to split, or -1, ``error`` a bound of the error of inference over the box.
+    ``fair`` and ``unfair`` are lower bounds of shares. ``axis`` is where to split, or -1; ``error`` bounds the error of
+    inference over the box.
     """
 
     fair: Floats
     unfair: Floats
-    positive: Ints
-    negative: Ints
     axis: Ints
     error: Floats
 
@@ -47,6 +46,18 @@ class Decided:
         return np.maximum(1.0 - self.fair - self.unfair, 0.0)
 
 
+class ProtectedTerms(NamedTuple):
+    """The least and most of the protected part of a form over each piece, and a bound of its size: ``(n, pieces)``.
+
+    ``at_most (n, pieces, protected axes)`` are the cells where it is most.
+    """
+
+    least: Floats
+    most: Floats
+    size: Floats
+    at_most: Ints
+
+
 class Decider:
     """Decides boxes of a space for a network with two classes."""
 
@@ -54,7 +65,8 @@ class Decider:
         self.network, self.space, self.counting, self.bins = network, space, counting, bins
         low, high = enclose_log_odds(network.threshold)
         closing = np.zeros(2) if network.closing == "none" else closing_error(network, np.array([0, 1]))
-        self._above, self._below = float(high + closing[1]), float(low - closing[0])
+        self._above = float(np.nextafter(high + closing[1], np.inf))
+        self._below = float(np.nextafter(low - closing[0], -np.inf))
 
     def root_error(self) -> float:
         """Return a bound of the error of inference for all people."""
@@ -68,78 +80,98 @@ class Decider:
 
     def decide(self, boxes: Boxes, error: Floats) -> Decided:
         """Decide boxes, given bounds of the error of inference over each ``(n,)``."""
-        space, n = self.space, len(boxes)
+        space = self.space
         lower, upper = space.hull(boxes, similar=True)
         forms = lead_forms(self.network, *space.with_pieces(lower, upper))
         least, most = self._lead_bounds(boxes, forms)
-        above, below = np.nextafter(self._above + error, np.inf), np.nextafter(self._below - error, -np.inf)
-        cover = slice(0, space.cover)
+        above, below = _up(self._above + error), _down(self._below - error)
         positive, negative = least > above[:, None], most < below[:, None]
-        fair = positive[:, cover].all(axis=1) | negative[:, cover].all(axis=1)
-        unfair = positive.any(axis=1) & negative.any(axis=1)
-        shares = [fair.astype(np.float64), unfair.astype(np.float64)]
-        witness = [positive.argmax(axis=1), negative.argmax(axis=1)]
-        rest = np.flatnonzero(~(fair | unfair))
+        all_fair = positive.all(axis=1) | negative.all(axis=1)
+        all_unfair = positive.any(axis=1) & negative.any(axis=1)
+        fair, unfair = np.where(all_fair, 1.0, 0.0), np.where(all_unfair, 1.0, 0.0)
+        rest = np.flatnonzero(~(all_fair | all_unfair))
         if len(rest) and self.counting:
-            counted = self._count(boxes.take(rest), _take(forms, rest, space.pieces), above[rest], below[rest])
-            for k in (0, 1):
-                shares[k][rest], witness[k][rest] = counted[k], counted[k + 2]
+            some, forms_of_some = boxes.take(rest), _take(forms, rest, space.pieces)
+            fair[rest], unfair[rest], slab = self._count(some, forms_of_some, above[rest], below[rest])
             error = error.copy()
-            error[rest] = self._tighter(boxes.take(rest), error[rest], counted[4])
-        axis = self._axis(boxes, forms, lower, upper)
-        return Decided(shares[0], shares[1], witness[0], witness[1], axis, error)
+            error[rest] = self._tighter(some, error[rest], slab)
+        return Decided(fair, unfair, self._axis(boxes, forms, lower, upper), error)
+
+    def witnesses(self, boxes: Boxes) -> tuple[Ints, Ints]:
+        """Return the protected cells with the highest and the lowest lead in each box, each ``(n, protected axes)``."""
+        forms = lead_forms(self.network, *self.space.with_pieces(*self.space.hull(boxes, similar=True)))
+        rows = np.arange(len(boxes))
+        cells = []
+        for A, c, sign in ((forms.A_low, forms.c_low, 1), (forms.A_high, forms.c_high, -1)):
+            ends = self._protected_terms(sign * A)
+            lead = self._least(boxes, sign * A, sign * c, ends, similar=False) + (ends.most - ends.least).ravel()
+            piece = lead.reshape(len(boxes), -1).argmax(axis=1)
+            cells.append(ends.at_most[rows, piece])
+        return cells[0], cells[1]
 
     def _lead_bounds(self, boxes: Boxes, forms: LeadForms) -> tuple[Floats, Floats]:
         """Return bounds of the lead of all similar people in each box, each ``(n, pieces)``."""
-        least = np.maximum(forms.least, self._least(boxes, forms.A_low, forms.c_low, similar=True))
-        most = np.minimum(forms.most, -self._least(boxes, -forms.A_high, -forms.c_high, similar=True))
+        low, high = self._protected_terms(forms.A_low), self._protected_terms(-forms.A_high)
+        least = np.maximum(forms.least, self._least(boxes, forms.A_low, forms.c_low, low, similar=True))
+        most = np.minimum(forms.most, -self._least(boxes, -forms.A_high, -forms.c_high, high, similar=True))
         return least.reshape(len(boxes), -1), most.reshape(len(boxes), -1)
 
-    def _least(self, boxes: Boxes, A: Floats, c: Floats, *, similar: bool) -> Floats:
+    def _protected_terms(self, A: Floats) -> ProtectedTerms:
+        """Return the ends of the protected part of forms A ``(n * pieces, inputs)``."""
+        space, n = self.space, len(A) // self.space.pieces
+        least, most, size = np.zeros((3, n, space.pieces))
+        at_most = np.zeros((n, space.pieces, len(space.protected)), np.int64)
+        for k, axis in enumerate(space.protected):
+            first, last = (np.tile(ends[:, k], n) for ends in (space.first, space.last))
+            values, cells = _end_values(axis, A[:, axis.columns], first, last)
+            for total, part in ((least, values.min(axis=1)), (most, values.max(axis=1))):
+                total += part.reshape(n, -1)
+            size += np.abs(values).max(axis=1).reshape(n, -1)
+            place = values.argmax(axis=1)[:, None]
+            at_most[:, :, k] = np.take_along_axis(cells, place, axis=1).reshape(n, -1)
+        return ProtectedTerms(least, most, size, at_most)
+
+    def _least(self, boxes: Boxes, A: Floats, c: Floats, protected: ProtectedTerms, *, similar: bool) -> Floats:
         """Return lower bounds ``(n * pieces,)`` of forms A·x + c over each box with each piece."""
         space = self.space
-        least, size = np.zeros((2, len(A)))
+        least, size = protected.least.ravel().copy(), protected.size.ravel().copy()
         for k, axis in enumerate(space.axes):
             first, last = boxes.first[:, k], boxes.last[:, k]
             if similar and axis.reach:
                 first, last = np.maximum(first - axis.reach, 0), np.minimum(last + axis.reach, axis.cells - 1)
-            below, sizes = _least_term(axis, A[:, axis.columns], *(np.repeat(e, space.pieces) for e in (first, last)))
-            least += below
-            size += sizes
-        protected = A[:, space.columns].reshape(len(boxes), space.pieces, -1)
-        ends = protected * space.piece_low, protected * space.piece_high
-        least += np.minimum(*ends).sum(axis=2).ravel()
-        size += np.maximum(*map(np.abs, ends)).sum(axis=2).ravel()
-        slack = gamma(A.shape[1] + 8) * (size + np.abs(c)) + TINY
+            ends = (np.repeat(end, space.pieces) for end in (first, last))
+            values = _end_values(axis, A[:, axis.columns], *ends)[0]
+            least += values.min(axis=1)
+            size += np.abs(values).max(axis=1)
+        slack = gamma(2 * A.shape[1] + 16) * (size + np.abs(c)) + TINY
         bound = np.nextafter(least + c - slack, -np.inf)
         return np.where(np.isnan(bound), -np.inf, bound)
 
-    def _count(self, boxes: Boxes, forms: LeadForms, above: Floats, below: Floats) -> tuple[Floats, Floats, Ints, Ints, Floats]:
-        """Return shares that are fair and unfair, the pieces that show it, and the width of the open slab of g."""
+    def _count(self, boxes: Boxes, forms: LeadForms, above: Floats, below: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return shares that are fair and unfair, and the width of the slab of g in between."""
         space, n = self.space, len(boxes)
         shape = (n, space.pieces, -1)
         g = (forms.A_low.reshape(shape).mean(axis=1) + forms.A_high.reshape(shape).mean(axis=1)) / 2
         g[:, space.columns] = 0.0
         each = np.repeat(g, space.pieces, axis=0)
-        a = self._least(boxes, forms.A_low - each, forms.c_low, similar=False).reshape(n, -1)
-        b = -self._least(boxes, each - forms.A_high, -forms.c_high, similar=False).reshape(n, -1)
-        least, most = self._similar(forms, n)
-        cover = slice(0, space.cover)
-        all_positive = np.nextafter(above - (a - least)[:, cover].min(axis=1), np.inf)
-        all_negative = np.nextafter(below - (b + most)[:, cover].max(axis=1), -np.inf)
+        low, high = self._protected_terms(forms.A_low), self._protected_terms(-forms.A_high)
+        a = self._least(boxes, forms.A_low - each, forms.c_low, low, similar=False).reshape(n, -1)
+        b = -self._least(boxes, each - forms.A_high, -forms.c_high, high, similar=False).reshape(n, -1)
+        lower, higher = self._similar(forms, n)
+        all_positive = np.nextafter(above - _down((a - lower).min(axis=1)), np.inf)
+        all_negative = np.nextafter(below - _up((b + higher).max(axis=1)), -np.inf)
         gain, fall = self._sure_steps(boxes, forms)
-        raised, lowered = a + gain, b - fall
-        positive, negative = raised.argmax(axis=1), lowered.argmin(axis=1)
-        rows = np.arange(n)
-        some_positive = np.nextafter(above - raised[rows, positive], np.inf)
-        some_negative = np.nextafter(below - lowered[rows, negative], -np.inf)
+        # One person of a piece is enough to show unequal treatment: the one with the best protected values.
+        best = _down(_down(a + _down(low.most - low.least)) + gain).max(axis=1)
+        worst = _up(_up(b - _down(high.most - high.least)) - fall).min(axis=1)
+        some_positive, some_negative = np.nextafter(above - best, np.inf), np.nextafter(below - worst, -np.inf)
         slab = all_positive - all_negative
         fair, unfair = np.zeros((2, n))
         for bins, part in self._precision(boxes, g, slab):
             values = distribution(self._terms(boxes.take(part), g[part]), bins)
             fair[part] = values.above(all_positive[part]) + values.below(all_negative[part])
             unfair[part] = values.between(some_positive[part], some_negative[part])
-        return fair, unfair, positive, negative, slab
+        return fair, unfair, slab
 
     def _precision(self, boxes: Boxes, g: Floats, slab: Floats) -> list[tuple[int, Ints]]:
         """Return numbers of bins and the boxes that need them: more, where bins would be wide beside the slab."""
@@ -218,21 +250,29 @@ class Decider:
         widths = upper - lower
         loose = forms.looseness.reshape(n, self.space.pieces, -1).mean(axis=1) * widths
         steep = np.abs(forms.A_low).reshape(n, self.space.pieces, -1).mean(axis=1) * widths
-        scores = [np.stack([part[:, axis.columns].sum(axis=1) for axis in self.space.axes], 1) for part in (loose, steep)]
+        column_scores = loose + 1e-9 * steep + 1e-300
+        score = np.stack([column_scores[:, axis.columns].sum(axis=1) for axis in self.space.axes], 1)
         splits = boxes.last > boxes.first
-        score = scores[0] + 1e-9 * scores[1] + 1e-300
         return np.where(splits.any(axis=1), np.where(splits, score, -1.0).argmax(axis=1), -1)
 
 
-def _least_term(axis: Axis, A: Floats, first: Ints, last: Ints) -> tuple[Floats, Floats]:
-    """Return the least of A·x on one axis ``(n,)``, and a bound of its size."""
+def _end_values(axis: Axis, A: Floats, first: Ints, last: Ints) -> tuple[Floats, Ints]:
+    """Return terms A·x of an axis that hold its least and most from first to last ``(n,)``, and the cells they are of.
+
+    Both are ``(n, terms)``. Of a one-hot axis, these are all categories; those out of the range repeat one of its ends.
+    """
     if not axis.one_hot:
-        ends = A[:, 0] * axis.low[first, 0], A[:, 0] * axis.high[last, 0]
-        return np.minimum(*ends), np.maximum(*map(np.abs, ends))
-    values = A @ axis.low.T
-    codes = np.arange(axis.cells)
-    among = (first[:, None] <= codes) & (codes <= last[:, None])
-    return np.where(among, values, np.inf).min(axis=1), np.where(among, np.abs(values), 0.0).max(axis=1)
+        return np.stack([A[:, 0] * axis.low[first, 0], A[:, 0] * axis.high[last, 0]], 1), np.stack([first, last], 1)
+    cells = np.minimum(np.maximum(np.arange(axis.cells), first[:, None]), last[:, None])
+    return np.take_along_axis(A @ axis.low.T, cells, axis=1), cells
+
+
+def _down(values: Floats) -> Floats:
+    return np.asarray(np.nextafter(values, -np.inf))
+
+
+def _up(values: Floats) -> Floats:
+    return np.asarray(np.nextafter(values, np.inf))
 
 
 def _take(forms: LeadForms, boxes: Ints, pieces: int) -> LeadForms:

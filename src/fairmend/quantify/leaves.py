@@ -21,9 +21,9 @@ class Leaves:
     def __init__(self, boxes: Boxes, shares: Floats, decided: Decided) -> None:
         self.count = 0
         self._axes = boxes.first.shape[1]
-        self._first, self._last = (np.empty((0, self._axes), np.int32) for _ in range(2))
+        self._first, self._last = (np.empty((0, self._axes), np.int64) for _ in range(2))
         self._numbers = np.empty((0, 4))  # share, fair, unfair (of the box), error of inference
-        self._integers = np.empty((0, 3), np.int32)  # pieces that show unequal treatment, where to split
+        self._axis = np.empty((0, 1), np.int64)
         self._add(boxes, shares, decided)
 
     @property
@@ -52,19 +52,9 @@ class Leaves:
         return self._numbers[: self.count, 3]
 
     @property
-    def positive(self) -> Ints:
-        """The piece of protected values with class 1 where a box is treated unequally."""
-        return self._integers[: self.count, 0]
-
-    @property
-    def negative(self) -> Ints:
-        """The piece of protected values with class 0 where a box is treated unequally."""
-        return self._integers[: self.count, 1]
-
-    @property
     def axis(self) -> Ints:
         """Where to split each box; -1 for a single cell."""
-        return self._integers[: self.count, 2]
+        return self._axis[: self.count, 0]
 
     @property
     def open(self) -> Floats:
@@ -95,8 +85,9 @@ class Leaves:
 
         A share is a product of one quotient for each axis, and each of the few operations on it is rounded once.
         """
-        if np.all(self.fair == 1):
-            return 1.0, 0.0
+        if np.all((self.fair == 1) | (self.unfair == 1)):  # nothing is open: they add up to 1
+            fair = min(fsum(self.shares * self.fair), 1.0) if np.any(self.unfair) else 1.0
+            return fair, 1.0 - fair
         room = 1 - (4 * self._axes + 16) * _UNIT
         return fsum(self.shares * self.fair) * room, fsum(self.shares * self.unfair) * room
 
@@ -105,13 +96,13 @@ class Leaves:
         if self.count > len(self._first):
             room = max(1024, 2 * self.count)
             self._first, self._last = _grown(self._first, room), _grown(self._last, room)
-            self._numbers, self._integers = _grown(self._numbers, room), _grown(self._integers, room)
+            self._numbers, self._axis = _grown(self._numbers, room), _grown(self._axis, room)
         self._set(np.arange(start, self.count), boxes, shares, decided, part)
 
     def _set(self, rows: Ints, boxes: Boxes, shares: Floats, decided: Decided, part: slice | Bools) -> None:
         self._first[rows], self._last[rows] = boxes.first, boxes.last
         self._numbers[rows] = np.stack([shares, decided.fair[part], decided.unfair[part], decided.error[part]], 1)
-        self._integers[rows] = np.stack([decided.positive[part], decided.negative[part], decided.axis[part]], 1)
+        self._axis[rows, 0] = decided.axis[part]
 
 
 def _grown(array: np.ndarray, rows: int) -> np.ndarray:

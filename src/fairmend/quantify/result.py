@@ -9,8 +9,9 @@ import numpy as np
 
 from fairmend.arrays import Ints
 from fairmend.quantify.data_rows import DataShares
+from fairmend.quantify.decide import Decider
 from fairmend.quantify.leaves import Leaves
-from fairmend.quantify.space import Axis, Space
+from fairmend.quantify.space import Axis, Boxes, Space
 from fairmend.text import listed
 
 __all__ = ["QuantifyBox", "QuantifyResult", "make_map"]
@@ -29,7 +30,7 @@ class QuantifyBox:
     share : the share of all people who are in the box and proven to be treated unequally
     of_box : the share of the box that is proven to be treated unequally
     decides : the protected features that change the class
-    positive, negative : protected values with class 1 and with class 0, or ranges of them
+    positive, negative : protected values with class 1 and with class 0
     rows : how many rows of the data are in the box; None without data
     text : the box in words
     """
@@ -38,8 +39,8 @@ class QuantifyBox:
     share: float
     of_box: float
     decides: tuple[str, ...]
-    positive: dict[str, list[Any]]
-    negative: dict[str, list[Any]]
+    positive: dict[str, Any]
+    negative: dict[str, Any]
     rows: int | None
     text: str
 
@@ -89,38 +90,54 @@ class QuantifyResult:
         }
 
 
-def make_map(space: Space, leaves: Leaves, cells: Ints | None) -> tuple[QuantifyBox, ...]:
+def make_map(decider: Decider, leaves: Leaves, cells: Ints | None) -> tuple[QuantifyBox, ...]:
     """Return the boxes with the largest shares that are treated unequally; ``cells (rows, axes)`` are people's."""
     shares = leaves.shares * leaves.unfair
     order = np.argsort(-shares, kind="stable")[:MOST_BOXES]
-    return tuple(_describe(space, leaves, int(row), cells) for row in order if shares[row] > 0)
-
-
-def _describe(space: Space, leaves: Leaves, row: int, cells: Ints | None) -> QuantifyBox:
-    first, last = (ends[row].astype(np.int64) for ends in (leaves.boxes.first, leaves.boxes.last))
-    whole = np.array([axis.cells for axis in space.axes])
-    limited = [k for k in range(len(whole)) if last[k] - first[k] + 1 < whole[k]]
-    pieces = [space.piece_cells[int(numbers[row])] for numbers in (leaves.positive, leaves.negative)]
-    positive, negative = (
-        {axis.feature.name: _values(axis, *ends) for axis, ends in zip(space.protected, piece, strict=True)}
-        for piece in pieces
+    order = order[shares[order] > 0]
+    if not len(order):
+        return ()
+    found = leaves.boxes.take(order)
+    boxes = Boxes(found.first.astype(np.int64), found.last.astype(np.int64))
+    witnesses = decider.witnesses(boxes)
+    parts = zip(order, *witnesses, strict=True)
+    return tuple(
+        _describe(
+            decider.space,
+            boxes.take(np.array([k])),
+            leaves.shares[row],
+            leaves.unfair[row],
+            (positive, negative),
+            cells,
+        )
+        for k, (row, positive, negative) in enumerate(parts)
     )
+
+
+def _describe(
+    space: Space, box: Boxes, share: float, unfair: float, witnesses: tuple[Ints, Ints], cells: Ints | None
+) -> QuantifyBox:
+    first, last = box.first[0], box.last[0]
+    limited = [k for k, axis in enumerate(space.axes) if last[k] - first[k] + 1 < axis.cells]
+    positive, negative = (_protected_values(space, cells_of) for cells_of in witnesses)
     decides = tuple(name for name in positive if positive[name] != negative[name])
-    tolerant = any(axis.reach for axis in space.axes)
     words = listed([_words(space.axes[k], int(first[k]), int(last[k])) for k in limited], most=None) or "all people"
-    verb = "decides" if len(decides) == 1 else "decide"
-    cause = f"{listed(decides)} {verb}" if decides else "a tolerance decides" if tolerant else "unequal"
-    inside = None if cells is None else int(((cells >= first) & (cells <= last)).all(axis=1).sum())
+    cause = f"{listed(decides)} {'decides' if len(decides) == 1 else 'decide'}" if decides else "a tolerance decides"
     return QuantifyBox(
         features={space.axes[k].feature.name: _values(space.axes[k], int(first[k]), int(last[k])) for k in limited},
-        share=float(leaves.shares[row] * leaves.unfair[row]),
-        of_box=float(leaves.unfair[row]),
+        share=float(share * unfair),
+        of_box=float(unfair),
         decides=decides,
         positive=positive,
         negative=negative,
-        rows=inside,
+        rows=None if cells is None else int(((cells >= first) & (cells <= last)).all(axis=1).sum()),
         text=f"{words}: {cause}",
     )
+
+
+def _protected_values(space: Space, cells: Ints) -> dict[str, Any]:
+    pairs = zip(space.protected, cells.tolist(), strict=True)
+    return {axis.feature.name: _values(axis, cell, cell)[0] for axis, cell in pairs}
 
 
 def _values(axis: Axis, first: int, last: int) -> list[Any]:

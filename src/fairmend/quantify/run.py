@@ -18,8 +18,8 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
 from fairmend.prove.threshold import network_of_spec
-from fairmend.quantify.data_rows import DataShares, find_cells, prove_cells
-from fairmend.quantify.decide import Decider
+from fairmend.quantify.data_rows import find_cells, prove_cells
+from fairmend.quantify.decide import Decided, Decider
 from fairmend.quantify.leaves import Leaves
 from fairmend.quantify.result import QuantifyResult, make_map
 from fairmend.quantify.sample import sampled_unequal
@@ -68,7 +68,7 @@ def quantify(
     X : people, encoded or as a DataFrame: count how many of them are treated equally and unequally as well.
     samples : how many random people to compare, for an estimate beside the proof.
     counting : whether to count people in undecided boxes; without it, only whole boxes are decided.
-    progress : called with what is undecided so far, and with hundredths of the time.
+    progress : called with the stage "decided" and the share that is decided so far, in hundredths of a per cent.
     """
     started = time.perf_counter()
     network = network_of_spec(load_network(net), spec)
@@ -76,19 +76,15 @@ def quantify(
     space = make_space(network, spec)
     decider = Decider(network, space, counting=counting, bins=_SEARCH_BINS)
     leaves = _search(decider, space, started, seconds, share, progress)
-    rows = None
-    inside = None
-    if X is not None:
-        cells = find_cells(space, spec.as_inputs(X, network.dtype))
-        rows, inside = prove_cells(decider, cells), cells
+    cells = None if X is None else find_cells(space, spec.as_inputs(X, network.dtype))
     fair, unfair = leaves.totals()
     _logger.info("quantify: %d boxes, fair %.6f, unfair %.6f", leaves.count, fair, unfair)
     return QuantifyResult(
         fair=fair,
         unfair=unfair,
         undecided=max(0.0, 1.0 - fair - unfair),
-        boxes=make_map(space, leaves, inside),
-        rows=rows,
+        boxes=make_map(decider, leaves, cells),
+        rows=None if cells is None else prove_cells(network, spec, cells, progress),
         sampled=sampled_unequal(network, space, samples, seed),
         samples=samples,
         leaves=leaves.count,
@@ -120,6 +116,8 @@ def _search(
 ) -> Leaves:
     """Split boxes until the time is over, little enough is undecided, or nothing can be split."""
     root = space.root()
+    if not space.matters(decider.network):
+        return Leaves(root, np.ones(1), Decided(np.ones(1), np.zeros(1), np.array([-1]), np.zeros(1)))
     leaves = Leaves(root, space.shares(root), decider.decide(root, np.array([decider.root_error()])))
     width = max(decider.network.widths)
     most = max(4, min(_MOST_BOXES, _ENTRIES // (2 * space.pieces * width * min(width, 64))))
@@ -132,7 +130,8 @@ def _search(
         halves = leaves.boxes.take(rows).split(leaves.axis[rows])
         decided = decider.decide(halves, np.tile(leaves.error[rows], 2))
         leaves.replace(rows, halves, space.shares(halves), decided)
-        _report(progress, undecided, started, seconds)
+        _report(progress, undecided)
+    _report(progress, undecided)
     if decider.counting:
         _recount(decider, leaves, started, seconds, enough, progress)
     return leaves
@@ -151,10 +150,9 @@ def _recount(
         if not len(rows) or undecided <= enough or time.perf_counter() >= started + seconds:
             return
         leaves.improve(rows, fine.decide(leaves.boxes.take(rows), leaves.error[rows]))
-        _report(progress, undecided, started, seconds)
+        _report(progress, undecided)
 
 
-def _report(progress: Progress | None, undecided: float, started: float, seconds: float) -> None:
+def _report(progress: Progress | None, undecided: float) -> None:
     if progress is not None:
-        done = min(1.0, (time.perf_counter() - started) / seconds)
-        progress(f"{100 * undecided:.2f} % undecided", round(100 * done), 100)
+        progress("decided", round(10_000 * (1 - undecided)), 10_000)

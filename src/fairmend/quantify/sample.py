@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
+from itertools import product
+
 import numpy as np
 
 from fairmend.network import Network
@@ -10,32 +14,31 @@ from fairmend.quantify.space import Space
 __all__ = ["sampled_unequal"]
 
 
-def sampled_unequal(network: Network, space: Space, samples: int, seed: int) -> float | None:
-    """Return the share of random people with different classes for the lowest or highest values of two pieces.
+_MOST_COMBINATIONS = 64
 
-    This finds everyone who is treated unequally if the pieces are single values and no feature has a tolerance.
+
+def sampled_unequal(network: Network, space: Space, samples: int, seed: int) -> float | None:
+    """Return the share of random people who get different classes with different protected values.
+
+    All combinations of protected values are tried if they are few, and random ones otherwise; tolerances are not used.
     """
     if samples == 0:
         return None
-    people = space.spec.sample_inputs(samples, np.random.default_rng(seed), network.dtype)
+    rng = np.random.default_rng(seed)
+    people = space.spec.sample_inputs(samples, rng, network.dtype)
     low, high = np.ones(samples, np.bool_), np.zeros(samples, np.bool_)
-    for piece in np.unique(np.concatenate([space.piece_low, space.piece_high]), axis=0):
-        if not _is_value(space, piece):
-            continue
-        people[:, space.columns] = piece
+    for cells in _combinations([axis.cells for axis in space.protected], rng):
+        people[:, space.columns] = np.concatenate(
+            [axis.low[cell] for axis, cell in zip(space.protected, cells, strict=True)]
+        )
         positive = network.predict(people) == 1
         low &= positive
         high |= positive
     return float(np.mean(high & ~low))
 
 
-def _is_value(space: Space, piece: np.ndarray) -> bool:
-    """Return whether protected columns are a person's: the ends of a range of one-hot columns are not."""
-    start = 0
-    for axis in space.protected:
-        width = axis.low.shape[1]
-        columns = piece[start : start + width]
-        if axis.one_hot and not (axis.low == columns).all(axis=1).any():
-            return False
-        start += width
-    return True
+def _combinations(sizes: list[int], rng: np.random.Generator) -> Iterable[Sequence[int]]:
+    if math.prod(sizes) <= _MOST_COMBINATIONS:
+        return product(*map(range, sizes))
+    ends = [[0] * len(sizes), [size - 1 for size in sizes]]
+    return [*ends, *rng.integers(0, sizes, (_MOST_COMBINATIONS - 2, len(sizes))).tolist()]

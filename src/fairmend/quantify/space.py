@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -26,7 +27,6 @@ CELLS = 2**16
 """The cells of a continuous feature."""
 
 _MOST_VALUES = 2**22  # of one feature: a table of them is kept
-_MOST_PIECES = 16  # ranges of protected values that are bounded one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +94,9 @@ class Boxes:
         """Return the number of boxes."""
         return len(self.first)
 
-    def take(self, rows: object) -> Boxes:
+    def take(self, rows: Ints | slice) -> Boxes:
         """Return some of the boxes."""
-        return Boxes(self.first[rows], self.last[rows])  # type: ignore[index]
+        return Boxes(self.first[rows], self.last[rows])
 
     def split(self, axis: Ints) -> Boxes:
         """Return both halves of each box along an axis ``(n,)``: all first halves, then all second halves."""
@@ -110,19 +110,19 @@ class Boxes:
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """The axes, and pieces of the protected values.
+    """The axes of unprotected and of protected features, and pieces that contain every combination of the latter.
 
-    Pieces ``piece_low`` and ``piece_high (pieces, protected columns)`` are boxes of the protected columns. The first
-    ``cover`` of them contain every protected value; the others are single values that may show unequal treatment.
+    ``first`` and ``last (pieces, protected axes)`` are the cells of each piece; ``piece_low`` and ``piece_high (pieces,
+    protected columns)`` the smallest box around its columns.
     """
 
     spec: Spec
     axes: tuple[Axis, ...]
     protected: tuple[Axis, ...]
+    first: Ints
+    last: Ints
     piece_low: Floats
     piece_high: Floats
-    piece_cells: tuple[tuple[tuple[int, int], ...], ...]
-    cover: int
 
     @cached_property
     def columns(self) -> Ints:
@@ -133,6 +133,11 @@ class Space:
     def pieces(self) -> int:
         """The number of pieces."""
         return len(self.piece_low)
+
+    def matters(self, network: Network) -> bool:
+        """Return whether the network reads any column in which similar people differ."""
+        varying = (*self.protected, *(axis for axis in self.axes if axis.reach))
+        return bool(network.read_columns[_columns(varying)].any())
 
     def root(self) -> Boxes:
         """Return the box of all people."""
@@ -161,24 +166,19 @@ class Space:
         return low, high
 
 
-def make_space(network: Network, spec: Spec) -> Space:
-    """Return the space of a spec, in the precision of the network."""
+def make_space(network: Network, spec: Spec, pieces: int = 8) -> Space:
+    """Return the space of a spec, in the precision of the network, with at most so many pieces of protected values."""
     read = network.read_columns
     axes = [_axis(feature, spec.columns(feature.name), network) for feature in spec.features]
     protected = tuple(axis for axis in axes if axis.feature.protected)
-    values = [axis.cells if read[axis.columns].any() else 1 for axis in protected]
-    cells = _protected_pieces(values, protected)
-    cover = len(cells)
-    if cover < math.prod(values):
-        cells += [piece for piece in _ends(protected) if piece not in cells]
-    low, high = np.zeros((2, len(cells), sum(axis.low.shape[1] for axis in protected)))
-    for number, piece in enumerate(cells):
-        ends = [axis.hull(np.array([a]), np.array([b])) for axis, (a, b) in zip(protected, piece, strict=True)]
-        low[number], high[number] = (np.concatenate([end[side][0] for end in ends]) for side in (0, 1))
-        if number >= cover:
-            high[number] = low[number]  # one value: of a continuous feature, where its cell begins
+    parts = _count_parts([axis.cells if read[axis.columns].any() else 1 for axis in protected], pieces)
+    ranges = [_divide(axis.cells, count) for axis, count in zip(protected, parts, strict=True)]
+    ends = np.array(list(product(*ranges)), np.int64)
+    first, last = ends[:, :, 0], ends[:, :, 1]
+    hulls = [axis.hull(first[:, k], last[:, k]) for k, axis in enumerate(protected)]
+    low, high = (np.hstack([hull[side] for hull in hulls]) for side in (0, 1))
     free = tuple(axis for axis in axes if not axis.feature.protected)
-    return Space(spec, free, protected, low, high, tuple(cells), cover)
+    return Space(spec, free, protected, first, last, low, high)
 
 
 def _axis(feature: Feature, columns: slice, network: Network) -> Axis:
@@ -213,25 +213,15 @@ def _columns(axes: Sequence[Axis]) -> Ints:
     return np.concatenate([np.arange(axis.columns.start, axis.columns.stop) for axis in axes])
 
 
-def _protected_pieces(
-    values: Sequence[int], protected: Sequence[Axis]
-) -> list[tuple[tuple[int, int], ...]]:
-    """Return ranges of protected cells that cover all combinations: one for each combination if they are few."""
+def _count_parts(values: Sequence[int], most: int) -> list[int]:
+    """Return into how many ranges the values of each protected feature are divided: one each if they are few."""
     parts = list(values)
-    while math.prod(parts) > _MOST_PIECES:
+    while math.prod(parts) > most:
         longest = int(np.argmax(parts))
         parts[longest] = (parts[longest] + 1) // 2
-    pieces: list[tuple[tuple[int, int], ...]] = [()]
-    for axis, count in zip(protected, parts, strict=True):
-        edges = [axis.cells * k // count for k in range(count + 1)]
-        ranges = [(a, b - 1) for a, b in zip(edges[:-1], edges[1:], strict=True)]
-        pieces = [(*piece, each) for piece in pieces for each in ranges]
-    return pieces
+    return parts
 
 
-def _ends(protected: Sequence[Axis]) -> list[tuple[tuple[int, int], ...]]:
-    """Return a few single combinations of protected values: the lowest, the highest, and each feature's own ends."""
-    last = [axis.cells - 1 for axis in protected]
-    corners = [[0] * len(last), last]
-    corners += [[end if k == j else 0 for k, end in enumerate(last)] for j in range(len(last))]
-    return [tuple((c, c) for c in corner) for corner in dict.fromkeys(map(tuple, corners))]
+def _divide(cells: int, count: int) -> list[tuple[int, int]]:
+    edges = [cells * k // count for k in range(count + 1)]
+    return [(start, end - 1) for start, end in pairwise(edges)]
