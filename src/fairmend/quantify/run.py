@@ -21,6 +21,7 @@ from fairmend.prove.threshold import network_of_spec
 from fairmend.quantify.data_rows import find_cells, prove_cells
 from fairmend.quantify.decide import Decided, Decider
 from fairmend.quantify.leaves import Leaves
+from fairmend.quantify.lookups import require_rows
 from fairmend.quantify.result import QuantifyResult, make_map
 from fairmend.quantify.sample import sampled_unequal
 from fairmend.quantify.space import Space, make_space
@@ -33,6 +34,7 @@ __all__ = ["quantify"]
 
 _logger = logging.getLogger(__name__)
 
+_clock = time.perf_counter
 _ENTRIES = 500_000  # in one temporary array of a round
 _MOST_BOXES = 256  # that are split in one round
 _SEARCH_BINS, _FINE_BINS = 512, 2048
@@ -70,10 +72,11 @@ def quantify(
     counting : whether to count people in undecided boxes; without it, only whole boxes are decided.
     progress : called with the stage "decided" and the share that is decided so far, in hundredths of a per cent.
     """
-    started = time.perf_counter()
+    started = _clock()
     network = network_of_spec(load_network(net), spec)
     _check(network, spec, seconds, share, samples)
     space = make_space(network, spec)
+    require_rows(network, space)
     decider = Decider(network, space, counting=counting, bins=_SEARCH_BINS)
     leaves = _search(decider, space, started, seconds, share, progress)
     cells = None if X is None else find_cells(space, spec.as_inputs(X, network.dtype))
@@ -88,7 +91,7 @@ def quantify(
         sampled=sampled_unequal(network, space, samples, seed),
         samples=samples,
         leaves=leaves.count,
-        seconds=time.perf_counter() - started,
+        seconds=_clock() - started,
     )
 
 
@@ -123,7 +126,7 @@ def _search(
     most = max(4, min(_MOST_BOXES, _ENTRIES // (2 * space.pieces * width * min(width, 64))))
     enough = 0.0 if share is None else share
     until = started + seconds * (1 - _RECOUNT if decider.counting else 1)
-    while (undecided := float(leaves.open.sum())) > enough and time.perf_counter() < until:
+    while (undecided := float(leaves.open.sum())) > enough and _clock() < until:
         rows = leaves.widest_open(most)
         if not len(rows):
             break
@@ -147,7 +150,7 @@ def _recount(
         undecided = float(leaves.open.sum())
         rows = order[start : start + 128]
         rows = rows[leaves.open[rows] > 0]
-        if not len(rows) or undecided <= enough or time.perf_counter() >= started + seconds:
+        if not len(rows) or undecided <= enough or _clock() >= started + seconds:
             return
         leaves.improve(rows, fine.decide(leaves.boxes.take(rows), leaves.error[rows]))
         _report(progress, undecided)
