@@ -69,6 +69,8 @@ class Visit:
 
     def fairmend(self, *arguments: str, expect: tuple[int, ...] = (0,)) -> str:
         """Run a command in the folder, print it, and return what it printed."""
+        bare = arguments[0] != "check" and any(argument == "model.pth" for argument in arguments)
+        arguments = (*arguments, "--activation", "relu") if bare else arguments  # a state dict does not say it
         command = [str(FAIRMEND), *arguments]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False, env=ENVIRONMENT)
         console.print(f"  $ fairmend {' '.join(arguments)}   [dim]exit {done.returncode}[/]", highlight=False)

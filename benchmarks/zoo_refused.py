@@ -148,7 +148,7 @@ def refused_cases() -> Iterator[tuple[str, Callable[[Path], Any], str]]:
     }
     for name, (module, word) in modules.items():
         yield f"PyTorch: {name}", lambda folder, module=module: module().eval(), word
-    yield "PyTorch: quantised", _quantised, "quantiz"
+    yield "PyTorch: quantised", _quantised, "quantis"
     yield "ONNX: LayerNorm", _onnx(lambda: _chain(nn.LayerNorm(8))), "LayerNormalization"
     yield "ONNX: product", _onnx(_Product), "Mul"
     yield "ONNX: mean of probabilities", _onnx(_MeanOfProbabilities), "Sigmoid"

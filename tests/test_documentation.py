@@ -89,7 +89,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
 def test_the_size_of_the_checker_is_what_the_page_says(page):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     stated = int(re.search(r"about\s+([\d,]+)\s+lines of Python", text)[1].replace(",", ""))
-    lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in ROOT.glob("src/fairmend_check/*.py"))
+    lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in ROOT.glob("src/fairmend_check/**/*.py"))
     assert abs(lines - stated) <= 100
 
 

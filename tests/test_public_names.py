@@ -45,7 +45,7 @@ FUNCTIONS = {
 }
 CONSTRUCTORS = {
     "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= "
-    "indicates= names=",
+    "indicates= input= names=",
     "fairmend.Claim": "kind= delta= on=",
     "fairmend.Label": "column positive= threshold= score= classes=",
     "fairmend.Link": "when then",

@@ -35,6 +35,7 @@ from fairmend.errors import FairmendError
 from fairmend.json_files import to_json
 from fairmend.network import DEFAULT_THRESHOLD, Activation, Affine, Network, NetworkSource, Node, load_network
 from fairmend.network.decision import enclose_log_odds
+from fairmend.prove.fit import require_fit
 from fairmend.prove.threshold import network_of_spec
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import list_combinations, one_hot_ends
@@ -133,7 +134,7 @@ def export_vnnlib(
     """
     network = network_of_spec(load_network(net), spec)
     spec.require_class_claim("the export to VNN-LIB")
-    spec.require_inputs(network.inputs)
+    require_fit(network, spec)
     if most_boxes < 1 or timeout < 1:
         raise FairmendError(f"most_boxes and timeout must be at least 1, got {most_boxes} and {timeout}")
     inputs = spec.as_inputs(X, network.dtype)

@@ -39,7 +39,8 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - state_dict.py, named_graph.py: tensors of a state dict, in the layers or steps that the certificate names
    - read_pth.py, pickle_reader.py: .pth and .pt; no code in the file runs
    - read_safetensors.py: .safetensors
-   - read_keras.py, keras_config.py, hdf5.py: .h5 and .keras
+   - read_pt2.py: .pt2; the weights of an exported program
+   - read_keras.py, keras_config.py, keras_calls.py, keras_layers.py, hdf5.py: .h5 and .keras
    - read_nnet.py: .nnet
 """
 

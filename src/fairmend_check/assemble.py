@@ -201,8 +201,10 @@ class Graph:
 def assemble(steps: Sequence[Step]) -> Model:
     """Return the model that computes one step after the other."""
     first = next((step for step in steps if isinstance(step, Affine)), None)
-    if first is None or first.weight.ndim != 2:
-        raise CheckError("the model has no layers, or one whose weights are not a matrix")
+    if first is None:
+        raise CheckError("the model has no layers")
+    if first.weight.ndim != 2:
+        raise CheckError(f"the model's first layer has weights of shape {first.weight.shape}")
     graph = Graph(first.weight.shape[1])
     value = graph.input
     for step in steps:

@@ -52,7 +52,7 @@ def check(
     Parameters
     ----------
     certificate : the certificate, a .json file
-    model : the model that the certificate is about: .onnx, .safetensors, .pth, .pt, .h5, .keras or .nnet
+    model : the model that the certificate is about: .onnx, .safetensors, .pth, .pt, .ckpt, .pt2, .h5, .keras or .nnet
     spec : a spec, a .toml file; the certificate is not valid if it is about another spec
     real : also accept a claim about exact real arithmetic only, which does not cover inference
     progress : called with the number of regions that are checked and that of all, after each block of a certificate

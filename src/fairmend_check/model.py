@@ -291,10 +291,10 @@ def _width(node: Node, widths: list[int]) -> int:
     if isinstance(operation, Concatenate):
         return sum(widths)
     if isinstance(operation, Columns):
-        inside = all(0 <= index < widths[0] for index in operation.indices)
-        wanted, width = widths[0] if inside and len(set(operation.indices)) == len(operation.indices) else -1, 0
-        width = len(operation.indices)
-    elif isinstance(operation, Dense):
+        if not set(operation.indices) <= set(range(widths[0])) or len(set(operation.indices)) < len(operation.indices):
+            raise CheckError("a node of the model chooses columns that it cannot choose, or one of them twice")
+        return len(operation.indices)
+    if isinstance(operation, Dense):
         wanted, width = operation.weight.shape[1], len(operation.weight)
     elif isinstance(operation, Lookup):
         wanted, width = 1, operation.table.shape[1]
@@ -343,10 +343,18 @@ def _chain_digest(model: Model) -> str:
     for number, layer in enumerate(model.layers):
         digest.update(_shape(layer.weight) + _bytes(layer.weight) + _bytes(layer.bias))
         if number < len(model.activations):
-            function = model.activations[number]
+            function = _with_one_slope(model.activations[number])
             numbers = " ".join(value.hex() for value in (function.slope, *function.parameters))
             digest.update(f"{function.name} {numbers}\n".encode("ascii"))
     return digest.hexdigest()
+
+
+def _with_one_slope(function: Activation) -> Activation:
+    """Return a PReLU with one slope for all units as the LeakyReLU that it is: formats write either."""
+    slopes = set(function.parameters)
+    if function.name != "prelu" or len(slopes) != 1 or min(slopes) < 0:
+        return function
+    return Activation("leaky_relu", slopes.pop())
 
 
 def _graph_digest(model: Model) -> str:

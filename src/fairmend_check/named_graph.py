@@ -177,9 +177,8 @@ def graph_model(tensors: Tensors, named: NamedGraph) -> Model:
             values.append(_add(graph, step, sources, tensor))
         words.append(f"v{number}")
         sentences.append(f"v{number} = {_described(step, [words[source] for source in step.sources])}")
-    used |= {f"{step.name}.{_COUNTER}" for step in named.steps if step.kind == "batch_norm"} | set(
-        named.steps[0].unused
-    )
+    used |= {f"{step.name}.{_COUNTER}" for step in named.steps if step.kind == "batch_norm"}
+    used |= set(named.steps[0].unused)
     left = [key for key in tensors if key not in used]
     if left:
         raise NotConfirmedError(f'the file contains the tensor "{left[0][:60]}", which belongs to no step')

@@ -315,9 +315,10 @@ class OnnxGraph:
                 limits[k] = float(self._constant(name).reshape(-1)[0]) if self._constant(name).size == 1 else np.nan
         if limits[0] == 0 and limits[1] == np.inf:
             return Activation("relu")
-        if not np.isfinite(limits).all():
-            raise CheckError("node Clip has limits that are not finite")
-        return Activation("clip", 0.0, (limits[0], limits[1]))
+        if np.isnan(limits).any():
+            raise CheckError("node Clip has limits that are not single numbers")
+        largest = float(np.finfo(np.float32 if self.element == ELEMENTS["float32"] else np.float64).max)
+        return Activation("clip", 0.0, (max(limits[0], -largest), min(limits[1], largest)))
 
     def _pass(self, node: Node) -> Entry:
         """Read a node that passes on a value, possibly in other axes."""

@@ -24,14 +24,13 @@ _LINEAR = 20.0  # from here on, the bound of softplus's error covers the identit
 
 def find_function(node: Node, graph: OnnxGraph) -> tuple[str, Activation] | None:
     """Return the name of x, and f, if the node computes f(x) together with nodes before it."""
-    if node.kind == "Div":
-        plus = _sum_with_number(node.inputs[1], graph)
-        found = plus is not None and plus[1] == 1 and _read_by(plus[0], "Abs", graph) == node.inputs[0]
-        return (node.inputs[0], Activation("softsign")) if found else None
     if node.kind == "Where":
         return _softplus(node, graph)
-    if node.kind != "Mul":
+    if node.kind not in ("Mul", "Div"):
         return None
+    plus = _sum_with_number(node.inputs[1], graph) if node.kind == "Div" else None
+    if plus is not None and plus[1] == 1 and _read_by(plus[0], "Abs", graph) == node.inputs[0]:
+        return node.inputs[0], Activation("softsign")
     scale, factors = _product(node.output, graph)
     if len(factors) != 2:
         return None

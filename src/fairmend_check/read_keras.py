@@ -1,4 +1,4 @@
-"""Read .h5 and .keras files: a chain of Keras layers, with its config as JSON and its weights in HDF5.
+"""Read .h5 and .keras files: Keras models, with their config as JSON and their weights in HDF5.
 
 The weights must be where Keras 2 and 3 both look, by order and by name, with nothing beside them that a version could
 take instead.
@@ -12,27 +12,19 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Callable, Collection
-from dataclasses import replace
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check import json_reader
-from fairmend_check.assemble import Affine, Step, assemble
 from fairmend_check.errors import CheckError
 from fairmend_check.hdf5 import Array, Group, read_hdf5
-from fairmend_check.keras_config import FLOAT32_ONLY, RANDOM, WEIGHTED, Layer, activation_layer, read_layers
-from fairmend_check.model import Activation, Model
-from fairmend_check.norms import Norm, batch_norm, scaling
+from fairmend_check.keras_config import FLOAT32_ONLY, RANDOM, Described, Layer, read_config
+from fairmend_check.keras_layers import KerasGraph, Path, Weights, is_adapted, is_true
+from fairmend_check.model import Model
 from fairmend_check.zip_archive import read_archive
-
-Weights = list[NDArray[np.floating]]
-
-_NAMED = ("relu", "tanh", "sigmoid", "softmax")
-_LEAKY_BY_NAME = 0.2  # Keras's own slope for activation="leaky_relu"
-_LEAST_DEVIATION = 1e-7  # that Normalization divides by
 
 
 def read_h5(content: bytes) -> Model:
@@ -45,41 +37,79 @@ def read_h5(content: bytes) -> Model:
         raise CheckError(
             "the file contains no model_config, so it is not a whole Keras model. Save it with model.save()"
         )
-    described = read_layers(config.encode("utf-8"))
-    _check_listing(root, described)
+    described = read_config(config.encode("utf-8"))
+    _check_listing(root, described.layers)
 
-    def weights(layer: Layer) -> Weights:
+    def weights(path: Path, layer: Layer) -> Weights:
+        names = stored.get(path, [])[: count_weights(layer)]
+        return [_floats(root.find("model_weights", path[0], *name.split("/")), layer) for name in names]
+
+    stored: dict[Path, list[str]] = {}
+    for layer in described.layers:
         group = root.find("model_weights", layer.name)
-        if not isinstance(group, Group):  # the listing names it, unless it has no weights
-            return []
-        names = _texts(group, "weight_names")[: count_weights(layer)]
-        return [_floats(group.find(*name.split("/")), layer) for name in names]
+        names = _texts(group, "weight_names") if isinstance(group, Group) else []  # the listing names it, if it has any
+        if layer.model is None:
+            stored[layer.name,] = names
+        else:
+            _assign_nested(layer, names, stored)
+    return KerasGraph(described, weights, _major(root.attributes.get("keras_version"))).finish()
 
-    return _model(described, weights)
+
+def _major(version: Any) -> str:
+    return version.split(".")[0] if type(version) is str else ""
+
+
+def _assign_nested(model: Layer, names: list[str], stored: dict[Path, list[str]]) -> None:
+    """Give the layers of a nested model their weights, which are listed together.
+
+    Those that can be trained come first, each group in the order of the layers. The names, which end in dense/kernel,
+    must say the same.
+    """
+    expected = sorted(_nested_arrays(model, (), True), key=lambda each: not each[2])
+    if len(expected) != len(names):
+        raise CheckError(f"{_where(model)} does not have {len(expected)} arrays")
+    for (path, variable, _), name in zip(expected, names, strict=True):
+        *_, owner, last = ("", *name.removesuffix(":0").split("/"))
+        if owner != path[-1] or last != variable:
+            raise CheckError(f'{_where(model)} lists the array "{name[:60]}" in another place than its layer')
+        stored.setdefault(path, []).append(name)
+
+
+def _nested_arrays(model: Layer, above: Path, trainable: bool) -> list[tuple[Path, str, bool]]:
+    """Return the path of the layer, the name and whether it can be trained, of all arrays in a model."""
+    found: list[tuple[Path, str, bool]] = []
+    trainable = trainable and is_true(model, "trainable")
+    for layer in model.model.layers if model.model is not None else []:
+        path = (*above, model.name, layer.name)
+        if layer.model is not None:
+            found += _nested_arrays(layer, (*above, model.name), trainable)
+        for variable in _variables(layer):
+            learned = variable not in ("moving_mean", "moving_variance", "mean", "variance", "count")
+            found.append((path, variable, trainable and learned and is_true(layer, "trainable")))
+    return found
+
+
+def _variables(layer: Layer) -> list[str]:
+    """Return the names of the arrays that a layer stores, in their order."""
+    kind = layer.kind
+    if kind == "Dense":
+        return ["kernel", "bias"] if is_true(layer, "use_bias") else ["kernel"]
+    if kind == "BatchNormalization":
+        learned = [name for name, key in (("gamma", "scale"), ("beta", "center")) if is_true(layer, key)]
+        return [*learned, "moving_mean", "moving_variance"]
+    if kind == "Normalization":
+        return ["mean", "variance", "count"] if is_adapted(layer) else []
+    return {"PReLU": ["alpha"], "Embedding": ["embeddings"]}.get(kind, [])
 
 
 def count_weights(layer: Layer) -> int:
     """Return how many arrays of a layer inference uses; a Normalization also counts its rows, in a third."""
-    options = layer.config
-    if layer.kind == "Dense":
-        return 1 + _is_true(options, "use_bias", layer)
-    if layer.kind == "BatchNormalization":
-        return 2 + _is_true(options, "scale", layer) + _is_true(options, "center", layer)
-    return 2 if layer.kind == "Normalization" and _adapted(layer) else 0
+    return min(_stored(layer), 2) if layer.kind == "Normalization" else _stored(layer)
 
 
 def _stored(layer: Layer) -> int:
-    """Return how many arrays of a layer a file stores."""
-    count = count_weights(layer)
-    return 3 if layer.kind == "Normalization" and count else count
-
-
-def _adapted(layer: Layer) -> bool:
-    return layer.config.get("mean") is None and layer.config.get("variance") is None
-
-
-def _is_true(options: dict[str, Any], key: str, layer: Layer) -> bool:
-    return json_reader.take({key: True, **options}, key, bool, _where(layer))
+    """Return how many arrays of a layer, or of a model with all its layers, a file stores."""
+    return len(_variables(layer)) + (sum(map(_stored, layer.model.layers)) if layer.model is not None else 0)
 
 
 def _where(layer: Layer) -> str:
@@ -119,32 +149,58 @@ def read_keras(content: bytes) -> Model:
     members = read_archive(content)
     if sorted(members) != ["config.json", "metadata.json", "model.weights.h5"]:
         raise CheckError(f"the archive contains {', '.join(members)[:200]}, not the three files that Keras writes")
-    described = read_layers(members["config.json"])
+    described = read_config(members["config.json"])
+    metadata = json_reader.parse_json(members["metadata.json"], "the metadata")
     root = read_hdf5(members["model.weights.h5"])
     _only_members(root, ("layers", "vars", "optimizer", "metrics"))
     _check_no_variables(root, "the model")
-    groups = root.find("layers")
-    if not isinstance(groups, Group):
-        raise CheckError("the file contains no weights")
-    places = _places(described)
-    _only_members(groups, places.values())
-    for layer in described:
-        if not _stored(layer) and isinstance(group := groups.find(places[layer.name]), Group):
-            _only_members(group, ("vars", "seed_generator") if layer.kind in RANDOM else ("vars",))
-            _check_no_variables(group, _where(layer))
+    places: dict[Path, Group | None] = {}
+    _find_places(root, described, (), places)
 
-    def weights(layer: Layer) -> Weights:
-        group = groups.find(places[layer.name])
-        variables = groups.find(places[layer.name], "vars")
+    def weights(path: Path, layer: Layer) -> Weights:
         numbers = [str(number) for number in range(_stored(layer))]
         if not numbers:
             return []
-        if not isinstance(group, Group) or not isinstance(variables, Group) or sorted(variables.members) != numbers:
+        group = places[path]
+        variables = group.find("vars") if group is not None else None
+        if group is None or not isinstance(variables, Group) or sorted(variables.members) != numbers:
             raise CheckError(f"{_where(layer)} does not have {len(numbers)} arrays")
-        _only_members(group, ("vars",))
+        _check_beside(group, layer)
         return [_floats(variables.members[number], layer) for number in numbers[: count_weights(layer)]]
 
-    return _model(described, weights)
+    return KerasGraph(described, weights, _major(metadata.get("keras_version"))).finish()
+
+
+def _find_places(above: Group, model: Described, path: Path, found: dict[Path, Group | None]) -> None:
+    """Find the groups of all layers of a model; refuse others beside them, and weights where there should be none."""
+    groups = above.find("layers")
+    if not isinstance(groups, Group):
+        raise CheckError("the file contains no weights")
+    places = _places(model.layers)
+    _only_members(groups, places.values())
+    for layer in model.layers:
+        group = groups.find(places[layer.name])
+        inside = found[(*path, layer.name)] = group if isinstance(group, Group) else None
+        if layer.model is not None:
+            if inside is None:
+                raise CheckError(f"{_where(layer)} has no weights in the file")
+            _only_members(inside, ("layers", "vars"))
+            _check_no_variables(inside, _where(layer))
+            _find_places(inside, layer.model, (*path, layer.name), found)
+        elif inside is not None and not _stored(layer):
+            _check_beside(inside, layer)
+            _check_no_variables(inside, _where(layer))
+
+
+def _check_beside(group: Group, layer: Layer) -> None:
+    """Refuse what Keras does not write beside the variables of a layer; its activation may be a layer without any."""
+    known = ["vars", "seed_generator"] if layer.kind in RANDOM else ["vars"]
+    inner = group.members.get("activation")
+    if type(layer.config.get("activation")) is dict and isinstance(inner, Group):
+        known.append("activation")
+        _only_members(inner, ("vars",))
+        _check_no_variables(inner, _where(layer))
+    _only_members(group, known)
 
 
 def _places(layers: list[Layer]) -> dict[str, str]:
@@ -181,104 +237,3 @@ def _floats(found: Group | Array | None, layer: Layer) -> NDArray[np.floating]:
     if floats.dtype != np.float32:
         raise CheckError(f"{where} are {floats.dtype.name}; {FLOAT32_ONLY}")
     return floats
-
-
-def _model(described: list[Layer], weights: Callable[[Layer], Weights]) -> Model:
-    """Assemble the model from what each layer computes at inference."""
-    steps: list[Step] = []
-    for layer in described:
-        arrays = weights(layer) if layer.kind in WEIGHTED else []
-        if layer.kind == "Dense":
-            steps.append(_dense(layer, arrays))
-        elif layer.kind == "BatchNormalization":
-            steps.append(_batch_norm(layer, arrays))
-        elif layer.kind == "Normalization":
-            steps.append(_normalization(layer, arrays))
-        elif layer.kind == "Rescaling":
-            steps.append(scaling(0.0, *(_numbers(layer, layer.config.get(*part)) for part in _RESCALING)))
-        steps += [_rounded(activation) for activation in _activations(layer)]
-    return assemble(steps)
-
-
-_RESCALING = (("scale", 1.0), ("offset", 0.0))
-
-
-def _rounded(activation: Activation) -> Activation:
-    return replace(activation, slope=float(np.float32(activation.slope)))  # inference uses the rounded slope
-
-
-def _activations(layer: Layer) -> list[Activation]:
-    """Return the activation in a layer, if there is one; softmax has that name."""
-    where, options = f'layer "{layer.name[:40]}"', layer.config
-    if layer.kind in ("Dense", "Activation"):
-        name = options.get("activation", "linear")
-        if name in ("linear", None):
-            return []
-        if name == "leaky_relu":
-            return [Activation("leaky_relu", _LEAKY_BY_NAME)]
-        if type(name) is str and name in _NAMED:
-            return [Activation(name)]
-        if type(name) is dict:
-            return _activations(activation_layer(name, where))
-    elif layer.kind == "ReLU":
-        given = {"negative_slope": 0.0, "threshold": 0.0, **options}
-        slope = _number(given, "negative_slope", where)
-        if _number(given, "threshold", where) == 0:
-            return [Activation("leaky_relu", slope) if slope else Activation("relu")]
-    elif layer.kind == "LeakyReLU" and not {"negative_slope", "alpha"} <= options.keys():
-        key = "negative_slope" if "negative_slope" in options else "alpha"
-        return [Activation("leaky_relu", _number(options, key, where))]
-    elif layer.kind == "Softmax" and json_reader.take({"axis": -1, **options}, "axis", int, where) in (-1, 1):
-        return [Activation("softmax")]
-    elif layer.kind not in ("ReLU", "LeakyReLU", "Softmax"):
-        return []
-    raise CheckError(f"{where} ({layer.kind[:40]}) cannot be checked; save the network as .onnx with fairmend")
-
-
-def _number(options: dict[str, Any], key: str, where: str) -> float:
-    """Return a number, which Keras 2 writes as an object if it was one of NumPy's."""
-    given = options.get(key)
-    if type(given) is dict and sorted(given) == ["type", "value"] and given["type"] == "ndarray":
-        return json_reader.take(given, "value", float, where)
-    return json_reader.take(options, key, float, where)
-
-
-def _numbers(layer: Layer, given: Any) -> NDArray[np.float64]:
-    """Return one number, or a list of numbers, for each column; Keras may write a list in a list."""
-    while type(given) is list and len(given) == 1:
-        given = given[0]
-    if type(given) is not list:
-        return np.array(json_reader.take({"number": given}, "number", float, _where(layer)))
-    return json_reader.numbers(given, len(given), _where(layer))
-
-
-def _dense(layer: Layer, arrays: Weights) -> Affine:
-    kernel = arrays[0]
-    if kernel.ndim != 2 or json_reader.take(layer.config, "units", int, _where(layer)) != kernel.shape[1]:
-        raise CheckError(f"{_where(layer)} has a number of units that differs from its kernel")
-    return Affine(kernel.T, arrays[1] if len(arrays) == 2 else None)
-
-
-def _batch_norm(layer: Layer, arrays: Weights) -> Norm:
-    options = {"axis": -1, "epsilon": 1e-3, **layer.config}
-    if options["axis"] not in (-1, 1, [-1], [1]) or any(array.ndim != 1 for array in arrays):
-        raise CheckError(f"{_where(layer)} is not over the last axis of rows")
-    gain, shift = (arrays.pop(0) if _is_true(options, key, layer) else None for key in ("scale", "center"))
-    mean, variance = arrays
-    return batch_norm(mean, variance, gain, shift, _number(options, "epsilon", _where(layer)))
-
-
-def _normalization(layer: Layer, arrays: Weights) -> Norm:
-    options = layer.config
-    if options.get("axis", -1) not in (None, -1, 1, [-1], [1], []):
-        raise CheckError(f"{_where(layer)} is not over the last axis of rows")
-    if _adapted(layer):
-        mean, variance = (array.reshape(() if array.size == 1 else -1).astype(np.float64) for array in arrays)
-    else:
-        mean, variance = (_numbers(layer, options.get(key)) for key in ("mean", "variance"))
-    if not (variance >= 0).all():
-        raise CheckError(f"{_where(layer)} has a negative variance, whose root is not a number")
-    deviation = np.maximum(np.sqrt(variance), _LEAST_DEVIATION)
-    if json_reader.take({"invert": False, **options}, "invert", bool, _where(layer)):
-        return scaling(0.0, deviation, mean)
-    return scaling(mean, 1 / deviation, 0.0)

@@ -21,7 +21,7 @@ _PARTS = {
     3: ("label", "claim", "feature", "link"),
     4: ("table", "label", "claim", "feature", "link"),
 }
-_KEYS_OF_4 = ("indicates", "names")  # new in version 4 of the certificate
+_NEW_KEYS = {4: ("indicates", "names"), 5: ("input",)}  # since which version of the certificate
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Feature:
     dropped: str | None
     missing: float | str | None
     indicates: str | None = None
+    input: str | None = None
     names: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     @property
@@ -218,7 +219,8 @@ def _shown(value: Any) -> str:
 def _feature(entry: Any, where: str, version: int) -> Feature:
     name = json_reader.take(entry, "name", str, where)
     where = f'feature "{name[:40]}" ({where})'
-    json_reader.only_keys(entry, _KEYS + (_KEYS_OF_4 if version >= 4 else ()), where)
+    new = [key for since, keys in _NEW_KEYS.items() if version >= since for key in keys]
+    json_reader.only_keys(entry, (*_KEYS, *new), where)
     kind = json_reader.take(entry, "kind", str, where)
     if kind not in ("continuous", "integer", "categorical"):
         raise CheckError(f"{where} has the unknown kind {kind[:40]}")
@@ -266,11 +268,25 @@ def _feature(entry: Any, where: str, version: int) -> Feature:
             raise CheckError(f"{where} has a value for missing data that is not a possible value")
         missing = int(missing) if kind == "integer" else missing
     indicates = json_reader.take(entry, "indicates", str, where) if "indicates" in entry else None
+    reader = json_reader.take(entry, "input", str, where) if "input" in entry else None
     names = tuple(_texts(entry["names"], f"{where}.names").items()) if "names" in entry else ()
     if not all(key in categories if categories else _is_whole(key, low, high) for key, _ in names):
         raise CheckError(f"{where}.names names something that is not one of its values")
     feature = Feature(
-        name, kind, low, high, categories, encoding, scale, protected, tolerance, dropped, missing, indicates, names
+        name,
+        kind,
+        low,
+        high,
+        categories,
+        encoding,
+        scale,
+        protected,
+        tolerance,
+        dropped,
+        missing,
+        indicates,
+        reader,
+        names,
     )
     if not 0 < feature.affine[1] < math.inf:
         raise CheckError(f"{where} has a scale that is not positive")

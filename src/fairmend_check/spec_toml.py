@@ -84,6 +84,8 @@ def _entries(feature: Feature) -> dict[str, Any]:
         entries["missing"] = feature.missing
     if feature.indicates is not None:
         entries["indicates"] = feature.indicates
+    if feature.input is not None:
+        entries["input"] = feature.input
     if feature.categories and not feature.one_hot:  # fairmend writes the default encoding of categories last
         entries["encoding"] = feature.encoding
     if feature.scale:

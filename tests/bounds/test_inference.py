@@ -115,7 +115,7 @@ def float32_logits(network, x, rng, flush=False):
     return found[-1]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_inference_of_graphs_is_never_further_from_the_truth_than_the_error_says(data):
     network = data.draw(hard_graphs(PIECEWISE_LINEAR, spread=data.draw(st.sampled_from((1, 8, 20)))))
@@ -137,7 +137,7 @@ def test_inference_of_graphs_is_never_further_from_the_truth_than_the_error_says
                     assert np.isinf(bound) or abs(Fraction(float(value)) - real) <= Fraction(float(bound))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(graphs(dtypes=(np.float32,)), st.integers(0, 2**32 - 1))
 def test_inference_of_curved_graphs_stays_within_the_error(network, seed):
     rng = np.random.default_rng(seed)

@@ -81,7 +81,7 @@ def exact_features(network: Network, X: np.ndarray) -> np.ndarray:
     return network.astype(np.float64).features(X)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(problems(), st.sampled_from(METHODS))
 def test_no_point_has_features_outside_the_concrete_bounds(problem, method):
     lower, upper = problem.feature_bounds(method)
@@ -93,7 +93,7 @@ def test_no_point_has_features_outside_the_concrete_bounds(problem, method):
         assert (h <= upper + slack).all()
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(problems())
 def test_no_point_has_features_outside_the_linear_forms(problem):
     boxes = problem.boxes
@@ -251,7 +251,7 @@ def parameters_of(network: Network, dtype=torch.float64) -> list[tuple[torch.Ten
     return [(torch.tensor(a.weight, dtype=dtype), torch.tensor(a.bias, dtype=dtype)) for a in network.affines[:-1]]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(graphs(dtypes=(np.float64,)), st.integers(0, 2**32 - 1))
 def test_no_point_of_a_graph_has_features_outside(network, seed):
     """Skips, concatenations, choices of columns, scalings, look-ups and functions of any of these."""

@@ -59,7 +59,7 @@ def assert_sound(network, lower, upper, slopes=None) -> None:
                     assert float(differences[piece, k, j]) <= logit - other
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=150)
 @given(st.data())
 def test_exact_values_of_kinked_networks_lie_within(data):
     network = data.draw(hard_networks(KINKED))
@@ -89,7 +89,7 @@ def test_any_slopes_are_sound(data):
     assert_sound(network, lower, upper, [Slopes(garbage(shape), garbage(shape)) for shape in shapes])
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_exact_values_of_graphs_lie_within(data):
     network = data.draw(hard_graphs(PIECEWISE_LINEAR, spread=data.draw(st.sampled_from((3, 30)))))
@@ -97,7 +97,7 @@ def test_exact_values_of_graphs_lie_within(data):
     assert_sound(network, *graph_boxes(network, rng, 2, data.draw(st.sampled_from((0.0, 1e-12, 0.3, 4.0)))))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=25)
 @given(st.data())
 def test_values_of_curved_graphs_to_60_digits_lie_within(data):
     network = data.draw(hard_graphs(ALL_FUNCTIONS, spread=4))

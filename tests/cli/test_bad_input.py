@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
+from safetensors.numpy import save_file
 
 import fairmend.cli.repair as command
 from fairmend.errors import FairmendError
@@ -55,6 +56,8 @@ def test_a_missing_file(case, untouched, which):
     [
         ("m.onnx", b"this is no model"),
         ("m.pth", b"this is no model"),
+        ("m.pt2", b"this is no model"),
+        ("m.ckpt", b"this is no model"),
         ("m.safetensors", b"this is no model"),
         ("m.onnx", b""),
         ("m.txt", b"this is no model"),
@@ -64,6 +67,18 @@ def test_what_is_no_model(case, untouched, name, content):
     model = case.folder / name
     model.write_bytes(content)
     untouched(name, model=model)
+
+
+def test_a_state_dict_whose_activation_nobody_names(case, untouched):
+    tensors = {}
+    for i, affine in enumerate(small_network().affines):
+        tensors |= {f"layers.{i}.weight": affine.weight, f"layers.{i}.bias": affine.bias}
+    save_file(tensors, case.folder / "m.safetensors")
+    untouched(
+        "m.safetensors: a state dict does not hold the architecture",
+        "--activation relu",
+        model=case.folder / "m.safetensors",
+    )
 
 
 def test_a_folder_as_model(case, untouched):

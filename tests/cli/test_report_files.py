@@ -2,7 +2,6 @@
 
 import io
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -66,7 +65,8 @@ def test_a_file_that_the_checker_does_not_read_gets_no_certificate(tmp_path):
 
     made = checker_case()
     state = {key: torch.tensor(array) for key, array in to_tensors(made.network).items()}
-    torch.save({"state_dict": state, "seen": Counter(rows=3)}, tmp_path / "checkpoint.pth")
+    first = next(iter(state))
+    torch.save({"state_dict": {**state, first: torch._neg_view(-state[first])}}, tmp_path / "checkpoint.pth")
     made.certificate.save(tmp_path / "c.json", tmp_path / "checkpoint.pth")
-    with pytest.raises(FairmendError, match=r"model checkpoint\.pth: the pickle.*Save the network with fairmend"):
+    with pytest.raises(FairmendError, match=r"model checkpoint\.pth: .*Save the network with fairmend"):
         check_certificate(tmp_path / "c.json", tmp_path / "checkpoint.pth")

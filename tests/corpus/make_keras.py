@@ -70,11 +70,31 @@ def norms():
     return model
 
 
+def graph():
+    """A functional model with a skip, a nested model, and several kernels of one shape."""
+    layers = keras.layers
+    rows = keras.Input((3,), name="people")
+    value = layers.Dense(3, activation="relu", name="first")(rows)
+    inner = [
+        first(),
+        layers.Dense(3, name="within"),
+        layers.BatchNormalization(name="norm"),
+        layers.PReLU(name="slopes"),
+    ]
+    deep = layers.Dense(3, activation="gelu", name="deep")(keras.Sequential(inner, name="inner")(value))
+    total = layers.Add(name="sum")([deep, layers.Dense(3, name="wide")(rows), value])
+    both = layers.Concatenate(name="both")([total, rows])
+    model = keras.Model(rows, layers.Dense(1, activation="sigmoid", name="risk")(both))
+    rng = np.random.default_rng(0)
+    model.set_weights([np.abs(rng.normal(size=w.shape)) / 2 for w in model.get_weights()])
+    return model
+
+
 def main(folder: Path) -> None:
-    """Write three models in two formats; before Keras 2.13 a .keras file is an .h5 file of that name."""
+    """Write four models in two formats; before Keras 2.13 a .keras file is an .h5 file of that name."""
     major, minor = map(int, VERSION.split(".")[:2])
     versions = f"keras{VERSION}-h5py{h5py.__version__}"
-    for build in (plain, trained, norms):
+    for build in (plain, trained, norms, graph):
         model = build()
         for suffix in (".h5", ".keras") if (major, minor) >= (2, 13) else (".h5",):
             model.save(str(folder / f"{versions}-{build.__name__}{suffix}"))

@@ -1,10 +1,14 @@
 """Models: a chain of finite layers of one type, and the digest that identifies them."""
 
+import hashlib
+
 import numpy as np
 import pytest
 
+from fairmend_check.assemble import Graph
 from fairmend_check.errors import CheckError
 from fairmend_check.model import Activation, make_model, weights_digest
+from fairmend_check.norms import scaling
 
 RELU = Activation("relu")
 
@@ -55,7 +59,43 @@ def test_the_digest_changes_with_every_part():
         make_model([(layers[0][0], shifted), layers[1]], [RELU]),
         make_model(layers, [Activation("tanh")]),
         *(make_model(layers, [Activation("leaky_relu", slope)]) for slope in slopes),
-        make_model(layers, [Activation("prelu", 0.0, (slopes[0], slopes[0]))]),
+        make_model(layers, [Activation("prelu", 0.0, (slopes[0], slopes[1]))]),
+        make_model(layers, [Activation("prelu", 0.0, (-slopes[0], -slopes[0]))]),
         make_model(wide, [RELU]),
     ]
     assert len({weights_digest(each) for each in models}) == len(models)
+
+
+def test_a_prelu_with_one_slope_has_the_digest_of_a_leaky_relu():
+    layers = [layer(2, 3), layer(1, 2)]
+    models = [
+        make_model(layers, [kind]) for kind in (Activation("prelu", 0.0, (0.5, 0.5)), Activation("leaky_relu", 0.5))
+    ]
+    assert weights_digest(models[0]) == weights_digest(models[1])
+
+
+def graph_of(weight, bias, table, head):
+    """An embedding beside the other column, a layer, and a skip."""
+    graph = Graph(2)
+    rows = graph.lookup(graph.columns(graph.input, [0]), table)
+    hidden = graph.affine(graph.norm(rows, scaling(0.5, 2.0, None)), weight, bias)
+    return graph.finish(graph.affine(graph.concatenate(graph.function(hidden, RELU), graph.input), head))
+
+
+def test_the_digest_of_a_graph_is_that_of_the_stored_arrays_in_no_order():
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((3, 2), (3,), (4, 2), (1, 5))]
+    model = graph_of(*arrays)
+    assert not model.is_chain
+    lines = sorted(
+        hashlib.sha256(f"{' '.join(map(str, array.shape))}\n".encode() + array.astype("<f8").tobytes()).hexdigest()
+        for array in arrays
+    )
+    text = "".join(f"{line}\n" for line in ("fairmend weights 2", "float32", *lines))
+    assert weights_digest(model) == hashlib.sha256(text.encode()).hexdigest()
+    for place in range(4):
+        changed = [array.copy() for array in arrays]
+        changed[place].flat[0] = np.nextafter(changed[place].flat[0], np.float32(9))
+        assert weights_digest(graph_of(*changed)) != weights_digest(model)
+    without = graph_of(arrays[0], None, *arrays[2:])
+    assert weights_digest(without) == weights_digest(graph_of(arrays[0], np.zeros(3, np.float32), *arrays[2:]))

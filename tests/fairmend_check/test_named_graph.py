@@ -205,3 +205,21 @@ def test_a_global_claim_follows_every_path(blind, tmp_path):
     result = fairmend.check(write(tmp_path, content), path)
     assert result.valid == blind
     assert blind or result.reasons == ("certificate.global: the model depends on column 2",)
+
+
+WRONG = (None, True, -1, 0, 3, 1e30, "", "x", "head", [], [0], [99], ["a"], [[0]], [None], {}, {"a": 1})
+
+
+def test_values_of_the_wrong_type_anywhere_are_refused_by_name():
+    """Whatever a step holds, it is a graph or it is refused: nothing else happens."""
+    tensors, original = tensors_of(graph_case()[0]), graph_content()["model"]["graph"]
+    refused = 0
+    for number, step in enumerate(original):
+        for key in {*step, "name", "columns", "indices", "unused"}:
+            for value in WRONG:
+                steps = [*original[:number], {**step, key: value}, *original[number + 1 :]]
+                try:
+                    graph_model(tensors, read_named_graph(steps, "graph"))
+                except CheckError:
+                    refused += 1
+    assert refused > 500

@@ -17,8 +17,8 @@ from fairmend.prove.certificate import weights_digest as digest_of_network
 from fairmend.spec import Feature, Spec
 from fairmend_check.errors import CheckError
 from fairmend_check.keras_config import Layer
+from fairmend_check.keras_layers import _normalization
 from fairmend_check.model import weights_digest
-from fairmend_check.read_keras import _normalization
 from fairmend_check.read_model import read_model
 from support.fuzzing.hdf5_layout import fields
 from support.keras_files import dense, import_keras, quiet, sequential, write_h5
@@ -335,4 +335,4 @@ def test_a_float64_model_treats_people_unequally_in_keras_and_is_refused(suffix,
 def test_the_root_of_a_negative_variance_is_not_taken_for_0(variance):
     """Keras divides by it, and every score is NaN."""
     with pytest.raises(CheckError, match="negative variance"):
-        _normalization(Layer("Normalization", "n", {"mean": 0.0, "variance": variance}), [])
+        _normalization(Layer("Normalization", "n", {"mean": 0.0, "variance": variance}), [], 1)

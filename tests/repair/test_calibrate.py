@@ -7,8 +7,11 @@ import pytest
 import torch
 
 from fairmend import FairmendError, Feature, Spec, load_network
-from fairmend.network import Affine, Network
+from fairmend.network import Activation, Affine, Network
+from fairmend.network.graph import Node
+from fairmend.network.operations import Input, Lookup
 from fairmend.repair.calibrate import calibrate, squared_loss
+from support.graphs import residual_network
 from support.repair_cases import random_regions
 from support.strategies import ACTIVATIONS, random_network
 
@@ -271,3 +274,23 @@ def test_a_regression_fits_its_targets_whatever_their_unit(unit):
     trained = calibrate(network, regions, X, y, steps=60, squared_error=True, fairness_weight=0.0)
     assert trained.history.task[-1] < trained.history.task[0]
     assert trained.history.task[0] < 5
+
+
+@pytest.mark.parametrize("bounds", ["linear", "interval"])
+def test_a_residual_graph_is_calibrated(bounds):
+    """The features are hidden units beside the inputs; both losses start from the graph's own, and the widths fall."""
+    rng = np.random.default_rng(0)
+    network = residual_network(rng, 5, activation=Activation("leaky_relu", 0.1))
+    _, regions, X, y = case()
+    history = calibrate(network, regions, X, y, steps=20, bounds=bounds).history
+    assert history.fair[0] == pytest.approx(1.0, abs=1e-5)
+    assert history.task[0] == pytest.approx(cross_entropy(network, X, y), rel=1e-4)
+    assert history.fair[-1] < 0.98
+
+
+def test_a_graph_whose_features_cannot_move_stays_as_it_is():
+    table = Lookup(np.ones((3, 2), np.float32))
+    head = Affine(np.ones((1, 2), np.float32), np.zeros(1, np.float32))
+    network = Network.from_nodes([Node(Input(1)), Node(table, (0,)), Node(head, (1,), "head")])
+    regions = Spec([Feature("job", "integer", range=(0, 2), protected=True)]).regions(np.zeros((1, 1), np.float32))
+    assert calibrate(network, regions, np.zeros((1, 1)), np.zeros(1, int)).network == network

@@ -76,7 +76,7 @@ def check_witnesses(net, spec, X, report):
             assert net.predict(np.stack([x, witness.other])).tolist() == [witness.answer, witness.other_answer]
             assert witness.answer != witness.other_answer
             answers = (witness.other_answer, witness.answer)
-            names = [printable(spec.name_class(answer, max(answers) + 1)) for answer in answers]
+            names = [printable(spec.name_class(answer, witness.classes)) for answer in answers]
             assert " instead of ".join(names) in witness.describe(spec)
 
 

@@ -78,37 +78,46 @@ def _exact(operation, sources: list[list]) -> list:
     return function_values(operation, sources[0])
 
 
-def program_outputs(network: Network, X, rng) -> np.ndarray:
-    """The outputs (rows, outputs) of a program with PyTorch's functions: sums in any order, norms step by step."""
+def program_outputs(network: Network, X, rng, flush: bool = False) -> np.ndarray:
+    """The outputs (rows, outputs) of a program with PyTorch's functions: sums in any order, norms step by step.
+
+    With ``flush`` every number that an operation reads or gives may be taken as 0 if it is subnormal: any reader may.
+    """
     import torch
+
+    def kept(value):
+        if not flush or rng.random() < 0.5:
+            return value
+        return torch.where(value.abs() < torch.finfo(value.dtype).tiny, torch.zeros_like(value), value)
+
+    def constant(array):
+        return kept(torch.tensor(np.asarray(array, network.dtype)))
 
     found = [torch.from_numpy(np.asarray(X, network.dtype))]
     for node in network.nodes[1:]:
-        operation, sources = node.operation, [found[source] for source in node.sources]
+        operation, sources = node.operation, [kept(found[source]) for source in node.sources]
         if isinstance(operation, Affine):
-            order = rng.permutation(operation.weight.shape[1]).tolist()
-            weight, bias = torch.tensor(operation.weight), torch.tensor(operation.bias)
+            weight, bias = constant(operation.weight), constant(operation.bias)
             value = torch.zeros(len(X), len(bias), dtype=weight.dtype)
-            for column in order:
-                value = value + sources[0][:, column, None] * weight[:, column]
-            found.append(value + bias)
+            for column in rng.permutation(weight.shape[1]).tolist():
+                value = kept(value + kept(sources[0][:, column, None] * weight[:, column]))
+            value = value + bias
         elif isinstance(operation, Scale):
             value = sources[0]
             for norm in operation.norms:
-                parts = (norm.mean, norm.variance, norm.gain, norm.shift)
-                mean, variance, gain, shift = (torch.tensor(np.asarray(part, network.dtype)) for part in parts)
-                value = (value - mean) / torch.sqrt(variance + norm.epsilon) * gain + shift
-            found.append(value)
+                mean, variance, gain, shift = map(constant, (norm.mean, norm.variance, norm.gain, norm.shift))
+                value = kept(kept((value - mean) / torch.sqrt(variance + norm.epsilon)) * gain) + shift
         elif isinstance(operation, Lookup):
-            found.append(torch.tensor(operation.table)[sources[0][:, 0].long()])
+            value = torch.tensor(operation.table)[sources[0][:, 0].long()]
         elif isinstance(operation, Columns):
-            found.append(sources[0][:, list(operation.indices)])
+            value = sources[0][:, list(operation.indices)]
         elif isinstance(operation, Concatenate):
-            found.append(torch.cat(sources, dim=1))
+            value = torch.cat(sources, dim=1)
         elif isinstance(operation, Activation):
-            found.append(torch_function(operation, sources[0]))
+            value = torch_function(operation, sources[0])
         else:
-            found.append(sum(sources[1:], sources[0]))
+            value = sum(sources[1:], sources[0])
+        found.append(kept(value))
     return found[-1].numpy()
 
 

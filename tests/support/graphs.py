@@ -172,3 +172,17 @@ def points_of(network: Network, lower: np.ndarray, upper: np.ndarray, rng: np.ra
     for column in index_columns(network):
         points[:, column] = np.floor(points[:, column])
     return points
+
+
+def residual_network(
+    rng: np.random.Generator, inputs: int, width: int = 6, activation: Activation | None = None, blocks: int = 2
+) -> Network:
+    """A residual network in float32: x → W x, then h + W relu(W h) in each block; the input enters the head again."""
+    activation = Activation("relu") if activation is None else activation
+    builder = _Builder(rng, inputs, np.float32)
+    last = builder.affine(0, width)
+    for _ in range(blocks):
+        inner = builder.add(activation, builder.affine(last, width))
+        last = builder.add(Sum(), last, builder.affine(inner, width))
+    builder.affine(builder.add(Concatenate(), builder.add(activation, last), 0), 1)
+    return Network.from_nodes(builder.nodes)

@@ -1,7 +1,5 @@
 """Small Keras models of every supported layer, as practitioners build them, and rows for their inputs."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 FUNCTIONS = (
@@ -10,13 +8,11 @@ FUNCTIONS = (
 )  # fmt: skip
 
 
-def all_models(keras) -> Iterator[tuple[str, object]]:
+def make_model(keras, name: str):
     keras.utils.set_random_seed(0)
-    for name, make in MODELS.items():
-        model = make(keras)
-        rng = np.random.default_rng(len(name))
-        _randomize(keras, model, rng)
-        yield name, model
+    model = MODELS[name](keras)
+    _randomize(keras, model, np.random.default_rng(len(name)))
+    return model
 
 
 def _randomize(keras, model, rng) -> None:
@@ -36,12 +32,12 @@ def functions(keras):
     """A branch for each function, by name and as a layer."""
     layers = keras.layers
     start = keras.Input((4,))
-    branches = [layers.Dense(2, activation=name)(start) for name in FUNCTIONS]
-    for layer in (
+    single = [
         layers.Activation("gelu"), layers.ReLU(max_value=1.5), layers.ReLU(negative_slope=0.25),
         layers.LeakyReLU(negative_slope=1.5), layers.PReLU(), layers.PReLU(shared_axes=[1]), layers.ELU(alpha=0.5),
-    ):  # fmt: skip
-        branches.append(layer(layers.Dense(2)(start)))
+    ]  # fmt: skip
+    branches = [layers.Dense(2, activation=name)(start) for name in FUNCTIONS]
+    branches += [layer(layers.Dense(2)(start)) for layer in single]
     branches.append(layers.Dense(2, activation=layers.ReLU(max_value=0.5))(start))
     return keras.Model(start, layers.Dense(2, activation="log_softmax")(layers.Concatenate(axis=1)(branches)))
 
@@ -142,7 +138,10 @@ def keras_predictions(model, network, X: np.ndarray) -> np.ndarray:
     if names:
         ends = np.cumsum([width for _, width in names])[:-1]
         given = dict(zip((name for name, _ in names), np.split(X, ends, axis=1), strict=True))
-    found = np.asarray(model.predict(given, verbose=0))
+    import keras
+
+    given = {name: keras.ops.convert_to_tensor(part) for name, part in given.items()} if names else given
+    found = keras.ops.convert_to_numpy(model(given, training=False))
     return found[:, 0] if found.shape[1] == 1 else found
 
 

@@ -1,5 +1,7 @@
 """PyTorch modules as practitioners write them, of which none is a plain chain of layers."""
 
+from itertools import pairwise
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -75,7 +77,7 @@ class Branching(nn.Module):
 
 
 def mlp(*widths):
-    layers = [layer for a, b in zip(widths[:-2], widths[1:-1], strict=True) for layer in (nn.Linear(a, b), nn.ReLU())]
+    layers = [layer for a, b in pairwise(widths[:-1]) for layer in (nn.Linear(a, b), nn.ReLU())]
     return nn.Sequential(*layers, nn.Linear(*widths[-2:]))
 
 
@@ -94,45 +96,67 @@ def added(x, y):
 
 
 GRAPHS = {
-    "resnet": lambda: nn.Sequential(nn.Linear(4, 6), Residual(6), Residual(6), trained_norm(6), nn.ReLU(), nn.Linear(6, 1)),
+    "resnet": lambda: nn.Sequential(
+        nn.Linear(4, 6), Residual(6), Residual(6), trained_norm(6), nn.ReLU(), nn.Linear(6, 1)
+    ),
     "skip of a tensor changed in place": lambda: pair(lambda m, x: m.b(m.r(h := m.a(x)) + h), r=nn.ReLU(inplace=True)),
     "iadd": lambda: pair(lambda m, x: m.b(added(m.a(x).relu(), m.c(x))), c=nn.Linear(4, 6)),
     "standardised": lambda: pair(
         lambda m, x: m.b(F.relu(m.a((x - m.mean) / (m.std + 1e-6)))) / 1.7, mean=torch.randn(4), std=torch.rand(4) + 1
     ),
     "buffers": lambda: pair(lambda m, x: m.b(m.a((x - m.mean) / m.std)), mean=torch.randn(4), std=torch.rand(4) + 1),
-    "wide and deep": lambda: Model(lambda m, x: torch.sigmoid(m.wide(x) + m.deep(x)), wide=nn.Linear(4, 1), deep=mlp(4, 6, 1)),
-    "stacked": lambda: Model(lambda m, x: torch.stack([h(x) for h in m.heads]).mean(0), heads=heads()),
-    "stacked inside": lambda: Model(lambda m, x: torch.stack([h(x) for h in m.heads], 1).mean(dim=1), heads=heads(2, 2)),
-    "sum of logits": lambda: Model(lambda m, x: sum(h(x) for h in m.heads) / len(m.heads), heads=heads()),
-    "side by side": lambda: Model(lambda m, x: torch.cat([h(x) for h in m.heads], 1).mean(1, keepdim=True), heads=heads()),
-    "embedding of a column": lambda: Model(
-        lambda m, x: m.b(torch.cat([m.e(x[:, 0].long()), m.a(x[:, 1:])], 1)), e=nn.Embedding(4, 3), a=nn.Linear(5, 6), b=nn.Linear(9, 1)
+    "wide and deep": lambda: Model(
+        lambda m, x: torch.sigmoid(m.wide(x) + m.deep(x)), wide=nn.Linear(4, 1), deep=mlp(4, 6, 1)
     ),
-    "one embedding for two columns": lambda: Model(lambda m, x: m.b(m.e(x.long()).flatten(1)), e=nn.Embedding(4, 3), b=nn.Linear(6, 1)),
+    "stacked": lambda: Model(lambda m, x: torch.stack([h(x) for h in m.heads]).mean(0), heads=heads()),
+    "stacked inside": lambda: Model(
+        lambda m, x: torch.stack([h(x) for h in m.heads], 1).mean(dim=1), heads=heads(2, 2)
+    ),
+    "sum of logits": lambda: Model(lambda m, x: sum(h(x) for h in m.heads) / len(m.heads), heads=heads()),
+    "side by side": lambda: Model(
+        lambda m, x: torch.cat([h(x) for h in m.heads], 1).mean(1, keepdim=True), heads=heads()
+    ),
+    "embedding of a column": lambda: Model(
+        lambda m, x: m.b(torch.cat([m.e(x[:, 0].long()), m.a(x[:, 1:])], 1)),
+        e=nn.Embedding(4, 3),
+        a=nn.Linear(5, 6),
+        b=nn.Linear(9, 1),
+    ),
+    "one embedding for two columns": lambda: Model(
+        lambda m, x: m.b(m.e(x.long()).flatten(1)), e=nn.Embedding(4, 3), b=nn.Linear(6, 1)
+    ),
     "one-hot": lambda: Model(
         lambda m, x: m.b(torch.cat([F.one_hot(x[:, 0].long(), 4).float(), x[:, 1:]], 1)), b=nn.Linear(9, 1)
     ),
     "two inputs": Tabular,
     "dict": TabularDict,
-    "columns": lambda: Model(lambda m, x: m.b(m.a(x[:, [0, 2]]).relu()) + m.c(x[:, 1:3]), a=nn.Linear(2, 6), b=nn.Linear(6, 1), c=nn.Linear(2, 1)),
+    "columns": lambda: Model(
+        lambda m, x: m.b(m.a(x[:, [0, 2]]).relu()) + m.c(x[:, 1:3]),
+        a=nn.Linear(2, 6),
+        b=nn.Linear(6, 1),
+        c=nn.Linear(2, 1),
+    ),
     "index_select": lambda: Model(lambda m, x: m.b(x.index_select(1, m.i)), b=nn.Linear(2, 1), i=torch.tensor([3, 1])),
     "chunks": lambda: pair(lambda m, x: m.b(torch.cat(torch.chunk(m.a(x).relu(), 2, dim=1)[::-1], 1))),
     "split": lambda: pair(lambda m, x: m.b(torch.add(*torch.split(m.a(x).relu(), 3, dim=1), alpha=0.5)), 3),
     "permuted": lambda: pair(lambda m, x: m.b(m.a(x).view(-1, 2, 3).permute(0, 2, 1).flatten(1))),
     "dense": lambda: Model(lambda m, x: m.b(torch.cat([x, m.a(x).relu()], 1)), a=nn.Linear(4, 3), b=nn.Linear(7, 2)),
-    "matrix": lambda: Model(lambda m, x: m.b((x @ m.W + m.c).relu()), b=nn.Linear(6, 1), W=torch.randn(4, 6), c=torch.randn(6)),
+    "matrix": lambda: Model(
+        lambda m, x: m.b((x @ m.W + m.c).relu()), b=nn.Linear(6, 1), W=torch.randn(4, 6), c=torch.randn(6)
+    ),
     "softmax of class 1": lambda: pair(lambda m, x: F.softmax(m.b(m.a(x).relu()), 1)[:, 1], outputs=2),
     "log-softmax": lambda: nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3), nn.LogSoftmax(1)),
     "view": lambda: pair(lambda m, x: m.b(m.a(x.float().view(x.size(0), -1)).relu()).view(-1)),
     "unused layer": lambda: pair(lambda m, x: m.b(m.a(x).relu()), unused=nn.Linear(3, 3)),
     "function first": lambda: nn.Sequential(nn.ReLU(), nn.Linear(4, 1)),
     "two functions": lambda: nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Tanh(), nn.Linear(4, 1)),
-    "norm between functions": lambda: nn.Sequential(nn.Linear(4, 4), nn.ReLU(), trained_norm(4), nn.Tanh(), nn.Linear(4, 1)),
+    "norm between functions": lambda: nn.Sequential(
+        nn.Linear(4, 4), nn.ReLU(), trained_norm(4), nn.Tanh(), nn.Linear(4, 1)
+    ),
     "control flow on shapes": Branching,
     "swish by hand": lambda: pair(lambda m, x: m.b((h := m.a(x)) * torch.sigmoid(h))),
     "from one": lambda: pair(lambda m, x: m.b(1 - torch.sigmoid(m.a(x)) * m.g), g=torch.rand(1)),
-}  # fmt: skip
+}
 
 LAYERS = (
     *("PReLU()", "PReLU(6)", "ReLU6()", "Hardtanh(-2, 1.5)", "ELU(0.7)", "SELU()", "CELU(0.5)", "Softplus(2.0)"),

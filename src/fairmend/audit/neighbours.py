@@ -27,6 +27,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.network.scores import class_probability, compute_scores
 from fairmend.progress import Progress
+from fairmend.prove.fit import require_fit
 from fairmend.spec import Spec
 from fairmend.text import percent
 
@@ -417,7 +418,7 @@ def _is_decided(lowest: FloatArray, highest: FloatArray, error: Floats) -> Bools
 
 
 def _encode(net: Network, spec: Spec, X: pd.DataFrame | npt.ArrayLike) -> FloatArray:
-    spec.require_inputs(net.inputs)
+    require_fit(net, spec)
     return spec.as_inputs(X, net.dtype)
 
 

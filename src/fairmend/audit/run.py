@@ -27,6 +27,7 @@ from fairmend.audit.score_summary import ScoreSummary
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
+from fairmend.prove.fit import require_fit
 from fairmend.prove.score_bounds import require_scores
 from fairmend.prove.threshold import network_of_spec
 from fairmend.prove.witness import keep_ignored_features
@@ -283,7 +284,7 @@ def _check(
     jobs: int,
     time_limit: float | None,
 ) -> None:
-    spec.require_inputs(net.inputs)
+    require_fit(net, spec)
     require_scores(net, spec.claim)
     least = {
         "samples": (samples, 1 if sampling else 0),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairmend.errors import FairmendError
 from fairmend.network import Network, load_network
+from fairmend.prove.fit import require_fit
 from fairmend.prove.threshold import network_of_spec
 from fairmend.spec import Spec
 from fairmend.spec.about import load_about
@@ -38,7 +39,7 @@ def load_model(
     `threshold` replaces that of the spec.
     """
     spec, net = load_spec(spec_file, threshold), load_network(model, activation)
-    spec.require_inputs(net.inputs, f"{model}: the network", str(spec_file))
+    require_fit(net, spec, f"{model}: the network", str(spec_file))
     spec.require_outputs(net.outputs, f"{model}: the network", str(spec_file))
     return without_scores(spec) if ignore_scores else spec, network_of_spec(net, spec)
 

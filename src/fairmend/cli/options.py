@@ -54,8 +54,8 @@ json_option = click.option("--json", "json_output", is_flag=True, help="Print on
 seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed.")
 activation_option = click.option(
     "--activation",
-    help="Activation between all layers of a model file that holds only weights (.pth, .ckpt, .safetensors), which must "
-    "be one chain in the order of its keys: relu, leaky_relu, leaky_relu(0.2) for a slope other than 0.01, tanh, ...",
+    help="Activation between the layers of a model file that holds only weights (.pth, .ckpt, .safetensors), which "
+    "must be one chain in the order of its keys: relu, tanh, leaky_relu, leaky_relu(0.2) for a slope other than 0.01.",
 )
 
 out_of_range_option = click.option(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
-from fairmend.network.functions import FUNCTIONS, Function
+from fairmend.network.functions import FUNCTIONS, Function, find_function
 from fairmend.network.operations.base import require_sources
 
 __all__ = ["ACTIVATIONS", "Activation", "parse_activation"]
@@ -48,7 +48,7 @@ class Activation:
         if self.name != "leaky_relu" and self.slope != 0.0:
             raise FairmendError(f"{self.name} takes no slope (got {self.slope}); only leaky_relu does")
         object.__setattr__(self, "parameters", tuple(map(float, self.parameters)))
-        names = FUNCTIONS[self.name].PARAMETERS
+        names = find_function(self.name).PARAMETERS
         if self.name != "prelu" and len(self.parameters) != len(names):
             wanted = f"the parameters {', '.join(names)}" if names else "no parameters"
             raise FairmendError(f"{self.name} takes {wanted} (got {', '.join(map(str, self.parameters)) or 'none'})")
@@ -58,7 +58,7 @@ class Activation:
     def function(self) -> Function:
         """What it computes, and all that bounds need to know about it."""
         numbers = (self.slope,) if self.name == "leaky_relu" else self.parameters
-        return FUNCTIONS[self.name](*numbers)
+        return find_function(self.name)(*numbers)
 
     def __str__(self) -> str:
         """Return the form that `parse_activation` reads: relu, leaky_relu(0.01), clip(0, 6)."""

@@ -112,6 +112,8 @@ def fix_columns(network: Network, columns: Sequence[int], reference: npt.ArrayLi
         if not cut.any():
             continue
         if isinstance(operation, Lookup):
+            if not operation.stored:  # what reads it is cut
+                continue
             changed[i] = Lookup(np.broadcast_to(fixed[i].astype(operation.table.dtype), operation.table.shape))
         elif isinstance(operation, Affine):
             weight = operation.weight.astype(np.float64)

@@ -306,7 +306,7 @@ class Network:
         return html_table(title, list(table.columns), table.to_numpy().tolist())
 
     def save(self, path: str | PathLike[str], *, keep_form: bool = True) -> None:
-        """Write one file in the format of its suffix: .onnx, .h5, .keras, .nnet (ReLU only), .pth or .safetensors.
+        """Write one file in the format of its suffix: .onnx, .h5, .keras, .nnet (ReLU), .pth, .ckpt or .safetensors.
 
         In the format that the network was read from, only the weights change: names, shapes, further outputs, batch
         normalisation and metadata stay as they were. With ``keep_form=False`` the file is what fairmend writes for a
@@ -375,8 +375,8 @@ class Network:
 def load_network(source: NetworkSource, activation: str | Activation | None = None) -> Network:
     """Read a network from a file, a PyTorch module, or a fitted MLPClassifier or MLPRegressor of scikit-learn.
 
-    A file is read by its suffix: .onnx, .h5, .keras, .nnet, .pt2, .pth, .ckpt or .safetensors. Neither Keras nor any other framework
-    needs to be installed, and nothing in the file is executed.
+    A file is read by its suffix: .onnx, .h5, .keras, .nnet, .pt2, .pth, .ckpt or .safetensors. Neither Keras nor any
+    other framework needs to be installed, and nothing in the file is executed.
 
     A model of scikit-learn is an MLPClassifier or MLPRegressor, a linear model, or a Pipeline, a search or a
     calibration by a sigmoid with one of these inside. Of a Pipeline, the network is the model at its end:

@@ -280,10 +280,18 @@ def _chain_digest(network: Network) -> str:
     for layer, affine in enumerate(network.affines):
         digest.update(_header(affine.weight) + _doubles(affine.weight) + _doubles(affine.bias))
         if layer < len(network.activations):
-            activation = network.activations[layer]
+            activation = _with_one_slope(network.activations[layer])
             numbers = " ".join(float(number).hex() for number in (activation.slope, *activation.parameters))
             digest.update(f"{activation.name} {numbers}\n".encode())
     return digest.hexdigest()
+
+
+def _with_one_slope(activation: Activation) -> Activation:
+    """Return a PReLU with one slope for all units as the LeakyReLU that it is: formats write either."""
+    slopes = set(activation.parameters)
+    if activation.name != "prelu" or len(slopes) != 1 or min(slopes) < 0:
+        return activation
+    return Activation("leaky_relu", slopes.pop())
 
 
 def _graph_digest(network: Network) -> str:

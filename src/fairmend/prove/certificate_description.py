@@ -37,7 +37,8 @@ def _closes(entries: Sequence[Entry]) -> bool:
     last = entries[-1]
     kinds = [entry["kind"] for entry in entries]
     sigmoid = last["kind"] == "function" and last["name"] == "sigmoid"
-    return sigmoid or kinds[-1] == "softmax" or (kinds[-1] == "columns" and kinds[last["sources"][0]] == "softmax")
+    chosen = kinds[-1] == "columns" and kinds[last["sources"][0]] == "softmax"
+    return bool(sigmoid or chosen or kinds[-1] == "softmax")
 
 
 def _step(entry: Entry, tensors: Tensors, used: set[str]) -> dict[str, Any]:

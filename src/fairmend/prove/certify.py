@@ -15,6 +15,7 @@ from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
 from fairmend.prove.engines.enumerate import certify_by_enumeration
 from fairmend.prove.engines.findings import Findings
+from fairmend.prove.fit import require_fit
 from fairmend.prove.result import CertifyResult
 from fairmend.prove.score_bounds import require_scores
 from fairmend.prove.threshold import network_of_spec
@@ -74,7 +75,7 @@ def certify(
         raise FairmendError(f"unknown engine {engine!r}{suggest(str(engine), _ENGINES)}; use {', '.join(_ENGINES)}")
     if time_limit is not None and not time_limit > 0:
         raise FairmendError(f"time_limit is {time_limit}; give seconds above 0, or None for no limit")
-    spec.require_inputs(network.inputs)
+    require_fit(network, spec)
     require_scores(network, spec.claim)
     if engine == "milp":
         spec.require_class_claim("engine milp", "engine branch")

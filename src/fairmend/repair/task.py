@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from fairmend.arrays import FloatArray, Ints
 from fairmend.errors import FairmendError
 from fairmend.network import Network
+from fairmend.prove.fit import require_fit
 from fairmend.prove.score_bounds import require_scores
 from fairmend.repair.blind import protected_columns_of
 from fairmend.repair.options import HeadOptions, has_tolerances
@@ -106,7 +107,7 @@ def prepare_task(
 ) -> RepairTask:
     """Check and encode the arguments of a repair. The time limit starts now unless a deadline is given."""
     deadline = deadline or Deadline(head_options.time_limit)
-    spec.require_inputs(network.inputs)
+    require_fit(network, spec)
     require_scores(network, spec.claim)
     if head_options.features == "points" and not spec.finite:
         raise FairmendError(

@@ -15,6 +15,7 @@ from fairmend.audit.neighbours import can_enumerate
 from fairmend.errors import FairmendError
 from fairmend.network import NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
+from fairmend.prove.fit import require_fit
 from fairmend.prove.threshold import network_of_spec
 from fairmend.search import adf, eidig, grft, neuronfair
 from fairmend.search.discovered import DiscoveredInstances
@@ -70,7 +71,7 @@ def search(
         if value < least:
             raise FairmendError(f"{name} is {value}; it must be at least {least}")
     spec.require_class_claim(f"the search with {method}")
-    spec.require_inputs(network.inputs)
+    require_fit(network, spec)
     tester, rng = METHODS[method], np.random.default_rng(seed)
     oracle = Oracle(network, spec, rng)
     discovered = DiscoveredInstances(oracle)

@@ -50,6 +50,7 @@ class Feature:
     dropped : the category without a column of its own: all its columns are 0; one-hot only
     missing : the value that replaces a missing one; without it, missing values are an error
     indicates : the column whose missing values this feature marks: 1 where it is missing, 0 elsewhere
+    input : the name of the model's input that reads this feature, for a model with several inputs
     names : what people call the values, such as {1: "male", 2: "female"}; not for continuous features
     """
 
@@ -64,6 +65,7 @@ class Feature:
     dropped: str | None = None
     missing: float | str | None = None
     indicates: str | None = None
+    input: str | None = None
     names: Mapping[str, str] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:

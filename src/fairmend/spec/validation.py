@@ -105,6 +105,8 @@ def validate_feature(f: Feature) -> dict[str, Any]:
         checked["missing"] = _missing(f, checked, where)
     if f.indicates is not None:
         _require_indicator(f, checked, where)
+    if f.input is not None and (not isinstance(f.input, str) or not f.input):
+        raise FairmendError(f"{where}: input must be the name of one of the model's inputs, got {f.input!r}")
     if f.names is not None:
         checked["names"] = _names(f, checked, where)
     offset, factor = scale_parameters(checked.get("scale"))

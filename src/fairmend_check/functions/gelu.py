@@ -26,7 +26,7 @@ class Gelu(Curve):
     def values(self, z: Array) -> tuple[Array, Array]:
         """Enclose f(z); `math.erfc` is accurate to 32 units, and the rounding of z / sqrt(2) costs 2 z^2 units more."""
         value = z * _normal(z)
-        return enclosed(value, np.abs(value) * (128 + 8 * np.minimum(z**2, 1e6)) * U)
+        return enclosed(value, np.abs(value) * (128 + 8 * np.minimum(np.abs(z), 1e3) ** 2) * U)
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
         """Enclose P(z) + z p(z)."""

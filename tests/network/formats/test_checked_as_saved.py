@@ -163,6 +163,8 @@ FILES = {
     "keras .h5": ("m.h5", from_corpus("keras/keras3.15.1*norms.h5")),
     "keras before 2.2.3": ("m.h5", old_keras),
     "keras .keras": ("m.keras", from_corpus("keras/keras3.15.1*norms.keras")),
+    "keras graph .h5": ("m.h5", from_corpus("keras/keras3.15.1*graph.h5")),
+    "keras graph .keras": ("m.keras", from_corpus("keras/keras3.15.1*graph.keras")),
 }
 
 

@@ -21,3 +21,13 @@ def test_it_computes_what_its_norms_do():
 def test_a_width_that_does_not_fit_is_refused():
     with pytest.raises(FairmendError, match="a scaling of 2 units reads 3 numbers"):
         Scale((NORM,), 2, np.dtype(np.float64)).width([3])
+
+
+def test_another_dtype_keeps_the_numbers():
+    norm = Norm("a norm", np.array([0.1, 0.2]), np.array([0.3, 0.7]), np.array([1.1, -1.3]), np.array([0.5, 0.0]), 1e-5)
+    scale = Scale((norm,), 2, np.dtype(np.float32), "a file")
+    wide = scale.astype(np.float64)
+    assert wide.factor.dtype == wide.shift.dtype == np.float64
+    assert (wide.factor == scale.factor).all()
+    assert (wide.shift == scale.shift).all()
+    assert wide.astype(np.float32) == scale

@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
+import torch
 
 import fairmend
 from fairmend import FairmendError
+from fairmend.bounds.forward import forward_nodes
 from fairmend.network import Affine, Network
-from fairmend.repair.baselines.care import care
+from fairmend.repair.baselines.care import Neurons, _CareModel, care
 from fairmend.repair.options import HeadOptions
 from fairmend.repair.task import prepare_task
 from support.baseline_cases import arguments
+from support.graphs import residual_network
 
 
 def test_care_needs_hidden_neurons():
@@ -29,3 +32,21 @@ def test_the_best_particle_never_gets_worse():
 def test_the_share_of_unfairness_is_at_most_1():
     with pytest.raises(FairmendError, match=r"fairness_weight is 1\.5; for method care, give a number from 0 to 1"):
         fairmend.repair(*arguments("one"), method="care", fairness_weight=1.5)
+
+
+def test_neurons_of_a_graph_change_all_that_reads_them():
+    """A position without a change leaves the network as it is; one with a change does what it does to the neuron."""
+    _, spec, X_repair, X_cal, y_cal = arguments("one")
+    network = residual_network(np.random.default_rng(0), X_repair.shape[1])
+    model = _CareModel(prepare_task(network, spec, X_repair, X_cal, y_cal, HeadOptions(), 0))
+    assert len(model.nodes) == 2  # the function before the head is read by a concatenation
+    neurons = Neurons(np.array([0, 1]), np.array([2, 3]))
+    X = torch.tensor(X_cal[:5])
+    assert model.network_with(neurons, torch.zeros(4)) == network
+    values = forward_nodes(network, model.layers, {0: X})
+    node, doubled = model.nodes[0], values[model.nodes[0]].clone()
+    doubled[:, 2] *= 2
+    given = {i: values[i] for i in range(node)} | {node: doubled}
+    expected = forward_nodes(network, model.layers, given)[len(network.nodes) - 1]
+    changed = model.network_with(neurons, torch.tensor([1.0, 0.0, 0.0, 0.0]))
+    np.testing.assert_allclose(changed.logits(X_cal[:5]), expected[:, 0], rtol=1e-4, atol=1e-5)

@@ -11,6 +11,7 @@ from fairmend.milp import LinearProgram, Status
 from fairmend.network import Activation, Affine, Network
 from fairmend.repair.head import features as module
 from fairmend.repair.head.features import Box, Linear, Points, symbolic_bounds
+from support.graphs import residual_network
 from support.repair_cases import KINDS, random_features, random_regions, sampled
 from support.strategies import ACTIVATIONS, random_network
 
@@ -216,3 +217,16 @@ def test_the_number_of_threads_is_put_back():
     rng = np.random.default_rng(8)
     Linear.from_network(random_network(rng, 3, [4]), random_regions(rng, 3, 1, 2))
     assert torch.get_num_threads() == before
+
+
+def test_symbolic_bounds_of_a_graph_hold_and_its_inputs_are_exact():
+    rng = np.random.default_rng(0)
+    network = residual_network(rng, 5)
+    regions = random_regions(rng, 5, 2, 4)
+    lower, upper = Linear.from_network(network, regions).concretise()
+    points, owner = sampled(regions, rng)
+    h = network.astype(np.float64).features(points)
+    assert (h >= lower[owner] - 1e-5).all()
+    assert (h <= upper[owner] + 1e-5).all()
+    np.testing.assert_allclose(lower[:, -5:], regions.lower, atol=1e-6)
+    np.testing.assert_allclose(upper[:, -5:], regions.upper, atol=1e-6)

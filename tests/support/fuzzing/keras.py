@@ -15,7 +15,8 @@ import numpy as np
 
 from fairmend.network import Activation
 from fairmend_check.hdf5 import read_hdf5
-from fairmend_check.model import Model
+from fairmend_check.model import Activation as CheckedActivation
+from fairmend_check.model import Columns, Concatenate, Dense, Lookup, Model, Operation, Scale, Sum
 from support.fuzzing.file_format import FileFormat, RuntimeRefusal
 from support.fuzzing.hdf5_layout import fields
 from support.fuzzing.keras_runtime import KerasRuntime, probe_inputs
@@ -57,7 +58,8 @@ def _seeds(suffix: str) -> list[bytes]:
         module.to_bytes(random_network(rng, 3, [4, 2], 1, Activation("leaky_relu", 0.25), "float32", "sigmoid")),
         module.to_bytes(random_network(rng, 3, [2, 2], 2, Activation("tanh"), "float32", "softmax")),
     ]
-    chosen = ("keras2.15.0*plain", "keras3.3.3*plain", "keras3.15.1*plain", "keras3.15.1*trained", "keras3.15.1*norms")
+    chosen = ("keras2.15.0*plain", "keras3.3.3*plain", "keras3.15.1*plain", "keras3.15.1*trained", "keras3.15.1*norms",
+              "keras3.15.1*graph")  # fmt: skip
     return own + [path.read_bytes() for pattern in chosen for path in sorted(_CORPUS.glob(pattern + suffix))]
 
 
@@ -326,13 +328,6 @@ def _zipped(members: list[tuple[str, bytes]], method: int) -> bytes:
     return out.getvalue()
 
 
-_FUNCTIONS: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
-    "relu": lambda z, _: np.maximum(z, 0),
-    "leaky_relu": lambda z, slope: np.where(z > 0, z, slope * z),
-    "tanh": lambda z, _: np.tanh(z),
-    "sigmoid": lambda z, _: 1 / (1 + np.exp(-z)),
-    "identity": lambda z, _: z,
-}
 _runtime = KerasRuntime()
 atexit.register(_runtime.close)
 
@@ -344,8 +339,8 @@ def _disagreement(model: Model, content: bytes, path: Path) -> str | None:
         raise RuntimeRefusal(read["refused"])
     own = [array for pair in zip(model.weights, model.biases, strict=True) for array in pair]
     without_bias = [not bias.any() for bias in model.biases]
-    if any(model.folds) or (any(without_bias) and len(own) != len(read["weights"])):
-        own = []  # of norms, and of layers without a bias, the outputs alone tell
+    if not model.is_chain or any(model.folds) or (any(without_bias) and len(own) != len(read["weights"])):
+        own = []  # of graphs, norms, and layers without a bias, the outputs alone tell
     elif len(own) != len(read["weights"]):
         return f"Keras reads {len(read['weights'])} arrays, the checker {len(own)}"
     for number, (array, (dtype, shape, data)) in enumerate(zip(own, read["weights"], strict=False)):
@@ -366,13 +361,30 @@ def _disagreement(model: Model, content: bytes, path: Path) -> str | None:
 
 
 def _logits(model: Model) -> np.ndarray:
-    values = probe_inputs(model.inputs).astype(np.float64)
+    values = [probe_inputs(model.inputs).astype(np.float64)]
     with np.errstate(over="ignore", invalid="ignore"):
-        for number, (weight, bias) in enumerate(zip(model.weights, model.biases, strict=True)):
-            values = values @ weight.T + bias
-            if number < len(model.activations):
-                values = _FUNCTIONS[model.activations[number].name](values, model.activations[number].slope)
-    return values
+        for node in model.nodes[1:]:
+            values.append(_computed(node.operation, [values[source] for source in node.sources]))
+    return values[-1]
+
+
+def _computed(operation: Operation, read: list[np.ndarray]) -> np.ndarray:
+    if isinstance(operation, Dense):
+        return read[0] @ operation.weight.T + operation.bias
+    if isinstance(operation, Scale):
+        return read[0] * operation.factor + operation.shift
+    if isinstance(operation, Sum):
+        return np.sum(read, axis=0)
+    if isinstance(operation, Concatenate):
+        return np.concatenate(read, axis=1)
+    if isinstance(operation, Columns):
+        return read[0][:, list(operation.indices)]
+    if isinstance(operation, Lookup):  # Keras cuts digits off
+        return operation.table[np.clip(read[0][:, 0].astype(int), 0, len(operation.table) - 1)]
+    assert isinstance(operation, CheckedActivation)
+    result = read[0].copy()
+    Activation(operation.name, operation.slope, operation.parameters).apply(result)
+    return result
 
 
 FORMAT_H5 = FileFormat("h5", ".h5", lambda: _seeds(".h5"), _mutate_hdf5, _disagreement)

@@ -14,6 +14,7 @@ from fairmend.cli.options import FILE
 from fairmend.cli.spec.drafting import Verification, drafting_options, finish, refuse_overwriting, split_names
 from fairmend.cli.spec.given import load_scores, require_with, scores_document, scores_option
 from fairmend.errors import FairmendError
+from fairmend.prove.fit import require_fit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,7 +93,7 @@ def _verify(draft: Draft, frame: pd.DataFrame, net: Network, scores: Path, data:
     from fairmend.tables import FIRST_ROW
 
     spec = draft.spec
-    spec.require_inputs(net.inputs)
+    require_fit(net, spec)
     given = load_scores(scores, draft.label, frame, net, data)
     assert given is not None
     with naming_file(data or "the data"):

@@ -168,9 +168,12 @@ class GraphBuilder:
         choice = Columns(tuple(int(index) for index in indices))
         return self._add(choice, (x,), self._fit(choice, (x,), where), where)
 
-    def lookup(self, x: Value, where: str, table: npt.NDArray[Any], name: str) -> Value:
-        """Look up each column of x in one table (rows, width), and put the rows side by side."""
-        operation = Lookup(table)
+    def lookup(self, x: Value, where: str, table: npt.NDArray[Any], name: str, stored: bool = True) -> Value:
+        """Look up each column of x in one table (rows, width), and put the rows side by side.
+
+        A table that is not ``stored`` in the model, that of a one-hot code, cannot change.
+        """
+        operation = Lookup(table, stored)
         found = []
         for column in range(x.width):
             index = self.columns(x, where, (column,))
@@ -362,7 +365,8 @@ def _collect(
     """Find the affine layers that step i adds up, each with its factor."""
     step = steps[i]
     if not isinstance(step.what, Sum | _Scaled | _Linear):
-        raise unsupported(source, step.where, "is added to the output, and is not an affine layer")
+        hint = "; average the logits, not the probabilities" if _is_sigmoid(step) else ""
+        raise unsupported(source, step.where, f"is added to the output, and is not an affine layer{hint}")
     if len(_readers(steps, i)) > 1:
         raise unsupported(source, step.where, "is a part of the output, and is read elsewhere as well")
     joined.add(i)

@@ -1,4 +1,4 @@
-"""Models in memory: PyTorch modules and fitted models of scikit-learn; for others, how to get a network."""
+"""Models in memory: of PyTorch, Keras and scikit-learn; for others, how to get a network."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ _LINEAR = ("RidgeClassifier", "RidgeClassifierCV", "Perceptron", "LinearSVC")
 
 
 def read_object(source: Any) -> Network:
-    """Return the network in a PyTorch module or a fitted model of scikit-learn."""
+    """Return the network in a PyTorch module, a Keras model or a fitted model of scikit-learn."""
     # An object of a library can only exist once the library is imported, so none is imported here to find out.
     if any(base.__module__.partition(".")[0] in _KERAS for base in type(source).__mro__):
-        raise FairmendError(
-            f"{type(source).__name__} is a Keras model in memory, and fairmend reads Keras models from files: "
-            'call model.save("model.keras"), then fairmend.load_network("model.keras")'
-        )
+        from fairmend.network.formats.keras.model import read_model as read_keras_model
+
+        return read_keras_model(source)
     torch = sys.modules.get("torch")
     if torch is not None:
         # skorch keeps the trained module of a classifier in module_.
@@ -55,6 +54,7 @@ def _way_out(source: Any) -> str:
             "numpy.atleast_1d(model.intercept_))], [])"
         )
     return (
-        f"give the path of a file ({', '.join(MODULES)}), a PyTorch nn.Module, a fitted MLPClassifier, MLPRegressor or "
-        "LogisticRegression of scikit-learn, a Pipeline or search with one of these, or a fairmend Network"
+        f"give the path of a file ({', '.join(MODULES)}), a PyTorch nn.Module, a Keras model, a fitted MLPClassifier, "
+        "MLPRegressor or LogisticRegression of scikit-learn, a Pipeline or search with one of these, or a fairmend "
+        "Network"
     )

@@ -17,9 +17,13 @@ __all__ = ["Lookup"]
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
-    """Row k of ``table (rows, width)`` where the source, a single column, holds the whole number k."""
+    """Row k of ``table (rows, width)`` where the source, a single column, holds the whole number k.
+
+    A table that is not ``stored``, that of a one-hot code, cannot change: no file has a place for it.
+    """
 
     table: FloatArray
+    stored: bool = True
     kind = "lookup"
 
     def __post_init__(self) -> None:
@@ -80,4 +84,4 @@ class Lookup:
     def astype(self, dtype: npt.DTypeLike) -> Lookup:
         """Return the look-up with its table in another dtype."""
         with np.errstate(over="ignore"):
-            return self if self.table.dtype == dtype else Lookup(self.table.astype(dtype))
+            return self if self.table.dtype == dtype else Lookup(self.table.astype(dtype), self.stored)

@@ -68,6 +68,10 @@ class Scale:
         out += self.shift
 
     def astype(self, dtype: npt.DTypeLike) -> Scale:
-        """Return the scaling with its numbers in another dtype."""
+        """Return the scaling with the same factor and shift, cast to another dtype; its norms become one."""
         kind: np.dtype[Any] = np.dtype(dtype)
-        return self if self.dtype == kind else Scale(self.norms, self.units, kind, self.source)
+        if self.dtype == kind:
+            return self
+        zero = np.zeros(self.units)
+        norm = Norm(self.norms[0].where if self.norms else "a scaling", zero, None, self.factor, self.shift)
+        return Scale((norm,), self.units, kind, self.source)

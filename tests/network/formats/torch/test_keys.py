@@ -1,4 +1,4 @@
-"""State dicts without a note are read as one chain, if the user says so and the keys can only be that; never guessed."""
+"""State dicts without a note are one chain, if the user says so and the keys can only be that; never guessed."""
 
 import numpy as np
 import pandas as pd

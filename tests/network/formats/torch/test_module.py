@@ -14,6 +14,7 @@ from fairmend.network import Affine, load_network
 from fairmend.network.formats.torch.interpret import interpret
 from fairmend.network.formats.torch.module import example_rows, module_arguments
 from fairmend.network.formats.torch.trace import trace
+from fairmend.network.input_columns import fix_columns
 from support.torch_graphs import GRAPHS, Model, heads
 
 X = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
@@ -307,3 +308,13 @@ def test_a_network_from_elsewhere_has_no_module(tmp_path):
     network.save(tmp_path / "m.onnx")
     with pytest.raises(FairmendError, match="not read from a PyTorch module"):
         load_network(tmp_path / "m.onnx").to_module()
+
+
+def test_a_one_hot_code_is_cut_where_it_is_read_because_no_file_has_its_table():
+    torch.manual_seed(0)
+    network = load_network(GRAPHS["one-hot"]())
+    blind = fix_columns(network, [0], [2])
+    assert not blind.read_columns[0]
+    X = example_rows(network, 50)
+    expected = outputs(network.to_module(), network, np.column_stack([np.full(50, 2.0), X[:, 1:]]))
+    assert np.allclose(outputs(blind.to_module(), blind, X), expected, atol=1e-5)

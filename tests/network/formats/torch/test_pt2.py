@@ -115,7 +115,7 @@ def test_what_is_damaged_or_not_supported_is_refused_in_one_line(exported, case,
 @pytest.mark.parametrize("content", [b"no archive", pickle.dumps(3)])
 def test_what_is_no_archive_is_refused(content, tmp_path):
     (tmp_path / "m.pt2").write_bytes(content)
-    with pytest.raises(FairmendError, match="not a readable .pt2 file"):
+    with pytest.raises(FairmendError, match=r"not a readable \.pt2 file"):
         load_network(tmp_path / "m.pt2")
 
 

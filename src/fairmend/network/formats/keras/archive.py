@@ -12,20 +12,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.keras.activations import major_version
 from fairmend.network.formats.keras.config import Layer, ModelConfig, parse_config
 from fairmend.network.formats.keras.form import KerasForm
+from fairmend.network.formats.keras.functions import Style, major_version
 from fairmend.network.formats.keras.graph import LayerPath, all_layers, build_network
 from fairmend.network.formats.keras.hdf5 import Hdf5File, change_hdf5, read_hdf5
 from fairmend.network.formats.keras.layers import select_weights
-from fairmend.network.formats.keras.write import Style, sequential_config
+from fairmend.network.formats.keras.write import write_model
 
-__all__ = ["read", "to_bytes"]
+__all__ = ["read", "read_content", "to_bytes"]
 
 _SUFFIXES = (".keras",)
 _CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
@@ -36,8 +35,12 @@ _SMALL, _RATIO = 16 * 2**20, 20  # weights hardly shrink in a zip: what shrinks 
 
 def read(path: Path, activation: Activation | None) -> Network:
     """Return the network in the file; its config names the activations."""
-    source, content = str(path), path.read_bytes()
-    config, metadata, weights = _members(path)
+    return read_content(path.read_bytes(), str(path))
+
+
+def read_content(content: bytes, source: str) -> Network:
+    """Return the network in the content of a file; `source` names it in errors."""
+    config, metadata, weights = _members(content, source)
     model = parse_config(config, source)
     file = read_hdf5(weights, _ROOTS, source)
     places = _all_places(model)
@@ -72,25 +75,21 @@ def _change(content: bytes, arrays: Mapping[str, npt.NDArray[Any]], source: str)
 
 
 def to_bytes(network: Network) -> bytes:
-    """Return the network as a Sequential that Keras 3 loads."""
+    """Return the network as a model that Keras 3 loads: a Sequential, or functional if it is no chain."""
     import h5py
 
-    model = sequential_config(network, Style.KERAS_3)
-    layers = [layer for layer in model["config"]["layers"] if layer["class_name"] != "InputLayer"]
-    kinds = [Layer(layer["config"]["name"], layer["class_name"], {}) for layer in layers]
-    affines = iter(network.affines)
+    model = write_model(network, Style.KERAS_3)
+    layers = [Layer(name, kind, {}) for name, kind in model.kinds.items()]
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:
         file.create_group("vars")
-        for layer, place in zip(kinds, _places(kinds), strict=True):
+        for layer, place in zip(layers, _places(layers), strict=True):
             group = file.create_group(f"layers/{place}/vars")
-            if layer.kind == "Dense":
-                affine = next(affines)
-                group.create_dataset("0", data=np.ascontiguousarray(affine.weight.T))
-                group.create_dataset("1", data=affine.bias)
+            for number, array in enumerate(model.arrays.get(layer.name, {}).values()):
+                group.create_dataset(str(number), data=array)
     content = {
         _METADATA: json.dumps({"keras_version": _KERAS_VERSION, "date_saved": "1980-01-01@00:00:00"}).encode(),
-        _CONFIG: json.dumps(model).encode("utf-8"),
+        _CONFIG: json.dumps(model.config).encode("utf-8"),
         _WEIGHTS: buffer.getvalue(),
     }
     return _archive(content)
@@ -141,20 +140,20 @@ def _paths(file: Hdf5File, layer: Layer, places: LayerPath) -> list[tuple[str, .
     return []
 
 
-def _members(path: Path) -> tuple[bytes, bytes, bytes]:
+def _members(content: bytes, source: str) -> tuple[bytes, bytes, bytes]:
     """Return config, metadata and weights; the first releases wrote no metadata."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            size = path.stat().st_size
-            config = _member(archive, _CONFIG, str(path), size)
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            size = len(content)
+            config = _member(archive, _CONFIG, source, size)
             has_metadata = _METADATA in archive.namelist()
-            metadata = _member(archive, _METADATA, str(path), size) if has_metadata else b""
-            return config, metadata, _member(archive, _WEIGHTS, str(path), size)
+            metadata = _member(archive, _METADATA, source, size) if has_metadata else b""
+            return config, metadata, _member(archive, _WEIGHTS, source, size)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError, ValueError, OSError) as error:
         hint = (
             "if an older Keras wrote it, rename it to .h5" if isinstance(error, zipfile.BadZipFile) else "save it again"
         )
-        raise FairmendError(f"{path}: not a readable .keras file ({error}); {hint}") from error
+        raise FairmendError(f"{source}: not a readable .keras file ({error}); {hint}") from error
 
 
 def _member(archive: zipfile.ZipFile, name: str, source: str, whole: int) -> bytes:

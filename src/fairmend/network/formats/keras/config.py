@@ -1,6 +1,6 @@
 """The config of a Keras model, the JSON that Keras 2 and 3 write, as layers and what each of them reads.
 
-A Sequential lists its layers. A functional model names the tensors that each layer reads. A layer may be a model itself.
+A Sequential lists its layers. A functional model says what each layer reads. A layer may be a model itself.
 """
 
 from __future__ import annotations
@@ -8,12 +8,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from fairmend.errors import FairmendError
 from fairmend.network.formats.build import unsupported
 
-__all__ = ["Call", "Layer", "ModelConfig", "parse_config"]
+__all__ = ["FLOAT32_ONLY", "Call", "Layer", "ModelConfig", "parse_config"]
+
+FLOAT32_ONLY = (
+    "Keras rounds its inputs to float32, so what is proven of a float64 network does not hold in Keras. "
+    "Use a float32 model, or another format such as .onnx"
+)
 
 _FUNCTIONAL = ("Functional", "Model")
 _BUILT_IN = ("keras", "tf_keras", "tensorflow")
@@ -129,7 +135,8 @@ def _layer(entry: Any, source: str, shared: list[str], depth: int) -> Layer:
     if registered not in (None, kind) or (isinstance(module, str) and module.split(".")[0] not in _BUILT_IN):
         raise unsupported(source, layer.where, f"is {str(registered or module)[:80]}, not one of Keras's own layers")
     if isinstance(module, str) and ".ops." in module:
-        why = "is a function on tensors, not a layer: use the layer of that name from keras.layers"
+        way_out = "give these columns as an input of their own" if kind == "GetItem" else "use a layer of keras.layers"
+        why = f"is a function on tensors, not a layer: {way_out}"
         raise unsupported(source, layer.where, why)
     if kind == "Sequential" or kind in _FUNCTIONAL:
         return replace(layer, model=_model({"class_name": kind, "config": config}, source, shared, depth + 1))
@@ -147,7 +154,7 @@ def _sequential(layers: tuple[Layer, ...], shape: Any) -> ModelConfig:
         shape = first or (shape if isinstance(shape, list) else [None, None])
         layers = (Layer("", "InputLayer", {"batch_shape": shape}), *layers)
     reads: dict[Call, tuple[Call, ...]] = {(layers[0].name, 0): ()}
-    for before, layer in zip(layers, layers[1:], strict=False):
+    for before, layer in pairwise(layers):
         reads[layer.name, 0] = ((before.name, 0),)
     return ModelConfig(layers, (layers[0].name,), (layers[-1].name, 0), reads)
 

@@ -13,9 +13,8 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.network.form import Form
 from fairmend.network.formats.build import SUPPORTED, GraphBuilder, unsupported
-from fairmend.network.formats.keras.config import Call, Layer, ModelConfig
+from fairmend.network.formats.keras.config import FLOAT32_ONLY, Call, Layer, ModelConfig
 from fairmend.network.formats.keras.layers import LayerCall, Tensor, convert_layer, count_weights
-from fairmend.network.formats.keras.write import FLOAT32_ONLY
 
 __all__ = ["LayerPath", "all_layers", "build_network", "stored_order"]
 
@@ -112,6 +111,14 @@ class _Reader:
         if len(inputs) != len(layer.model.inputs):
             why = f"takes {len(layer.model.inputs)} inputs, and reads the outputs of {len(inputs)} layers"
             raise unsupported(self.builder.source, where, why)
+        declared = [each for name in layer.model.inputs for each in layer.model.layers if each.name == name]
+        for own, tensor in zip(declared, inputs, strict=True):
+            shape, source = _row_shape(own, self.builder.source), self.builder.source
+            fits = len(shape) == len(tensor.shape) and all(
+                a in (None, b) for a, b in zip(shape, tensor.shape, strict=True)
+            )
+            if own.name and (not fits or _is_whole(own, source) != tensor.whole):  # Keras would cast or stretch it
+                raise unsupported(source, where, f"declares rows of shape {shape}, and reads some of {tensor.shape}")
         return self.run(layer.model, inputs, path)
 
 

@@ -13,15 +13,15 @@ import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.keras.activations import major_version
 from fairmend.network.formats.keras.config import Layer, parse_config
 from fairmend.network.formats.keras.form import KerasForm
+from fairmend.network.formats.keras.functions import Style, major_version
 from fairmend.network.formats.keras.graph import LayerPath, all_layers, build_network, stored_order
 from fairmend.network.formats.keras.hdf5 import Hdf5File, change_hdf5, read_hdf5
 from fairmend.network.formats.keras.layers import select_weights
-from fairmend.network.formats.keras.write import Style, layer_names, sequential_config
+from fairmend.network.formats.keras.write import write_model
 
-__all__ = ["read", "to_bytes"]
+__all__ = ["read", "read_content", "to_bytes"]
 
 # The config is written as Keras 2 wrote it, which every later release reads as well.
 _KERAS_VERSION = "2.15.0"
@@ -32,11 +32,15 @@ _WHOLE = "save the whole model: model.save('model.h5') or model.save('model.kera
 
 def read(path: Path, activation: Activation | None) -> Network:
     """Return the network in the file; its config names the activations."""
-    source, content = str(path), path.read_bytes()
+    return read_content(path.read_bytes(), str(path))
+
+
+def read_content(content: bytes, source: str) -> Network:
+    """Return the network in the content of a file; `source` names it in errors."""
     file = read_hdf5(content, ["model_weights"], source, _ATTRIBUTES)
     texts = file.texts("model_config")
     if not texts or file.names("model_weights") is None:
-        raise FairmendError(f"{path}: holds weights without the model's config, or no Keras model; {_WHOLE}")
+        raise FairmendError(f"{source}: holds weights without the model's config, or no Keras model; {_WHOLE}")
     model = parse_config(texts[0], source)
     paths: dict[LayerPath, list[LayerPath]] = {}
     for layer in model.layers:
@@ -48,8 +52,8 @@ def read(path: Path, activation: Activation | None) -> Network:
     def arrays(layer: LayerPath, kind: Layer) -> list[npt.NDArray[Any]]:
         return [file.array(*path) for path in paths[layer]]
 
-    version = (file.texts("keras_version") or [None])[0]
-    return build_network(model, arrays, source, form, major_version(version))
+    version = file.texts("keras_version") or [""]
+    return build_network(model, arrays, source, form, major_version(version[0]))
 
 
 def _paths(file: Hdf5File, layer: Layer) -> list[LayerPath]:
@@ -92,25 +96,22 @@ def _has_weights(file: Hdf5File, name: str) -> bool:
 
 
 def to_bytes(network: Network) -> bytes:
-    """Return the network as a Sequential that Keras 2 and Keras 3 load."""
+    """Return the network as a model that Keras 2 and Keras 3 load: a Sequential, or functional if it is no chain."""
     import h5py
 
-    model = sequential_config(network, Style.KERAS_2)
-    names = [layer["config"]["name"] for layer in model["config"]["layers"] if layer["class_name"] != "InputLayer"]
-    affines = dict(zip(layer_names(network), network.affines, strict=True))
+    model = write_model(network, Style.KERAS_2)
+    names = list(model.kinds)
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:
         weights = file.create_group("model_weights")
         for place in (file, weights):
             place.attrs["keras_version"] = _KERAS_VERSION
             place.attrs["backend"] = "tensorflow"
-        file.attrs["model_config"] = json.dumps(model)
+        file.attrs["model_config"] = json.dumps(model.config)
         weights.attrs["layer_names"] = np.array([name.encode("ascii") for name in names])
         for name in names:
             group = weights.create_group(name)
-            parts = {}
-            if name in affines:
-                parts = {f"{name}/kernel:0": affines[name].weight.T, f"{name}/bias:0": affines[name].bias}
+            parts = {f"{name}/{variable}:0": array for variable, array in model.arrays.get(name, {}).items()}
             group.attrs["weight_names"] = np.array([part.encode("ascii") for part in parts], dtype="S")
             for part, array in parts.items():
                 group.create_dataset(part, data=np.ascontiguousarray(array))

@@ -17,9 +17,8 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation
 from fairmend.network.folding import Norm
 from fairmend.network.formats.build import GraphBuilder, Value, scaling, unsupported
-from fairmend.network.formats.keras.activations import named_activation
-from fairmend.network.formats.keras.config import Layer
-from fairmend.network.formats.keras.write import FLOAT32_ONLY
+from fairmend.network.formats.keras.config import FLOAT32_ONLY, Layer
+from fairmend.network.formats.keras.functions import named_activation
 
 __all__ = ["LayerCall", "Tensor", "convert_layer", "count_weights", "select_weights"]
 
@@ -192,6 +191,8 @@ def _pass(call: LayerCall) -> Tensor:
 
 def _flatten(call: LayerCall) -> Tensor:
     tensor = call.one()
+    if call.get("data_format") not in (None, "channels_last") and len(tensor.shape) > 1:
+        raise call.refuse("turns the axes around (data_format)")
     return replace(tensor, shape=(tensor.value.width,))
 
 
@@ -293,13 +294,14 @@ def _elu(call: LayerCall) -> Tensor:
 
 
 def _softmax(call: LayerCall) -> Tensor:
-    if call.get("axis", -1) not in (-1, 1, [-1], [1]):
+    if call.get("axis", -1) not in (-1, len(call.one().shape)):
         raise call.refuse("is not over the last axis")
     return call.with_value(call.builder.softmax(call.row(), call.where))
 
 
 def _batch_norm(call: LayerCall) -> Tensor:
-    if call.get("axis", -1) not in (-1, len(call.one().shape), [-1], [len(call.one().shape)]):
+    last = len(call.one().shape)
+    if call.get("axis", -1) not in (-1, last, [-1], [last]):
         raise call.refuse(f"is over axis {call.get('axis')}, not the last one")
     if call.get("renorm") or call.get("virtual_batch_size") or "mode" in call.layer.config:
         raise call.refuse("is batch renormalisation or of Keras 1")
@@ -311,7 +313,8 @@ def _batch_norm(call: LayerCall) -> Tensor:
 
 
 def _normalization(call: LayerCall) -> Tensor:
-    if call.get("axis", -1) not in (None, -1, 1, [-1], [1], []):
+    last = len(call.one().shape)
+    if call.get("axis", -1) not in (None, -1, last, [-1], [last], []):
         raise call.refuse(f"is over axis {call.get('axis')}, not the last one")
     given = [call.get("mean"), call.get("variance")]
     if None in given:
@@ -320,11 +323,8 @@ def _normalization(call: LayerCall) -> Tensor:
     if not np.all(variance >= 0):
         raise call.refuse("has a negative variance, whose root is not a number")
     deviation = np.maximum(np.sqrt(variance), _TINY)
-    if call.get("invert"):
-        norm = scaling(call.where, deviation, mean)
-    else:
-        norm = scaling(call.where, 1 / deviation, 0.0, mean)
-    return call.with_value(call.builder.norm(call.row(), norm))
+    parts = (deviation, mean) if call.get("invert") else (1 / deviation, 0.0, mean)
+    return call.with_value(call.builder.norm(call.row(), scaling(call.where, *parts)))
 
 
 def _rescaling(call: LayerCall) -> Tensor:
@@ -388,6 +388,8 @@ def _concatenate(call: LayerCall) -> Tensor:
 def _embedding(call: LayerCall) -> Tensor:
     (table,) = call.arrays(1)
     tensor = call.one()
+    if call.get("mask_zero"):
+        raise call.refuse("masks the category 0 (mask_zero), which the layers after it may leave out")
     if table.shape != (call.get("input_dim"), call.get("output_dim")) or 0 in table.shape:
         raise call.damaged(
             f"looks up {call.get('input_dim')} rows of {call.get('output_dim')} numbers in a table of {table.shape}"

@@ -1,4 +1,4 @@
-"""Write a network as the config of a Keras Sequential: Dense layers, and a separate layer for each leaky ReLU.
+"""Write a network as the config and arrays of a Keras model: a chain as a Sequential, a graph as a functional model.
 
 Only float32 networks. What Keras computes with float64 layers depends on its version and backend, whatever dtype policy
 the file has: all round inputs to float32 in ``model.predict``, and Keras 3.15 with PyTorch rounds the kernels as well.
@@ -7,73 +7,182 @@ Two people whom the network treats equally could get different predictions from 
 
 from __future__ import annotations
 
-import enum
+import json
 import re
+from dataclasses import dataclass, field
 from typing import Any
 
-from fairmend.errors import FairmendError
-from fairmend.network import Activation, Network
+import numpy as np
 
-__all__ = ["FLOAT32_ONLY", "Style", "layer_names", "sequential_config"]
+from fairmend.arrays import FloatArray
+from fairmend.errors import FairmendError
+from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Network, Operation, Scale, Sum
+from fairmend.network.formats.keras.config import FLOAT32_ONLY, parse_config
+from fairmend.network.formats.keras.functions import Style, WrittenFunction, written_function
+
+__all__ = ["WrittenModel", "write_model"]
 
 Config = dict[str, Any]
 
-FLOAT32_ONLY = (
-    "Keras rounds its inputs to float32, so what is proven of a float64 network does not hold in Keras. "
-    "Use a float32 model, or another format such as .onnx"
-)
+
+@dataclass
+class WrittenModel:
+    """The config of a model, and the arrays of its layers by the names of both, in the order of Keras."""
+
+    config: Config
+    arrays: dict[str, dict[str, FloatArray]]
+    kinds: dict[str, str]
 
 
-class Style(enum.Enum):
-    """The style of a config: that of Keras 2 (.h5) or of Keras 3 (.keras)."""
+def write_model(network: Network, style: Style) -> WrittenModel:
+    """Return the model that computes a network; `network.closing` closes it."""
+    if network.dtype.name != "float32":
+        raise FairmendError(f"cannot write a {network.dtype.name} network as a Keras file: {FLOAT32_ONLY}")
+    return _sequential(network, style) if network.is_chain else _Functional(network, style).model()
 
-    KERAS_2 = 2
-    KERAS_3 = 3
 
-
-def layer_names(network: Network) -> list[str]:
+def _layer_names(network: Network) -> list[str]:
     """Return the names of the Dense layers: the network's own, as far as every backend of Keras allows them."""
     names = [re.sub(r"[^A-Za-z0-9_-]", "_", name) for name in network.names]
     fit = len(set(names)) == len(names) and all(name[:1].isalpha() for name in names)
     return names if fit else [f"layers_{i}" for i in range(network.depth)]
 
 
-def sequential_config(network: Network, style: Style) -> Config:
-    """Return the config of the model; `network.closing` is the activation of its last layer."""
-    if network.dtype.name != "float32":
-        raise FairmendError(f"cannot write a {network.dtype.name} network as a Keras file: {FLOAT32_ONLY}")
+def _sequential(network: Network, style: Style) -> WrittenModel:
     shape = [None, network.inputs]
-    dtype = network.dtype.name
-    key = "batch_input_shape" if style is Style.KERAS_2 else "batch_shape"
-    names = layer_names(network)
-    start = _free("input", names)
-    layers = [_layer("InputLayer", {key: shape, "dtype": dtype, "sparse": False, "name": start}, style)]
+    names = _layer_names(network)
+    layers = [_input(_free("input", names), network.inputs, style)]
     closing = "linear" if network.closing == "none" else network.closing
     width = network.inputs
+    arrays: dict[str, dict[str, FloatArray]] = {}
     for i, (name, affine) in enumerate(zip(names, network.affines, strict=True)):
-        activation = network.activations[i] if i < len(network.activations) else None
-        own_layer = activation is not None and activation.name == "leaky_relu"
-        config = {
-            "name": name,
-            "trainable": True,
-            "dtype": dtype,
-            "units": len(affine.bias),
-            "activation": closing if activation is None else "linear" if own_layer else _NAMES[activation.name],
-            "use_bias": True,
-        }
-        layers.append(_layer("Dense", config, style, [None, width]))
-        if activation is not None and own_layer:
-            config = {"name": _free(f"leaky_{i}", names), "trainable": True, "dtype": dtype}
-            layers.append(_leaky(activation, config, style))
+        is_last = i == len(network.activations)
+        function = WrittenFunction(closing) if is_last else written_function(network.activations[i], style)
+        layers.append(_layer("Dense", name, _dense(affine, function.name or "linear"), style, [None, width]))
+        arrays[name] = _dense_arrays(affine)
         width = len(affine.bias)
-    config = {"name": "fairmend", "layers": layers, "build_input_shape": shape}
+        if not function.name:
+            stem = "leaky" if network.activations[i].name == "leaky_relu" else network.activations[i].name
+            own = _free(f"{stem}_{i}", names)
+            layers.append(_layer(function.kind, own, function.options, style))
+            arrays[own] = function.arrays
+    config: Config = {"name": "fairmend", "layers": layers, "build_input_shape": shape}
+    kinds = {layer["config"]["name"]: layer["class_name"] for layer in layers[1:]}
     if style is Style.KERAS_2:
-        return {"class_name": "Sequential", "config": config}
-    model = {"module": "keras", "class_name": "Sequential", "config": {**config, "trainable": True, "dtype": dtype}}
-    return {**model, "registered_name": None, "build_config": {"input_shape": shape}}
+        return WrittenModel({"class_name": "Sequential", "config": config}, arrays, kinds)
+    model = {"module": "keras", "class_name": "Sequential", "config": {**config, "trainable": True, "dtype": "float32"}}
+    return WrittenModel({**model, "registered_name": None, "build_config": {"input_shape": shape}}, arrays, kinds)
 
 
-_NAMES = {"relu": "relu", "tanh": "tanh", "sigmoid": "sigmoid", "identity": "linear"}
+@dataclass
+class _Functional:
+    """A functional model with a layer for each node; look-ups have a second one that flattens them."""
+
+    network: Network
+    style: Style
+    _layers: list[Config] = field(default_factory=list)
+    _arrays: dict[str, dict[str, FloatArray]] = field(default_factory=dict)
+    _inputs: dict[tuple[int, ...], str] = field(default_factory=dict)  # by the columns of the row
+
+    def model(self) -> WrittenModel:
+        """Return the model with its layers in the order of Keras."""
+        taken = _layer_names(self.network)
+        names = iter(taken)
+        results = [self._row(taken)]
+        for i, node in enumerate(self.network.nodes[1:], 1):
+            sources = [results[source] for source in node.sources]
+            own = next(names) if isinstance(node.operation, Affine) else _free(f"{node.operation.kind}_{i}", taken)
+            results.append(self._node(own, node.operation, sources, of_input=node.sources == (0,)))
+        last = results[-1]
+        if self.network.closing != "none":
+            last = self._add("Activation", _free("closing", taken), {"activation": self.network.closing}, [last])
+        inputs = [[name, 0, 0] for name in self._inputs.values()]
+        content: Config = {"name": "fairmend", "trainable": True, "layers": self._layers}
+        content |= {"input_layers": inputs, "output_layers": [[last, 0, 0]]}
+        config: Config = {"class_name": "Functional", "config": content}
+        if self.style is Style.KERAS_3:
+            config |= {"module": "keras.src.models.functional", "registered_name": "Functional"}
+        order = [layer.name for layer in parse_config(json.dumps(config), "the written model").layers]
+        content["layers"] = sorted(
+            (layer for layer in self._layers if layer["name"] in order), key=lambda layer: order.index(layer["name"])
+        )
+        kinds = {layer["name"]: layer["class_name"] for layer in content["layers"]}
+        return WrittenModel(config, {name: self._arrays[name] for name in kinds}, kinds)
+
+    def _row(self, taken: list[str]) -> str:
+        """Add the inputs, and return the layer that gives the whole row."""
+        row = self.network.nodes[0].operation
+        given = getattr(row, "names", ()) or [("input", self.network.inputs)]
+        start = 0
+        names: list[str] = []
+        for name, width in given:
+            own = _free(re.sub(r"[^A-Za-z0-9_-]", "_", name), [*taken, *names])
+            self._layers.append({**_input(own, width, self.style), "name": own, "inbound_nodes": []})
+            self._arrays[own] = {}
+            self._inputs[tuple(range(start, start + width))] = own
+            names.append(own)
+            start += width
+        taken += names
+        if len(names) == 1:
+            return names[0]
+        return self._add("Concatenate", _free("row", taken), {"axis": -1}, names)
+
+    def _node(self, name: str, operation: Operation, sources: list[str], *, of_input: bool) -> str:
+        if isinstance(operation, Affine):
+            return self._add("Dense", name, _dense(operation, "linear"), sources, _dense_arrays(operation))
+        if isinstance(operation, Activation):
+            function = written_function(operation, self.style)
+            options = {"activation": function.name} if function.name else function.options
+            return self._add(function.kind, name, options, sources, function.arrays)
+        if isinstance(operation, Scale):
+            options = {"scale": operation.factor.tolist(), "offset": operation.shift.tolist()}
+            return self._add("Rescaling", name, options, sources)
+        if isinstance(operation, Sum):
+            return self._add("Add", name, {}, sources)
+        if isinstance(operation, Concatenate):
+            return self._add("Concatenate", name, {"axis": -1}, sources)
+        if isinstance(operation, Columns) and of_input and operation.indices in self._inputs:
+            return self._inputs[operation.indices]
+        if isinstance(operation, Lookup):
+            rows, width = operation.table.shape
+            options = {"input_dim": rows, "output_dim": width}
+            table = self._add("Embedding", name, options, sources, {"embeddings": operation.table})
+            return self._add(
+                "Flatten", _free(f"{name}_row", list(self._arrays)), {"data_format": "channels_last"}, [table]
+            )
+        raise FairmendError(
+            f"cannot write a choice of columns ({name}) in a Keras file, which has no layer for it; use another format "
+            "such as .onnx"
+        )
+
+    def _add(
+        self,
+        kind: str,
+        name: str,
+        options: Config,
+        sources: list[str],
+        arrays: dict[str, FloatArray] | None = None,
+    ) -> str:
+        layer = _layer(kind, name, options, self.style)
+        # Keras 3 reads this, the form of Keras 2, as well.
+        self._layers.append({**layer, "name": name, "inbound_nodes": [[[source, 0, 0, {}] for source in sources]]})
+        self._arrays[name] = arrays or {}
+        return name
+
+
+def _input(name: str, width: int, style: Style) -> Config:
+    key = "batch_input_shape" if style is Style.KERAS_2 else "batch_shape"
+    layer = _layer("InputLayer", name, {}, style)
+    layer["config"] = {key: [None, width], "dtype": "float32", "sparse": False, "name": name}
+    return layer
+
+
+def _dense(affine: Affine, activation: str) -> Config:
+    return {"units": len(affine.bias), "activation": activation, "use_bias": True}
+
+
+def _dense_arrays(affine: Affine) -> dict[str, FloatArray]:
+    return {"kernel": np.ascontiguousarray(affine.weight.T), "bias": affine.bias}
 
 
 def _free(name: str, taken: list[str]) -> str:
@@ -82,18 +191,8 @@ def _free(name: str, taken: list[str]) -> str:
     return name
 
 
-def _leaky(activation: Activation, config: Config, style: Style) -> Config:
-    """Return the layer for a leaky ReLU; Keras 2 and 3 agree on the name of ReLU's slope, not of LeakyReLU's."""
-    if style is Style.KERAS_3:
-        return _layer("LeakyReLU", {**config, "negative_slope": activation.slope}, style)
-    if activation.slope == 0:  # a ReLU of slope 0 would be read back as one
-        return _layer("LeakyReLU", {**config, "alpha": 0.0}, style)
-    options = {"max_value": None, "negative_slope": activation.slope, "threshold": 0.0}
-    return _layer("ReLU", {**config, **options}, style)
-
-
-def _layer(kind: str, config: Config, style: Style, shape: list[int | None] | None = None) -> Config:
-    layer = {"class_name": kind, "config": config}
+def _layer(kind: str, name: str, options: Config, style: Style, shape: list[int | None] | None = None) -> Config:
+    layer = {"class_name": kind, "config": {"name": name, "trainable": True, "dtype": "float32", **options}}
     if style is Style.KERAS_2:
         return layer
     built = {} if shape is None else {"build_config": {"input_shape": shape}}

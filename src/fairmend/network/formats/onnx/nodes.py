@@ -371,9 +371,8 @@ def _clip(node: Node, to: _Converter) -> _Result:
     most = float(high.reshape(())) if high is not None else float(given.get("max", np.inf))
     if least == 0 and most == np.inf:
         return _elementwise(node, to, Activation("relu"))
-    if not np.isfinite([least, most]).all():
-        raise to.refuse(node, f"has the limits {least} and {most}; both must be finite")
-    return _elementwise(node, to, Activation("clip", 0.0, (least, most)))
+    largest = float(np.finfo(to.graph.dtype).max)  # no limit is one that no number exceeds
+    return _elementwise(node, to, Activation("clip", 0.0, (max(least, -largest), min(most, largest))))
 
 
 def _elu(node: Node, to: _Converter) -> _Result:
@@ -490,7 +489,7 @@ def _one_hot(node: Node, to: _Converter) -> _Result:
     if found.axes != 1 or attributes(node).get("axis", -1) not in (1, -1) or values.reshape(-1).tolist() != [0, 1]:
         raise to.refuse(node, "is not a one-hot encoding of one column")
     table: npt.NDArray[Any] = np.asarray(np.eye(int(depth.reshape(()))), dtype=to.graph.dtype)
-    return _Result(to.builder.lookup(found.value, describe_node(node), table, node.output[0]))
+    return _Result(to.builder.lookup(found.value, describe_node(node), table, node.output[0], stored=False))
 
 
 def _slice(node: Node, to: _Converter) -> _Result:

@@ -19,11 +19,11 @@ _LINEAR = 20.0  # from here on, the bound of softplus's error covers the identit
 
 def find_function(node: Node, graph: Graph) -> tuple[str, Activation] | None:
     """Return the name of x and f if the node computes f(x) together with the nodes before it; else None."""
-    if node.op_type == "Div":
-        return _softsign(node, graph)
     if node.op_type == "Where":
         return _softplus(node, graph)
-    if node.op_type != "Mul":
+    if node.op_type == "Div" and (found := _softsign(node, graph)) is not None:
+        return found
+    if node.op_type not in ("Mul", "Div"):
         return None
     constant, factors = _factors(node.output[0], graph)
     if len(factors) != 2:

@@ -77,6 +77,8 @@ def _entry(node: Node, number: int, tensors: dict[str, npt.NDArray[Any]]) -> Ent
         return {"kind": "affine", "weight": weight, "bias": bias}
     if isinstance(operation, Scale):
         return {"kind": "scale", "gain": operation.factor.tolist(), "shift": operation.shift.tolist()}
+    if isinstance(operation, Lookup) and not operation.stored:
+        return {"kind": "lookup", "classes": len(operation.table)}
     if isinstance(operation, Lookup):
         tensors[f"tables.{number}.weight"] = operation.table
         return {"kind": "lookup", "table": f"tables.{number}.weight"}

@@ -114,8 +114,8 @@ class _Attempts:
     def _unclear(self, name: str) -> FairmendError:
         label = next(each.label for each in self.program.inputs if each.name == name)
         return FairmendError(
-            f"{self.source}: the layers do not say how many columns the input {label!r} has; export the model with an "
-            'example of its inputs, torch.export.save(torch.export.export(model, (x,)), "model.pt2"), and load that file'
+            f"{self.source}: the layers do not say how many columns the input {label!r} has; export the model with "
+            'an example of its inputs, torch.export.save(torch.export.export(model, (x,)), "model.pt2"), and load that'
         )
 
 

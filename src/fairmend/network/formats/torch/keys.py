@@ -43,8 +43,8 @@ def steps_of_keys(tensors: Tensors, activation: Activation | None, source: str) 
     if activation is None:
         if len(linears) > 1:
             raise FairmendError(
-                f"{source}: {WAY_OUT}. If it is one chain of its {len(linears)} affine layers in the order of its keys, "
-                'say which activation is between them: activation="relu" (--activation relu)'
+                f"{source}: {WAY_OUT}. If it is one chain of its {len(linears)} affine layers in the order of its "
+                'keys, say which activation is between them: activation="relu" (--activation relu)'
             )
         activation = Activation("identity")
     steps: list[Step] = list(layers[: linears[0] + 1])
@@ -74,7 +74,7 @@ def _require_one_order(layers: Sequence[Linear], source: str) -> None:
 
 
 def _are_numbered(names: Sequence[str]) -> bool:
-    """Return whether numbers in the names give the order: net.0, net.2, net.4, or fc1, fc2 and a last one of any name."""
+    """Return whether numbers in the names give the order: net.0, net.2, net.4, or fc1, fc2 and a last one, out."""
     stems, numbers = zip(*(_numbered(name) for name in names), strict=True)
     if len(names) > 2 and (stems[-1] != stems[0] or numbers[-1] < 0):
         stems, numbers = stems[:-1], numbers[:-1]
@@ -141,6 +141,7 @@ def layers_by_prefix(tensors: Tensors) -> dict[str, dict[str, npt.NDArray[Any]]]
 
 
 def layer_of(name: str, parts: dict[str, npt.NDArray[Any]], source: str) -> _Layer:
+    """Return the layer that has these tensors: affine or batch normalisation; refuse any other."""
     where = f"layer {name!r}"
     if "running_mean" in parts and "running_var" in parts and set(parts) <= _NORM_PARTS:
         norm = f"{where} (BatchNorm1d)"

@@ -16,9 +16,9 @@ from torch import nn
 
 from fairmend.errors import FairmendError
 from fairmend.network import Columns, Input, Lookup, Network
+from fairmend.network.formats.torch.describe import describe
 from fairmend.network.formats.torch.interpret import Reading, interpret
 from fairmend.network.formats.torch.pth import to_numpy
-from fairmend.network.formats.torch.describe import describe
 from fairmend.network.formats.torch.state_dict import StateDictForm
 from fairmend.network.formats.torch.trace import program_of_export, trace
 

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,7 @@ class Pt2Form(StateDictForm):
 
     archive: bytes = field(default=b"", repr=False)
     records: Mapping[str, str] = field(default_factory=dict, repr=False)
-    suffixes = (".pt2", *StateDictForm.suffixes)
+    suffixes: ClassVar[tuple[str, ...]] = (".pt2", *StateDictForm.suffixes)
 
     def to_bytes(self, network: Network, suffix: str) -> bytes:
         """Return the file with the weights of `network`: as .pt2 the same archive, in which only these change."""

@@ -20,12 +20,12 @@ from fairmend.network.formats.torch.pickle_limits import check_pickles
 from fairmend.network.formats.torch.state_dict import (
     NOTE,
     StateDictForm,
-    Tensors,
     form_of,
     from_tensors,
     to_note,
     to_tensors,
 )
+from fairmend.network.formats.torch.steps import Tensors
 
 __all__ = ["contents", "read", "to_bytes", "to_checkpoint", "to_numpy"]
 

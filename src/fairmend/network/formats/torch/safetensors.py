@@ -15,12 +15,12 @@ from fairmend.network import Activation, Network
 from fairmend.network.formats.torch.state_dict import (
     NOTE,
     StateDictForm,
-    Tensors,
     form_of,
     from_tensors,
     to_note,
     to_tensors,
 )
+from fairmend.network.formats.torch.steps import Tensors
 
 __all__ = ["contents", "read", "to_bytes"]
 

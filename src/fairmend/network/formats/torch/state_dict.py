@@ -10,16 +10,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
 import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Lookup, Network
+from fairmend.network.folding import Norm
 from fairmend.network.form import FormError
 from fairmend.network.formats.chain import Linear, Nonlinear, Softmax, Step, build_network
-from fairmend.network.folding import Norm
 from fairmend.network.formats.torch.describe import describe_network, function_entry
 from fairmend.network.formats.torch.keys import layer_of, layers_by_prefix, steps_of_keys, tensor_key
 from fairmend.network.formats.torch.steps import Entry, Tensors, layer_name, norm_name, replay
@@ -63,7 +62,7 @@ class StateDictForm:
     module: Any = field(default=None, repr=False)
     tied: tuple[tuple[str, ...], ...] = ()
     checkpoint: Mapping[str, Any] | None = field(default=None, repr=False)
-    suffixes = (".pth", ".pt", ".ckpt", ".safetensors")
+    suffixes: ClassVar[tuple[str, ...]] = (".pth", ".pt", ".ckpt", ".safetensors")
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the module: its class may not be one that can be pickled."""
@@ -122,7 +121,7 @@ def to_tensors(network: Network) -> dict[str, npt.NDArray[Any]]:
             if norm.name is not None and norm.shift is not None:
                 _put(tensors, shifts.get(norm.name) or tensor_key(norm.name, "bias"), norm.shift)
     for node in network.nodes:
-        if isinstance(node.operation, Lookup):
+        if isinstance(node.operation, Lookup) and node.operation.stored:
             _put(tensors, tables.get(node.name, node.name), node.operation.table)
     for keys in form.tied:
         changed = next((key for key in keys if tensors[key] is not form.tensors[key]), keys[0])
@@ -131,28 +130,30 @@ def to_tensors(network: Network) -> dict[str, npt.NDArray[Any]]:
 
 
 def described_file(path: Path) -> tuple[list[Entry], Tensors] | None:
-    """Return the steps in fairmend's note in a file, none for a plain chain, and its tensors; None without a note."""
-    if path.suffix.lower() == ".safetensors":
-        from fairmend.network.formats.torch import safetensors
+    """Return the steps in fairmend's note in a file, none for a plain chain, and its tensors; None without a note.
 
-        tensors, note = safetensors.contents(path)
-    else:
-        from fairmend.network.formats.torch import pth
-
-        tensors, note = pth.contents(path)
+    A file that cannot be read has no note: fairmend wrote none of these, and `check` says what is wrong with it.
+    """
+    try:
+        tensors, note = _contents(path)
+    except FairmendError:
+        return None
     return None if note is None else (list(json.loads(note).get("steps", ())), tensors)
 
 
+def _contents(path: Path) -> tuple[Tensors, str | None]:
+    if path.suffix.lower() == ".safetensors":
+        from fairmend.network.formats.torch import safetensors
+
+        return safetensors.contents(path)
+    from fairmend.network.formats.torch import pth
+
+    return pth.contents(path)
+
+
 def _put(tensors: dict[str, npt.NDArray[Any]], key: str, array: npt.NDArray[Any]) -> None:
-    """Replace a tensor; raise FormError if the form has no place for a change."""
-    old = tensors.get(key)
-    if old is None and key.startswith("one_hot("):
-        rows = int(key.removeprefix("one_hot(").partition(")")[0])
-        old = np.eye(rows, dtype=array.dtype)
-        if not np.array_equal(old, array):
-            raise FormError("one_hot() of the module has no table that could change")
-        return
-    if old is None:
+    """Replace a tensor; raise FormError if the form has no place for it."""
+    if key not in tensors:
         raise FormError(f"the module has no tensor {key!r}")
     tensors[key] = array
 
@@ -169,7 +170,7 @@ def description_of(network: Network) -> tuple[Entry, ...]:
     for entry in form.description:
         if entry["kind"] == "affine" and entry["bias"] is None:
             added = tensor_key(layer_name(entry["weight"]), "bias")
-            entry = {**entry, "bias": added if added in tensors else None}  # noqa: PLW2901
+            entry = {**entry, "bias": added if added in tensors else None}
         entries.append(entry)
     return tuple(entries)
 

@@ -22,6 +22,9 @@ from fairmend.network.formats.build import GraphBuilder, Value, unsupported
 
 __all__ = ["Entry", "Number", "Steps", "Tensors", "layer_name", "norm_name", "pruned", "replay"]
 
+_MOST_COLUMNS = 2**20
+_MOST_CLASSES = 2**12  # of a one-hot code
+
 Tensors = Mapping[str, npt.NDArray[Any]]
 Entry = dict[str, Any]
 Number = str | float | list[float] | None
@@ -54,6 +57,8 @@ class Steps:
 
     def input(self, columns: int, names: Sequence[tuple[str, int]] = ()) -> Value:
         """Start with a row of so many columns; ``names`` are the inputs of the model and their columns, if several."""
+        if not 0 < columns <= _MOST_COLUMNS:
+            raise FairmendError(f"{self.source}: has {columns} input columns; it must be 1 to {_MOST_COLUMNS:,}")
         entry: Entry = {"kind": "input", "columns": columns}
         if names:
             entry["inputs"] = [[name, width] for name, width in names]
@@ -140,8 +145,10 @@ class Steps:
     def lookup(self, x: Value, where: str, table: str | int) -> Value:
         """Look up one column in a table: a tensor, or the identity of so many rows (one-hot)."""
         if isinstance(table, int):
+            if not 0 < table <= _MOST_CLASSES:
+                raise unsupported(self.source, where, f"has {table} classes; it must be 1 to {_MOST_CLASSES:,}")
             rows: npt.NDArray[Any] = np.eye(table, dtype=self.dtype)
-            value = self.builder.lookup(x, where, rows, f"one_hot({table})")
+            value = self.builder.lookup(x, where, rows, f"one_hot({table})", stored=False)
             return self._keep(value, {"kind": "lookup", "classes": table}, (x,), where)
         value = self.builder.lookup(x, where, self._tensor(table), layer_name(table))
         return self._keep(value, {"kind": "lookup", "table": table}, (x,), where)

@@ -116,10 +116,7 @@ class _Translation:
         if node.op == "call_module":
             self._layer(node, str(node.target))
             return
-        if node.op == "call_method":
-            name = str(node.target)
-        else:
-            name = _plain_name(node.target)
+        name = str(node.target) if node.op == "call_method" else _plain_name(node.target)
         source = node.args[0] if node.args else None
         if (
             name == "getitem"
@@ -142,7 +139,7 @@ class _Translation:
             if isinstance(value, Ref):
                 path = f"{target}.{value.name}"
                 self.constants[f"{node.name}:{value.name}"] = self._constant(path)
-                value = Ref(f"{node.name}:{value.name}")  # noqa: PLW2901
+                value = Ref(f"{node.name}:{value.name}")
             kwargs[argument] = value
         where = f"layer {name!r} ({type(layer).__name__})"
         args = (*_translated(node.args), *(_translated(arg) for arg in node.kwargs.values()))
@@ -168,11 +165,8 @@ def _translated(argument: Any) -> Any:
     if isinstance(argument, fx.Node):
         return Ref(argument.name)
     if isinstance(argument, list | tuple):
-        return (
-            type(argument)(_translated(each) for each in argument)
-            if type(argument) in (list, tuple)
-            else tuple(_translated(each) for each in argument)
-        )
+        items = [_translated(each) for each in argument]
+        return items if isinstance(argument, list) else tuple(items)
     if isinstance(argument, slice):
         return slice(*(_translated(part) for part in (argument.start, argument.stop, argument.step)))
     if isinstance(argument, torch.Tensor):

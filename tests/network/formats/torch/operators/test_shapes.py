@@ -18,7 +18,7 @@ KEPT = {
     "narrow": lambda h: h.narrow(1, 2, 4),
     "select": lambda h: torch.stack([h.select(1, i) for i in (3, 1, 0, 0)], -1),
     "unbind": lambda h: torch.stack(torch.unbind(h, 1)[1:5], dim=1),
-    "hstack": lambda h: torch.hstack([h[:, 0], h[:, 1:4]][1:] + [h[:, 0:1]]),
+    "hstack": lambda h: torch.hstack([h[:, 1:4], h[:, 0:1]]),
     "transposed": lambda h: h.t().t()[:, :4],
     "squeezed": lambda h: h.unsqueeze(1).squeeze(1)[:, :4],
     "reshaped": lambda h: h.reshape(h.shape[0], 3, 2)[:, :2].reshape(-1, 4),

@@ -191,7 +191,8 @@ def _batch_norm(
     parts = (running_mean, running_var, weight, bias)
     mean, variance, gain, shift = (None if part is None else c.key(part, "numbers") for part in parts)
     c.require_width(tensor, running_mean.array.size)
-    assert mean is not None and variance is not None
+    assert mean is not None
+    assert variance is not None
     value = c.steps.batch_norm(c.flat(tensor), c.where, mean, variance, gain, shift, c.number(eps, "an epsilon"))
     return RowTensor((value,), tensor.dims)
 

@@ -281,11 +281,9 @@ def _unbind(c: Context, x: Any, dim: int = 0) -> Any:
 
 
 def _pieces(c: Context, x: RowTensor, axis: int, cuts: Sequence[int]) -> tuple[RowTensor, ...]:
-    found: list[RowTensor] = []
-    numbers: npt.NDArray[np.int64]
-    for numbers in np.split(column_numbers(x.dims), list(cuts), axis):
-        found.append(c.select(x, numbers, (*x.dims[:axis], numbers.shape[axis], *x.dims[axis + 1 :])))
-    return tuple(found)
+    pieces: list[npt.NDArray[np.int64]] = np.split(column_numbers(x.dims), list(cuts), axis)
+    before, after = x.dims[:axis], x.dims[axis + 1 :]
+    return tuple(c.select(x, numbers, (*before, numbers.shape[axis], *after)) for numbers in pieces)
 
 
 def concatenated(c: Context, tensors: Any, dim: Any = 0) -> RowTensor:

@@ -1,0 +1,69 @@
+"""Whether a spec describes what a network reads: as many columns, the right inputs, and codes that tables have."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairmend.errors import FairmendError
+from fairmend.network import Input, Lookup, Network
+from fairmend.network.input_columns import passed_columns
+from fairmend.spec import Spec
+from fairmend.spec.features import Feature
+
+__all__ = ["require_fit"]
+
+
+def require_fit(net: Network, spec: Spec, network: str = "the network", spec_name: str = "the spec") -> None:
+    """Raise an error if the spec does not describe the columns that a network reads."""
+    spec.require_inputs(net.inputs, network, spec_name)
+    _require_named_inputs(net, spec, network, spec_name)
+    _require_codes(net, spec, network, spec_name)
+
+
+def _require_named_inputs(net: Network, spec: Spec, network: str, spec_name: str) -> None:
+    """Refuse features that name another input than the one that reads their columns."""
+    source = net.nodes[0].operation
+    assert isinstance(source, Input)
+    readers = [name for name, width in source.names for _ in range(width)]
+    for feature in spec.features:
+        if feature.input is None:
+            continue
+        columns = range(*spec.columns(feature.name).indices(spec.width))
+        found = {readers[column] for column in columns} if readers else set()
+        if found != {feature.input}:
+            names = ", ".join(f"{name} ({width} columns)" for name, width in source.names)
+            raise FairmendError(
+                f"{spec_name}: feature {feature.name!r} has input = {feature.input!r}, but {network} reads it elsewhere"
+                f". Its inputs are, in order: {names or 'one input without a name'}. List the features in that order"
+            )
+
+
+def _require_codes(net: Network, spec: Spec, network: str, spec_name: str) -> None:
+    """Refuse features whose values are not rows of the table that the network looks them up in."""
+    passed = passed_columns(net)
+    for node in net.nodes:
+        operation = node.operation
+        if not isinstance(operation, Lookup):
+            continue
+        column = int(passed[node.sources[0]][0])
+        if column < 0:
+            raise FairmendError(f"{network} looks up the table {node.name!r} by a number that it computes itself")
+        feature = next(f for f in spec.features if column in range(*spec.columns(f.name).indices(spec.width)))
+        low, high = _codes(feature)
+        rows = len(operation.table)
+        if feature.kind == "continuous" or feature.scale is not None or low < 0 or high >= rows:
+            raise FairmendError(
+                f"{network} looks up feature {feature.name!r} in a table of {rows} rows, so {spec_name} must give it "
+                f"as whole numbers from 0 to {rows - 1}, without a scale; it has {_words(feature)}"
+            )
+
+
+def _codes(feature: Feature) -> tuple[float, float]:
+    """Return the least and the greatest number that the network reads for the feature."""
+    return (0.0, 1.0) if feature.one_hot else feature.bounds
+
+
+def _words(feature: Feature) -> str:
+    low, high = (np.format_float_positional(end, trim="-") for end in _codes(feature))
+    scaled = ", scaled" if feature.scale is not None else ""
+    return f"{feature.kind} values from {low} to {high}{scaled}"

@@ -1,0 +1,34 @@
+"""Keras models as graphs: predictions are Keras's own, files keep their form, the checker reads the same weights."""
+
+import numpy as np
+import pytest
+
+from fairmend.network import Affine, load_network
+from fairmend.prove.certificate import weights_digest as digest_of_network
+from fairmend_check.model import weights_digest
+from fairmend_check.read_model import read_model
+from support.keras_files import import_keras, quiet
+from support.keras_models import MODELS, keras_predictions, make_model, network_predictions, rows_for
+
+CASES = [(name, (".keras", ".h5")[i % 2]) for i, name in enumerate(MODELS)]
+CASES += [("ensemble", ".keras"), ("made_in_another_order", ".h5"), ("embeddings", ".keras")]
+
+
+@quiet
+@pytest.mark.parametrize(("name", "suffix"), sorted(set(CASES)))
+def test_a_model_is_read_and_written_back_into_its_file(name, suffix, tmp_path):
+    keras = import_keras()
+    path, model = tmp_path / f"m{suffix}", make_model(keras, name)
+    model.save(path)
+    network = load_network(path)
+    X = rows_for(network)
+    assert np.allclose(network_predictions(network, X, name), keras_predictions(model, network, X), atol=1e-5)
+    changed = network.with_affines([Affine(a.weight * 0.5, a.bias + 0.25) for a in network.affines])
+    changed.save(path)
+    assert load_network(path).nodes == changed.nodes
+    assert weights_digest(read_model(path)[0]) == digest_of_network(changed)
+    loaded = keras.models.load_model(path)
+    assert [(layer.name, type(layer)) for layer in loaded.layers] == [
+        (layer.name, type(layer)) for layer in model.layers
+    ]
+    assert np.allclose(network_predictions(changed, X, name), keras_predictions(loaded, network, X), atol=1e-5)

@@ -1,0 +1,101 @@
+"""The steps of a network in its certificate: as they are stored, with norms and the parts of a head apart."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+
+import fairmend
+from fairmend.network import Activation, Affine, Concatenate, Input, Lookup, Network, Node, Sum
+from fairmend.network.folding import Fold, Norm, Part
+from fairmend.network.operations import Columns
+from fairmend.prove import certificate as writer
+from fairmend.prove.certificate import certificate_of_fair
+from fairmend.prove.certificate_graph import steps_of
+from fairmend.spec import Feature, Spec
+from support.graph_cases import SPEC, graph_case, graph_content
+from support.graph_files import save_tensors
+
+
+def numbers(rng, *shape):
+    return rng.normal(size=shape).astype(np.float32)
+
+
+def ensemble(rng) -> Network:
+    """The mean of two branches, of which the second has batch normalisation, with a joined head."""
+    parts = tuple(Part(name, numbers(rng, 1, 3), numbers(rng, 1), 0.5) for name in ("left", "right"))
+    norm = Norm("bn", numbers(rng, 3), np.ones(3, np.float32), None, None, 1e-3, "bn")
+    normed = Affine.from_fold(Fold(numbers(rng, 3, 2), numbers(rng, 3), (), (norm,), "a test"))
+    return Network.from_nodes(
+        [
+            Node(Input(2)),
+            Node(Affine(numbers(rng, 3, 2), numbers(rng, 3)), (0,), "first"),
+            Node(Activation("relu"), (1,)),
+            Node(normed, (0,), "second"),
+            Node(Activation("elu", parameters=(1.0,)), (3,)),
+            Node(Concatenate(), (2, 4)),
+            Node(Affine.from_fold(Fold.join(parts, "a test")), (5,), "left+right"),
+        ]
+    )
+
+
+def test_norms_and_the_parts_of_a_head_are_steps_of_their_own():
+    steps = steps_of(ensemble(np.random.default_rng(0)))
+    assert [step["kind"] for step in steps] == [
+        *("input", "affine", "function", "affine", "batch_norm", "function"),
+        *("affine", "scale", "affine", "scale", "sum"),
+    ]
+    assert [step["sources"] for step in steps] == [[], [0], [1], [0], [3], [4], [2], [6], [5], [8], [7, 9]]
+    assert [step["name"] for step in steps if step["kind"] == "affine"] == ["first", "second", "left", "right"]
+    assert (steps[4]["name"], steps[4]["epsilon"]) == ("bn", 1e-3)
+    assert steps[5] == {"kind": "function", "sources": [4], "function": "elu", "slope": 0.0, "parameters": [1.0]}
+    assert steps[7]["gain"] == [0.5]
+
+
+def test_the_certificate_of_an_ensemble_is_valid(tmp_path):
+    rng = np.random.default_rng(2)
+    network = ensemble(rng)
+    spec = Spec([Feature("sex", "integer", range=(0, 1), protected=True), Feature("debt", "continuous", range=(-2, 2))])
+    certificate, covered = certificate_of_fair(network, spec, spec.sample_inputs(20, rng, np.float32))
+    assert covered.any()
+    second = network.affines[1].fold
+    extra = {"bn.running_mean": second.after[0].mean, "bn.running_var": second.after[0].variance}
+    tensors = {f"{layer.name}.weight": layer.weight for layer in network.stored_layers}
+    tensors |= {f"{layer.name}.bias": layer.bias for layer in network.stored_layers}
+    path = save_tensors(network, tmp_path / "model.safetensors", tensors | extra)
+    certificate.save(tmp_path / "c.json", path)
+    result = fairmend.check(tmp_path / "c.json", path)
+    assert result.valid, result.reasons
+    assert "v10 = v7 + v9" in result.condition
+
+
+def test_steps_and_regions_of_graphs_fit_the_schema():
+    schema = json.loads((Path(writer.__file__).parent / "certificate.schema.json").read_text())
+    content = graph_content()
+    jsonschema.validate(content, schema)
+    assert content["version"] == 5
+    assert all(piece["slopes"] == [] for region in content["regions"] for piece in region["pieces"])
+
+
+def test_scores_of_graphs_are_claimed_in_blocks(tmp_path):
+    """The checker finds their bounds by itself, with slopes of its own."""
+    network, _, rows = graph_case()
+    content = SPEC.to_dict() | {"claim": {"kind": "score", "delta": 0.75, "on": "logit"}}
+    certificate, covered = certificate_of_fair(network, Spec.from_dict(content), rows)
+    assert covered.any()
+    assert certificate.content["format"] == "fairmend-certificate-blocks"
+    path = save_tensors(network, tmp_path / "model.safetensors")
+    certificate.save(tmp_path / "c.json", path)
+    result = fairmend.check(tmp_path / "c.json", path)
+    assert result.valid, result.reasons
+    assert 0 < result.largest_difference <= 0.75
+
+
+def test_a_table_that_two_columns_share_is_one_tensor_of_two_steps():
+    rng = np.random.default_rng(1)
+    table = Lookup(numbers(rng, 3, 2))
+    columns = [Node(Columns((column,)), (0,)) for column in (0, 1)]
+    nodes = [Node(Input(2)), *columns, Node(table, (1,), "words"), Node(table, (2,), "words"), Node(Sum(), (3, 4))]
+    network = Network.from_nodes([*nodes, Node(Affine(numbers(rng, 1, 2), numbers(rng, 1)), (5,), "head")])
+    assert [step.get("name") for step in steps_of(network)] == [None, None, None, "words", "words", None, "head"]
