@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.quantify.decide import Decider
-from fairmend.quantify.space import make_space
+from fairmend.quantify.space import Boxes, make_space
 from support.quantify_cases import SMALL, SPECS, linear, random_boxes, unequal_people
 from support.strategies import ACTIVATIONS, random_network
 from support.strategies_spec import unhurried
@@ -60,5 +60,14 @@ def test_a_box_of_one_cell_is_not_split():
     net = linear([1, 3, 0, 0, 0, 0], -22.5)
     space = make_space(net, SMALL)
     cell = space.root().first
-    found = Decider(net, space).decide(type(space.root())(cell, cell), np.zeros(1))
+    found = Decider(net, space).decide(Boxes(cell, cell), np.zeros(1))
     assert found.axis[0] == -1
+
+
+def test_a_single_cell_is_decided_with_the_error_of_inference_at_that_cell():
+    net = linear([0.01, 3, 0, 0, 0, 0], 0.1)
+    space = make_space(net, SMALL)
+    cell = space.root().last
+    found = Decider(net, space, counting=False).decide(Boxes(cell, cell), np.array([1e6]))
+    assert found.fair[0] == 1
+    assert found.error[0] < 1e-3

@@ -90,12 +90,17 @@ class Decider:
         all_unfair = positive.any(axis=1) & negative.any(axis=1)
         fair, unfair = np.where(all_fair, 1.0, 0.0), np.where(all_unfair, 1.0, 0.0)
         rest = np.flatnonzero(~(all_fair | all_unfair))
+        axis, slab = self._axis(boxes, forms, lower, upper), np.full(len(rest), np.inf)
         if len(rest) and self.counting:
-            some, forms_of_some = boxes.take(rest), _take(forms, rest, space.pieces)
-            fair[rest], unfair[rest], slab = self._count(some, forms_of_some, above[rest], below[rest])
-            error = error.copy()
-            error[rest] = self._tighter(some, error[rest], slab)
-        return Decided(fair, unfair, self._axis(boxes, forms, lower, upper), error)
+            some = _take(forms, rest, space.pieces)
+            fair[rest], unfair[rest], slab = self._count(boxes.take(rest), some, above[rest], below[rest])
+        tighter = error.copy()
+        tighter[rest] = self._tighter(boxes.take(rest), error[rest], slab)
+        cells = np.flatnonzero((axis == -1) & (tighter < 0.9 * error))
+        if len(cells):  # they are not split, so this is the last time that they are decided
+            again = self.decide(boxes.take(cells), tighter[cells])
+            fair[cells], unfair[cells], tighter[cells] = again.fair, again.unfair, again.error
+        return Decided(fair, unfair, axis, tighter)
 
     def witnesses(self, boxes: Boxes) -> tuple[Ints, Ints]:
         """Return the protected cells with the highest and the lowest lead in each box, each ``(n, protected axes)``."""
@@ -237,8 +242,8 @@ class Decider:
         return Terms(term, term, weight)
 
     def _tighter(self, boxes: Boxes, error: Floats, slab: Floats) -> Floats:
-        """Return the error of inference, computed again where it makes up much of the open slab."""
-        again = np.flatnonzero(8 * error > slab)
+        """Return the error of inference, computed again for single cells and where it makes up much of the slab."""
+        again = np.flatnonzero((8 * error > slab) | (boxes.first == boxes.last).all(axis=1))
         if len(again):
             error = error.copy()
             error[again] = np.minimum(error[again], self._error_over(boxes.take(again)))
