@@ -42,19 +42,9 @@ class Certificates:
 
     def write(self, *, repair: bool) -> bool:
         """Write and check a certificate, of a repair or of what is proven anyway; return whether there is one."""
-        X = self.case.X[:20]
-        if repair:
-            try:
-                made, self.network = self._repaired(X)
-            except fairmend.FairmendError:
-                self.tally.add("repairs refused with a reason")
-                return False
-        else:
-            made, _ = certificate_of_fair(self.network, self.case.spec, X)
-            if made is None:
-                self.tally.add("certificates: nothing proven")
-                return False
-            self._compare(made.content["regions"])
+        made = self._make(repair=repair)
+        if made is None:
+            return False
         self.network.save(self.model)
         made.save(self.certificate, self.model)
         result = check(self.certificate, self.model)
@@ -62,6 +52,23 @@ class Certificates:
         if not result.valid:
             self.tally.fail(f"a certificate that was just written is refused: {result.reasons[0]}")
         return result.valid
+
+    def _make(self, *, repair: bool) -> Any:
+        """Return a certificate, or None."""
+        X = self.case.X[:20]
+        if repair:
+            try:
+                made, self.network = self._repaired(X)
+            except fairmend.FairmendError:
+                self.tally.add("repairs refused with a reason")
+                return None
+            return made
+        made, _ = certificate_of_fair(self.network, self.case.spec, X)
+        if made is None:
+            self.tally.add("certificates: nothing proven")
+            return None
+        self._compare(made.content["regions"])
+        return made
 
     def _repaired(self, X: np.ndarray) -> tuple[Any, Network]:
         rng, spec, network = self.rng, self.case.spec, self.network
@@ -132,7 +139,8 @@ class Certificates:
             classes = 2 if self.network.outputs == 1 else self.network.outputs
             region["class"] = (region["class"] + 1) % classes
         elif kind == "margin":
-            logits = np.atleast_1d(self.network.astype(np.float64).logits(np.array([region["input"]]))[0])
+            double = self.network.astype(np.float64)
+            logits = np.atleast_1d(double.centre(double.logits(np.array([region["input"]])))[0])
             ordered = np.sort(logits)
             truth = abs(ordered[-1]) if len(logits) == 1 else ordered[-1] - ordered[-2]
             region["margin"] = float(truth * 1.01 + 1e-6)

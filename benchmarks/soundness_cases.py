@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -50,12 +51,14 @@ def move_threshold(rng: np.random.Generator, network: Network, spec: Spec, X: np
     else:
         shift = np.median(logits, axis=0) if kind == "balanced" else logits[row]
     head = network.head
-    return network.with_affines([*network.affines[:-1], Affine(head.weight, head.bias - shift.astype(head.bias.dtype))])
+    moved = Affine(head.weight, head.bias - shift.astype(head.bias.dtype))
+    return network.with_operations({len(network.nodes) - 1: moved})
 
 
 def encoded_again(spec: Spec, X: np.ndarray) -> np.ndarray:
     """Return the same people with the bits that the spec's own encoding gives them."""
     again = X.copy()
+    # A column that is looked up holds such bits anyway.
     for feature in spec.features:
         if feature.kind != "continuous" and not feature.one_hot:
             column = spec.columns(feature.name).start
@@ -165,13 +168,18 @@ def random_scale(rng: np.random.Generator, low: float, high: float) -> dict[str,
     return {"mean": float((low + high) / 2 + rng.normal()), "std": float(1 + (high - low) * rng.random())}
 
 
-def random_inputs(rng: np.random.Generator, spec: Spec, count: int, dtype: Any) -> np.ndarray:
-    """Return inputs; a third are scaled elsewhere: their own bits differ from those of the spec's encoding."""
+def random_inputs(
+    rng: np.random.Generator, spec: Spec, count: int, dtype: Any, exact: Collection[int] = ()
+) -> np.ndarray:
+    """Return inputs; a third are scaled elsewhere: their own bits differ from those of the spec's encoding.
+
+    The columns ``exact`` are whole numbers, which are looked up.
+    """
     X = spec.sample_inputs(count, rng, dtype)
     for feature in spec.features:
-        if feature.one_hot:
-            continue
         column = spec.columns(feature.name).start
+        if feature.one_hot or column in exact:
+            continue
         x = X[:, column].copy()
         chosen = rng.random(count) < 1 / 3
         if feature.scale is not None and rng.random() < 0.5:

@@ -6,6 +6,7 @@ from it come first. A file whose layers are listed in another order could give a
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,22 +27,30 @@ class Calls:
 
 
 def read_calls(
-    content: dict[str, Any], entries: list[Any], inputs: list[str], nested: list[str], weighted: list[str]
+    content: dict[str, Any],
+    entries: list[Any],
+    inputs: list[str],
+    nested: list[str],
+    weighted: list[str],
+    operations: Collection[str] = (),
 ) -> Calls:
-    """Return the calls of a functional model with these input layers, models in it, and layers with weights."""
+    """Return the calls of a functional model with these input layers, models in it, and layers with weights.
+
+    ``operations`` on tensors have constants among their arguments, which are not read here.
+    """
     nodes = {}
     for entry in entries:
         name = json_reader.take(entry, "name", str, "a layer of the model")
         nodes[name] = json_reader.take(entry, "inbound_nodes", list, f'layer "{name[:40]}"')
         if bool(nodes[name]) == (name in inputs):
             raise CheckError(f'layer "{name[:40]}" reads nothing, or is an input that reads something')
-        if name in weighted and len(nodes[name]) != 1:
+        if (name in weighted or name in operations) and len(nodes[name]) != 1:
             raise CheckError(f'layer "{name[:40]}" is used twice, so that two places share its weights')
     given = [name for name, _ in _ends(content, "input_layers")]
     outputs = _ends(content, "output_layers")
     if sorted(given) != sorted(inputs) or len(outputs) != 1:
         raise CheckError("the model's input_layers are not its inputs, or it has several outputs")
-    walk = _Walk(nodes, nested)
+    walk = _Walk(nodes, nested, operations)
     output = walk.visit(outputs[0])
     order = walk.order(output)
     unread = [name for name in nodes if name not in order]
@@ -57,6 +66,8 @@ def _ends(content: dict[str, Any], key: str) -> list[Call]:
     """Return inputs or outputs: ["dense", 0, 0], a list of these, or an object whose values they are."""
     ends = content.get(key)
     if type(ends) is dict:
+        if key == "input_layers" and any(type(end) is not list or end[:1] != [name] for name, end in ends.items()):
+            raise CheckError(f"the model's {key} have other names than their layers, so that callers may mix them up")
         ends = list(ends.values())
     if type(ends) is not list:
         raise CheckError(f"the model has no {key}")
@@ -76,8 +87,8 @@ def _call(history: Any, where: str) -> Call:
 class _Walk:
     """The walk of Keras through a model, from its output."""
 
-    def __init__(self, nodes: dict[str, list[Any]], nested: list[str]) -> None:
-        self._nodes, self._nested = nodes, nested
+    def __init__(self, nodes: dict[str, list[Any]], nested: list[str], operations: Collection[str]) -> None:
+        self._nodes, self._nested, self._operations = nodes, nested, operations
         self.reads: dict[Call, tuple[Call, ...]] = {}
         self.finished: list[Call] = []
         self._seen: dict[str, int] = {}
@@ -123,16 +134,26 @@ class _Walk:
     def _sources(self, call: Call) -> tuple[Call, ...]:
         """Return what a call reads; an input reads nothing."""
         nodes, where = self._nodes[call[0]], f'layer "{call[0][:40]}"'
-        return tuple(self._known(source, where) for source in _read_by(nodes[call[1]], where)) if nodes else ()
+        if not nodes:
+            return ()
+        found = _read_by(nodes[call[1]], where, call[0] in self._operations)
+        return tuple(self._known(source, where) for source in found)
 
 
-def _read_by(node: Any, where: str) -> list[Call]:
+def is_tensor(given: Any) -> bool:
+    """Return whether an argument of a call in Keras 3 is what another layer gives."""
+    return type(given) is dict and given.get("class_name") == "__keras_tensor__"
+
+
+def _read_by(node: Any, where: str, operation: bool) -> list[Call]:
     """Return what a node reads; refuse options that could change what its layer computes."""
     if type(node) is dict:  # Keras 3
         json_reader.only_keys(node, ("args", "kwargs"), where)
         arguments, options = json_reader.take(node, "args", list, where), json_reader.take(node, "kwargs", dict, where)
         tensors = arguments[0] if len(arguments) == 1 and type(arguments[0]) is list else arguments
-        if tensors is arguments and len(arguments) != 1:
+        if operation and tensors is arguments:
+            tensors = [given for given in arguments if is_tensor(given)]
+        elif tensors is arguments and len(arguments) != 1:
             raise CheckError(f"{where} does not read one value, or a list of values")
         histories = [_history(tensor, where) for tensor in tensors]
         given = [options]
@@ -151,7 +172,7 @@ def _read_by(node: Any, where: str) -> list[Call]:
 
 def _history(tensor: Any, where: str) -> Any:
     """Return the layer, its use and its output that a tensor of Keras 3 comes from."""
-    if type(tensor) is not dict or tensor.get("class_name") != "__keras_tensor__":
+    if not is_tensor(tensor):
         raise CheckError(f"{where} does not read one value, or a list of values")
     json_reader.only_keys(tensor, ("class_name", "config"), where)
     described = json_reader.take(tensor, "config", dict, where)

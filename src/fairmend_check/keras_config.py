@@ -13,7 +13,7 @@ from typing import Any
 
 from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
-from fairmend_check.keras_calls import Call, Calls, read_calls
+from fairmend_check.keras_calls import Call, Calls, is_tensor, read_calls
 
 RANDOM = ("Dropout", "SpatialDropout1D", "GaussianNoise", "GaussianDropout", "AlphaDropout")  # in training only
 _MODEL_KEYS = ("module", "class_name", "config", "registered_name", "build_config", "compile_config")
@@ -61,6 +61,8 @@ _KEYS = {
     "Concatenate": ("axis",),
     **dict.fromkeys(RANDOM, ("rate", "stddev", "seed", "noise_shape")),
 }  # fmt: skip
+OPERATION = "ops."  # before the kinds of operations on tensors, which may have the name of a layer
+_OPERATIONS = ("Add", "Subtract", "Multiply", "Divide", "TrueDivide", "Negative", "Concatenate", "GetItem")
 _WEIGHTED = ("Dense", "BatchNormalization", "Normalization", "PReLU", "Embedding")
 _WHOLE = ("int32", "int64")  # of inputs that are looked up in tables
 _MOST_NESTED = 5
@@ -122,7 +124,8 @@ def _model(model: dict[str, Any], where: str, depth: int) -> Described:
     inputs = [layer.name for layer in found if layer.kind == "InputLayer"]
     nested = [layer.name for layer in found if layer.model is not None]
     weighted = [layer.name for layer in found if has_weights(layer)]
-    calls = read_calls(content, entries, inputs, nested, weighted)
+    operations = [layer.name for layer in found if layer.kind.startswith(OPERATION)]
+    calls = read_calls(content, entries, inputs, nested, weighted, operations)
     return Described([named[name] for name in calls.order], calls, None, named)
 
 
@@ -152,6 +155,8 @@ def _layer(entry: Any, number: int, functional: bool, depth: int) -> Layer:
     if kind in ("Sequential", "Functional", "Model"):
         return _nested_model(entry, kind, where, depth)
     options = json_reader.take(entry, "config", dict, where)
+    if functional and entry.get("module") == "keras.src.ops.numpy":
+        return _operation(entry, kind, options, where)
     if "compile_config" in entry or kind not in _KEYS or (kind == "InputLayer" and number and not functional):
         raise CheckError(f"{where} ({kind[:40]}) cannot be checked there; save the network as .onnx with fairmend")
     if kind == "Dense" and {"output_dim", "bias"} & options.keys():
@@ -159,6 +164,20 @@ def _layer(entry: Any, number: int, functional: bool, depth: int) -> Layer:
     _check_origin(entry, ("keras.layers",), where)
     _check_options(kind, options, where)
     return Layer(kind, _name(entry, options, where), options, None, _built(entry))
+
+
+def _operation(entry: dict[str, Any], kind: str, options: dict[str, Any], where: str) -> Layer:
+    """Return an operation on tensors, such as x + y or x[:, :3], as a layer with its arguments as an option."""
+    known = kind in _OPERATIONS and entry.get("registered_name") == kind
+    if not known or entry.keys() & {"build_config", "compile_config"}:
+        raise CheckError(f"{where} ({kind[:40]}) cannot be checked there; save the network as .onnx with fairmend")
+    json_reader.only_keys(options, ("name", "axis") if kind == "Concatenate" else ("name",), where)
+    nodes = json_reader.take(entry, "inbound_nodes", list, where)
+    given = [node.get("args") for node in nodes if type(node) is dict]
+    if len(given) != 1 or len(nodes) != 1 or type(given[0]) is not list:
+        raise CheckError(f"{where} ({kind[:40]}) is not called once")
+    arguments = [None if is_tensor(each) else each for each in given[0]]
+    return Layer(OPERATION + kind, _name(entry, options, where), {**options, "arguments": arguments})
 
 
 def _nested_model(entry: dict[str, Any], kind: str, where: str, depth: int) -> Layer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 from fairmend_check import json_reader
 from fairmend_check.assemble import Graph
 from fairmend_check.errors import CheckError
-from fairmend_check.keras_config import RANDOM, Described, Layer, activation_layer
+from fairmend_check.keras_calls import is_tensor
+from fairmend_check.keras_config import OPERATION, RANDOM, Described, Layer, activation_layer
 from fairmend_check.model import Activation, Model
 from fairmend_check.norms import Norm, batch_norm, scaling
 
@@ -72,7 +74,7 @@ class KerasGraph:
             start += width
         if len(given) > 1:
             names = ", ".join(
-                f'"{name[:40]}" ({width})' for name, width in zip(model.calls.inputs, widths, strict=True)
+                f"{json.dumps(name)} ({width})" for name, width in zip(model.calls.inputs, widths, strict=True)
             )
             self._conditions.append(f"the columns of a row are those of the inputs {names}, one after the other")
         output = self._run(model, given, ())
@@ -105,11 +107,15 @@ class KerasGraph:
         return found[calls.output]
 
     def _layer(self, layer: Layer, tensors: list[Tensor], arrays: Weights) -> Tensor:
-        if layer.kind in ("Add", "Average", "Subtract", "Concatenate"):
-            return self._joined(layer, tensors)
+        kind, arguments = layer.kind.removeprefix(OPERATION), _arguments(layer)
+        if kind in ("Add", "Average", "Subtract", "Concatenate") and not any(each is not None for each in arguments):
+            return self._joined(replace(layer, kind=kind), tensors)
         if len(tensors) != 1:
             raise CheckError(f"{_where(layer)} reads {len(tensors)} values instead of one")
         (tensor,) = tensors
+        if kind == "GetItem" and len(tensor.shape) == 1:
+            chosen = _chosen_columns(layer, arguments, tensor.shape[0])
+            return replace(tensor, value=self._graph.columns(tensor.value, chosen), shape=(len(chosen),))
         if layer.kind in ("Flatten", "Reshape"):
             return replace(tensor, shape=_new_shape(layer, tensor))
         if layer.kind == "Embedding":
@@ -118,7 +124,10 @@ class KerasGraph:
             raise CheckError(f"{_where(layer)} reads whole numbers, which only a table may be looked up by")
         if layer.kind in RANDOM or layer.kind == "ActivityRegularization":
             return tensor
-        by_columns = layer.kind in ("Dense", "Softmax", *_NORMS) or layer.config.get("activation") in _SOFTMAX
+        if layer.kind.startswith(OPERATION):
+            return Tensor(self._graph.norm(tensor.value, _with_number(layer, kind, arguments)), tensor.shape)
+        functions = self._functions(layer, arrays, tensor)
+        by_columns = layer.kind in ("Dense", *_NORMS) or any(function.name in _SOFTMAX for function in functions)
         if by_columns and (not tensor.shape or math.prod(tensor.shape[:-1]) != 1):
             raise CheckError(f"{_where(layer)} reads rows of shape {tensor.shape}")
         value = tensor.value
@@ -126,7 +135,7 @@ class KerasGraph:
             value = self._graph.affine(value, *_dense(layer, arrays))
         elif layer.kind in _NORMS:
             value = self._graph.norm(value, _NORMS[layer.kind](layer, arrays, len(tensor.shape)))
-        for function in self._functions(layer, arrays, tensor):
+        for function in functions:
             value = self._graph.function(value, function)
         shape = (*tensor.shape[:-1], self._graph.width(value)) if layer.kind == "Dense" else tensor.shape
         return Tensor(value, shape)
@@ -246,13 +255,57 @@ def _new_shape(layer: Layer, tensor: Tensor) -> tuple[int, ...]:
 
 def _side_by_side(layer: Layer, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     """Return the shape of a concatenation, which must put the numbers of one value after those of another."""
-    rank, axis = len(shapes[0]), json_reader.take({"axis": -1, **layer.config}, "axis", int, _where(layer))
+    usual = {} if "arguments" in layer.config else {"axis": -1}  # an operation on tensors has another default
+    rank, axis = len(shapes[0]), json_reader.take({**usual, **layer.config}, "axis", int, _where(layer))
     along = axis - 1 if axis > 0 else rank + axis
     if not 0 <= along < rank or axis == 0 or any(len(shape) != rank for shape in shapes):
         raise CheckError(f"{_where(layer)} is not over an axis of its values")
     if len({shape[:along] + shape[along + 1 :] for shape in shapes}) > 1 or math.prod(shapes[0][:along]) != 1:
         raise CheckError(f"{_where(layer)} mixes the numbers of its values")
     return (*shapes[0][:along], sum(shape[along] for shape in shapes), *shapes[0][along + 1 :])
+
+
+def _arguments(layer: Layer) -> list[Any]:
+    """Return the arguments of an operation; None stands for a tensor, also in the list that Concatenate takes."""
+    given: list[Any] = layer.config.get("arguments", [])
+    if len(given) == 1 and type(given[0]) is list:
+        return [None if is_tensor(each) else each for each in given[0]]
+    return given
+
+
+def _chosen_columns(layer: Layer, arguments: list[Any], width: int) -> list[int]:
+    """Return the columns of x[:, start:stop]."""
+    index = arguments[1] if len(arguments) == 2 and arguments[0] is None and type(arguments[1]) is list else []
+    parts = []
+    for each in index:
+        if type(each) is dict and each.keys() == {"class_name", "config"} and each["class_name"] == "__slice__":
+            config = json_reader.take(each, "config", dict, _where(layer))
+            json_reader.only_keys(config, ("start", "stop", "step"), _where(layer))
+            parts.append([config.get(key) for key in ("start", "stop", "step")])
+    plain = all(part is None or type(part) is int for each in parts for part in each)
+    if len(parts) != 2 or len(index) != 2 or not plain or parts[0] != [None] * 3 or parts[1][2] not in (None, 1):
+        raise CheckError(f"{_where(layer)} chooses something else than columns")
+    return list(range(*slice(*parts[1]).indices(width)))
+
+
+def _with_number(layer: Layer, kind: str, arguments: list[Any]) -> Norm:
+    """Return what an operation of a value with a number computes."""
+    if kind == "Negative" and arguments == [None]:
+        return scaling(0.0, -1.0, 0.0)
+    numbers = [each for each in arguments if each is not None]
+    if len(arguments) != 2 or len(numbers) != 1 or kind not in ("Add", "Subtract", "Multiply", "Divide", "TrueDivide"):
+        raise CheckError(f"{_where(layer)} ({kind}) does not combine a value with a number")
+    number = json_reader.take({"number": numbers[0]}, "number", float, _where(layer))
+    first = arguments[0] is not None
+    if kind == "Multiply":
+        return scaling(0.0, number, 0.0)
+    if kind == "Add":
+        return scaling(0.0, 1.0, number)
+    if kind == "Subtract":
+        return scaling(0.0, -1.0, number) if first else scaling(0.0, 1.0, -number)
+    if first or number == 0:
+        raise CheckError(f"{_where(layer)} divides by 0, or by a value that depends on the input")
+    return scaling(0.0, 1 / number, 0.0)
 
 
 def _rounded(activation: Activation) -> Activation:

@@ -185,6 +185,8 @@ def graph_model(tensors: Tensors, named: NamedGraph) -> Model:
     if named.steps[-1].kind == "function":
         raise CheckError("the certificate names a function after the last affine layer")
     model = graph.finish(values[-1])
+    if model.closed:
+        raise CheckError("the certificate names a choice of probabilities as the output")
     return replace(model, condition=_condition(model, named, sentences, words[-1]))
 
 
@@ -247,7 +249,8 @@ def _described(step: Step, words: list[str]) -> str:
         return f"columns {', '.join(map(str, step.indices))} of {words[0]}"
     if step.activation is not None:
         listed = ", ".join(map(repr, step.activation.parameters))
-        numbers = f"({listed})" if listed else f"({step.activation.slope!r})" if step.activation.slope else ""
+        sloped = step.activation.name == "leaky_relu"  # also with slope 0, which is not the usual one
+        numbers = f"({listed})" if listed else f"({step.activation.slope!r})" if sloped else ""
         return f"{step.activation.name}{numbers} of {words[0]}"
     return " + ".join(words) if step.kind == "sum" else f"{', '.join(words)} side by side"
 

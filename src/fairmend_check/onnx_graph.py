@@ -69,6 +69,7 @@ class OnnxGraph:
         self.types: dict[str, tuple[int, list[int]]] = {}  # elements and columns of each value on the way
         self.elements: dict[str, int] = {}  # elements of values of other shapes, and of those inside a pattern
         self.biases: set[str] = set()  # nodes that add the bias of the product before them
+        self.outputs: frozenset[str] = frozenset()  # which callers read
         self._numbers = 0
         start = 0
         for (name, element, shape), width in zip(inputs, widths, strict=True):
@@ -133,9 +134,10 @@ class OnnxGraph:
         self.tensors[node.output] = tensor
 
     def number(self, name: str) -> float | None:
-        """Return a constant that is one number."""
+        """Return a constant that is one number, and adds no axis to what it is combined with."""
         tensor = self.tensors.get(name)
-        return float(tensor.reshape(())) if tensor is not None and tensor.size == 1 and tensor.dtype != object else None
+        single = tensor is not None and tensor.shape in ((), (1,)) and tensor.dtype != object
+        return float(tensor.reshape(())) if tensor is not None and single else None
 
     def _row_value(self, name: str, node: Node) -> int:
         """Return a value of numbers with the axes (rows, columns)."""
@@ -192,7 +194,8 @@ class OnnxGraph:
 
     def _matmul(self, node: Node, readers: list[Node]) -> Entry:
         weight = self._constant(node.inputs[1]).T
-        if weight.ndim == 2 and len(readers) == 1 and readers[0].kind == "Add":
+        alone = len(readers) == 1 and node.output not in self.outputs
+        if weight.ndim == 2 and alone and readers[0].kind == "Add":
             others = [name for name in readers[0].inputs if name != node.output and name in self.tensors]
             if len(others) == 1:
                 self.biases.add(readers[0].output)
@@ -301,6 +304,8 @@ class OnnxGraph:
             if given["approximate"] not in ("none", "tanh"):
                 raise CheckError("node Gelu has an unknown form")
             return Activation("gelu" if given["approximate"] == "none" else "gelu_tanh")
+        if node.kind == "HardSwish" and self.element != ELEMENTS["float32"]:
+            raise CheckError("node HardSwish is defined by 1/6 in float32, which is another number in float64")
         if node.kind in ("Softmax", "LogSoftmax"):
             node.expect("axis", -1, 1)
             return Activation("softmax" if node.kind == "Softmax" else "log_softmax")
@@ -382,7 +387,8 @@ class OnnxGraph:
             return replace(first, stacked=tuple(value for each in entries for value in each.stacked))
         if any(each.stacked for each in entries) or (first.axes, axis) not in ((2, 1), (2, -1), (3, 1), (3, -2)):
             raise CheckError("node Concat is along an axis that cannot be checked")
-        return replace(first, value=self.graph.concatenate(*(each.value for each in entries)))
+        joined = self.graph.concatenate(*(each.value for each in entries))
+        return replace(first, value=joined, cut=any(each.cut for each in entries))
 
     def _gather(self, node: Node) -> Entry:
         """Read a look-up in a constant table, or a choice of columns."""

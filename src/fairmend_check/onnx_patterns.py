@@ -31,14 +31,25 @@ def find_function(node: Node, graph: OnnxGraph) -> tuple[str, Activation] | None
     plus = _sum_with_number(node.inputs[1], graph) if node.kind == "Div" else None
     if plus is not None and plus[1] == 1 and _read_by(plus[0], "Abs", graph) == node.inputs[0]:
         return node.inputs[0], Activation("softsign")
-    scale, factors = _product(node.output, graph)
-    if len(factors) != 2:
-        return None
-    for x, other in (factors, factors[::-1]):
-        name = _gate(scale, x, other, graph)
-        if name:
-            return x, Activation(name)
+    for x in _values_in(node.output, graph):
+        scale, factors = _product(node.output, graph, x)
+        if len(factors) == 2 and x in factors:
+            name = _gate(scale, x, factors[1] if factors[0] == x else factors[0], graph)
+            if name:
+                return x, Activation(name)
     return None
+
+
+def _values_in(name: str, graph: OnnxGraph) -> list[str]:
+    """Return the first values that are multiplied into a product, from its end on: x may be a product itself."""
+    found, waiting = list[str](), [name]
+    while waiting and len(found) < _MAX_FACTORS:
+        node = graph.nodes.get(waiting.pop(0))
+        if node is not None and node.kind in ("Mul", "Div"):
+            new = dict.fromkeys(each for each in node.inputs if graph.number(each) is None and each not in found)
+            found += new
+            waiting += new
+    return found
 
 
 def _softplus(node: Node, graph: OnnxGraph) -> tuple[str, Activation] | None:
@@ -70,7 +81,7 @@ def _gate(scale: float, x: str, other: str, graph: OnnxGraph) -> str:
         return ""
     inner = _read_by(plus[0], "Erf", graph)
     if inner is not None:
-        factor, rest = _product(inner, graph)
+        factor, rest = _product(inner, graph, x)
         return "gelu" if rest == [x] and _equal(factor, math.sqrt(0.5), graph) else ""
     inner = _read_by(plus[0], "Tanh", graph)
     return "gelu_tanh" if inner is not None and _is_cubic(inner, x, graph) else ""
@@ -81,7 +92,8 @@ def _is_hardswish(scale: float, x: str, other: str, graph: OnnxGraph) -> bool:
     if node is None:
         return False
     if node.kind == "HardSigmoid" and scale == 1 and node.inputs[0] == x:
-        return bool(node.attributes["beta"] == 0.5 and node.attributes["alpha"] == float(np.float32(1 / 6)))
+        given = node.attributes["beta"] == 0.5 and node.attributes["alpha"] == float(np.float32(1 / 6))
+        return bool(given and graph.element == ELEMENTS["float32"])
     if node.kind != "Clip" or len(node.inputs) != 3 or not _equal(scale, 1 / 6, graph):
         return False
     limits = [graph.number(name) for name in node.inputs[1:]]
@@ -90,23 +102,27 @@ def _is_hardswish(scale: float, x: str, other: str, graph: OnnxGraph) -> bool:
 
 def _is_cubic(name: str, x: str, graph: OnnxGraph) -> bool:
     """Return whether a value is √(2/π) (x + 0.044715 x³)."""
-    factor, rest = _product(name, graph)
+    factor, rest = _product(name, graph, x)
     node = graph.nodes.get(rest[0]) if len(rest) == 1 else None
     if node is None or node.kind != "Add" or x not in node.inputs or not _equal(factor, math.sqrt(2 / math.pi), graph):
         return False
-    small, cube = _product(node.inputs[1] if node.inputs[0] == x else node.inputs[0], graph)
+    small, cube = _product(node.inputs[1] if node.inputs[0] == x else node.inputs[0], graph, x)
     power = graph.nodes.get(cube[0]) if len(cube) == 1 else None
     is_power = power is not None and power.kind == "Pow" and power.inputs[0] == x and graph.number(power.inputs[1]) == 3
     return _equal(small, 0.044715, graph) and (cube == [x, x, x] or is_power)
 
 
-def _product(name: str, graph: OnnxGraph) -> tuple[float, list[str]]:
-    """Return a value as a number times factors; one that no Mul or Div computes is its own factor."""
-    number, factors, waiting = 1.0, list[str](), [name]
+def _product(name: str, graph: OnnxGraph, x: str) -> tuple[float, list[str]]:
+    """Return a value as a number times factors; x, and one that no Mul or Div computes, is its own factor.
+
+    The number is nan if there is more than one: 2^-149 times 2^148 is 0.5, but rounds x to whole numbers on the way.
+    """
+    number, factors, waiting, seen = 1.0, list[str](), [name], 0
     while waiting:
         value = waiting.pop(0)
         node = graph.nodes.get(value)
-        if node is None or node.kind not in ("Mul", "Div") or len(factors) + len(waiting) > _MAX_FACTORS:
+        many = len(factors) + len(waiting) > _MAX_FACTORS
+        if node is None or node.kind not in ("Mul", "Div") or many or value == x:
             factors.append(value)
             continue
         numbers = [graph.number(each) for each in node.inputs]
@@ -114,13 +130,14 @@ def _product(name: str, graph: OnnxGraph) -> tuple[float, list[str]]:
             if numbers[1] is None or numbers[1] == 0 or numbers[0] is not None:
                 factors.append(value)
                 continue
-            number /= numbers[1]
+            number, seen = number / numbers[1], seen + 1
             waiting.insert(0, node.inputs[0])
             continue
         for constant in numbers:
-            number *= 1.0 if constant is None else constant
+            if constant is not None:
+                number, seen = number * constant, seen + 1
         waiting[:0] = [each for each, constant in zip(node.inputs, numbers, strict=True) if constant is None]
-    return number, factors
+    return number if seen < 2 else math.nan, factors
 
 
 def _sum_with_number(name: str, graph: OnnxGraph) -> tuple[str, float] | None:

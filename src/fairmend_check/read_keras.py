@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
 from fairmend_check.hdf5 import Array, Group, read_hdf5
-from fairmend_check.keras_config import FLOAT32_ONLY, RANDOM, Described, Layer, read_config
+from fairmend_check.keras_config import FLOAT32_ONLY, OPERATION, RANDOM, Described, Layer, read_config
 from fairmend_check.keras_layers import KerasGraph, Path, Weights, is_adapted, is_true
 from fairmend_check.model import Model
 from fairmend_check.zip_archive import read_archive
@@ -176,9 +176,10 @@ def _find_places(above: Group, model: Described, path: Path, found: dict[Path, G
     groups = above.find("layers")
     if not isinstance(groups, Group):
         raise CheckError("the file contains no weights")
-    places = _places(model.layers)
+    layers = [layer for layer in model.layers if not layer.kind.startswith(OPERATION)]
+    places = _places(layers)
     _only_members(groups, places.values())
-    for layer in model.layers:
+    for layer in layers:
         group = groups.find(places[layer.name])
         inside = found[(*path, layer.name)] = group if isinstance(group, Group) else None
         if layer.model is not None:

@@ -8,6 +8,7 @@ be replaced by a caller, so the claim is then about callers that do not.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -72,6 +73,7 @@ def read_onnx(content: bytes, folder: Path) -> Model:
     found = OnnxGraph([(value.get("name", ""), *declared_type(value)) for value in inputs])
     for tensor in constants:
         found.tensors[tensor.get("name", "")] = _tensor(tensor, external)
+    found.outputs = frozenset(value.get("name", "") for value in outputs)
     decision = decision_nodes(nodes)
     readers = _readers(nodes)
     for value in inputs:
@@ -85,6 +87,8 @@ def read_onnx(content: bytes, folder: Path) -> Model:
     names = [value.get("name", "") for value in outputs]
     scores = decision_source(nodes, decision) if decision else names[0]
     last = found.entry(scores)
+    if last.axes > 2 or last.element != found.element:
+        raise CheckError("the output is not rows of numbers of the input's type: it is stacked, or cast to others")
     if len(names) > 1 and not decision:
         raise CheckError("the graph has two outputs, and the first is not the label of the second")
     network = found.graph.finish(last.value)
@@ -99,7 +103,20 @@ def read_onnx(content: bytes, folder: Path) -> Model:
         )
     for value in listed + outputs + graph.get("value_info", []):
         _check_value(value, found, types)
-    return replace(network, condition=_REPLACEABLE) if len(listed) > len(inputs) else network
+    return replace(network, condition=_condition(inputs, found, replaceable=len(listed) > len(inputs)))
+
+
+def _condition(inputs: list[Message], graph: OnnxGraph, *, replaceable: bool) -> str:
+    """Return what a caller must do: which columns of a row belong to which of several inputs."""
+    said = [_REPLACEABLE] if replaceable else []
+    if len(inputs) > 1:
+        names = [value.get("name", "") for value in inputs]
+        widths = [(graph.types[name][1] or [1])[0] for name in names]
+        if not all(re.fullmatch(r"[\w.:/+-]{1,200}", name, re.ASCII) for name in names):
+            raise CheckError("the inputs must have names of letters, digits and the signs _ . : / + -")
+        listed = ", ".join(f"{name} ({width})" for name, width in zip(names, widths, strict=True))
+        said.append(f"the columns of a row are those of the inputs of the model, in this order: {listed}.")
+    return " ".join(said)
 
 
 def _readers(nodes: list[Node]) -> dict[str, list[Node]]:

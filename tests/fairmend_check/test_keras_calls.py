@@ -72,3 +72,14 @@ def test_a_deep_model_does_not_exhaust_the_stack():
     reads = {name: names[i : i + 1] for i, name in enumerate(names[1:])}
     calls = read({"in": [], **reads}, ("in", names[-1]), weighted=())
     assert calls.order == tuple(names)
+
+
+def test_inputs_must_have_the_names_of_their_layers():
+    """Keras takes a dict of inputs by its keys, and the condition of a certificate names the layers."""
+    content = {"input_layers": {"b": ["a", 0, 0], "a": ["b", 0, 0]}, "output_layers": [["c", 0, 0]]}
+    nodes = {"a": [], "b": [], "c": [[["a", 0, 0, {}], ["b", 0, 0, {}]]]}
+    entries = [{"name": name, "inbound_nodes": given} for name, given in nodes.items()]
+    with pytest.raises(CheckError, match="other names than their layers"):
+        read_calls(content, entries, ["a", "b"], [], [])
+    content["input_layers"] = {"b": ["b", 0, 0], "a": ["a", 0, 0]}
+    assert read_calls(content, entries, ["a", "b"], [], []).inputs == ("b", "a")

@@ -61,6 +61,64 @@ def test_a_hard_sigmoid_is_that_of_the_keras_that_wrote_the_file(keras, slope):
     assert model.condition == f"the file is run by Keras {keras}, as hard_sigmoid differs in others"
 
 
+def tensor(name):
+    return {"class_name": "__keras_tensor__", "config": {"shape": [None, 3], "keras_history": [name, 0, 0]}}
+
+
+def read_operation(kind, *arguments):
+    """A functional model in -> a -> operation -> b of Keras 3."""
+    entry = {"class_name": kind, "module": "keras.src.ops.numpy", "registered_name": kind, "config": {"name": "o"}}
+    layers = [
+        {"class_name": "InputLayer", "config": {"name": "in", "batch_shape": [None, 4]}, "inbound_nodes": []},
+        dense("a", 3) | {"inbound_nodes": [[["in", 0, 0]]]},
+        entry | {"inbound_nodes": [{"args": list(arguments), "kwargs": {}}]},
+        dense("b", 1) | {"inbound_nodes": [[["o", 0, 0]]]},
+    ]
+    for each in layers:
+        each["name"] = each["config"]["name"]
+    content = {"layers": layers, "input_layers": [["in", 0, 0]], "output_layers": [["b", 0, 0]]}
+    config = json.dumps({"class_name": "Functional", "config": content}).encode()
+    return KerasGraph(
+        read_config(config),
+        lambda path, found: [np.ones(KERNELS[found.name], np.float32)] if found.name in KERNELS else [],
+        "3",
+    ).finish()
+
+
+def cut(**ends):
+    return [{"class_name": "__slice__", "config": {}}, {"class_name": "__slice__", "config": ends}]
+
+
+def test_operations_on_tensors():
+    halved = read_operation("Divide", tensor("a"), 2).layers[0].weight
+    assert (halved == 0.5).all()
+    negative = read_operation("Subtract", 1.0, tensor("a")).layers[0]
+    assert (negative.weight == -1).all()
+    assert (negative.bias == 1).all()
+    assert read_operation("GetItem", tensor("a"), cut(start=0)).is_chain
+
+
+@pytest.mark.parametrize(
+    ("reason", "given"),
+    [
+        ("cannot be checked", ("Power", tensor("a"), 2)),
+        ("instead of one", ("Multiply", tensor("a"), tensor("a"))),
+        ("divides by 0", ("Divide", tensor("a"), 0)),
+        ("divides by 0, or by a value", ("Divide", 1, tensor("a"))),
+        ("must be a number", ("Add", tensor("a"), "x")),
+        ("does not combine", ("Add", tensor("a"), 1, 2)),
+        ("chooses something else", ("GetItem", tensor("a"), 1)),
+        ("chooses something else", ("GetItem", tensor("a"), cut(step=2))),
+        ("columns are chosen", ("GetItem", tensor("a"), cut(start=9))),
+        ("reads nothing", ("Add", 1, 2)),
+        ('has no "axis"', ("Concatenate", [tensor("a"), tensor("a")])),  # over the rows, unless it says otherwise
+    ],
+)
+def test_operations_that_cannot_be_checked_are_refused(reason, given):
+    with pytest.raises(CheckError, match=reason):
+        read_operation(*given)
+
+
 REFUSED = [
     ("cannot be checked", layer("Activation", activation="hard_sigmoid"), {"keras": ""}),
     ("cannot be checked", layer("Activation", activation="exponential"), {}),
@@ -80,6 +138,13 @@ REFUSED = [
 def test_what_cannot_be_checked_is_refused(reason, entry, given):
     with pytest.raises(CheckError, match=reason):
         read(entry, **given)
+
+
+@pytest.mark.parametrize("softmax", ["softmax", {"class_name": "Softmax", "config": {}}])
+def test_a_softmax_of_single_numbers_is_refused(softmax):
+    """Keras gives 1 for each of them."""
+    with pytest.raises(CheckError, match=r"reads rows of shape \(3, 1\)"):
+        read(layer("Reshape", target_shape=[3, 1]), layer("Activation", activation=softmax), layer("Flatten"))
 
 
 def test_only_columns_of_the_input_are_looked_up():

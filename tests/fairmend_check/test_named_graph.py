@@ -90,6 +90,26 @@ def test_steps_that_are_not_possible_are_refused(step, change, reason):
         read_named_graph(steps, "graph")
 
 
+def test_the_condition_says_a_slope_of_0_too(model):
+    """LeakyReLU without a number would be that of PyTorch, with the slope 0.01."""
+    steps = graph_content()["model"]["graph"]
+    steps[7] |= {"function": "leaky_relu", "slope": 0.0}
+    built = graph_model(tensors_of(graph_case()[0]), read_named_graph(steps, "graph"))
+    assert "v7 = leaky_relu(0.0) of v6;" in built.condition
+
+
+def test_a_choice_of_probabilities_is_not_an_output():
+    """The condition would be about a module with one output, and the claim about one with two."""
+    steps = [
+        {"kind": "input", "sources": [], "columns": 2},
+        {"kind": "affine", "sources": [0], "name": "a"},
+        {"kind": "function", "sources": [1], "function": "softmax", "slope": 0.0},
+        {"kind": "columns", "sources": [2], "indices": [1]},
+    ]
+    with pytest.raises(CheckError, match="a choice of probabilities"):
+        graph_model({"a.weight": np.eye(2)}, read_named_graph(steps, "graph"))
+
+
 def structures():
     """Other modules with the same tensors: a skip less, another function, other columns, another order."""
 

@@ -1,8 +1,11 @@
 """Graphs of ONNX nodes: read as fairmend reads them and as ONNX Runtime runs them, or refused."""
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
+from fairmend.errors import FairmendError
 from fairmend.network import load_network
 from fairmend.prove.certificate import weights_digest as digest_of_network
 from fairmend_check import onnx_graph
@@ -93,6 +96,67 @@ def test_other_chains_are_refused(reason, tmp_path):
     nodes, constants = REFUSED[reason]
     path = save(tmp_path / "m.onnx", nodes, outputs=1, **A, **REST, **constants)
     with pytest.raises(CheckError, match=reason):
+        read_model(path)
+
+
+def test_a_bias_after_the_output_is_not_part_of_it(tmp_path):
+    """ONNX Runtime leaves out the sum, which nothing reads."""
+    path = save(tmp_path / "m.onnx", [node("Add", "y b", "z"), node("MatMul", "x w")][::-1], **A)
+    model = onnx.load(path)
+    model.graph.output[0].name = "y"
+    onnx.save(model, path)
+    assert not read_model(path)[0].biases[0].any()
+    assert np.allclose(runtime(path, X), X @ W.T, atol=1e-5)
+
+
+def test_whole_numbers_that_were_cut_off_stay_so_beside_others(tmp_path):
+    nodes = [
+        node("Cast", "x", "t", to=7),
+        node("Concat", "k t", "u", axis=1),
+        node("Cast", "u", "f", to=1),
+        node("Gemm", "f w b"),
+    ]
+    path = save(tmp_path / "m.onnx", nodes, axes=("n", 3), **A)
+    model = onnx.load(path)
+    model.graph.input.insert(0, helper.make_tensor_value_info("k", 7, ("n", 1)))
+    onnx.save(model, path)
+    with pytest.raises(CheckError, match="may have cut off"):
+        read_model(path)
+
+
+CAST = [node("Gemm", "x w b", "p"), node("Softmax", "p", "q"), node("Cast", "q", to=7)]
+STACKED = [node("Gemm", "x w b", "p"), node("Gemm", "x w", "q"), node("Unsqueeze", "p i", "s"),
+           node("Unsqueeze", "q i", "t"), node("Concat", "s t", axis=1)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("nodes", "element", "shape"), [(CAST, 7, ("n", 3)), (STACKED, 1, ("n", 2, 3))])
+def test_an_output_that_is_not_rows_of_numbers_is_refused(nodes, element, shape, tmp_path):
+    """A cast makes 0 of every probability below 1, and of stacked values only the first was read."""
+    path = save(tmp_path / "m.onnx", nodes, i=np.array([1]), **A)
+    model = onnx.load(path)
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", element, shape))
+    onnx.save(model, path)
+    with pytest.raises(CheckError, match="the output is not rows of numbers"):
+        read_model(path)
+    with pytest.raises(FairmendError):
+        load_network(path)
+
+
+def test_the_order_of_several_inputs_is_a_condition(tmp_path):
+    path = save(tmp_path / "m.onnx", [node("Concat", "k x", "u", axis=1), node("Gemm", "u w b")], axes=("n", 3), **A)
+    model = onnx.load(path)
+    model.graph.input.insert(0, helper.make_tensor_value_info("k", 1, ("n", 1)))
+    onnx.save(model, path)
+    assert read_model(path)[0].condition == (
+        "the columns of a row are those of the inputs of the model, in this order: k (1), x (3)."
+    )
+
+
+def test_a_hardswish_in_float64_is_refused(tmp_path):
+    """Its definition has 1/6 in float32."""
+    wide = {name: array.astype(np.float64) for name, array in (A | REST).items()}
+    path = save(tmp_path / "m.onnx", [GEMM, node("HardSwish", "p", "q"), LAST], outputs=1, element=11, **wide)
+    with pytest.raises(CheckError, match="HardSwish is defined by 1/6 in float32"):
         read_model(path)
 
 

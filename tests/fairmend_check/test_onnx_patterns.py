@@ -6,10 +6,10 @@ import pytest
 from fairmend.network import load_network
 from fairmend.prove.certificate import weights_digest as digest_of_network
 from fairmend_check.errors import CheckError
-from fairmend_check.model import weights_digest
+from fairmend_check.model import Activation, weights_digest
 from fairmend_check.read_model import read_model
 from support.onnx_files import A, save
-from support.onnx_functions import NEAR_MISSES, WRITTEN, between_layers
+from support.onnx_functions import NEAR_MISSES, WRITTEN, between_layers, function_of_function
 
 REST = {"v": np.float32([[1, -2, 0.5]]).T, "c": np.float32([0.25])}
 
@@ -27,3 +27,11 @@ def test_near_misses_are_refused(name, tmp_path):
     path = save(tmp_path / "m.onnx", between_layers(nodes), outputs=1, **(A | REST | constants))
     with pytest.raises(CheckError):
         read_model(path)
+
+
+@pytest.mark.parametrize("name", ["silu", "mish", "gelu", "gelu_tanh", "hardswish"])
+def test_a_function_of_a_product_is_read(name, tmp_path):
+    function_of_function(name).save(tmp_path / "m.onnx")
+    model, _ = read_model(tmp_path / "m.onnx")
+    functions = [node.operation.name for node in model.nodes if isinstance(node.operation, Activation)]
+    assert functions == [name, name]

@@ -192,6 +192,33 @@ def test_weights_that_the_caller_can_replace_are_a_condition():
             read(parts.content())
 
 
+def two_inputs(path, first="x_cat"):
+    nodes = [
+        helper.make_node("Gather", ["t", first], ["e"], axis=0),
+        helper.make_node("Flatten", ["e"], ["f"]),
+        helper.make_node("Concat", ["f", "x_cont"], ["h"], axis=1),
+        helper.make_node("Gemm", ["h", "w"], ["y"]),
+    ]
+    inputs = [helper.make_tensor_value_info(first, TensorProto.INT64, ["n", 1]),
+              helper.make_tensor_value_info("x_cont", TensorProto.FLOAT, ["n", 2])]  # fmt: skip
+    arrays = {"t": np.float32([[1, 2], [3, 4]]), "w": np.float32([[1], [2], [3], [4]])}
+    constants = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    graph = helper.make_graph(nodes, "g", inputs, [helper.make_tensor_value_info("y", 1, ["n", 1])], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_the_order_of_several_inputs_is_a_condition(tmp_path):
+    model, _ = read_model(two_inputs(tmp_path / "m.onnx"))
+    assert model.condition.endswith("in this order: x_cat (1), x_cont (2).")
+    assert model.inputs == 3
+    network = fairmend.load_network(tmp_path / "m.onnx")
+    assert network.nodes[0].operation.names == (("x_cat", 1), ("x_cont", 2))
+    assert network.logits([[1, 0.5, 1]]).tolist() == [3 + 8 + 1.5 + 4]
+    with pytest.raises(CheckError, match="names of letters, digits"):
+        read_model(two_inputs(tmp_path / "m.onnx", "x (1), y"))
+
+
 def with_tensor(*fields, data_type=1, dims=(2, 2)):
     parts = honest()
     parts.tensors[0] = b"".join([*(field(1, one) for one in dims), field(2, data_type), *fields])

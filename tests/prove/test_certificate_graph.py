@@ -5,6 +5,7 @@ from pathlib import Path
 
 import jsonschema
 import numpy as np
+import pytest
 
 import fairmend
 from fairmend.network import Activation, Affine, Concatenate, Input, Lookup, Network, Node, Sum
@@ -51,6 +52,18 @@ def test_norms_and_the_parts_of_a_head_are_steps_of_their_own():
     assert (steps[4]["name"], steps[4]["epsilon"]) == ("bn", 1e-3)
     assert steps[5] == {"kind": "function", "sources": [4], "function": "elu", "slope": 0.0, "parameters": [1.0]}
     assert steps[7]["gain"] == [0.5]
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".pth", ".safetensors"])
+def test_a_file_of_another_format_has_the_norms_folded_and_its_certificate_is_valid(tmp_path, suffix):
+    rng = np.random.default_rng(2)
+    network = ensemble(rng)
+    spec = Spec([Feature("sex", "integer", range=(0, 1), protected=True), Feature("debt", "continuous", range=(-2, 2))])
+    certificate, _ = certificate_of_fair(network, spec, spec.sample_inputs(20, rng, np.float32))
+    model = tmp_path / f"model{suffix}"
+    network.save(model)
+    certificate.save(tmp_path / "certificate.json", model)
+    assert fairmend.check(tmp_path / "certificate.json", model).reasons == ()
 
 
 def test_the_certificate_of_an_ensemble_is_valid(tmp_path):

@@ -113,9 +113,19 @@ def made_in_another_order(keras):
     return keras.Model([a, b], layers.Dense(1)(value))
 
 
+def operations(keras):
+    """Operations on tensors instead of layers: arithmetic, choices of columns, concatenation."""
+    layers = keras.layers
+    start = keras.Input((4,))
+    left = layers.Dense(3, activation="relu")(start[:, 0:3])
+    value = (1.0 - (left + layers.Dense(3)(start[:, 1:]))) * 2.0 - left / 3.0
+    value = keras.ops.concatenate([-value, start[:, -1:]], axis=-1)
+    return keras.Model(start, layers.Dense(1)(value))
+
+
 MODELS = {
     make.__name__: make
-    for make in (functions, chain, residual, embeddings, wide_and_deep, ensemble, made_in_another_order)
+    for make in (functions, chain, residual, embeddings, wide_and_deep, ensemble, made_in_another_order, operations)
 }
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fairmend.network import Activation, Affine, Input, Network, Node, Sum
 from support.onnx_files import node
 
 GEMM, LAST = node("Gemm", "x w b", "p"), node("Gemm", "q v c")
@@ -59,6 +60,28 @@ NEAR_MISSES = {
         [node("Softplus", "p", "s"), node("Greater", "p one", "g"), node("Where", "g p s", "q")],
         {"one": ONE},
     ),
+    "gelu with a number of three axes, which becomes one of the result": (
+        [node("Mul", "p r", "d"), node("Erf", "d", "e"), *GELU],
+        {"r": np.float32(0.5**0.5), "one": ONE, "half": HALF.reshape(1, 1, 1)},
+    ),
+    "gelu with numbers whose product is right, but not on the way": (
+        [
+            node("Mul", "p r", "d"),
+            node("Erf", "d", "e"),
+            node("Add", "e one", "f"),
+            node("Mul", "p s", "g"),
+            node("Mul", "g t", "h"),
+            node("Mul", "h u", "i"),
+            node("Mul", "i f", "q"),
+        ],
+        {
+            "r": np.float32(0.5**0.5),
+            "one": ONE,
+            "s": np.float32(2.0**-149),
+            "t": np.float32(2.0**100),
+            "u": np.float32(2.0**48),
+        },
+    ),
     "softsign of another value": (
         [node("Abs", "x2", "a"), node("Add", "a one", "d"), node("Div", "p d", "q")],
         {"one": ONE},
@@ -70,3 +93,11 @@ def between_layers(nodes):
     """Return nodes of a whole network; x2 is another value of the same width."""
     other = [node("Gemm", "x w", "x2")] if any("x2" in each.input for each in nodes) else []
     return [GEMM, *other, *nodes, LAST]
+
+
+def function_of_function(name: str) -> Network:
+    """A graph in which a function is computed of itself: what enters it the second time is a product already."""
+    rng = np.random.default_rng(0)
+    first, head = (Affine(rng.normal(size=(3, 3)).astype(np.float32), np.zeros(3, np.float32)) for _ in range(2))
+    nodes = [Node(Input(3)), Node(first, (0,), "first"), Node(Activation(name), (1,)), Node(Activation(name), (2,))]
+    return Network.from_nodes([*nodes, Node(Sum(), (2, 3)), Node(head, (4,), "head")])

@@ -74,7 +74,7 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Number of processes that compare people with their counterfactuals. The answer is the same.",
+    help="Number of processes that compare people with their counterfactuals. The result is the same.",
 )
 @seed_option
 @click.option("--pairs", type=click.IntRange(min=0), default=5, show_default=True, help="Number of pairs to show.")

@@ -6,7 +6,7 @@ if it depends on that column alone, through scalings, functions and look-ups as 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -66,33 +66,34 @@ def in_units(network: Network, affines: Sequence[Affine], mean: Floats, deviatio
 
     Only columns that `plain_columns` names may have a mean other than 0 or a deviation other than 1.
     """
-    readers = _affine_readers(network)
     found = []
-    for place, affine in enumerate(affines):
-        columns = readers.get(place)
-        if columns is None:
-            found.append(affine)
-            continue
-        known = columns >= 0
+    for affine, offset, scale in _with_units(network, affines, mean, deviation):
         weight = affine.weight.astype(np.float64)
-        offset, scale = np.where(known, mean[columns], 0.0), np.where(known, deviation[columns], 1.0)
-        found.append(Affine(weight * scale, affine.bias + weight @ offset))
+        found.append(Affine(weight * scale, affine.bias + weight @ offset) if scale is not None else affine)
     return found
 
 
 def in_raw_units(network: Network, affines: Sequence[Affine], mean: Floats, deviation: Floats) -> list[Affine]:
     """Undo `in_units`."""
-    readers = _affine_readers(network)
     found = []
+    for affine, offset, scale in _with_units(network, affines, mean, deviation):
+        weight = affine.weight if scale is None else affine.weight / scale
+        found.append(affine if scale is None else Affine(weight, affine.bias - weight @ offset))
+    return found
+
+
+def _with_units(
+    network: Network, affines: Sequence[Affine], mean: Floats, deviation: Floats
+) -> Iterator[tuple[Affine, Floats, Floats | None]]:
+    """Yield each layer with the mean and the deviation of each number that it reads; None if it reads no columns."""
+    readers = _affine_readers(network)
     for place, affine in enumerate(affines):
         columns = readers.get(place)
         if columns is None:
-            found.append(affine)
-            continue
-        known = columns >= 0
-        weight = affine.weight / np.where(known, deviation[columns], 1.0)
-        found.append(Affine(weight, affine.bias - weight @ np.where(known, mean[columns], 0.0)))
-    return found
+            yield affine, np.zeros(0), None
+        else:
+            known = columns >= 0
+            yield affine, np.where(known, mean[columns], 0.0), np.where(known, deviation[columns], 1.0)
 
 
 def fix_columns(network: Network, columns: Sequence[int], reference: npt.ArrayLike) -> Network:

@@ -317,16 +317,17 @@ class Network:
 
         write_network(self, path, keep_form)
 
-    def to_module(self) -> nn.Module:
-        """Return the module that the network was read from, of its own class, with the weights of this network.
+    def to_module(self) -> Any:
+        """Return the PyTorch module or Keras model that the network was read from, with the weights of this network.
 
-        It is a copy in eval mode; the module that `load_network` was given does not change.
+        It is a copy of its own class, in eval mode; what `load_network` was given does not change.
         """
         to_module = getattr(self.form, "to_module", None)
         if to_module is None:
-            raise FairmendError("the network was not read from a PyTorch module, so that there is none to return")
-        module: nn.Module = to_module(self)
-        return module
+            raise FairmendError(
+                "the network was not read from a module or model in memory, so there is none to return; use save()"
+            )
+        return to_module(self)
 
     def _run(self, X: npt.ArrayLike, last: int) -> FloatArray:
         """Return the result of node `last` (rows, width), computed in blocks of rows."""

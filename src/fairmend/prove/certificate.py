@@ -22,7 +22,8 @@ from fairmend.arrays import FloatArray
 from fairmend.atomic import write_atomically
 from fairmend.bounds.rigorous import Slopes
 from fairmend.errors import FairmendError
-from fairmend.network import Activation, Lookup, Network
+from fairmend.network import Activation, Lookup, Network, load_network
+from fairmend.network.formats import without_folds
 from fairmend.progress import Progress
 from fairmend.prove import certificate_blocks
 from fairmend.prove.certificate_blocks import InputList, lines_of_blocks
@@ -69,6 +70,9 @@ class Certificate:
     `layers` names the affine layers of the network and the activations after them; `graph` the steps of a network that
     is no chain. One of them enters the content with the file of a state dict, which does not name them itself.
 
+    `folded_sha256` is the digest of the weights with all norms folded into them, as fairmend writes a network to a file
+    of another format than that of its own. Empty: it is the same as the one in the content.
+
     The regions are a list in `content["regions"]`. Of a certificate in blocks that is their number, and `inputs` holds
     them as arrays.
     """
@@ -77,6 +81,7 @@ class Certificate:
     layers: tuple[dict[str, Any], ...] = field(default=(), repr=False)
     graph: tuple[dict[str, Any], ...] = field(default=(), repr=False)
     inputs: tuple[InputList, ...] = field(default=(), repr=False)
+    folded_sha256: str = field(default="", repr=False)
 
     @property
     def count(self) -> int:
@@ -117,7 +122,16 @@ class Certificate:
                 layers = list(self.layers) if _BATCH_NORM in content else _without_norms(self.layers)
         digest = hashlib.sha256(content).hexdigest()
         model = {**self.content["model"], "file_sha256": digest, "layers": layers, "graph": graph}
+        if self.folded_sha256 and self._is_folded(Path(path)):
+            model["weights_sha256"] = self.folded_sha256
         return replace(self, content={**self.content, "model": model})
+
+    def _is_folded(self, path: Path) -> bool:
+        """Return whether a file holds the network with its norms folded into the layers."""
+        try:
+            return weights_digest(load_network(path)) == self.folded_sha256
+        except FairmendError:  # a state dict without a note: fairmend did not write it
+            return False
 
     def save(self, path: str | PathLike[str], model: str | PathLike[str] | None = None) -> None:
         """Write the certificate as JSON; pass ``model`` to bind it to the bytes of that model file."""
@@ -345,7 +359,10 @@ def _certificate(
         "global": {"columns": [int(column) for column in blind_columns]} if len(blind_columns) else None,
         "regions": count if lists else regions,
     }
-    return Certificate(content, _layers(network) if network.is_chain else (), steps_of(network), lists)
+    has_folds = not network.is_chain and any(affine.fold is not None for affine in network.affines)
+    folded = weights_digest(without_folds(network)) if has_folds else ""
+    layers = _layers(network) if network.is_chain else ()
+    return Certificate(content, layers, steps_of(network), lists, folded)
 
 
 def _describe_classes(spec: Spec) -> str:

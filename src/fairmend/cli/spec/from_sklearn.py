@@ -14,7 +14,6 @@ from fairmend.cli.options import FILE
 from fairmend.cli.spec.drafting import Verification, drafting_options, finish, refuse_overwriting, split_names
 from fairmend.cli.spec.given import load_scores, require_with, scores_document, scores_option
 from fairmend.errors import FairmendError
-from fairmend.prove.fit import require_fit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,6 +89,7 @@ def _verify(draft: Draft, frame: pd.DataFrame, net: Network, scores: Path, data:
     """Compare the scores of the network with those that the model gave; refuse a spec that does not reproduce them."""
     from fairmend.evaluate.people import naming_file
     from fairmend.evaluate.score_match import match_scores
+    from fairmend.prove.fit import require_fit
     from fairmend.tables import FIRST_ROW
 
     spec = draft.spec

@@ -21,9 +21,10 @@ from fairmend.network.form import Form, FormError
 from fairmend.network.formats.objects import read_object
 from fairmend.network.formats.suffixes import check_file, format_module
 
-__all__ = ["read_network", "write_network"]
+__all__ = ["read_network", "without_folds", "write_network"]
 
-_GRAPHS = (".onnx", ".pth", ".pt", ".ckpt", ".safetensors")  # the formats that fairmend writes any network to
+# The formats that fairmend writes any network to.
+_GRAPHS = (".onnx", ".pth", ".pt", ".ckpt", ".safetensors", ".keras", ".h5", ".hdf5")
 _logger = logging.getLogger(__name__)
 
 
@@ -61,11 +62,11 @@ def write_network(network: Network, path: str | PathLike[str], keep_form: bool =
                 f"{path}: {network} is not a chain of layers; a {path.suffix} file can hold it only if it came from "
                 "one. Save it as .onnx"
             )
-        content = module.to_bytes(_without_form(network))
+        content = module.to_bytes(without_folds(network))
     write_atomically(path, content)
 
 
-def _without_form(network: Network) -> Network:
+def without_folds(network: Network) -> Network:
     """Return the network with the norms beside its affine layers folded into them."""
     nodes = [
         replace(node, operation=Affine(node.operation.weight, node.operation.bias))

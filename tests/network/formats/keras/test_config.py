@@ -33,6 +33,42 @@ def test_functional_models_that_do_not_fit_together(changed, words, tmp_path):
         load_network(write_h5(tmp_path / "m.h5", functional(**changed), FUNCTIONAL_WEIGHTS))
 
 
+def operation(kind, *arguments, **changed):
+    """A functional model of Keras 3 whose layer "b" is an operation on tensors."""
+    model = functional()
+    tensors = [{"class_name": "__keras_tensor__", "config": {"keras_history": ["a", 0, 0]}}, *arguments]
+    entry = {"class_name": kind, "module": "keras.src.ops.numpy", "registered_name": kind, "config": {"name": "b"}}
+    model["config"]["layers"][-1] = {
+        **entry, "name": "b", "inbound_nodes": [{"args": tensors, "kwargs": {}}], **changed
+    }  # fmt: skip
+    return model
+
+
+SLICE = {"class_name": "__slice__", "config": {"start": None, "stop": None, "step": None}}
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (operation("Power", 2.0), "is a function on tensors, not a layer"),
+        (
+            operation("Multiply", {"class_name": "__keras_tensor__", "config": {"keras_history": ["a", 0, 0]}}),
+            "no bounds",
+        ),
+        (operation("Multiply", "x"), "something else than a number"),
+        (operation("Divide", 0), "divides by 0"),
+        (operation("Add"), "reads the output of one layer instead of several"),
+        (operation("GetItem", 1), "something else than columns"),
+        (operation("GetItem", [SLICE, 1]), "something else than columns"),
+        (operation("GetItem", [SLICE, {"class_name": "__slice__", "config": {"start": 9}}]), "chooses no column"),
+        (operation("Add", 1.0, inbound_nodes=3), "reads nothing and is not an input"),
+    ],
+)
+def test_operations_that_are_not_read_are_refused(model, words, tmp_path):
+    with pytest.raises(FairmendError, match=words):
+        load_network(write_h5(tmp_path / "m.h5", model, FUNCTIONAL_WEIGHTS))
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [

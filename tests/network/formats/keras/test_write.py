@@ -35,9 +35,7 @@ def test_keras_loads_what_is_saved(suffix, activation, tmp_path):
 
 
 @quiet
-@pytest.mark.parametrize(
-    ("name", "suffix"), [("functions", ".keras"), ("residual", ".h5"), ("wide_and_deep", ".keras")]
-)
+@pytest.mark.parametrize(("name", "suffix"), [("functions", ".keras"), ("residual", ".h5")])
 def test_a_graph_is_written_as_a_functional_model(name, suffix, tmp_path):
     keras = import_keras()
     make_model(keras, name).save(tmp_path / "m.keras")

@@ -5,7 +5,7 @@ import pytest
 
 from fairmend import FairmendError, load_network
 from support.onnx_files import A, X, runtime, save
-from support.onnx_functions import NEAR_MISSES, WRITTEN, between_layers
+from support.onnx_functions import NEAR_MISSES, WRITTEN, between_layers, function_of_function
 
 REST = {"v": np.float32([[1, -2, 0.5]]).T, "c": np.float32([0.25])}
 
@@ -25,3 +25,10 @@ def test_near_misses_are_refused(name, tmp_path):
     path = save(tmp_path / "m.onnx", between_layers(nodes), outputs=1, **(A | REST | constants))
     with pytest.raises(FairmendError, match=r"not supported|depend on the input|depends on the input"):
         load_network(path)
+
+
+@pytest.mark.parametrize("name", ["silu", "mish", "gelu", "gelu_tanh", "hardswish"])
+def test_a_function_of_a_product_is_read(name, tmp_path):
+    network = function_of_function(name)
+    network.save(tmp_path / "m.onnx")
+    assert load_network(tmp_path / "m.onnx").nodes == network.nodes

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.keras.config import Layer, ModelConfig, parse_config
+from fairmend.network.formats.keras.config import PREFIX, Layer, ModelConfig, parse_config
 from fairmend.network.formats.keras.form import KerasForm
 from fairmend.network.formats.keras.functions import Style, major_version
 from fairmend.network.formats.keras.graph import LayerPath, all_layers, build_network
@@ -44,7 +44,7 @@ def read_content(content: bytes, source: str) -> Network:
     model = parse_config(config, source)
     file = read_hdf5(weights, _ROOTS, source)
     places = _all_places(model)
-    paths = {layer: _paths(file, kind, places[layer]) for layer, kind in all_layers(model)}
+    paths = {layer: _paths(file, kind, places[layer]) for layer, kind in all_layers(model) if layer in places}
     form = KerasForm(
         _SUFFIXES,
         content,
@@ -53,7 +53,7 @@ def read_content(content: bytes, source: str) -> Network:
     )
 
     def arrays(layer: LayerPath, kind: Layer) -> list[npt.NDArray[Any]]:
-        return [file.array(*path) for path in paths[layer]]
+        return [file.array(*path) for path in paths.get(layer, ())]
 
     return build_network(model, arrays, source, form, _version(metadata))
 
@@ -123,7 +123,8 @@ def _snake_case(name: str) -> str:
 def _all_places(model: ModelConfig, above: LayerPath = (), within: LayerPath = ()) -> dict[LayerPath, LayerPath]:
     """Return the groups above the weights of each layer, without the names of the roots."""
     found: dict[LayerPath, LayerPath] = {}
-    for layer, place in zip(model.layers, _places(model.layers), strict=True):
+    layers = [layer for layer in model.layers if not layer.kind.startswith(PREFIX)]
+    for layer, place in zip(layers, _places(layers), strict=True):
         path, group = (*above, layer.name), (*within, place)
         found |= {path: group} if layer.model is None else _all_places(layer.model, path, group)
     return found

@@ -14,7 +14,7 @@ from typing import Any
 from fairmend.errors import FairmendError
 from fairmend.network.formats.build import unsupported
 
-__all__ = ["FLOAT32_ONLY", "Call", "Layer", "ModelConfig", "parse_config"]
+__all__ = ["FLOAT32_ONLY", "PREFIX", "Call", "Layer", "ModelConfig", "parse_config"]
 
 FLOAT32_ONLY = (
     "Keras rounds its inputs to float32, so what is proven of a float64 network does not hold in Keras. "
@@ -23,6 +23,8 @@ FLOAT32_ONLY = (
 
 _FUNCTIONAL = ("Functional", "Model")
 _BUILT_IN = ("keras", "tf_keras", "tensorflow")
+PREFIX = "ops."  # of the kinds of operations on tensors, which may have the name of a layer
+_OPERATIONS = ("Add", "Subtract", "Multiply", "Divide", "TrueDivide", "Negative", "Concatenate", "GetItem")
 _SHAPES = ("batch_shape", "batch_input_shape")
 _MOST_NESTED = 20
 _ONE_OUTPUT = "Save a keras.Model from the inputs to the one output that decides"
@@ -135,9 +137,7 @@ def _layer(entry: Any, source: str, shared: list[str], depth: int) -> Layer:
     if registered not in (None, kind) or (isinstance(module, str) and module.split(".")[0] not in _BUILT_IN):
         raise unsupported(source, layer.where, f"is {str(registered or module)[:80]}, not one of Keras's own layers")
     if isinstance(module, str) and ".ops." in module:
-        way_out = "give these columns as an input of their own" if kind == "GetItem" else "use a layer of keras.layers"
-        why = f"is a function on tensors, not a layer: {way_out}"
-        raise unsupported(source, layer.where, why)
+        return _operation(layer, entry, source)
     if kind == "Sequential" or kind in _FUNCTIONAL:
         return replace(layer, model=_model({"class_name": kind, "config": config}, source, shared, depth + 1))
     for key in _SHAPES:
@@ -145,6 +145,16 @@ def _layer(entry: Any, source: str, shared: list[str], depth: int) -> Layer:
         if isinstance(shape, list) and len(shape) > 2:
             raise unsupported(source, layer.where, f"reads an input of shape {str(shape)[:80]}, not (rows, features)")
     return layer
+
+
+def _operation(layer: Layer, entry: Any, source: str) -> Layer:
+    """Return an operation on tensors, such as x + y or x[:, :3], as a layer with its constants as an option."""
+    if layer.kind not in _OPERATIONS or layer.uses != 1:
+        raise unsupported(source, layer.where, "is a function on tensors, not a layer: use a layer of keras.layers")
+    nodes = entry.get("inbound_nodes")
+    given = nodes[0].get("args") if isinstance(nodes, list) and isinstance(nodes[0], dict) else None
+    constants = [None if _of_tensor(each) is not None else each for each in given] if isinstance(given, list) else []
+    return replace(layer, kind=f"{PREFIX}{layer.kind}", config={**layer.config, "constants": constants})
 
 
 def _sequential(layers: tuple[Layer, ...], shape: Any) -> ModelConfig:
@@ -278,6 +288,8 @@ class _Walk:
             arguments, options = node.get("args"), node.get("kwargs")
             given = arguments[0] if isinstance(arguments, list) and len(arguments) == 1 else None
             tensors = given if isinstance(given, list) else [given]
+            if layer.kind.startswith(PREFIX) and given is None and isinstance(arguments, list):
+                tensors = [each for each in arguments if _of_tensor(each) is not None]
             histories = [_of_tensor(tensor) for tensor in tensors]
         else:
             tensors = node if isinstance(node, list) else [None]

@@ -17,7 +17,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation
 from fairmend.network.folding import Norm
 from fairmend.network.formats.build import GraphBuilder, Value, scaling, unsupported
-from fairmend.network.formats.keras.config import FLOAT32_ONLY, Layer
+from fairmend.network.formats.keras.config import FLOAT32_ONLY, PREFIX, Layer
 from fairmend.network.formats.keras.functions import named_activation
 
 __all__ = ["LayerCall", "Tensor", "convert_layer", "count_weights", "select_weights"]
@@ -400,6 +400,42 @@ def _embedding(call: LayerCall) -> Tensor:
     return Tensor(value, (*tensor.shape, table.shape[1]))
 
 
+def _arithmetic(call: LayerCall) -> Tensor:
+    """Add x + y or x − y, or an operation of x with a number."""
+    kind, constants = call.layer.kind.removeprefix(PREFIX), call.get("constants")
+    numbers = [each for each in constants if each is not None]
+    if not numbers and kind in ("Add", "Subtract"):
+        return _add(call) if kind == "Add" else _subtract(call)
+    if not numbers and kind != "Negative":
+        raise call.refuse(f"is not supported: it {_PRODUCT}")
+    tensor, number = call.numbers(call.one()), numbers[0] if numbers else -1.0
+    if len(constants) > 2 or type(number) not in (int, float) or not math.isfinite(number):
+        raise call.refuse("combines a value with something else than a number")
+    is_first = constants[0] is not None
+    if kind in ("Divide", "TrueDivide") and (is_first or number == 0):
+        raise call.refuse("divides by 0, or by a value that depends on the inputs")
+    gain = {"Multiply": number, "Negative": -1.0, "Subtract": -1.0 if is_first else 1.0, "Add": 1.0}.get(kind)
+    shift = {"Add": number, "Subtract": number if is_first else -number}.get(kind, 0.0)
+    norm = scaling(call.where, 1 / number if gain is None else gain, shift)
+    return Tensor(call.builder.norm(tensor.value, norm), tensor.shape)
+
+
+def _columns(call: LayerCall) -> Tensor:
+    """Add x[:, start:stop]."""
+    tensor, constants = call.one(), call.get("constants")
+    index = constants[1] if len(constants) == 2 and isinstance(constants[1], list) else []
+    slices = [each["config"] for each in index if isinstance(each, dict) and isinstance(each.get("config"), dict)]
+    parts = [[each.get(key) for key in ("start", "stop", "step")] for each in slices]
+    plain = all(part is None or type(part) is int for each in parts for part in each)
+    rows, columns = parts if len(parts) == len(index) == 2 else ([0], [0])
+    if rows != [None, None, None] or not plain or columns[2] not in (None, 1) or len(tensor.shape) != 1:
+        raise call.refuse("chooses something else than columns, x[:, start:stop]")
+    chosen = range(*slice(*columns).indices(tensor.value.width))
+    if not chosen:
+        raise call.refuse("chooses no column")
+    return replace(tensor, value=call.builder.columns(tensor.value, call.where, chosen), shape=(len(chosen),))
+
+
 _LAYERS: dict[str, Callable[[LayerCall], Tensor]] = {
     **dict.fromkeys(_PASSED, _pass),
     "Flatten": _flatten,
@@ -419,4 +455,9 @@ _LAYERS: dict[str, Callable[[LayerCall], Tensor]] = {
     "Subtract": _subtract,
     "Concatenate": _concatenate,
     "Embedding": _embedding,
+    **dict.fromkeys(
+        (f"{PREFIX}{name}" for name in ("Add", "Subtract", "Multiply", "Divide", "TrueDivide", "Negative")), _arithmetic
+    ),
+    f"{PREFIX}Concatenate": _concatenate,
+    f"{PREFIX}GetItem": _columns,
 }

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["find_function"]
 
+_MOST_VALUES = 8
 _LINEAR = 20.0  # from here on, the bound of softplus's error covers the identity
 
 
@@ -25,15 +26,29 @@ def find_function(node: Node, graph: Graph) -> tuple[str, Activation] | None:
         return found
     if node.op_type not in ("Mul", "Div"):
         return None
-    constant, factors = _factors(node.output[0], graph)
-    if len(factors) != 2:
-        return None
-    for x, other in (factors, factors[::-1]):
+    for x in _values_in(node.output[0], graph):
+        constant, factors = _factors(node.output[0], graph, x)
+        if len(factors) != 2 or x not in factors:
+            continue
+        other = factors[1] if factors[0] == x else factors[0]
         for find in (_silu, _mish, _hardswish, _gelu):
             activation = find(constant, x, other, graph)
             if activation is not None:
                 return x, activation
     return None
+
+
+def _values_in(name: str, graph: Graph) -> list[str]:
+    """Return the first values that are multiplied into a product, from its end on: x may be a product itself."""
+    found, waiting = list[str](), [name]
+    while waiting and len(found) < _MOST_VALUES:
+        node = graph.producer(waiting.pop(0))
+        if node is None or node.op_type not in ("Mul", "Div"):
+            continue
+        new = [each for each in map(str, node.input) if _number(each, graph) is None and each not in found]
+        found += dict.fromkeys(new)
+        waiting += dict.fromkeys(new)
+    return found
 
 
 def _softplus(node: Node, graph: Graph) -> tuple[str, Activation] | None:
@@ -47,31 +62,39 @@ def _softplus(node: Node, graph: Graph) -> tuple[str, Activation] | None:
     return (x, Activation("softplus", 0.0, (1.0,))) if fits else None
 
 
-def _factors(name: str, graph: Graph) -> tuple[float, list[str]]:
-    """Return a product as a constant and its other factors; a value that is no product is its only factor."""
+def _factors(name: str, graph: Graph, x: str) -> tuple[float, list[str]]:
+    """Return a product as a constant and its other factors; a value that is no product, or x, is its only factor.
+
+    Several constants are nan: 2^-149 times 2^148 is 0.5, but rounds x to whole numbers on the way.
+    """
+    constants, factors = _flat_product(name, graph, x)
+    return (constants[0] if constants else 1.0) if len(constants) < 2 else math.nan, factors
+
+
+def _flat_product(name: str, graph: Graph, x: str) -> tuple[list[float], list[str]]:
+    """Return the constants and the other factors of a product."""
     node = graph.producer(name)
-    if node is None or node.op_type not in ("Mul", "Div"):
-        return 1.0, [name]
+    if node is None or node.op_type not in ("Mul", "Div") or name == x:
+        return [], [name]
     numbers = [_number(each, graph) for each in node.input]
     if node.op_type == "Div":
         divisor = numbers[1]
         if divisor is None or divisor == 0:
-            return 1.0, [name]
-        constant, factors = _factors(node.input[0], graph)
-        return constant / divisor, factors
-    constant, found = 1.0, list[str]()
+            return [], [name]
+        constants, factors = _flat_product(node.input[0], graph, x)
+        return [*constants, 1 / divisor], factors
+    constants, factors = [number for number in numbers if number is not None], []
     for each, number in zip(node.input, numbers, strict=True):
-        if number is not None:
-            constant *= number
-        else:
-            inner, factors = _factors(each, graph)
-            constant, found = constant * inner, [*found, *factors]
-    return constant, found
+        if number is None:
+            inner, found = _flat_product(each, graph, x)
+            constants, factors = [*constants, *inner], [*factors, *found]
+    return constants, factors
 
 
 def _number(name: str, graph: Graph) -> float | None:
+    """Return a constant that is one number, and adds no axis to what it is combined with."""
     value = graph.constant(name)
-    return float(value.reshape(())) if value is not None and value.size == 1 else None
+    return float(value.reshape(())) if value is not None and value.shape in ((), (1,)) else None
 
 
 def _input_of(name: str, kind: str, graph: Graph) -> str | None:
@@ -117,19 +140,19 @@ def _gelu(constant: float, x: str, other: str, graph: Graph) -> Activation | Non
         return None
     inside = _input_of(plus[0], "Erf", graph)
     if inside is not None:
-        scale, factors = _factors(inside, graph)
+        scale, factors = _factors(inside, graph, x)
         return Activation("gelu") if factors == [x] and _close(scale, math.sqrt(0.5), graph) else None
     inside = _input_of(plus[0], "Tanh", graph)
     if inside is None:
         return None
-    scale, factors = _factors(inside, graph)
+    scale, factors = _factors(inside, graph, x)
     if len(factors) != 1 or not _close(scale, math.sqrt(2 / math.pi), graph):
         return None
     added = graph.producer(factors[0])
     if added is None or added.op_type != "Add" or x not in added.input:
         return None
     cube = added.input[1] if added.input[0] == x else added.input[0]
-    small, powers = _factors(cube, graph)
+    small, powers = _factors(cube, graph, x)
     is_cube = powers == [x, x, x] or (len(powers) == 1 and _is_cube(powers[0], x, graph))
     return Activation("gelu_tanh") if is_cube and _close(small, 0.044715, graph) else None
 

@@ -1,0 +1,114 @@
+"""Elementwise functions, and the softmax that closes a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fairmend.errors import FairmendError
+from fairmend.network import Activation
+from fairmend.network.formats.onnx.conversion import Conversion, Result
+from fairmend.network.formats.onnx.graph import Node, attributes, describe_node
+
+__all__ = ["OPERATORS"]
+
+
+_ACTIVATIONS = {
+    "Relu": "relu",
+    "Tanh": "tanh",
+    "Sigmoid": "sigmoid",
+    "Softsign": "softsign",
+    "HardSwish": "hardswish",
+    "Mish": "mish",
+}
+_SELU = (np.float32(1.67326319217681884765625), np.float32(1.05070102214813232421875))
+
+
+def _activation(node: Node, to: Conversion) -> Result:
+    return _elementwise(node, to, Activation(_ACTIVATIONS[node.op_type]))
+
+
+def _elementwise(node: Node, to: Conversion, activation: Activation) -> Result:
+    return to.function(node, node.input[0], activation)
+
+
+def _leaky_relu(node: Node, to: Conversion) -> Result:
+    return _with_slope(node, to, float(attributes(node).get("alpha", np.float32(0.01))))
+
+
+def _prelu(node: Node, to: Conversion) -> Result:
+    slopes = to.required(node, 1).reshape(-1)
+    if len(np.unique(slopes)) == 1 and slopes[0] >= 0:
+        return _with_slope(node, to, float(slopes[0]))
+    width = to.row(node).width
+    if slopes.size not in (1, width):
+        raise to.refuse(node, f"has {slopes.size} slopes for {width} units")
+    return _elementwise(node, to, Activation("prelu", 0.0, tuple(np.broadcast_to(slopes, (width,)).tolist())))
+
+
+def _with_slope(node: Node, to: Conversion, slope: float) -> Result:
+    try:
+        return _elementwise(node, to, Activation("leaky_relu", slope))
+    except FairmendError as error:
+        raise to.refuse(node, f"is not supported: {error}") from error
+
+
+def _clip(node: Node, to: Conversion) -> Result:
+    given = attributes(node)
+    low, high = to.constant(node, 1), to.constant(node, 2)
+    least = float(low.reshape(())) if low is not None else float(given.get("min", -np.inf))
+    most = float(high.reshape(())) if high is not None else float(given.get("max", np.inf))
+    if least == 0 and most == np.inf:
+        return _elementwise(node, to, Activation("relu"))
+    largest = float(np.finfo(to.graph.dtype).max)  # no limit is one that no number exceeds
+    return _elementwise(node, to, Activation("clip", 0.0, (max(least, -largest), min(most, largest))))
+
+
+def _elu(node: Node, to: Conversion) -> Result:
+    name = node.op_type.lower()
+    return _elementwise(node, to, Activation(name, 0.0, (float(attributes(node).get("alpha", 1.0)),)))
+
+
+def _selu(node: Node, to: Conversion) -> Result:
+    given = attributes(node)
+    if (given.get("alpha", _SELU[0]), given.get("gamma", _SELU[1])) != _SELU:
+        raise to.refuse(node, "has other numbers than SELU's own")
+    return _elementwise(node, to, Activation("selu"))
+
+
+def _softplus(node: Node, to: Conversion) -> Result:
+    return _elementwise(node, to, Activation("softplus", 0.0, (1.0,)))
+
+
+def _hard_sigmoid(node: Node, to: Conversion) -> Result:
+    given = attributes(node)
+    slope, offset = float(given.get("alpha", np.float32(0.2))), float(given.get("beta", 0.5))
+    return _elementwise(node, to, Activation("hardsigmoid", 0.0, (slope, offset)))
+
+
+def _gelu(node: Node, to: Conversion) -> Result:
+    form = attributes(node).get("approximate", b"none")
+    return _elementwise(node, to, Activation("gelu" if form == b"none" else "gelu_tanh"))
+
+
+def _softmax(node: Node, to: Conversion) -> Result:
+    if attributes(node).get("axis", -1) not in (1, -1):
+        raise to.refuse(node, "is not over the last axis")
+    return Result(to.builder.softmax(to.row(node), describe_node(node)))
+
+
+OPERATORS: dict[str, Callable[[Node, Conversion], Result]] = {
+    **dict.fromkeys(_ACTIVATIONS, _activation),
+    "LeakyRelu": _leaky_relu,
+    "PRelu": _prelu,
+    "Clip": _clip,
+    "Elu": _elu,
+    "Celu": _elu,
+    "Selu": _selu,
+    "Softplus": _softplus,
+    "HardSigmoid": _hard_sigmoid,
+    "Gelu": _gelu,
+    "Softmax": _softmax,
+    "LogSoftmax": _softmax,
+}
