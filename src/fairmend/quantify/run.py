@@ -38,7 +38,7 @@ _clock = time.perf_counter
 _ENTRIES = 2_000_000  # in one temporary array of a round
 _MOST_BOXES = 256  # that are split in one round
 _SEARCH_BINS, _FINE_BINS = 512, 2048
-_RECOUNT = 0.15  # of the time, to count the boxes that are left more precisely
+_RECOUNT = 0.02  # of the time, to count the boxes that are left more precisely
 
 
 @shows_progress
