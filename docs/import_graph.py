@@ -23,7 +23,7 @@ FLOORS = (
     ("bounds", "milp"),
     ("prove",),
     ("audit",),
-    ("search", "repair"),
+    ("search", "repair", "quantify"),
     ("evaluate",),
     ("report",),
     ("datasets",),

@@ -30,6 +30,7 @@ FUNCTIONS = {
     "fairmend.check": "certificate model spec= * real= progress=",
     "fairmend.export_vnnlib": "net spec X out * rows= timeout= most_boxes=",
     "fairmend.load_network": "source activation=",
+    "fairmend.quantify": "net spec * seconds= share= seed= X= samples= counting= progress=",
     "fairmend.repair": "net spec X_repair X_cal y_cal method= seed= * features= steps= learning_rate= fairness_weight= "
     "label_weight= reference= bounds= batch_size= patience= margin= delta_limit= solver= search= time_limit= gap= "
     "cover_inference= pairs= keep= guarantee= prefer= X_unlabelled= device= progress=",
@@ -60,6 +61,7 @@ ATTRIBUTES = {
     "fairmend.CertifyResult": "verdicts unfair_rate witnesses reasons engine seconds counts as_dict",
     "fairmend.CheckResult": "valid reasons claim regions covers_inference least_margin seconds condition "
     "largest_difference readable verdict as_dict",
+    "fairmend.QuantifyResult": "fair unfair undecided boxes rows sampled samples leaves seconds as_dict",
     "fairmend.RepairResult": "network certificate objective history warnings method proven regions candidates seconds",
     "fairmend.SearchResult": "idis count others method seeds starts calls exact seconds as_dict",
     "fairmend.Network": "logits predict probabilities save to_module inputs outputs depth dtype threshold at_threshold",

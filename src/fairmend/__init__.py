@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from fairmend.network import Network, load_network
     from fairmend.prove.certify import certify
     from fairmend.prove.result import CertifyResult, Verdict
+    from fairmend.quantify.result import QuantifyResult
+    from fairmend.quantify.run import quantify
     from fairmend.repair.result import RepairResult
     from fairmend.repair.run import repair
     from fairmend.search.result import SearchResult
@@ -39,6 +41,7 @@ _HOME = {
     "Label": "fairmend.spec",
     "Link": "fairmend.spec",
     "Network": "fairmend.network",
+    "QuantifyResult": "fairmend.quantify.result",
     "RepairResult": "fairmend.repair.result",
     "SearchResult": "fairmend.search.result",
     "Spec": "fairmend.spec",
@@ -48,6 +51,7 @@ _HOME = {
     "check": "fairmend_check",
     "export_vnnlib": "fairmend.vnnlib",
     "load_network": "fairmend.network",
+    "quantify": "fairmend.quantify.run",
     "repair": "fairmend.repair.run",
     "search": "fairmend.search.run",
 }
@@ -69,6 +73,7 @@ __all__ = [
     "Label",
     "Link",
     "Network",
+    "QuantifyResult",
     "RepairResult",
     "SearchResult",
     "Spec",
@@ -79,6 +84,7 @@ __all__ = [
     "check",
     "export_vnnlib",
     "load_network",
+    "quantify",
     "repair",
     "search",
 ]
@@ -101,7 +107,7 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """Keeps `fairmend.audit`, `fairmend.repair` and `fairmend.search` the public functions.
+    """Keeps `fairmend.audit`, `fairmend.quantify`, `fairmend.repair` and `fairmend.search` the public functions.
 
     There are packages of the same names, and importing a submodule sets an attribute on its parent.
     """

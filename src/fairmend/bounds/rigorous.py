@@ -39,7 +39,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 
-__all__ = ["Slopes", "function_intervals", "rigorous_bounds", "rigorous_differences", "rigorous_point_logits"]
+__all__ = ["Choice", "Slopes", "analyse", "function_intervals", "rigorous_bounds", "rigorous_differences", "rigorous_point_logits"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ def bounds_and_layers(
     layers = _empty_layers(network, len(low))
     rows = both_signs(network.head.weight, network.head.bias)
     for part in batches(network, len(low)):
-        known = _analyse(network, low[part], high[part], _chosen(given, part))
+        known = analyse(network, low[part], high[part], _chosen(given, part))
         bounds[part] = lower_bounds(rows, network.nodes[-1].sources[0], known)
         _store(layers, part, known)
     return bounds[:, : network.outputs], -bounds[:, network.outputs :], layers
@@ -107,7 +107,7 @@ def differences_and_layers(
     features = network.nodes[-1].sources[0]
     layers = _empty_layers(network, len(low))
     for part in batches(network, len(low)):
-        known = _analyse(network, low[part], high[part], _chosen(given, part))
+        known = analyse(network, low[part], high[part], _chosen(given, part))
         # The differences of weights are rounded; the slack accounts for that.
         slack = gamma(2) * (largest(*known.intervals[features]) @ np.abs(A).T + np.abs(c)) + TINY
         bounds[part, k, j] = lower_bounds(Rows(A[None], c[None], slack), features, known)
@@ -185,11 +185,11 @@ def function_intervals(
     low, high = exact_boxes(network, lower, upper)
     layers = _empty_layers(network, len(low))
     for part in batches(network, len(low)):
-        _store(layers, part, _analyse(network, low[part], high[part], choose))
+        _store(layers, part, analyse(network, low[part], high[part], choose))
     return layers
 
 
-def _analyse(network: Network, lower: Floats, upper: Floats, choose: Choice) -> Known:
+def analyse(network: Network, lower: Floats, upper: Floats, choose: Choice) -> Known:
     """Enclose each node before the head, with the help of the nodes before it."""
     known = Known(network, (lower, upper))
     relaxed = {network.nodes[i].sources[0] for i in network.functions}

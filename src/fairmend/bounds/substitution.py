@@ -24,7 +24,7 @@ from fairmend.bounds.pieces import MAX_ENTRIES
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 
-__all__ = ["Known", "Layer", "Lines", "Rows", "both_signs", "lower_bounds", "over_box"]
+__all__ = ["Known", "Layer", "Lines", "Rows", "both_signs", "lower_bounds", "lower_forms", "over_box"]
 
 
 class Rows(NamedTuple):
@@ -94,9 +94,17 @@ def lower_bounds(rows: Rows, node: int, known: Known) -> Floats:
         group = Rows(rows.A[:, part], rows.c[:, part], rows.slack[:, part])
         bound = over_box(group, *known.intervals[node])
         if not isinstance(known.network.nodes[node].operation, Input | Lookup):
-            bound = np.maximum(bound, over_box(_Substitution(group, node, known).run(), *known.box))
+            bound = np.maximum(bound, over_box(lower_forms(group, node, known), *known.box))
         bounds[:, part] = bound
     return bounds
+
+
+def lower_forms(rows: Rows, node: int, known: Known) -> Rows:
+    """Return linear functions of the inputs that are below linear functions of a node, for every x in the box.
+
+    The value of a row at x, less its slack, is a lower bound if the row is evaluated exactly.
+    """
+    return _Substitution(rows, node, known).run()
 
 
 def over_box(rows: Rows, lower: Floats, upper: Floats) -> Floats:

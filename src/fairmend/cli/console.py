@@ -67,6 +67,8 @@ _STAGES = {
     "global": "Searching from each seed",
     "local": "Searching around each result",
     "confirm": "Confirming the results",
+    "decided": "Share of all people decided",
+    "rows": "Proving the rows of the data",
 }
 
 

@@ -19,6 +19,7 @@ _COMMANDS = {
     "repair": "Repair a network and prove the result.",
     "check": "Check a certificate independently.",
     "search": "Search the input space for unequal treatment.",
+    "quantify": "Prove which share of all people is treated equally.",
     "report": "Write the report again, also in other formats.",
     "export-vnnlib": "Export fairness properties for other verifiers.",
     "bench": "Reproduce the tables of the paper.",

@@ -1,0 +1,83 @@
+"""`fairmend quantify`: shares, map, JSON and exit codes."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fairmend.network import Affine, Network
+from support.cli_case import Case, run, small_network, small_people, small_spec
+
+
+@pytest.fixture
+def case(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Case(tmp_path)
+
+
+def quantify(case, *more):
+    return run("quantify", case.model, "--spec", case.spec, "--seconds", 1, *more)
+
+
+def save_linear(case, **weights):
+    """Save a network that is a linear function of some features."""
+    weight = np.zeros((1, small_spec().width), np.float32)
+    for name, value in weights.items():
+        weight[0, small_spec().columns(name)] = value
+    Network([Affine(weight, np.array([0.1], np.float32))], []).save(case.model)
+
+
+def test_unequal_people_exit_1_with_shares_and_a_map_in_words(case):
+    result = quantify(case, "--data", case.data)
+    assert result.exit_code == 1, result.stderr
+    for words in ("Proven to be treated equally", "Proven to be treated unequally", "Undecided", "Rows of people.csv"):
+        assert words in result.stdout
+    assert "Where people are treated unequally" in result.stdout
+    assert "decide" in result.stdout
+
+
+def test_a_network_that_reads_nothing_protected_exits_0_at_once(case):
+    save_linear(case, income=1)
+    result = quantify(case)
+    assert result.exit_code == 0
+    assert "100 %" in result.stdout
+
+
+def test_undecided_people_exit_2_unless_their_share_is_small_enough(case):
+    """The logit is 0 up to rounding wherever income is 50: there nothing can be proven."""
+    save_linear(case, income=1, age=1e-30)
+    result = quantify(case, "--samples", 0)
+    assert result.exit_code == 2
+    assert "random people" not in result.stdout
+    assert quantify(case, "--share", 0.01).exit_code == 0
+
+
+def test_json_is_one_document(case):
+    document = json.loads(quantify(case, "--data", case.data, "--boxes", 2, "--json").stdout)
+    assert document["fair"] + document["unfair"] + document["undecided"] == pytest.approx(1)
+    assert len(document["boxes"]) == 2
+    assert document["rows"]["total"] == len(small_people())
+    assert document["boxes"][0]["share"] >= document["boxes"][1]["share"] > 0
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--seconds", 0), "--seconds"),
+        (("--share", 2), "--share"),
+        (("--data", "nowhere.csv"), "nowhere.csv"),
+    ],
+)
+def test_bad_input_exits_2(case, more, message):
+    result = quantify(case, *more)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_network_with_many_classes_is_refused_in_one_line(case):
+    small_network(3).save(case.model)
+    result = quantify(case)
+    assert result.exit_code == 2
+    assert "classes" in result.stderr
+    assert len(result.stderr.splitlines()) == 1

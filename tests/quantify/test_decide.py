@@ -1,0 +1,73 @@
+"""What is decided about a box is true for everyone in it, by enumeration."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairmend.quantify.decide import Decider
+from fairmend.quantify.space import Boxes, make_space
+from support.quantify_cases import SMALL, SPECS, linear, random_boxes, unequal_people
+from support.strategies import ACTIVATIONS, random_network
+from support.strategies_spec import unhurried
+
+
+@unhurried
+@given(
+    name=st.sampled_from(list(SPECS)),
+    seed=st.integers(0, 2**32 - 1),
+    outputs=st.integers(1, 2),
+    activation=st.sampled_from(ACTIVATIONS),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    threshold=st.sampled_from([0.5, 0.3]),
+    counting=st.booleans(),
+)
+def test_decided_shares_are_lower_bounds(name, seed, outputs, activation, dtype, threshold, counting):
+    rng, spec = np.random.default_rng(seed), SPECS[name]
+    net = random_network(rng, spec.width, rng.integers(2, 6, rng.integers(1, 3)).tolist(), outputs, activation, dtype)
+    net = net.at_threshold(threshold)
+    space = make_space(net, spec)
+    boxes = random_boxes(space, rng, 4)
+    decider = Decider(net, space, counting=counting)
+    found = decider.decide(boxes, np.full(4, decider.root_error()))
+    for row in range(4):
+        unequal = unequal_people(net, space, boxes, row).mean()
+        assert found.fair[row] <= 1 - unequal + 1e-12
+        assert found.unfair[row] <= unequal + 1e-12
+
+
+def test_a_linear_network_is_decided_but_for_the_slab_of_rounding():
+    """Class 1 if hours + age is large: everyone near the boundary is treated unequally, and counted as such."""
+    net = linear([1, 3, 0, 0, 0, 0], -22.5)
+    space = make_space(net, SMALL)
+    decider = Decider(net, space)
+    found = decider.decide(space.root(), np.array([decider.root_error()]))
+    unequal = unequal_people(net, space, space.root(), 0).mean()
+    assert 0.1 < unequal < 0.9
+    assert found.unfair[0] == pytest.approx(unequal, abs=1e-6)
+    assert found.fair[0] == pytest.approx(1 - unequal, abs=1e-6)
+
+
+def test_the_witnesses_have_different_classes():
+    net = linear([10, 0.1, 0, 0, 0, 0], -220)
+    space = make_space(net, SMALL)
+    decider = Decider(net, space)
+    assert decider.decide(space.root(), np.zeros(1)).unfair[0] == 1
+    assert [cells.tolist() for cells in decider.witnesses(space.root())] == [[[4]], [[0]]]
+
+
+def test_a_box_of_one_cell_is_not_split():
+    net = linear([1, 3, 0, 0, 0, 0], -22.5)
+    space = make_space(net, SMALL)
+    cell = space.root().first
+    found = Decider(net, space).decide(Boxes(cell, cell), np.zeros(1))
+    assert found.axis[0] == -1
+
+
+def test_a_single_cell_is_decided_with_the_error_of_inference_at_that_cell():
+    net = linear([0.01, 3, 0, 0, 0, 0], 0.1)
+    space = make_space(net, SMALL)
+    cell = space.root().last
+    found = Decider(net, space, counting=False).decide(Boxes(cell, cell), np.array([1e6]))
+    assert found.fair[0] == 1
+    assert found.error[0] < 1e-3

@@ -1,0 +1,76 @@
+"""Boxes cover all people once, and their columns contain everyone in them."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from fairmend.errors import FairmendError
+from fairmend.quantify.space import CELLS, make_space
+from fairmend.spec import Feature, Spec
+from support.quantify_cases import MANY, SMALL, SPECS, TOLERANT, linear, people_of, random_boxes
+from support.strategies import random_network
+
+
+def space_of(spec, pieces=8):
+    return make_space(random_network(np.random.default_rng(0), spec.width, [3]), spec, pieces)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_the_hull_of_a_box_contains_everyone_in_it(name):
+    space = space_of(SPECS[name])
+    boxes = random_boxes(space, np.random.default_rng(0), 5)
+    lower, upper = space.hull(boxes, similar=False)
+    for row in range(5):
+        X = people_of(space, boxes, row, np.float32)
+        X[:, space.columns] = 0
+        assert (lower[row] == X.min(axis=0)).all() or space.spec is TOLERANT
+        assert (lower[row] <= X).all()
+        assert (upper[row] >= X).all()
+    wider = space.hull(boxes, similar=True)
+    assert (wider[0] <= lower).all()
+    assert (upper <= wider[1]).all()
+
+
+def test_splitting_keeps_all_people():
+    space = space_of(SMALL)
+    root = space.root()
+    assert space.shares(root)[0] == 1
+    halves = root.split(np.array([0]))
+    assert space.shares(halves).sum() == pytest.approx(1)
+    assert halves.last[0, 0] + 1 == halves.first[1, 0]
+    assert halves.first[0, 0] == 0
+
+
+def test_few_protected_values_are_pieces_of_their_own_and_many_are_ranges():
+    assert space_of(SMALL).pieces == 5
+    many = space_of(MANY)
+    assert 4 <= many.pieces <= 8
+    covered = set()
+    for first, last in zip(many.first.tolist(), many.last.tolist(), strict=True):
+        covered |= set(product(*(range(start, end + 1) for start, end in zip(first, last, strict=True))))
+    assert len(covered) == 43 * 3
+
+
+def test_protected_columns_that_are_not_read_need_one_piece():
+    space = make_space(linear([0, 1, 0, 0, 0, 0], 0), SMALL)
+    assert space.pieces == 1
+    assert not space.matters(linear([0, 1, 0, 0, 0, 0], 0))
+    assert make_space(linear([0, 0, 1, 0, 0], 0), TOLERANT).matters(linear([0, 0, 1, 0, 0], 0))
+
+
+def test_cells_of_a_continuous_feature_touch():
+    spec = Spec(
+        [SMALL.features[0], Feature(name="income", kind="continuous", range=(0.1, 7.3), scale={"mean": 1, "std": 3})]
+    )
+    axis = space_of(spec).axes[0]
+    assert axis.cells == CELLS
+    assert (axis.high[:-1] == axis.low[1:]).all()
+    assert axis.edge(0) == 0.1
+    assert axis.edge(CELLS) == 7.3
+
+
+def test_too_many_values_are_refused():
+    spec = Spec([SMALL.features[0], Feature(name="amount", kind="integer", range=(0, 10**8))])
+    with pytest.raises(FairmendError, match='"amount" has 100,000,001 values'):
+        space_of(spec)

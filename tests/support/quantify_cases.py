@@ -1,0 +1,68 @@
+"""Small spaces of people for quantify, and what is true about them by enumeration."""
+
+from itertools import product
+
+import numpy as np
+
+from fairmend.audit.neighbours import find_unequal
+from fairmend.network import Affine, Network
+from fairmend.quantify.space import Boxes, Space
+from fairmend.spec import Feature, Spec
+
+SMALL = Spec(
+    [
+        Feature(name="age", kind="integer", range=(20, 24), protected=True),
+        Feature(name="hours", kind="integer", range=(0, 9), scale={"mean": 4, "std": 3}),
+        Feature(name="colour", kind="categorical", categories=("red", "green", "blue"), encoding="one-hot"),
+        Feature(name="level", kind="categorical", categories=("low", "middle", "high", "top")),
+    ]
+)
+TOLERANT = Spec(
+    [
+        Feature(
+            name="race", kind="categorical", categories=("A", "B", "C"), encoding="one-hot", protected=True, dropped="B"
+        ),
+        Feature(name="hours", kind="integer", range=(0, 7), scale={"mean": 4, "std": 3}, tolerance=1),
+        Feature(name="grade", kind="integer", range=(1, 6), tolerance=2),
+        Feature(name="colour", kind="categorical", categories=("red", "green"), encoding="one-hot", dropped="red"),
+    ]
+)
+MANY = Spec(
+    [
+        Feature(name="age", kind="integer", range=(18, 60), protected=True, scale={"mean": 40, "std": 10}),
+        Feature(name="race", kind="categorical", categories=("A", "B", "C"), encoding="one-hot", protected=True),
+        Feature(name="hours", kind="integer", range=(0, 12), scale={"mean": 4, "std": 3}),
+        Feature(name="level", kind="integer", range=(0, 5)),
+    ]
+)
+SPECS = {"small": SMALL, "tolerant": TOLERANT, "many": MANY}
+
+
+def people_of(space: Space, boxes: Boxes, row: int, dtype) -> np.ndarray:
+    """Return everyone in a box, with the lowest protected values."""
+    ranges = [range(a, b + 1) for a, b in zip(boxes.first[row], boxes.last[row], strict=True)]
+    X = []
+    for cells in product(*ranges):
+        x = np.zeros(space.spec.width)
+        x[space.columns] = np.concatenate([axis.low[0] for axis in space.protected])
+        for axis, cell in zip(space.axes, cells, strict=True):
+            x[axis.columns] = axis.low[cell]
+        X.append(x)
+    return np.array(X, dtype)
+
+
+def unequal_people(net: Network, space: Space, boxes: Boxes, row: int) -> np.ndarray:
+    """Return which people of a box are treated unequally, by enumeration of all similar people."""
+    return find_unequal(net, space.spec, people_of(space, boxes, row, net.dtype)).rows
+
+
+def random_boxes(space: Space, rng: np.random.Generator, count: int) -> Boxes:
+    """Return boxes with random ends."""
+    sizes = np.array([axis.cells for axis in space.axes])
+    ends = np.sort(rng.integers(0, sizes, (2, count, len(sizes))), axis=0)
+    return Boxes(ends[0], ends[1])
+
+
+def linear(weight, bias, dtype=np.float32) -> Network:
+    """Return a network of one affine layer."""
+    return Network([Affine(np.array([weight], dtype), np.array([bias], dtype))], [])
