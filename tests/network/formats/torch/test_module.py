@@ -306,7 +306,7 @@ def test_a_network_from_elsewhere_has_no_module(tmp_path):
     with pytest.raises(FairmendError, match="not read from a module"):
         load_network(tmp_path / "m.pth").to_module()
     network.save(tmp_path / "m.onnx")
-    with pytest.raises(FairmendError, match="not read from a PyTorch module"):
+    with pytest.raises(FairmendError, match="not read from a module or model in memory"):
         load_network(tmp_path / "m.onnx").to_module()
 
 
