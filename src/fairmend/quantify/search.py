@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fairmend.arrays import Floats, Ints
+from fairmend.arrays import Bools, Floats, Ints
 from fairmend.progress import Progress
 from fairmend.quantify.decide import Decided, Decider
 from fairmend.quantify.leaves import Leaves
@@ -27,6 +27,7 @@ _RECOUNT = 0.02  # of the time, to count the boxes that are left more precisely
 _FINER = 4  # how many times as many bins
 _SAMPLED = 1024  # people among whom some are looked for who are treated unequally
 _VISITED = 1  # of them, to whose cells the first splits lead
+_FEW = LISTED // 16  # inputs of their boxes that are listed at once
 _FIRST_SPLITS = 6  # of all boxes, before any is decided
 
 
@@ -113,10 +114,10 @@ class _Search:
         self.leaves.improve(rows, self._fine.decide(self.leaves.boxes.take(rows), self.leaves.error[rows]))
         return True
 
-    def _listable(self, boxes: Boxes) -> np.ndarray:
+    def _listable(self, boxes: Boxes, most: int = LISTED) -> Bools:
         if not self._listing.possible:
             return np.zeros(len(boxes), np.bool_)
-        return np.asarray(self._listing.inputs(boxes) <= LISTED)
+        return np.asarray(self._listing.inputs(boxes) <= most)
 
     def _visit(self, cells: Ints) -> None:
         """Split the box of all people into several, further towards some cells ``(people, axes)``; decide all at once.
@@ -129,12 +130,14 @@ class _Search:
             self._halve(np.arange(leaves.count), importance)
         for cell in cells:
             row = int(np.flatnonzero(((leaves.boxes.first <= cell) & (cell <= leaves.boxes.last)).all(axis=1))[0])
-            while not self._listable(box := leaves.boxes.take(np.array([row])))[0] and (box.last > box.first).any():
+            while (
+                not self._listable(box := leaves.boxes.take(np.array([row])), _FEW)[0] and (box.last > box.first).any()
+            ):
                 upper = leaves.count
                 self._halve(np.array([row]), importance)
                 row = row if (cell <= leaves.boxes.last[row]).all() else upper
         rows = np.arange(leaves.count)
-        listable = self._listable(leaves.boxes)
+        listable = self._listable(leaves.boxes, _FEW)
         small, large = rows[listable], rows[~listable]
         if len(small):
             leaves.update(small, self._listing.decide(leaves.boxes.take(small), leaves.error[small]))

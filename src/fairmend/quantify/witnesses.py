@@ -12,7 +12,7 @@ from fairmend.quantify.space import Boxes, Space
 
 __all__ = ["Witnesses", "find_witnesses"]
 
-_PEOPLE = 256  # of each box
+_PEOPLE = 64  # of each box
 
 
 class Witnesses(NamedTuple):
