@@ -14,12 +14,13 @@ import numpy as np
 
 from fairmend_check.functions import function_of
 from fairmend_check.model import Activation, Columns, Concatenate, Dense, Lookup, Model, Node, Scale, Sum
+from fairmend_check.parallel import in_threads
 from fairmend_check.rounding import GENEROUS, TINY, Array, U, affine, ball, down, gamma, up
 
 Slopes = list[tuple[Array, Array]]  # for each function the lower and the upper slopes (boxes, width)
 Intervals = list[tuple[Array, Array]]  # of each node (boxes, width)
 
-_ROOM = 4_000_000  # numbers in the largest array of coefficients
+_ROOM = 2_000_000  # numbers in the largest array of coefficients
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,16 +125,18 @@ def form_bounds(
     step = max(1, _ROOM // (widest * max(2 * widest, forms.shape[1])))
     found = np.empty(forms.shape[:2])
     nodes = [(np.empty((len(lower), width)), np.empty((len(lower), width))) for width in model.widths[:-1]]
-    with np.errstate(all="ignore"):
-        for start in range(0, len(lower), step):
-            part = slice(start, start + step)
-            lines = None if slopes is None else [(below[part], above[part]) for below, above in slopes]
-            known = _bound_nodes(model, lower[part], upper[part], lines)
-            form = _Form({})
-            _substitute(known, len(model.nodes) - 1, forms[part], form)
-            found[part] = _lower_bounds(known, form, np.full(forms[part].shape[:2], -np.inf))
-            for (low, high), (low_here, high_here) in zip(nodes, known.intervals, strict=True):
-                low[part], high[part] = low_here, high_here
+
+    @np.errstate(all="ignore")
+    def bound(part: slice) -> None:
+        lines = None if slopes is None else [(below[part], above[part]) for below, above in slopes]
+        known = _bound_nodes(model, lower[part], upper[part], lines)
+        form = _Form({})
+        _substitute(known, len(model.nodes) - 1, forms[part], form)
+        found[part] = _lower_bounds(known, form, np.full(forms[part].shape[:2], -np.inf))
+        for (low, high), (low_here, high_here) in zip(nodes, known.intervals, strict=True):
+            low[part], high[part] = low_here, high_here
+
+    in_threads(bound, len(lower), step)
     return found, nodes
 
 
@@ -247,9 +250,11 @@ def _substitute(known: Known, number: int, coefficients: Array, form: _Form) -> 
         form.add(sources[0], _below_lines(lines, coefficients, form), lines.magnitude)
     elif isinstance(operation, Dense):
         size = sizes[0] @ np.abs(operation.weight).T + np.abs(operation.bias)
-        _add_constants(operation.bias, size, coefficients, sizes[0], form)
+        used = coefficients.any(axis=(0, 1))  # units that are surely off need no product
+        coefficients, weight = coefficients[:, :, used], operation.weight[used]
+        _add_constants(operation.bias[used], size[:, used], coefficients, sizes[0], form)
         boxes, forms, width = coefficients.shape
-        out = (coefficients.reshape(-1, width) @ operation.weight).reshape(boxes, forms, operation.weight.shape[1])
+        out = (coefficients.reshape(-1, width) @ weight).reshape(boxes, forms, weight.shape[1])
         form.add(sources[0], out, sizes[0])
     elif isinstance(operation, Scale):
         size = sizes[0] * np.abs(operation.factor) + np.abs(operation.shift)
