@@ -19,7 +19,6 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - neighbourhood.py: which inputs count as similar to an input
    - coverage.py: whether the boxes of a proof cover a neighbourhood, decided exactly
    - rounding.py: arithmetic that rounds outward
-   - parallel.py: parts of a large batch, side by side
    - functions: what elementwise functions do on intervals; base.py says what is needed, and each has a file:
      ramp.py (ReLU, LeakyReLU, PReLU), sigmoid.py (tanh too); curve.py and those that bend as it says: clip.py,
      hardsigmoid.py, softsign.py, elu.py (CELU and SELU too), softplus.py, silu.py, mish.py, gelu.py, gelu_tanh.py,

@@ -14,7 +14,6 @@ import numpy as np
 
 from fairmend_check.functions import function_of
 from fairmend_check.model import Activation, Columns, Concatenate, Dense, Lookup, Model, Node, Scale, Sum
-from fairmend_check.parallel import in_threads
 from fairmend_check.rounding import GENEROUS, TINY, Array, U, affine, ball, down, gamma, up
 
 Slopes = list[tuple[Array, Array]]  # for each function the lower and the upper slopes (boxes, width)
@@ -125,18 +124,16 @@ def form_bounds(
     step = max(1, _ROOM // (widest * max(2 * widest, forms.shape[1])))
     found = np.empty(forms.shape[:2])
     nodes = [(np.empty((len(lower), width)), np.empty((len(lower), width))) for width in model.widths[:-1]]
-
-    @np.errstate(all="ignore")
-    def bound(part: slice) -> None:
-        lines = None if slopes is None else [(below[part], above[part]) for below, above in slopes]
-        known = _bound_nodes(model, lower[part], upper[part], lines)
-        form = _Form({})
-        _substitute(known, len(model.nodes) - 1, forms[part], form)
-        found[part] = _lower_bounds(known, form, np.full(forms[part].shape[:2], -np.inf))
-        for (low, high), (low_here, high_here) in zip(nodes, known.intervals, strict=True):
-            low[part], high[part] = low_here, high_here
-
-    in_threads(bound, len(lower), step)
+    with np.errstate(all="ignore"):
+        for start in range(0, len(lower), step):
+            part = slice(start, start + step)
+            lines = None if slopes is None else [(below[part], above[part]) for below, above in slopes]
+            known = _bound_nodes(model, lower[part], upper[part], lines)
+            form = _Form({})
+            _substitute(known, len(model.nodes) - 1, forms[part], form)
+            found[part] = _lower_bounds(known, form, np.full(forms[part].shape[:2], -np.inf))
+            for (low, high), (low_here, high_here) in zip(nodes, known.intervals, strict=True):
+                low[part], high[part] = low_here, high_here
     return found, nodes
 
 

@@ -15,7 +15,6 @@ from fairmend_check.bounds import Intervals, leads
 from fairmend_check.functions import function_of
 from fairmend_check.model import Activation, Columns, Concatenate, Dense, Lookup, Model, Operation, Scale, Sum
 from fairmend_check.norms import Fold, Norm
-from fairmend_check.parallel import in_threads
 from fairmend_check.rounding import TINY, Array, Precision, ball, down, gamma, up
 
 _FOLDING = 8  # roundings of a folded layer beside its products and its norms
@@ -69,17 +68,15 @@ def output_errors(
     """
     widest = max(model.widths)
     step = max(1, _ROOM // (widest * max(forms.shape[1], widest if thorough else 1)))
-    found = np.empty(forms.shape[:2])
-
-    @np.errstate(all="ignore")
-    def bound(part: slice) -> None:
-        intervals = [(low[part], high[part]) for low, high in nodes]
-        roundings, own, fits = _forward(model, lower[part], upper[part], intervals, thorough=thorough)
-        error = _backward(model, roundings, own, forms[part])
-        found[part] = np.where(fits[:, None] & ~np.isnan(error), error, np.inf)
-
-    in_threads(bound, len(lower), step)
-    return found
+    found = [np.empty((0, forms.shape[1]))]
+    with np.errstate(all="ignore"):
+        for start in range(0, len(lower), step):
+            part = slice(start, start + step)
+            intervals = [(low[part], high[part]) for low, high in nodes]
+            roundings, own, fits = _forward(model, lower[part], upper[part], intervals, thorough=thorough)
+            bound = _backward(model, roundings, own, forms[part])
+            found.append(np.where(fits[:, None] & ~np.isnan(bound), bound, np.inf))
+    return np.concatenate(found)
 
 
 def _forward(
