@@ -6,7 +6,7 @@ import pytest
 
 import fairmend
 from fairmend.audit import input_blocks
-from fairmend.audit.input_blocks import known_length, sample_blocks, stream_blocks
+from fairmend.audit.input_blocks import EncodedInputs, known_length, sample_blocks, stream_blocks
 from fairmend.errors import FairmendError
 from support.audit_cases import SPEC, network, people, without_time
 
@@ -80,3 +80,13 @@ def test_a_message_that_looks_like_a_row_number_is_left_alone():
     with pytest.raises(FairmendError) as caught:
         list(stream_blocks(spec, iter(chunks), np.float32))
     assert str(caught.value).startswith('feature "a", row 7: b", row 10: 20 is above the range')
+
+
+def test_inputs_that_were_encoded_are_taken_as_they_are(monkeypatch):
+    monkeypatch.setattr(input_blocks, "_ROWS", 64)
+    X = SPEC.encode(SPEC.decode(people(300)))
+    parts = EncodedInputs(X[start : start + 50] for start in range(0, 300, 50))
+    monkeypatch.setattr(type(SPEC), "as_inputs", None)  # nothing is checked again
+    blocks = list(stream_blocks(SPEC, parts, np.float32))
+    assert [len(block) for block in blocks] == [64, 64, 64, 64, 44]
+    assert np.array_equal(np.concatenate(blocks), X)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, Union
 
 import numpy as np
@@ -16,11 +17,22 @@ from fairmend.spec.read_values import RowsError, is_frame
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Inputs", "known_length", "sample_blocks", "stream_blocks"]
+__all__ = ["EncodedInputs", "Inputs", "known_length", "sample_blocks", "stream_blocks"]
 
 Inputs: TypeAlias = Union["pd.DataFrame", npt.ArrayLike, "Iterable[pd.DataFrame | npt.ArrayLike]"]
 
 _ROWS, _NUMBERS = 16_384, 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedInputs:
+    """A stream of inputs that `Spec.encode` gave, for the same spec and network: nothing checks them again."""
+
+    chunks: Iterable[FloatArray]
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        """Yield the chunks (rows, width)."""
+        return iter(self.chunks)
 
 
 def known_length(X: Inputs) -> int:
@@ -33,13 +45,7 @@ def stream_blocks(spec: Spec, X: Inputs, dtype: npt.DTypeLike) -> Iterator[Float
     size = _block_rows(spec)
     waiting: list[FloatArray] = []
     rows = done = 0
-    for chunk in _chunks(X, size):
-        try:
-            encoded = spec.as_inputs(chunk, dtype, first_row=done)
-        except RowsError:
-            if not _is_stream(X):
-                spec.as_inputs(X, dtype)  # type: ignore[arg-type]  # raises the same error, counted over all rows
-            raise
+    for encoded in X if isinstance(X, EncodedInputs) else _encoded_chunks(spec, X, dtype, size):
         done += len(encoded)
         waiting.append(encoded)
         rows += len(encoded)
@@ -52,6 +58,20 @@ def stream_blocks(spec: Spec, X: Inputs, dtype: npt.DTypeLike) -> Iterator[Float
         yield np.concatenate(waiting)
     if done == 0:
         raise FairmendError("X has no rows; give at least one input")
+
+
+def _encoded_chunks(spec: Spec, X: Inputs, dtype: npt.DTypeLike, size: int) -> Iterator[FloatArray]:
+    """Yield the chunks of X, checked and encoded."""
+    done = 0
+    for chunk in _chunks(X, size):
+        try:
+            encoded = spec.as_inputs(chunk, dtype, first_row=done)
+        except RowsError:
+            if not _is_stream(X):
+                spec.as_inputs(X, dtype)  # type: ignore[arg-type]  # raises the same error, counted over all rows
+            raise
+        done += len(encoded)
+        yield encoded
 
 
 def sample_blocks(spec: Spec, samples: int, seed: int, dtype: npt.DTypeLike) -> Iterator[FloatArray]:

@@ -159,6 +159,7 @@ def run_audit(
     """Audit the people in the file, or samples, show the result and return the exit code."""
     from rich.text import Text
 
+    from fairmend.audit.input_blocks import EncodedInputs
     from fairmend.audit.neighbours import reads_what_varies
     from fairmend.audit.run import audit
     from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
@@ -200,7 +201,7 @@ def run_audit(
         result = audit(
             net,
             spec,
-            None if people is None else read_ahead(_inputs(people, labelled)),
+            None if people is None else EncodedInputs(read_ahead(_inputs(people, labelled))),
             samples,
             seed,
             pairs=pairs,

@@ -48,6 +48,7 @@ class TableSlice:
     names : the columns of the table, in the order of its first file
     columns : those that are read; None reads all of them
     partition : columns that the names of folders give, with their values
+    dictionaries : columns of Parquet files with few different texts, which are read as categoricals
     """
 
     source: str
@@ -59,6 +60,7 @@ class TableSlice:
     names: tuple[str, ...] = ()
     columns: tuple[str, ...] | None = None
     partition: tuple[tuple[str, Any], ...] = ()
+    dictionaries: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield data frames of at most `piece` rows; the index counts over the whole table."""
@@ -75,7 +77,7 @@ class TableSlice:
         columns = None if self.columns is None else [name for name in self.columns if name not in given]
         if file.is_csv:
             return csv_pieces(file, self.piece, [name for name in self.texts if name not in given], columns)
-        return parquet_pieces(file, self.piece, self.groups, columns)
+        return parquet_pieces(file, self.piece, self.groups, columns, self.dictionaries)
 
     def _arranged(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return a piece with the columns of partitions, and in the order of the first file."""
@@ -158,6 +160,10 @@ class TableStream:
         """The files that it is read from, in order."""
         return tuple(dict.fromkeys(part.source for part in self.parts))
 
+    def plain(self) -> TableStream:
+        """Return the stream without categoricals: columns of text come as text."""
+        return replace(self, parts=tuple(replace(part, dictionaries=()) for part in self.parts))
+
     def locate(self, rows: Ints) -> list[tuple[str, int]]:
         """Return the file of each row (k,), and its number there; rows are counted from `FIRST_ROW` in both."""
         starts: dict[str, int] = {}
@@ -207,6 +213,7 @@ def _examine(file: TableFile, columns: Columns, piece: int, thoroughly: bool) ->
         columns.add_csv(file, contents.kinds)
         return [TableSlice(file.name, 0, contents.rows, None, partition=file.partition)] if contents.rows else []
     footer = examine_parquet(file)
+    dictionaries = tuple(sorted(footer.dictionaries))
     if thoroughly:
         read_all_pages(file, piece)
     columns.add_parquet(file, footer.types)
@@ -216,7 +223,8 @@ def _examine(file: TableFile, columns: Columns, piece: int, thoroughly: bool) ->
     for number, size in enumerate([*footer.groups, _SLICE]):  # the last one closes the last slice
         if groups and rows + size > _SLICE:
             if rows:
-                slices.append(TableSlice(file.name, 0, rows, tuple(groups), partition=file.partition))
+                part = TableSlice(file.name, 0, rows, tuple(groups), partition=file.partition)
+                slices.append(replace(part, dictionaries=dictionaries))
             groups, rows = [], 0
         groups.append(number)
         rows += size
