@@ -11,6 +11,9 @@ import numpy.typing as npt
 
 from fairmend.arrays import Bools, FloatArray
 from fairmend.audit.neighbours import ScanResult
+from fairmend.audit.row_store import RowStore
+from fairmend.large_arrays import in_chunks
+from fairmend.network import Network
 from fairmend.spec import Spec
 
 __all__ = ["AuditedRows", "RowCollector"]
@@ -31,6 +34,10 @@ class AuditedRows:
     unequal: Bools = field(repr=False)
     protected: Mapping[str, npt.NDArray[Any]] = field(repr=False)
 
+    def decide(self, net: Network) -> npt.NDArray[np.int16]:
+        """Return the predictions (rows,)."""
+        return in_chunks(self.logits, net.decide, np.int16)
+
 
 class RowCollector:
     """Collects what is known of a stream of inputs."""
@@ -38,19 +45,20 @@ class RowCollector:
     def __init__(self, spec: Spec) -> None:
         """Start without inputs."""
         self._features = [(feature, spec.columns(feature.name)) for feature in spec.protected]
-        self._logits: list[FloatArray] = []
-        self._unequal: list[Bools] = []
-        self._protected: dict[str, list[npt.NDArray[Any]]] = {feature.name: [] for feature, _ in self._features}
+        self._logits, self._unequal = RowStore(), RowStore()
+        self._protected = {feature.name: RowStore() for feature, _ in self._features}
 
     def add(self, X: FloatArray, found: ScanResult) -> None:
         """Add the next inputs X (k, width), and what the scan found about them."""
-        self._logits.append(found.logits)
-        self._unequal.append(found.unequal)
+        self._logits.add(found.logits)
+        self._unequal.add(found.unequal)
         for feature, where in self._features:
-            column = feature.category_of(X[:, where]).astype(np.int32) if feature.one_hot else X[:, where.start].copy()
-            self._protected[feature.name].append(column)
+            column = X[:, where.start].copy()
+            if feature.one_hot:
+                column = feature.category_of(X[:, where]).astype(np.min_scalar_type(len(feature.categories or ())))
+            self._protected[feature.name].add(column)
 
     def rows(self) -> AuditedRows:
         """Return all inputs; read it once, after the last `add`."""
-        protected = {name: np.concatenate(parts) for name, parts in self._protected.items()}
-        return AuditedRows(np.concatenate(self._logits), np.concatenate(self._unequal), protected)
+        protected = {name: store.array() for name, store in self._protected.items()}
+        return AuditedRows(self._logits.array(), self._unequal.array(), protected)

@@ -21,6 +21,7 @@ from fairmend.audit.plan import EXACT_SECONDS, AuditPlan, choose_plan
 from fairmend.audit.planned_scan import PlannedScan
 from fairmend.audit.result import AuditPair, AuditResult, ExaminedInputs, make_pairs, wilson_interval
 from fairmend.audit.row_sample import RowSample
+from fairmend.audit.row_store import RowStore
 from fairmend.audit.scan_processes import scan_blocks
 from fairmend.audit.score_disparity import DisparityCollector, ScoreDisparity, disparity_score
 from fairmend.audit.score_summary import ScoreSummary
@@ -164,13 +165,13 @@ class _ScoreDifferences:
         on = disparity_score(spec)
         self._same = spec.claim.on == on
         self._collector = DisparityCollector(on, net.threshold)
-        self._claimed: list[Floats] = []
+        self._claimed = RowStore()
 
     def add(self, found: ScanResult) -> None:
         """Add what the scan found about the next inputs."""
         self._collector.add(found.spread, found.gap if self._same else None)
         if self._claim.is_score and not self._same:
-            self._claimed.append(found.gap)
+            self._claimed.add(found.gap)
 
     def disparity(self, worst: AuditPair | None, count: int) -> ScoreDisparity:
         """Return the disparity, with `count` unequal inputs at the threshold that decides."""
@@ -183,7 +184,7 @@ class _ScoreDifferences:
         """Return the differences that the claim is about; None for a claim about classes."""
         if not self._claim.is_score:
             return None
-        return ScoreSummary(self._claim, disparity.differences if self._same else np.concatenate(self._claimed))
+        return ScoreSummary(self._claim, disparity.differences if self._same else self._claimed.array())
 
 
 class _ExaminedInputs:
