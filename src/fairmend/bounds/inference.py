@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fairmend.arrays import FloatArray, Floats, Ints
-from fairmend.bounds.pieces import MAX_ENTRIES, widest_layer
+from fairmend.bounds.pieces import max_entries, widest_layer
 from fairmend.bounds.running_error import RunningError, affine_image
 from fairmend.bounds.sensitivity import Intervals, traced_error
 from fairmend.network import Activation, Affine, Network
@@ -145,7 +145,7 @@ def _error_of_rows(
     if (widest + 1) * kind.unit >= 0.1:
         return error
     low, high = lower.astype(np.float64), upper.astype(np.float64)
-    step = max(1, MAX_ENTRIES // (_ARRAYS * widest) // max(1, rows.shape[1], widest if thorough else 1))
+    step = max(1, max_entries() // (_ARRAYS * widest) // max(1, rows.shape[1], widest if thorough else 1))
     with np.errstate(all="ignore"):
         for start in range(0, len(low), step):
             part = slice(start, start + step)

@@ -8,13 +8,26 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import Floats
+from fairmend.device.current import current_device
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 
-__all__ = ["MAX_ENTRIES", "batches", "exact_boxes", "exact_rows", "widest_layer"]
+__all__ = ["MAX_ENTRIES", "batches", "exact_boxes", "exact_rows", "max_entries", "widest_layer"]
 
 MAX_ENTRIES = 1_000_000
-"""The entries of one temporary array, 8 MB; only a few of them exist at a time."""
+"""The entries of one temporary array on a CPU, 8 MB; only a few of them exist at a time."""
+
+_ARRAYS = 32  # of that size that fit the memory of a GPU
+
+
+def max_entries() -> int:
+    """Return the entries of one temporary array on the device that bounds are computed on."""
+    device = current_device()
+    if device is None:
+        return MAX_ENTRIES
+    from fairmend.device.choice import memory_of
+
+    return memory_of(device) // (8 * _ARRAYS)
 
 
 def exact_rows(network: Network, array: npt.ArrayLike, name: str) -> Floats:
@@ -44,5 +57,5 @@ def widest_layer(network: Network) -> int:
 
 def batches(network: Network, pieces: int) -> Iterator[slice]:
     """Return batches of pieces; the coefficients of the widest layer, of both signs, fit in a temporary array."""
-    step = max(1, MAX_ENTRIES // (2 * widest_layer(network) ** 2))
+    step = max(1, max_entries() // (2 * widest_layer(network) ** 2))
     return (slice(start, min(start + step, pieces)) for start in range(0, pieces, step))

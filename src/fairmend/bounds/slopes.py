@@ -5,16 +5,20 @@ Any slopes give sound bounds (see `fairmend.bounds.rigorous`), so nothing that P
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from fairmend.arrays import FloatArray
 from fairmend.bounds.linear import Boxes, propagate
 from fairmend.bounds.pieces import batches, exact_boxes
 from fairmend.bounds.relaxation import Lines
 from fairmend.bounds.rigorous import Slopes
+from fairmend.device.current import current_device
+from fairmend.device.memory import run_in_parts
 from fairmend.network import Network
 
 __all__ = ["choose_slopes", "slopes_from"]
@@ -23,19 +27,34 @@ __all__ = ["choose_slopes", "slopes_from"]
 def choose_slopes(network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Slopes]:
     """Return tight slopes for the boxes ``(pieces, inputs)``, one `Slopes` per elementwise function."""
     low, high = exact_boxes(network, lower, upper)
-    parameters = [
-        (torch.tensor(affine.weight, dtype=torch.float64), torch.tensor(affine.bias, dtype=torch.float64))
-        for affine in network.affines[:-1]
-    ]
+    device = current_device()
+    parameters = [(_tensor(affine.weight, device), _tensor(affine.bias, device)) for affine in network.affines[:-1]]
     widths = [network.widths[i] for i in network.functions]
     chosen = [Slopes(np.zeros((len(low), width)), np.zeros((len(low), width))) for width in widths]
+
+    def choose(part: slice) -> None:
+        boxes = Boxes.from_arrays(low[part], high[part], torch.float64)
+        boxes = boxes if device is None else boxes.to(device)
+        found = slopes_from(propagate(network, parameters, boxes).relaxations)
+        for into, slopes in zip(chosen, found, strict=True):
+            into.lower[part], into.upper[part] = slopes.lower, slopes.upper
+
     with torch.no_grad(), np.errstate(all="ignore"):
         for part in batches(network, len(low)) if widths else ():
-            boxes = Boxes.from_arrays(low[part], high[part], torch.float64)
-            found = slopes_from(propagate(network, parameters, boxes).relaxations)
-            for into, slopes in zip(chosen, found, strict=True):
-                into.lower[part], into.upper[part] = slopes.lower, slopes.upper
+            if device is None:
+                choose(part)
+            else:
+                count = part.stop - part.start
+                run_in_parts(count, count, partial(_shifted, choose, part.start), "neighbourhoods")
     return chosen
+
+
+def _tensor(array: FloatArray, device: torch.device | None) -> torch.Tensor:
+    return torch.tensor(array, dtype=torch.float64, device=device)
+
+
+def _shifted(work: Callable[[slice], None], start: int, part: slice) -> None:
+    work(slice(part.start + start, part.stop + start))
 
 
 def slopes_from(relaxations: Sequence[Lines]) -> list[Slopes]:
