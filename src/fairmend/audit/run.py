@@ -180,8 +180,9 @@ def _plan(
     network: Network, spec: Spec, X: FloatArray, rows: int, method: str, per_row: int, seed: int, device: str
 ) -> tuple[AuditPlan, DeviceSearch | None]:
     """Return how to audit inputs like X (inputs, width), and the search on a GPU, if it is to compare them."""
-    options = {"per_row": per_row, "seed": seed}
-    plan = choose_plan(network, spec, X, rows, method, **options) if device in ("cpu", "auto") else None
+    plan = None
+    if device in ("cpu", "auto"):
+        plan = choose_plan(network, spec, X, rows, method, per_row=per_row, seed=seed)
     if plan is not None and (device == "cpu" or _is_short(plan)):
         return plan, None
     from fairmend.audit.device_search import find_device
@@ -189,7 +190,7 @@ def _plan(
     search = find_device(device, network, spec)
     if plan is not None and search is None:
         return plan, None
-    return choose_plan(network, spec, X, rows, method, **options, device=search), search
+    return choose_plan(network, spec, X, rows, method, per_row=per_row, seed=seed, device=search), search
 
 
 def _is_short(plan: AuditPlan) -> bool:

@@ -7,7 +7,7 @@ these functions are NumPy's own for them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -33,8 +33,8 @@ def on_device(array: Floats, device: Any) -> Floats:
     import torch
 
     if array.ndim and len(array) > 1 and array.strides[0] == 0:
-        return torch.tensor(array[:1], dtype=torch.float64, device=device).expand(array.shape)  # type: ignore[return-value]
-    return torch.tensor(array, dtype=torch.float64, device=device)  # type: ignore[return-value]
+        return cast(Floats, torch.tensor(array[:1], dtype=torch.float64, device=device).expand(array.shape))
+    return cast(Floats, torch.tensor(array, dtype=torch.float64, device=device))
 
 
 def as_array(values: Any) -> Floats:
@@ -65,10 +65,11 @@ def smaller(first: Floats, second: Floats) -> Floats:
 def select(condition: Any, first: Any, second: Any) -> Floats:
     """Return the first where the condition holds, else the second."""
     if isinstance(condition, np.ndarray):
-        return np.where(condition, first, second)
+        return np.asarray(np.where(condition, first, second))
     import torch
 
-    return torch.where(condition, first, second)  # type: ignore[return-value]
+    chosen: Any = torch.where(condition, first, second)
+    return cast(Floats, chosen)
 
 
 def is_finite(values: Floats) -> Any:

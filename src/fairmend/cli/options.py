@@ -37,7 +37,7 @@ __all__ = [
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
-class DeviceName(click.ParamType):
+class DeviceName(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
     """The name of a device."""
 
     name = "device"

@@ -6,9 +6,10 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
-from torch.utils import deterministic
+import torch.utils.deterministic
 
 from fairmend.device.names import CPU_NAME, check_device_name
 from fairmend.errors import FairmendError
@@ -18,6 +19,8 @@ __all__ = ["CPU", "choose_device", "count_gpus", "memory_of", "repeatable", "why
 _logger = logging.getLogger(__name__)
 
 CPU = torch.device("cpu")
+
+_settings: Any = torch.utils.deterministic
 
 _CPU_MEMORY = 2 * 2**30
 
@@ -77,13 +80,13 @@ def repeatable(device: torch.device, *, tf32: bool = False) -> Iterator[None]:
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when it starts
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    precision, fills = torch.get_float32_matmul_precision(), deterministic.fill_uninitialized_memory
+    precision, fills = torch.get_float32_matmul_precision(), _settings.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
-    deterministic.fill_uninitialized_memory = False  # nothing here reads memory before it is written
+    _settings.fill_uninitialized_memory = False  # nothing here reads memory before it is written
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
         torch.set_float32_matmul_precision(precision)
-        deterministic.fill_uninitialized_memory = fills
+        _settings.fill_uninitialized_memory = fills

@@ -36,7 +36,7 @@ class StepGraph(Generic[T]):
 
 def record_step(step: Callable[[], T], parameters: Tensor) -> StepGraph[T] | None:
     """Record a step, which sets the gradients of the parameters; return None, and say why, if that is not possible."""
-    side = torch.cuda.Stream(parameters.device)
+    side = torch.cuda.Stream(parameters.device)  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream(parameters.device))
     with torch.cuda.stream(side):
         for _ in range(_WARM_UP):

@@ -41,7 +41,7 @@ def _product(first: Floats, second: Floats) -> Floats:
     device = current_device()
     if device is None or first.size * second.shape[1] < _WORTH_MOVING:
         return first @ second
-    return as_array(on_device(first, device) @ on_device(second, device))  # type: ignore[operator]
+    return as_array(on_device(first, device) @ on_device(second, device))
 
 
 def layer_nodes(net: Network) -> list[int]:

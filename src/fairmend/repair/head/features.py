@@ -198,7 +198,10 @@ def symbolic_bounds(network: Network, regions: Regions) -> tuple[Floats, Floats]
     """Return linear forms of the features over the regions, in float64: each ``(1 + varying, pieces, dimension)``."""
     device = current_device() or CPU
     parameters = [
-        tuple(torch.tensor(part, dtype=torch.float64, device=device) for part in (affine.weight, affine.bias))
+        (
+            torch.tensor(affine.weight, dtype=torch.float64, device=device),
+            torch.tensor(affine.bias, dtype=torch.float64, device=device),
+        )
         for affine in network.affines[:-1]
     ]
     whole = Boxes.from_arrays(regions.lower, regions.upper, torch.float64).to(device)
