@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fairmend.arrays import FloatArray, Floats, Ints
-from fairmend.bounds.pieces import max_entries, widest_layer
+from fairmend.bounds.pieces import max_entries, run_batches, widest_layer
 from fairmend.bounds.running_error import RunningError, affine_image
 from fairmend.bounds.sensitivity import Intervals, traced_error
 from fairmend.network import Activation, Affine, Network
@@ -146,14 +146,16 @@ def _error_of_rows(
         return error
     low, high = lower.astype(np.float64), upper.astype(np.float64)
     step = max(1, max_entries() // (_ARRAYS * widest) // max(1, rows.shape[1], widest if thorough else 1))
-    with np.errstate(all="ignore"):
-        for start in range(0, len(low), step):
-            part = slice(start, start + step)
-            given = None if layers is None else [(below[part], above[part]) for below, above in layers]
-            box = low[part], high[part]
-            found = RunningError(network, box, kind, given, thorough, roundings).run()
-            overflow = np.any([node.overflow for node in found], axis=0)
-            bound = traced_error(network, found, len(found) - 1, rows[part])
-            # What overflows stays infinite, whatever is added to it, and infinity times 0 is not a number.
-            error[part] = np.where(overflow[:, None] | np.isnan(bound), np.inf, bound)
+
+    @np.errstate(all="ignore")
+    def bound_error(part: slice) -> None:
+        given = None if layers is None else [(below[part], above[part]) for below, above in layers]
+        box = low[part], high[part]
+        found = RunningError(network, box, kind, given, thorough, roundings).run()
+        overflow = np.any([node.overflow for node in found], axis=0)
+        bound = traced_error(network, found, len(found) - 1, rows[part])
+        # What overflows stays infinite, whatever is added to it, and infinity times 0 is not a number.
+        error[part] = np.where(overflow[:, None] | np.isnan(bound), np.inf, bound)
+
+    run_batches(bound_error, len(low), step)
     return error

@@ -10,6 +10,7 @@ import numpy as np
 
 from fairmend.arrays import Bools, FloatArray, Floats
 from fairmend.bounds.either import as_array, larger, on_device, smaller, split_columns, zeros
+from fairmend.bounds.pieces import used_columns
 from fairmend.device.current import current_device
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.functions.base import NARROW, SLACK
@@ -115,6 +116,9 @@ def _inputs(
 
 
 def _through_affine(weight: Floats, low: Floats, high: Floats) -> Intervals:
+    used = used_columns(low, high)
+    if used is not None:
+        weight, low, high = weight[used], low[:, :, used], high[:, :, used]
     magnitude = abs(weight)
     middle, spread = (low + high) / 2 @ weight, (high - low) / 2 @ magnitude
     spread += (NARROW + 16 * len(weight) * 2.0**-53) * (_size_of(low, high) @ magnitude)

@@ -5,8 +5,7 @@ Any slopes give sound bounds (see `fairmend.bounds.rigorous`), so nothing that P
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ import torch
 
 from fairmend.arrays import FloatArray
 from fairmend.bounds.linear import Boxes, propagate
-from fairmend.bounds.pieces import batches, exact_boxes
+from fairmend.bounds.pieces import batch_size, batches, exact_boxes
 from fairmend.bounds.relaxation import Lines
 from fairmend.bounds.rigorous import Slopes
 from fairmend.device.current import current_device
@@ -40,21 +39,18 @@ def choose_slopes(network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike) 
             into.lower[part], into.upper[part] = slopes.lower, slopes.upper
 
     with torch.no_grad(), np.errstate(all="ignore"):
-        for part in batches(network, len(low)) if widths else ():
-            if device is None:
+        if not widths:
+            return chosen
+        if device is None:
+            for part in batches(network, len(low)):
                 choose(part)
-            else:
-                count = part.stop - part.start
-                run_in_parts(count, count, partial(_shifted, choose, part.start), "neighbourhoods")
+        else:
+            run_in_parts(len(low), batch_size(network), choose, "neighbourhoods")
     return chosen
 
 
 def _tensor(array: FloatArray, device: torch.device | None) -> torch.Tensor:
     return torch.tensor(array, dtype=torch.float64, device=device)
-
-
-def _shifted(work: Callable[[slice], None], start: int, part: slice) -> None:
-    work(slice(part.start + start, part.stop + start))
 
 
 def slopes_from(relaxations: Sequence[Lines]) -> list[Slopes]:

@@ -33,7 +33,7 @@ from fairmend.bounds.either import (
     zeros,
 )
 from fairmend.bounds.enclosure import TINY, Interval, gamma
-from fairmend.bounds.pieces import max_entries
+from fairmend.bounds.pieces import max_entries, used_columns
 from fairmend.device.current import current_device
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
@@ -266,13 +266,19 @@ class _Substitution:
 
         and what underflows.
         """
-        layer, n = self.known.layers[i], A.shape[2]
-        loss = abs(self.c) + _dot(abs(A), layer.magnitude)
+        layer = self.known.layers[i]
+        used = used_columns(A)
+        if used is None:
+            weight, bias, magnitude = layer.weight, layer.bias, layer.magnitude
+        else:
+            A, weight, bias, magnitude = A[:, :, used], layer.weight[used], layer.bias[used], layer.magnitude[:, used]
+        n = A.shape[2]
+        loss = abs(self.c) + _dot(abs(A), magnitude)
         if i in self.pending:
             loss = self.pending.pop(i) + loss
-        self.c = self.c + A @ layer.bias
-        flat = A.reshape(-1, n) @ layer.weight  # one large product is faster than one for each piece
-        self.slack = self.slack + gamma(n + 4) * loss + layer.floor
+        self.c = self.c + A @ bias
+        flat = A.reshape(-1, n) @ weight  # one large product is faster than one for each piece
+        self.slack = self.slack + gamma(len(layer.bias) + 4) * loss + layer.floor
         self._carry(source, flat.reshape(*A.shape[:2], -1))
 
     def _scale(self, operation: Scale, source: int, A: Floats) -> None:
