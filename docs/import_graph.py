@@ -18,7 +18,7 @@ FLOORS = (
     ("text", "arrays", "data_source", "html_tables", "_version"),
     ("errors", "large_arrays"),
     ("progress", "atomic", "exchange", "threads", "thresholds", "metrics"),
-    ("tables", "json_files", "folders"),
+    ("tables", "json_files", "folders", "device"),
     ("network", "spec"),
     ("bounds", "milp"),
     ("prove",),

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from fairmend.audit.score_differences import WidestPairs
 from fairmend.network import Network
 from fairmend.progress import Progress
 from fairmend.spec import Spec
+
+if TYPE_CHECKING:
+    from fairmend.audit.device_search import DeviceSearch
 
 __all__ = ["PlannedScan", "ScanTask"]
 
@@ -54,13 +58,17 @@ class PlannedScan:
         seed: int,
         limit: float | None,
         progress: Progress | None,
+        search: DeviceSearch | None = None,
+        device: str = "cpu",
     ) -> None:
         self._plan, self._limit, self._progress = plan, limit, progress
         self._scan: ExhaustiveScan | RandomScan | BranchScan
         if plan.method == "enumerate":
-            self._scan = ExhaustiveScan(net, spec)
+            self._scan = ExhaustiveScan(net, spec, search)
+        elif plan.method == "branch":
+            self._scan = BranchScan(net, spec, per_row, seed, device)
         else:
-            self._scan = (BranchScan if plan.method == "branch" else RandomScan)(net, spec, per_row, seed)
+            self._scan = RandomScan(net, spec, per_row, seed)
         self._seeds = np.random.default_rng(seed)
         self._started = time.time()
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from fairmend.audit.row_store import RowStore
 from fairmend.audit.scan_processes import scan_blocks
 from fairmend.audit.score_disparity import DisparityCollector, ScoreDisparity, disparity_score
 from fairmend.audit.score_summary import ScoreSummary
+from fairmend.device.names import check_device_name
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
@@ -36,11 +38,15 @@ from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
 from fairmend.text import as_text
 
+if TYPE_CHECKING:
+    from fairmend.audit.device_search import DeviceSearch
+
 __all__ = ["Witnesses", "audit"]
 
 _logger = logging.getLogger(__name__)
 
 # What an audit keeps for reports: a random sample of so many inputs, or fewer if they are wide.
+_SHORT = 5.0  # seconds on the CPU
 _EXAMINED_ROWS, _EXAMINED_NUMBERS = 20_000, 5_000_000
 
 Witnesses = Callable[[Ints, FloatArray, FloatArray], None]
@@ -61,6 +67,7 @@ def audit(
     method: str = "auto",
     time_limit: float | None = None,
     jobs: int = 1,
+    device: str = "cpu",
     rows: int | None = None,
     progress: Progress | None = None,
     on_plan: Callable[[AuditPlan], None] | None = None,
@@ -89,6 +96,9 @@ def audit(
         decided by then are unknown.
     jobs : how many processes compare inputs with their neighbours; the answer is the same, but for what a time limit
         leaves open. With more than one, call this under ``if __name__ == "__main__":`` in a script.
+    device : where all neighbours of an input are compared: "cpu", "cuda" (a GPU; "cuda:1" is the second), or "auto": a
+        GPU, if there is one and the CPU would take more than a few seconds. The answer is the same. A GPU compares for
+        networks with one output that are chains of layers with ReLU, LeakyReLU, tanh or sigmoid.
     rows : the number of inputs, for the estimate and the progress, if X is an iterator.
     progress : called with the stage, the number of inputs done and the number of all inputs.
     on_plan : called before the work with the method, and with how long it may take.
@@ -96,19 +106,29 @@ def audit(
     """
     network = network_of_spec(load_network(net), spec)
     started = time.perf_counter()
-    _check(network, spec, X is None, samples=samples, per_row=per_row, pairs=pairs, jobs=jobs, time_limit=time_limit)
+    _check(
+        network,
+        spec,
+        X is None,
+        samples=samples,
+        per_row=per_row,
+        pairs=pairs,
+        jobs=jobs,
+        time_limit=time_limit,
+        device=device,
+    )
     stream: Iterator[FloatArray]
     if X is None:
         stream, expected = sample_blocks(spec, samples, seed, network.dtype), samples
     else:
         stream, expected = stream_blocks(spec, X, network.dtype), rows or known_length(X)
     start = next(stream)
-    plan = choose_plan(network, spec, start, expected, method, per_row=per_row, seed=seed)
+    plan, search = _plan(network, spec, start, expected, method, per_row, seed, device)
     _logger.info("audit: %s", plan.describe())
     if on_plan is not None:
         on_plan(replace(plan, seconds=plan.seconds / jobs))
     limit = 2 * EXACT_SECONDS if time_limit is None and method == "auto" else time_limit
-    scanner = PlannedScan(network, spec, plan, per_row, seed, limit, progress)
+    scanner = PlannedScan(network, spec, plan, per_row, seed, limit, progress, search, device)
     # Twice as many as asked for: their order is only known up to rounding so far.
     largest, widest = _LargestGaps(2 * pairs), _WidestSpread()
     rows_kept, examined = RowCollector(spec), _ExaminedInputs(spec, seed)
@@ -155,6 +175,28 @@ def audit(
     if spec.label is None or not is_frame(X) or spec.label.column not in X.columns:
         return result
     return result.name_classes(spec.label, X[spec.label.column].dropna().unique())
+
+
+def _plan(
+    network: Network, spec: Spec, X: FloatArray, rows: int, method: str, per_row: int, seed: int, device: str
+) -> tuple[AuditPlan, DeviceSearch | None]:
+    """Return how to audit inputs like X (inputs, width), and the search on a GPU, if it is to compare them."""
+    plan = None
+    if device in ("cpu", "auto"):
+        plan = choose_plan(network, spec, X, rows, method, per_row=per_row, seed=seed)
+    if plan is not None and (device == "cpu" or _is_short(plan)):
+        return plan, None
+    from fairmend.audit.device_search import find_device
+
+    search = find_device(device, network, spec)
+    if plan is not None and search is None:
+        return plan, None
+    return choose_plan(network, spec, X, rows, method, per_row=per_row, seed=seed, device=search), search
+
+
+def _is_short(plan: AuditPlan) -> bool:
+    """Return whether starting a GPU, and PyTorch before that, would take longer than the audit."""
+    return plan.method == "enumerate" and plan.seconds < _SHORT
 
 
 class _ScoreDifferences:
@@ -284,7 +326,9 @@ def _check(
     pairs: int,
     jobs: int,
     time_limit: float | None,
+    device: str,
 ) -> None:
+    check_device_name(device)
     require_fit(net, spec)
     require_scores(net, spec.claim)
     least = {

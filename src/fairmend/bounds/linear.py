@@ -15,13 +15,14 @@ from torch import Tensor
 
 from fairmend.arrays import FloatArray
 from fairmend.bounds.forms import Boxes, Forms, Interval, least_of_line
+from fairmend.bounds.fused import through_lines
 from fairmend.bounds.relaxation import Lines, apply_activation, relax
 from fairmend.bounds.symbols import Symbols
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 
-__all__ = ["METHODS", "Boxes", "Forms", "Parameters", "Propagation", "feature_bounds", "propagate"]
+__all__ = ["METHODS", "Boxes", "Forms", "Parameters", "Propagation", "feature_bounds", "propagate", "takes_symbols"]
 
 Parameters = Sequence[tuple[Tensor, Tensor]]
 """The affine layers before the head, in the order of the nodes: each ``(weight (out, in), bias (out,))``."""
@@ -31,6 +32,9 @@ METHODS = ("linear", "interval")
 WIDE = 128
 """Networks with a wider layer may take symbols instead of backward passes; below that, tensor operations are so cheap
 that their number counts, and results keep every digit."""
+
+# On a GPU, symbols take some milliseconds for each layer, as long as so many products.
+_WORK_FOR_SYMBOLS = 10**10
 
 _KINKED_AT_0 = ("relu", "leaky_relu", "prelu", "identity")
 
@@ -92,6 +96,15 @@ def feature_bounds(network: Network, parameters: Parameters, boxes: Boxes, metho
     return graph.interval(graph.features)
 
 
+def takes_symbols(network: Network, pieces: int, device: torch.device) -> bool:
+    """Return whether a network is wide enough for symbols, if it has no look-ups, over so many boxes.
+
+    On a GPU, products must also take long enough: symbols wait for it at every layer.
+    """
+    widest = max(network.widths[:-1])
+    return widest > WIDE and (device.type == "cpu" or pieces * widest**3 >= _WORK_FOR_SYMBOLS)
+
+
 class _Graph:
     """The nodes before the head, with their parameters, over boxes, and what is known about each node so far."""
 
@@ -108,7 +121,7 @@ class _Graph:
         self._symbols = Symbols(network.nodes, self.exact, self.parameters, self._linear, boxes.first)
         for i, node in enumerate(self.nodes):
             self._find_exact(i, node.operation, node.sources)
-        self.wide = max(self.widths[:-1]) > WIDE and not self.hulls
+        self.wide = not self.hulls and takes_symbols(network, boxes.rows.shape[1], boxes.rows.device)
         self._intervals.clear()  # those that look-ups needed have no gradients
 
     def function(self, i: int) -> tuple[Activation, int]:
@@ -167,7 +180,7 @@ class _Graph:
             with torch.no_grad():
                 low, high = self.interval(source)
                 stable = ((low >= 0) | (high <= 0)).all(dim=0)
-            if stable.any():
+            if stable.is_cuda or stable.any():  # to ask a GPU is to wait for it
                 lower, upper = torch.where(stable, low, lower), torch.where(stable, high, upper)
         return relax(activation, lower, upper)
 
@@ -399,6 +412,8 @@ def _through_activation(A: Tensor, lines: Lines) -> tuple[Tensor, Tensor]:
 
     Return the new coefficients and the constant ``(pieces, units)``.
     """
+    if A.is_cuda:
+        return through_lines(A, *lines)
     positive = A.clamp(min=0)
     negative = A - positive
     constant = positive @ lines.lower_intercept.unsqueeze(-1) + negative @ lines.upper_intercept.unsqueeze(-1)

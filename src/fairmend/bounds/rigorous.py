@@ -25,7 +25,7 @@ from fairmend.bounds.enclosure import (
     lower_line,
     upper_line,
 )
-from fairmend.bounds.pieces import MAX_ENTRIES, batches, exact_boxes, exact_rows, widest_layer
+from fairmend.bounds.pieces import MAX_ENTRIES, batch_size, batches, exact_boxes, exact_rows, run_batches, widest_layer
 from fairmend.bounds.substitution import (
     Known,
     Layer,
@@ -38,7 +38,6 @@ from fairmend.bounds.substitution import (
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
-from fairmend.threads import side_by_side
 
 __all__ = [
     "Choice",
@@ -91,7 +90,7 @@ def bounds_and_layers(
         bounds[part] = lower_bounds(rows, network.nodes[-1].sources[0], known)
         _store(layers, part, known)
 
-    side_by_side(bound, batches(network, len(low)))
+    run_batches(bound, len(low), batch_size(network))
     return bounds[:, : network.outputs], -bounds[:, network.outputs :], layers
 
 
@@ -128,7 +127,7 @@ def differences_and_layers(
         bounds[part, k, j] = lower_bounds(Rows(A[None], c[None], slack), features, known)
         _store(layers, part, known)
 
-    side_by_side(bound, batches(network, len(low)))
+    run_batches(bound, len(low), batch_size(network))
     return bounds, layers
 
 

@@ -18,6 +18,7 @@ from fairmend.cli.options import (
     about_option,
     activation_option,
     common_options,
+    device_option,
     ignore_scores_option,
     insert_formats,
     json_option,
@@ -81,6 +82,7 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
     show_default=True,
     help="Number of processes that compare people with their counterfactuals. The result is the same.",
 )
+@device_option
 @seed_option
 @click.option("--pairs", type=click.IntRange(min=0), default=5, show_default=True, help="Number of pairs to show.")
 @click.option("--out", type=FILE, help="CSV file for everyone who is treated unequally, each with a counterfactual.")
@@ -143,6 +145,7 @@ def run_audit(
     method: str = "auto",
     time_limit: float | None = None,
     jobs: int = 1,
+    device: str = "cpu",
     seed: int = 0,
     pairs: int = 5,
     out: Path | None = None,
@@ -208,6 +211,7 @@ def run_audit(
             method=method,
             time_limit=time_limit,
             jobs=jobs,
+            device=device,
             rows=None if table is None else table.total,
             progress=progress,
             on_plan=None if json_output else _announce,

@@ -15,6 +15,7 @@ from fairmend.cli.options import (
     POSITIVE,
     activation_option,
     common_options,
+    device_option,
     ignore_scores_option,
     insert_formats,
     json_option,
@@ -62,6 +63,7 @@ ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
     show_default=True,
     help="How many random people to compare, for an estimate beside the proof.",
 )
+@device_option
 @seed_option
 @out_of_range_option
 @threshold_option
@@ -91,6 +93,7 @@ def run_quantify(
     share: float | None = None,
     boxes: int = 10,
     samples: int = 20_000,
+    device: str = "cpu",
     seed: int = 0,
     out_of_range: str = "refuse",
     threshold: float | None = None,
@@ -114,6 +117,7 @@ def run_quantify(
             seconds=seconds,
             share=share,
             seed=seed,
+            device=device,
             X=None if people is None else people.X,
             samples=samples,
             progress=progress,

@@ -14,6 +14,7 @@ from fairmend.cli.options import (
     DATA_FORMATS,
     FILE,
     POSITIVE,
+    DeviceName,
     about_option,
     activation_option,
     common_options,
@@ -109,9 +110,10 @@ GOOD, BAD = 0, 1
 )
 @click.option(
     "--device",
-    type=click.Choice(["auto", "cpu", "cuda"]),
-    help="Where networks are trained; proofs always run on the CPU in float64. By default cpu. cuda is a GPU, and auto "
-    "takes a GPU, if there is one, for networks with a layer of more than 128 units.",
+    type=DeviceName(),
+    help="Where networks are trained and bounds are computed, those of the proof in float64. By default cpu. cuda is a "
+    "GPU (cuda:1 the second one), and auto takes a GPU, if there is one, for networks with a layer of more than 128 "
+    "units.",
 )
 @click.option(
     "--margin",

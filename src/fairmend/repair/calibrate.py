@@ -16,14 +16,16 @@ from torch.nn import functional as F
 
 from fairmend.bounds import Boxes, feature_bounds
 from fairmend.bounds.forward import forward
+from fairmend.bounds.linear import takes_symbols
+from fairmend.device.choice import CPU, memory_of, repeatable
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.progress import Progress
 from fairmend.repair.adam import Adam
 from fairmend.repair.chunks import chunks_of_inputs, step_entries
-from fairmend.repair.device import CPU, memory_of, repeatable
 from fairmend.repair.options import check_values
 from fairmend.repair.regression import as_columns
+from fairmend.repair.step_graph import StepGraph, record_step
 from fairmend.spec.neighbourhoods import Regions
 from fairmend.threads import few_threads
 
@@ -40,6 +42,9 @@ __all__ = [
 _logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_Parts = list[tuple[Tensor, Tensor, Tensor]]
+"""L_fair, the total and the task loss of each chunk."""
 
 TaskLoss = Callable[[Tensor, Tensor], Tensor]
 """Returns a loss from outputs and targets."""
@@ -89,6 +94,7 @@ def calibrate(
     seed: int = 0,
     squared_error: bool = False,
     device: torch.device = CPU,
+    tf32: bool = False,
     progress: Progress | None = None,
 ) -> Calibration:
     """Minimise mean(width / width at the start) + cross-entropy over all parameters of the network.
@@ -106,6 +112,7 @@ def calibrate(
     squared_error : the network predicts numbers. The targets are numbers ``(rows,)`` or ``(rows, outputs)``, and the
         task loss is the mean squared error in units of the targets' variance, instead of cross-entropy.
     device : where to train. Regions are taken in chunks that fit its memory.
+    tf32 : on a GPU, whether products keep three digits of their factors instead of seven, which is faster.
     """
     started = time.perf_counter()
     check_values(
@@ -126,9 +133,11 @@ def calibrate(
     fair: list[float] = []
     task: list[float] = []
     stopping = _EarlyStopping(patience)
-    with repeatable(device):
+    with repeatable(device, tf32=tf32):
         parameters = FlatParameters(network, dtype, device)
-        losses = _Losses(network, parameters, regions, bounds, fairness_weight, task_loss_of)
+        same_rows = batch_size is None or batch_size >= len(X_cal)
+        records = same_rows and (bounds != "linear" or not takes_symbols(network, len(regions.lower), device))
+        losses = _Losses(network, parameters, regions, bounds, fairness_weight, task_loss_of, records)
         X, y = (torch.tensor(array, dtype=dtype, device=device) for array in (X_cal, targets))
         batches = _batches(X, y, batch_size, seed)
         optimizer = Adam(parameters.flat, learning_rate)
@@ -184,10 +193,14 @@ class _Losses:
         bounds: str,
         fairness_weight: float,
         task_loss: TaskLoss,
+        records: bool,
     ) -> None:
         self.network, self.parameters, self.regions, self.bounds = network, parameters, regions, bounds
         self.fairness_weight, self.task_loss = fairness_weight, task_loss
         flat = parameters.flat
+        self._records = records and flat.is_cuda and network.is_chain
+        self._rows: Tensor | None = None
+        self._graph: StepGraph[_Parts] | None = None
         self.rows = len(regions.lower) * (1 + int((regions.lower != regions.upper).any(axis=0).sum()))
         piece_bytes = step_entries(network, bounds) * flat.element_size()
         self._divide(max(1, memory_of(flat.device) // piece_bytes))
@@ -204,22 +217,40 @@ class _Losses:
 
     def _backward(self, X: Tensor, y: Tensor) -> tuple[float | None, float, float]:
         self.parameters.flat.grad = None
-        fair, total, task = 0.0, 0.0, 0.0
+        graph = self._recorded(X, y)
+        parts = self._parts(X, y) if graph is None else graph.replay()
+        # All at once, after the last kernel was started: each number that is read waits for the GPU.
+        rows = torch.stack([torch.stack(part) for part in parts]).tolist()
+        fair, total, task = (sum(row[column] for row in rows) for column in range(3))
+        return fair if self.fairness_weight > 0 else None, task, total
+
+    def _recorded(self, X: Tensor, y: Tensor) -> StepGraph[_Parts] | None:
+        """Return the recorded step for these rows, which it records first; None if steps are not recorded."""
+        if not self._records:
+            return None
+        if self._rows is not X:
+            self._rows, self._graph = X, record_step(lambda: self._parts(X, y), self.parameters.flat)
+            self._records = self._graph is not None
+        return self._graph
+
+    def _parts(self, X: Tensor, y: Tensor) -> _Parts:
+        """Add the gradients of each chunk, and return its part of L_fair, of the total and of the task loss."""
+        parts: _Parts = []
+        nothing = self.share.new_zeros(())
         for chunk in self.chunks if self.fairness_weight > 0 else (None,):
             layers = self.parameters.layers()
             losses: list[Tensor] = []
+            fair = task = nothing
             if chunk is not None:
-                part = self.share[chunk.inputs] @ self._widths(chunk, layers)
-                fair += part.item()
-                losses.append(self.fairness_weight * part)
+                fair = self.share[chunk.inputs] @ self._widths(chunk, layers)
+                losses.append(self.fairness_weight * fair)
             if chunk is None or chunk.inputs.start == 0:
-                task_loss = self.task_loss(forward(self.network, layers, X), y)
-                task = task_loss.item()
-                losses.append(task_loss)
+                task = self.task_loss(forward(self.network, layers, X), y)
+                losses.append(task)
             loss = losses[0] + losses[1] if len(losses) == 2 else losses[0]
             loss.backward()  # type: ignore[no-untyped-call]
-            total += loss.item()
-        return fair if self.fairness_weight > 0 else None, task, total
+            parts.append((fair.detach(), loss.detach(), task.detach()))
+        return parts
 
     def total(self, X: Tensor, y: Tensor) -> float:
         """Return the total loss."""
@@ -249,6 +280,7 @@ class _Losses:
                     raise FairmendError(
                         "the GPU has too little memory for one neighbourhood of this network: use device cpu"
                     ) from None
+            self._records, self._graph = False, None  # recorded steps hold memory
             torch.cuda.empty_cache()
             self._divide(max(1, largest // 2))
             _logger.warning("the memory of the GPU is full: going on with %d chunks of the regions", len(self.chunks))
@@ -352,7 +384,9 @@ def squared_loss(targets: np.ndarray) -> TaskLoss:
     share = torch.tensor(1 / np.where(variance > 0, variance, 1.0))
 
     def loss(outputs: Tensor, y: Tensor) -> Tensor:
-        return ((outputs - y.to(outputs.dtype)).square() * share.to(outputs)).mean()
+        nonlocal share
+        share = share.to(outputs)  # copied once: a recorded step cannot copy
+        return ((outputs - y.to(outputs.dtype)).square() * share).mean()
 
     return loss
 

@@ -25,10 +25,10 @@ from torch.nn import functional as F
 
 from fairmend.arrays import FloatArray, Floats
 from fairmend.bounds.forward import forward
+from fairmend.device.choice import CPU, repeatable
 from fairmend.network import Affine, Network
 from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, plain_columns
 from fairmend.repair.adam import Adam
-from fairmend.repair.device import CPU, repeatable
 from fairmend.threads import few_threads
 
 __all__ = ["LEARNING_RATE", "STEPS", "Student", "distil"]

@@ -14,12 +14,13 @@ import torch
 from numpy.typing import ArrayLike
 
 from fairmend.arrays import FloatArray, Ints
+from fairmend.device.choice import CPU, choose_device
+from fairmend.device.current import WIDE
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.prove.fit import require_fit
 from fairmend.prove.score_bounds import require_scores
 from fairmend.repair.blind import protected_columns_of
-from fairmend.repair.device import CPU, choose_device
 from fairmend.repair.options import HeadOptions, has_tolerances
 from fairmend.repair.regression import check_targets
 from fairmend.spec import Spec
@@ -136,7 +137,7 @@ def prepare_task(
         head_options,
         seed,
         deadline,
-        choose_device(device, network),
+        choose_device(device, "training", pays=max(network.widths[:-1]) > WIDE),
     )
 
 
