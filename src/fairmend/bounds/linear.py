@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from fairmend.arrays import FloatArray
-from fairmend.bounds.forms import Boxes, Forms, Interval, least_of_line
+from fairmend.bounds.forms import Boxes, Forms, Interval, least_of_line, linear_form, tensor_like, total
 from fairmend.bounds.relaxation import Lines, apply_activation, relax
 from fairmend.bounds.symbols import Symbols
 from fairmend.errors import FairmendError
@@ -105,7 +104,7 @@ class _Graph:
         self.lines: dict[int, Lines] = {}
         self._forms: dict[int, Forms] = {}
         self._intervals: dict[int, Interval] = {}
-        self._symbols = Symbols(network.nodes, self.exact, self.parameters, self._linear, boxes.first)
+        self._symbols = Symbols(network.nodes, self.exact, self.parameters, boxes.first)
         for i, node in enumerate(self.nodes):
             self._find_exact(i, node.operation, node.sources)
         self.wide = max(self.widths[:-1]) > WIDE and not self.hulls
@@ -132,24 +131,14 @@ class _Graph:
         with torch.no_grad():
             ends = [end[:, 0].cpu().numpy() for end in self.interval(source)]
         lower, upper = operation.hull(*ends)
-        below = self.boxes.first * _tensor(lower, self.boxes)
-        return Forms(below, below) if lower is upper else Forms(below, self.boxes.first * _tensor(upper, self.boxes))
+        below = self.boxes.first * tensor_like(self.boxes.first, lower)
+        return Forms(below, below) if lower is upper else Forms(below, self.boxes.first * tensor_like(self.boxes.first, upper))
 
     def _linear(self, i: int, operation: Operation, forms: Sequence[Tensor]) -> Tensor:
-        """Return an operation, one of those that are affine, on exact forms."""
-        if isinstance(operation, Affine):
-            weight, bias = self.parameters[i]
-            return torch.addcmul(forms[0] @ weight.T, self.boxes.first, bias)
-        if isinstance(operation, Scale):
-            factor, shift = _tensor(operation.factor, self.boxes), _tensor(operation.shift, self.boxes)
-            return torch.addcmul(forms[0] * factor, self.boxes.first, shift)
-        if isinstance(operation, Sum):
-            return _total(forms)
-        if isinstance(operation, Concatenate):
-            return torch.cat(list(forms), dim=-1)
-        if isinstance(operation, Columns):
-            return forms[0][..., list(operation.indices)]
-        raise NotImplementedError(f"the linear bounds of {operation.kind}")
+        return linear_form(operation, forms, self.boxes.first, self.parameters.get(i))
+
+    def _scale(self, operation: Scale) -> tuple[Tensor, Tensor]:
+        return tensor_like(self.boxes.first, operation.factor), tensor_like(self.boxes.first, operation.shift)
 
     def relax_functions(self) -> None:
         """Find the lines of every function, in the order of the nodes."""
@@ -193,7 +182,7 @@ class _Graph:
         if isinstance(operation, Lookup):
             return self.hulls[i].concretise()
         if isinstance(operation, Scale):
-            factor, shift = _tensor(operation.factor, self.boxes), _tensor(operation.shift, self.boxes)
+            factor, shift = self._scale(operation)
             ends = lower * factor, upper * factor
             return torch.minimum(*ends) + shift, torch.maximum(*ends) + shift
         below, above = zip(*sources, strict=True)
@@ -219,7 +208,7 @@ class _Graph:
             return self._backward(i, operation, sources)
         parts = [self.forms(source) for source in sources]
         if isinstance(operation, Scale):
-            factor, shift = _tensor(operation.factor, self.boxes), _tensor(operation.shift, self.boxes)
+            factor, shift = self._scale(operation)
             lower = least_of_line(factor, parts[0].lower, parts[0].upper)
             upper = least_of_line(factor, parts[0].upper, parts[0].lower)
             return Forms(torch.addcmul(lower, self.boxes.first, shift), torch.addcmul(upper, self.boxes.first, shift))
@@ -266,8 +255,8 @@ class _Graph:
             if i in rows.carried:
                 self._substitute(rows, i)
         return Forms(
-            torch.addcmul(_total(rows.lower), first, rows.lower_value),
-            torch.addcmul(_total(rows.upper), first, rows.upper_value),
+            torch.addcmul(total(rows.lower), first, rows.lower_value),
+            torch.addcmul(total(rows.upper), first, rows.upper_value),
         )
 
     def _substitute(self, rows: _Rows, i: int) -> None:
@@ -289,7 +278,7 @@ class _Graph:
             rows.add_constants(*_both(lower_A, upper_A, lambda A: A @ bias))
             rows.carry(sources[0], *_both(lower_A, upper_A, lambda A: A @ weight))
         elif isinstance(operation, Scale):
-            factor, shift = _tensor(operation.factor, self.boxes), _tensor(operation.shift, self.boxes)
+            factor, shift = self._scale(operation)
             rows.add_constants(*_both(lower_A, upper_A, lambda A: A @ shift))
             rows.carry(sources[0], *_both(lower_A, upper_A, lambda A: A * factor))
         elif isinstance(operation, Sum):
@@ -355,17 +344,6 @@ def _both(lower: Tensor, upper: Tensor, function: Callable[[Tensor], Tensor]) ->
     """Return the function of both, computed once if they are one tensor."""
     result = function(lower)
     return result, result if lower is upper else function(upper)
-
-
-def _total(parts: Sequence[Tensor]) -> Tensor:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
-
-
-def _tensor(values: FloatArray, boxes: Boxes) -> Tensor:
-    return torch.tensor(values, dtype=boxes.rows.dtype, device=boxes.rows.device)
 
 
 def _image(activation: Activation, lower: Tensor, upper: Tensor) -> Interval:

@@ -102,9 +102,9 @@ def relax_relu(lower: Tensor, upper: Tensor) -> Lines:
     """Return the upper line through the end points, and the lower slope 1 if upper > -lower, else 0 (stable: exact)."""
     import torch
 
-    above, under = upper.clamp(min=0), lower.clamp(max=0)
-    width = above - under
+    above, under = upper.clamp(min=0), (-lower).clamp(min=0)  # the parts of the interval on both sides of 0
+    width = above + under
     # A unit that is 0 on the whole interval has width 0; any divisor gives it the slope 0.
-    upper_slope = above / torch.where(width > 0, width, torch.ones_like(width))
-    lower_slope = (above > -under).to(lower.dtype)
-    return Lines(lower_slope, torch.zeros_like(lower), upper_slope, -upper_slope * under)
+    upper_slope = above / (width + (width == 0))
+    lower_slope = (above > under).to(lower.dtype)
+    return Lines(lower_slope, torch.zeros_like(lower), upper_slope, upper_slope * under)
