@@ -104,10 +104,10 @@ class _Graph:
         self.lines: dict[int, Lines] = {}
         self._forms: dict[int, Forms] = {}
         self._intervals: dict[int, Interval] = {}
-        self._symbols = Symbols(network.nodes, self.exact, self.parameters, boxes.first)
         for i, node in enumerate(self.nodes):
             self._find_exact(i, node.operation, node.sources)
-        self.wide = max(self.widths[:-1]) > WIDE and not self.hulls
+        wide = max(self.widths[:-1]) > WIDE and not self.hulls
+        self._symbols = Symbols(network.nodes, self.exact, self.parameters, boxes.first) if wide else None
         self._intervals.clear()  # those that look-ups needed have no gradients
 
     def function(self, i: int) -> tuple[Activation, int]:
@@ -145,7 +145,7 @@ class _Graph:
         for i, node in enumerate(self.nodes):
             if isinstance(node.operation, Activation):
                 self.lines[i] = self._relax(node.operation, node.sources[0])
-                if self.wide:
+                if self._symbols is not None:
                     self._symbols.add(i, self.lines[i])
 
     def _relax(self, activation: Activation, source: int) -> Lines:
@@ -203,9 +203,8 @@ class _Graph:
             return self.hulls[i]
         met = isinstance(operation, Sum) and sum(source not in self.exact for source in sources) > 1
         if isinstance(operation, Affine) or met:
-            if self._symbols_pay(i):
-                return self._symbols.forms(i)
-            return self._backward(i, operation, sources)
+            symbols = self._cheaper_symbols(i)
+            return self._backward(i, operation, sources) if symbols is None else symbols.forms(i)
         parts = [self.forms(source) for source in sources]
         if isinstance(operation, Scale):
             factor, shift = self._scale(operation)
@@ -215,13 +214,13 @@ class _Graph:
         lower, upper = (self._linear(i, operation, [part[side] for part in parts]) for side in (0, 1))
         return Forms(lower, upper)
 
-    def _symbols_pay(self, root: int) -> bool:
-        """Return whether symbols take fewer products than a backward pass for the forms of a node."""
-        if not self.wide:
-            return False
+    def _cheaper_symbols(self, root: int) -> Symbols | None:
+        """Return the symbols if they take fewer products than a backward pass for the forms of a node."""
+        if self._symbols is None:
+            return None
         passed = sum(weight.numel() for i, (weight, _) in self.parameters.items() if i < root and i not in self.exact)
         backward = 2 * self.widths[root] * passed
-        return self._symbols.cost(root, self.widths[root]) < backward
+        return self._symbols if self._symbols.cost(root, self.widths[root]) < backward else None
 
     def _stop(self, i: int) -> Forms | None:
         """Return the forms of a node at which backward substitution ends, or None if it goes on."""

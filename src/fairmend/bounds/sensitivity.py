@@ -18,6 +18,10 @@ Intervals = tuple[Floats, Floats]
 """Lower and upper ends, each ``(pieces, units)`` or, of sensitivities, ``(pieces, rows, units)``."""
 
 
+_STOPS = (Activation, Input)
+_STARTS = (Input, Lookup)
+
+
 class NodeError(NamedTuple):
     """A node in inference: exact values lie in ``exact``, computed ones in ``computed``, and ``error`` apart.
 
@@ -47,13 +51,14 @@ def traced_error(network: Network, found: Sequence[NodeError], node: int, rows: 
         if i not in carried:
             continue
         operation, sources = network.nodes[i].operation, network.nodes[i].sources
-        if isinstance(operation, Activation | Input):
-            stopped = lost
-            for j in sorted(carried, reverse=True):
-                stopped = stopped + _times(*carried[j], found[j].error)
-            best = np.minimum(best, stopped)
         low, high = carried.pop(i)
-        lost = lost + _times(low, high, found[i].local)
+        size = size_of(low, high)
+        if isinstance(operation, _STOPS):
+            stopped = lost + _times(size, found[i].error)
+            for j in sorted(carried, reverse=True):
+                stopped = stopped + _times(size_of(*carried[j]), found[j].error)
+            best = np.minimum(best, stopped)
+        lost = lost + _times(size, found[i].local)
         for source, part in _inputs(network, operation, sources, found[i].slopes, low, high):
             carried[source] = _merged(carried[source], part) if source in carried else part
     return np.asarray(np.minimum(best, lost) * (1 + SLACK))
@@ -63,7 +68,7 @@ def _inputs(
     network: Network, operation: Operation, sources: Sequence[int], slopes: Intervals | None, low: Floats, high: Floats
 ) -> list[tuple[int, Intervals]]:
     """Return the sensitivities to the inputs of an operation from those to its outputs."""
-    if isinstance(operation, Input | Lookup):
+    if isinstance(operation, _STARTS):
         return []
     if isinstance(operation, Affine):
         return [(sources[0], _through_affine(operation.weight.astype(np.float64), low, high))]
@@ -117,6 +122,6 @@ def _widened(low: Floats, high: Floats, sizes: Floats) -> Intervals:
     return low - slack, high + slack
 
 
-def _times(low: Floats, high: Floats, errors: Floats) -> Floats:
-    """Return what errors ``(pieces, units)`` can change at sensitivities ``(pieces, rows, units)``."""
-    return np.asarray(np.matmul(size_of(low, high), errors[:, :, None])[:, :, 0] * (1 + SLACK))
+def _times(size: Floats, errors: Floats) -> Floats:
+    """Return what errors ``(pieces, units)`` can change at sensitivities of a size ``(pieces, rows, units)``."""
+    return np.asarray(np.matmul(size, errors[:, :, None])[:, :, 0] * (1 + SLACK))

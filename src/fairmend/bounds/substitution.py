@@ -12,7 +12,6 @@ The slopes of the lines that enclose a function are free: any numbers give a sou
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,6 +22,8 @@ from fairmend.bounds.enclosure import TINY, Interval, gamma, largest
 from fairmend.bounds.pieces import MAX_ENTRIES
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
+
+_STARTS = (Input, Lookup)
 
 __all__ = ["Known", "Layer", "Lines", "Rows", "both_signs", "lower_bounds", "lower_forms", "over_box"]
 
@@ -69,10 +70,6 @@ class Known:
     layers: dict[int, Layer] = field(default_factory=dict)
     lines: dict[int, Lines] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """Count who reads each node."""
-        self.readers = Counter(source for node in self.network.nodes for source in node.sources)
-
 
 def both_signs(weight: FloatArray, bias: FloatArray) -> Rows:
     """Return a layer's outputs and their negatives as rows: lower bounds of both give upper bounds as well."""
@@ -93,7 +90,7 @@ def lower_bounds(rows: Rows, node: int, known: Known) -> Floats:
         part = slice(start, start + step)
         group = Rows(rows.A[:, part], rows.c[:, part], rows.slack[:, part])
         bound = over_box(group, *known.intervals[node])
-        if not isinstance(known.network.nodes[node].operation, Input | Lookup):
+        if not isinstance(known.network.nodes[node].operation, _STARTS):
             bound = np.maximum(bound, over_box(lower_forms(group, node, known), *known.box))
         bounds[:, part] = bound
     return bounds
@@ -195,7 +192,7 @@ class _Substitution:
         loss = np.abs(self.c) + np.abs(parts).sum(2)
         self.c = self.c + parts.sum(2)
         A = A * np.where(rising, lines.lower_slope[:, None], lines.upper_slope[:, None])
-        if source in self.known.layers and self.known.readers[source] == 1:
+        if source in self.known.layers and self.known.network.readers[source] == 1:
             self.pending[source] = loss
         else:
             sizes = self._largest(source)

@@ -151,6 +151,11 @@ class Network:
         return tuple(i for i, node in enumerate(self.nodes) if _is_function(node))
 
     @cached_property
+    def readers(self) -> Counter[int]:
+        """How many nodes read each node."""
+        return Counter(source for node in self.nodes for source in node.sources)
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the affine layers: their key prefixes in the file or module that the network came from."""
         return tuple(node.name for node in self.nodes if isinstance(node.operation, Affine))

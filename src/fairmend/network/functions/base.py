@@ -16,6 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -74,6 +75,7 @@ class Precision:
     largest: float
 
     @staticmethod
+    @cache
     def of(dtype: npt.DTypeLike) -> Precision:
         """Return that of float32 or float64."""
         kind = np.finfo(dtype)
