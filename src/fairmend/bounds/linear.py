@@ -97,14 +97,16 @@ class _Graph:
     def __init__(self, network: Network, parameters: Parameters, boxes: Boxes) -> None:
         self.nodes, self.widths, self.boxes = network.nodes[:-1], network.widths, boxes
         self.features = network.nodes[-1].sources[0]
-        affine = [i for i, node in enumerate(self.nodes) if isinstance(node.operation, Affine)]
-        self.parameters = dict(zip(affine, parameters, strict=True))
+        self.parameters: dict[int, tuple[Tensor, Tensor]] = {}
         self.exact: dict[int, Forms] = {}
         self.hulls: dict[int, Forms] = {}
         self.lines: dict[int, Lines] = {}
         self._forms: dict[int, Forms] = {}
         self._intervals: dict[int, Interval] = {}
+        remaining = iter(parameters)
         for i, node in enumerate(self.nodes):
+            if isinstance(node.operation, Affine):
+                self.parameters[i] = next(remaining)
             self._find_exact(i, node.operation, node.sources)
         wide = max(self.widths[:-1]) > WIDE and not self.hulls
         self._symbols = Symbols(network.nodes, self.exact, self.parameters, boxes.first) if wide else None

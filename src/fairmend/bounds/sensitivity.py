@@ -59,19 +59,25 @@ def traced_error(network: Network, found: Sequence[NodeError], node: int, rows: 
                 stopped = stopped + _times(size_of(*carried[j]), found[j].error)
             best = np.minimum(best, stopped)
         lost = lost + _times(size, found[i].local)
-        for source, part in _inputs(network, operation, sources, found[i].slopes, low, high):
+        for source, part in _inputs(network, operation, sources, found[i].slopes, low, high, size):
             carried[source] = _merged(carried[source], part) if source in carried else part
     return np.asarray(np.minimum(best, lost) * (1 + SLACK))
 
 
 def _inputs(
-    network: Network, operation: Operation, sources: Sequence[int], slopes: Intervals | None, low: Floats, high: Floats
+    network: Network,
+    operation: Operation,
+    sources: Sequence[int],
+    slopes: Intervals | None,
+    low: Floats,
+    high: Floats,
+    size: Floats,
 ) -> list[tuple[int, Intervals]]:
-    """Return the sensitivities to the inputs of an operation from those to its outputs."""
+    """Return the sensitivities to the inputs of an operation from those to its outputs, ``size`` being theirs."""
     if isinstance(operation, _STARTS):
         return []
     if isinstance(operation, Affine):
-        return [(sources[0], _through_affine(operation.weight.astype(np.float64), low, high))]
+        return [(sources[0], _through_affine(operation.weight.astype(np.float64), low, high, size))]
     if isinstance(operation, Activation):
         assert slopes is not None
         return [(sources[0], _through_function(slopes, operation.increasing, low, high))]
@@ -91,15 +97,15 @@ def _inputs(
         for position, index in enumerate(operation.indices):
             whole_low[:, :, index] += low[:, :, position]
             whole_high[:, :, index] += high[:, :, position]
-            sizes[:, :, index] += size_of(low[:, :, position], high[:, :, position])
+            sizes[:, :, index] += size[:, :, position]
         return [(sources[0], _widened(whole_low, whole_high, sizes))]
     raise NotImplementedError(f"the sensitivities of {operation.kind}")
 
 
-def _through_affine(weight: Floats, low: Floats, high: Floats) -> Intervals:
+def _through_affine(weight: Floats, low: Floats, high: Floats, size: Floats) -> Intervals:
     magnitude = np.abs(weight)
     middle, spread = (low + high) / 2 @ weight, (high - low) / 2 @ magnitude
-    spread += (NARROW + 16 * len(weight) * 2.0**-53) * (size_of(low, high) @ magnitude)
+    spread += (NARROW + 16 * len(weight) * 2.0**-53) * (size @ magnitude)
     return middle - spread, middle + spread
 
 

@@ -211,7 +211,7 @@ class _Losses:
             if chunk is not None:
                 part = self.share[chunk.inputs] @ self._widths(chunk, layers)
                 fair += part.item()
-                losses.append(self.fairness_weight * part)
+                losses.append(part if self.fairness_weight == 1 else self.fairness_weight * part)
             if chunk is None or chunk.inputs.start == 0:
                 task_loss = self.task_loss(forward(self.network, layers, X), y)
                 task = task_loss.item()
