@@ -133,8 +133,9 @@ class _Graph:
         with torch.no_grad():
             ends = [end[:, 0].cpu().numpy() for end in self.interval(source)]
         lower, upper = operation.hull(*ends)
-        below = self.boxes.first * tensor_like(self.boxes.first, lower)
-        return Forms(below, below) if lower is upper else Forms(below, self.boxes.first * tensor_like(self.boxes.first, upper))
+        first = self.boxes.first
+        below = first * tensor_like(first, lower)
+        return Forms(below, below) if lower is upper else Forms(below, first * tensor_like(first, upper))
 
     def _linear(self, i: int, operation: Operation, forms: Sequence[Tensor]) -> Tensor:
         return linear_form(operation, forms, self.boxes.first, self.parameters.get(i))

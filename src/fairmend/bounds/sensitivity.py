@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairmend.arrays import Bools, Floats
+from fairmend.bounds.pieces import used_columns
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.functions.base import NARROW, SLACK, size_of
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
@@ -103,6 +104,9 @@ def _inputs(
 
 
 def _through_affine(weight: Floats, low: Floats, high: Floats, size: Floats) -> Intervals:
+    used = used_columns(low, high)
+    if used is not None:
+        weight, low, high, size = weight[used], low[:, :, used], high[:, :, used], size[:, :, used]
     magnitude = np.abs(weight)
     middle, spread = (low + high) / 2 @ weight, (high - low) / 2 @ magnitude
     spread += (NARROW + 16 * len(weight) * 2.0**-53) * (size @ magnitude)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -66,8 +65,7 @@ MOST = 2.0**20
 _LARGEST_STEP = 16  # no step of a function computes more than this times its input
 
 
-@dataclass(frozen=True)
-class Precision:
+class Precision(NamedTuple):
     """The arithmetic of inference: its unit roundoff, its smallest normal and its largest number."""
 
     unit: float
