@@ -213,6 +213,12 @@ def test_import_does_not_load(module):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("module", ["html.entities", "difflib", "fairmend.network.folding"])
+def test_networks_do_not_load(module):
+    done = run_python(f"import fairmend, sys; fairmend.Network; sys.exit({module!r} in sys.modules)")
+    assert done.returncode == 0, done.stderr
+
+
 def test_what_does_not_train_does_not_load_torch():
     names = [name for name in fairmend.__all__ if name not in ("repair", "RepairResult")]
     done = run_python(

@@ -1,5 +1,7 @@
 """Interval and linear bounds: no point of a box escapes them, and step 1 can train through them."""
 
+import gc
+import weakref
 from dataclasses import dataclass
 from itertools import product
 
@@ -109,6 +111,22 @@ def test_no_point_has_features_outside_the_linear_forms(problem):
         weights = np.concatenate([[1.0], t[columns]])
         assert (np.tensordot(weights, lower, 1) <= h + slack).all()
         assert (h <= np.tensordot(weights, upper, 1) + slack).all()
+
+
+@pytest.mark.parametrize("width", [4, 200])
+def test_the_tensors_of_the_bounds_are_freed_at_once(width):
+    """A reference cycle would keep the tensors of many steps until the garbage collector runs."""
+    network = random_network(np.random.default_rng(0), 2, [width, 3])
+    parameters = [(torch.tensor(a.weight), torch.tensor(a.bias)) for a in network.affines[:-1]]
+    boxes = Boxes.from_arrays(np.zeros((1, 2)), np.ones((1, 2)), torch.float32)
+    gc.disable()
+    try:
+        found = propagate(network, parameters, boxes)
+        slope = weakref.ref(found.relaxations[0].upper_slope)
+        del found
+        assert slope() is None
+    finally:
+        gc.enable()
 
 
 @settings(deadline=None)

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from fairmend.arrays import FloatArray
-from fairmend.bounds.forms import Boxes, Forms, Interval, least_of_line
+from fairmend.bounds.forms import Boxes, Forms, Interval, least_of_line, linear_form, tensor_like, total
 from fairmend.bounds.fused import through_lines
 from fairmend.bounds.relaxation import Lines, apply_activation, relax
 from fairmend.bounds.symbols import Symbols
@@ -111,17 +110,19 @@ class _Graph:
     def __init__(self, network: Network, parameters: Parameters, boxes: Boxes) -> None:
         self.nodes, self.widths, self.boxes = network.nodes[:-1], network.widths, boxes
         self.features = network.nodes[-1].sources[0]
-        affine = [i for i, node in enumerate(self.nodes) if isinstance(node.operation, Affine)]
-        self.parameters = dict(zip(affine, parameters, strict=True))
+        self.parameters: dict[int, tuple[Tensor, Tensor]] = {}
         self.exact: dict[int, Forms] = {}
         self.hulls: dict[int, Forms] = {}
         self.lines: dict[int, Lines] = {}
         self._forms: dict[int, Forms] = {}
         self._intervals: dict[int, Interval] = {}
-        self._symbols = Symbols(network.nodes, self.exact, self.parameters, self._linear, boxes.first)
+        remaining = iter(parameters)
         for i, node in enumerate(self.nodes):
+            if isinstance(node.operation, Affine):
+                self.parameters[i] = next(remaining)
             self._find_exact(i, node.operation, node.sources)
         self.wide = not self.hulls and takes_symbols(network, boxes.rows.shape[1], boxes.rows.device)
+        self._symbols = Symbols(network.nodes, self.exact, self.parameters, boxes.first) if self.wide else None
         self._intervals.clear()  # those that look-ups needed have no gradients
 
     def function(self, i: int) -> tuple[Activation, int]:
@@ -145,31 +146,22 @@ class _Graph:
         with torch.no_grad():
             ends = [end[:, 0].cpu().numpy() for end in self.interval(source)]
         lower, upper = operation.hull(*ends)
-        below = self.boxes.first * _tensor(lower, self.boxes)
-        return Forms(below, below) if lower is upper else Forms(below, self.boxes.first * _tensor(upper, self.boxes))
+        first = self.boxes.first
+        below = first * tensor_like(first, lower)
+        return Forms(below, below) if lower is upper else Forms(below, first * tensor_like(first, upper))
 
     def _linear(self, i: int, operation: Operation, forms: Sequence[Tensor]) -> Tensor:
-        """Return an operation, one of those that are affine, on exact forms."""
-        if isinstance(operation, Affine):
-            weight, bias = self.parameters[i]
-            return torch.addcmul(forms[0] @ weight.T, self.boxes.first, bias)
-        if isinstance(operation, Scale):
-            factor, shift = _tensor(operation.factor, self.boxes), _tensor(operation.shift, self.boxes)
-            return torch.addcmul(forms[0] * factor, self.boxes.first, shift)
-        if isinstance(operation, Sum):
-            return _total(forms)
-        if isinstance(operation, Concatenate):
-            return torch.cat(list(forms), dim=-1)
-        if isinstance(operation, Columns):
-            return forms[0][..., list(operation.indices)]
-        raise NotImplementedError(f"the linear bounds of {operation.kind}")
+        return linear_form(operation, forms, self.boxes.first, self.parameters.get(i))
+
+    def _scale(self, operation: Scale) -> tuple[Tensor, Tensor]:
+        return tensor_like(self.boxes.first, operation.factor), tensor_like(self.boxes.first, operation.shift)
 
     def relax_functions(self) -> None:
         """Find the lines of every function, in the order of the nodes."""
         for i, node in enumerate(self.nodes):
             if isinstance(node.operation, Activation):
                 self.lines[i] = self._relax(node.operation, node.sources[0])
-                if self.wide:
+                if self._symbols is not None:
                     self._symbols.add(i, self.lines[i])
 
     def _relax(self, activation: Activation, source: int) -> Lines:
@@ -206,7 +198,7 @@ class _Graph:
         if isinstance(operation, Lookup):
             return self.hulls[i].concretise()
         if isinstance(operation, Scale):
-            factor, shift = _tensor(operation.factor, self.boxes), _tensor(operation.shift, self.boxes)
+            factor, shift = self._scale(operation)
             ends = lower * factor, upper * factor
             return torch.minimum(*ends) + shift, torch.maximum(*ends) + shift
         below, above = zip(*sources, strict=True)
@@ -227,25 +219,24 @@ class _Graph:
             return self.hulls[i]
         met = isinstance(operation, Sum) and sum(source not in self.exact for source in sources) > 1
         if isinstance(operation, Affine) or met:
-            if self._symbols_pay(i):
-                return self._symbols.forms(i)
-            return self._backward(i, operation, sources)
+            symbols = self._cheaper_symbols(i)
+            return self._backward(i, operation, sources) if symbols is None else symbols.forms(i)
         parts = [self.forms(source) for source in sources]
         if isinstance(operation, Scale):
-            factor, shift = _tensor(operation.factor, self.boxes), _tensor(operation.shift, self.boxes)
+            factor, shift = self._scale(operation)
             lower = least_of_line(factor, parts[0].lower, parts[0].upper)
             upper = least_of_line(factor, parts[0].upper, parts[0].lower)
             return Forms(torch.addcmul(lower, self.boxes.first, shift), torch.addcmul(upper, self.boxes.first, shift))
         lower, upper = (self._linear(i, operation, [part[side] for part in parts]) for side in (0, 1))
         return Forms(lower, upper)
 
-    def _symbols_pay(self, root: int) -> bool:
-        """Return whether symbols take fewer products than a backward pass for the forms of a node."""
-        if not self.wide:
-            return False
+    def _cheaper_symbols(self, root: int) -> Symbols | None:
+        """Return the symbols if they take fewer products than a backward pass for the forms of a node."""
+        if self._symbols is None:
+            return None
         passed = sum(weight.numel() for i, (weight, _) in self.parameters.items() if i < root and i not in self.exact)
         backward = 2 * self.widths[root] * passed
-        return self._symbols.cost(root, self.widths[root]) < backward
+        return self._symbols if self._symbols.cost(root, self.widths[root]) < backward else None
 
     def _stop(self, i: int) -> Forms | None:
         """Return the forms of a node at which backward substitution ends, or None if it goes on."""
@@ -279,8 +270,8 @@ class _Graph:
             if i in rows.carried:
                 self._substitute(rows, i)
         return Forms(
-            torch.addcmul(_total(rows.lower), first, rows.lower_value),
-            torch.addcmul(_total(rows.upper), first, rows.upper_value),
+            torch.addcmul(total(rows.lower), first, rows.lower_value),
+            torch.addcmul(total(rows.upper), first, rows.upper_value),
         )
 
     def _substitute(self, rows: _Rows, i: int) -> None:
@@ -302,7 +293,7 @@ class _Graph:
             rows.add_constants(*_both(lower_A, upper_A, lambda A: A @ bias))
             rows.carry(sources[0], *_both(lower_A, upper_A, lambda A: A @ weight))
         elif isinstance(operation, Scale):
-            factor, shift = _tensor(operation.factor, self.boxes), _tensor(operation.shift, self.boxes)
+            factor, shift = self._scale(operation)
             rows.add_constants(*_both(lower_A, upper_A, lambda A: A @ shift))
             rows.carry(sources[0], *_both(lower_A, upper_A, lambda A: A * factor))
         elif isinstance(operation, Sum):
@@ -368,17 +359,6 @@ def _both(lower: Tensor, upper: Tensor, function: Callable[[Tensor], Tensor]) ->
     """Return the function of both, computed once if they are one tensor."""
     result = function(lower)
     return result, result if lower is upper else function(upper)
-
-
-def _total(parts: Sequence[Tensor]) -> Tensor:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
-
-
-def _tensor(values: FloatArray, boxes: Boxes) -> Tensor:
-    return torch.tensor(values, dtype=boxes.rows.dtype, device=boxes.rows.device)
 
 
 def _image(activation: Activation, lower: Tensor, upper: Tensor) -> Interval:

@@ -22,6 +22,10 @@ Intervals = tuple[Floats, Floats]
 """Lower and upper ends, each ``(pieces, units)`` or, of sensitivities, ``(pieces, rows, units)``."""
 
 
+_STOPS = (Activation, Input)
+_STARTS = (Input, Lookup)
+
+
 class NodeError(NamedTuple):
     """A node in inference: exact values lie in ``exact``, computed ones in ``computed``, and ``error`` apart.
 
@@ -56,14 +60,15 @@ def traced_error(network: Network, found: Sequence[NodeError], node: int, rows: 
         if i not in carried:
             continue
         operation, sources = network.nodes[i].operation, network.nodes[i].sources
-        if isinstance(operation, Activation | Input):
-            stopped = lost
-            for j in sorted(carried, reverse=True):
-                stopped = stopped + _times(*carried[j], found[j].error)
-            best = smaller(best, stopped)
         low, high = carried.pop(i)
-        lost = lost + _times(low, high, found[i].local)
-        for source, part in _inputs(network, operation, sources, found[i].slopes, low, high):
+        size = _size_of(low, high)
+        if isinstance(operation, _STOPS):
+            stopped = lost + _times(size, found[i].error)
+            for j in sorted(carried, reverse=True):
+                stopped = stopped + _times(_size_of(*carried[j]), found[j].error)
+            best = smaller(best, stopped)
+        lost = lost + _times(size, found[i].local)
+        for source, part in _inputs(network, operation, sources, found[i].slopes, low, high, size):
             carried[source] = _merged(carried[source], part) if source in carried else part
     return as_array(smaller(best, lost) * (1 + SLACK))
 
@@ -84,13 +89,19 @@ def _size_of(low: Floats, high: Floats) -> Floats:
 
 
 def _inputs(
-    network: Network, operation: Operation, sources: Sequence[int], slopes: Intervals | None, low: Floats, high: Floats
+    network: Network,
+    operation: Operation,
+    sources: Sequence[int],
+    slopes: Intervals | None,
+    low: Floats,
+    high: Floats,
+    size: Floats,
 ) -> list[tuple[int, Intervals]]:
-    """Return the sensitivities to the inputs of an operation from those to its outputs."""
-    if isinstance(operation, Input | Lookup):
+    """Return the sensitivities to the inputs of an operation from those to its outputs, ``size`` being theirs."""
+    if isinstance(operation, _STARTS):
         return []
     if isinstance(operation, Affine):
-        return [(sources[0], _through_affine(_like(low, operation.weight), low, high))]
+        return [(sources[0], _through_affine(_like(low, operation.weight), low, high, size))]
     if isinstance(operation, Activation):
         assert slopes is not None
         return [(sources[0], _through_function(slopes, operation.increasing, low, high))]
@@ -110,18 +121,18 @@ def _inputs(
         for position, index in enumerate(operation.indices):
             whole_low[:, :, index] += low[:, :, position]
             whole_high[:, :, index] += high[:, :, position]
-            sizes[:, :, index] += _size_of(low[:, :, position], high[:, :, position])
+            sizes[:, :, index] += size[:, :, position]
         return [(sources[0], _widened(whole_low, whole_high, sizes))]
     raise NotImplementedError(f"the sensitivities of {operation.kind}")
 
 
-def _through_affine(weight: Floats, low: Floats, high: Floats) -> Intervals:
+def _through_affine(weight: Floats, low: Floats, high: Floats, size: Floats) -> Intervals:
     used = used_columns(low, high)
     if used is not None:
-        weight, low, high = weight[used], low[:, :, used], high[:, :, used]
+        weight, low, high, size = weight[used], low[:, :, used], high[:, :, used], size[:, :, used]
     magnitude = abs(weight)
     middle, spread = (low + high) / 2 @ weight, (high - low) / 2 @ magnitude
-    spread += (NARROW + 16 * len(weight) * 2.0**-53) * (_size_of(low, high) @ magnitude)
+    spread += (NARROW + 16 * len(weight) * 2.0**-53) * (size @ magnitude)
     return middle - spread, middle + spread
 
 
@@ -144,6 +155,6 @@ def _widened(low: Floats, high: Floats, sizes: Floats) -> Intervals:
     return low - slack, high + slack
 
 
-def _times(low: Floats, high: Floats, errors: Floats) -> Floats:
-    """Return what errors ``(pieces, units)`` can change at sensitivities ``(pieces, rows, units)``."""
-    return (_size_of(low, high) @ errors[:, :, None])[:, :, 0] * (1 + SLACK)
+def _times(size: Floats, errors: Floats) -> Floats:
+    """Return what errors ``(pieces, units)`` can change at sensitivities of a size ``(pieces, rows, units)``."""
+    return (size @ errors[:, :, None])[:, :, 0] * (1 + SLACK)

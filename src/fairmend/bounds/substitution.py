@@ -13,7 +13,6 @@ The slopes of the lines that enclose a function are free: any numbers give a sou
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -37,6 +36,8 @@ from fairmend.bounds.pieces import max_entries, used_columns
 from fairmend.device.current import current_device
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
+
+_STARTS = (Input, Lookup)
 
 __all__ = ["Known", "Layer", "Lines", "Rows", "both_signs", "lower_bounds", "lower_forms", "over_box"]
 
@@ -84,8 +85,7 @@ class Known:
     lines: dict[int, Lines] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Count who reads each node."""
-        self.readers = Counter(source for node in self.network.nodes for source in node.sources)
+        """Remember what is copied to a device."""
         self._copies: dict[int, tuple[Floats, Floats]] = {}
 
     def on(self, device: Any) -> Known:
@@ -98,11 +98,8 @@ class Known:
 
     def _moved(self, arrays: tuple[Floats, ...], device: Any) -> Any:
         for array in arrays:
-            if id(array) not in self._copies:
-                self._copies[id(array)] = (
-                    array,
-                    on_device(array, device),
-                )  # with the array, so that its id stays its own
+            if id(array) not in self._copies:  # kept with its copy, so that its id stays its own
+                self._copies[id(array)] = array, on_device(array, device)
         return tuple(self._copies[id(array)][1] for array in arrays)
 
 
@@ -127,7 +124,7 @@ def lower_bounds(rows: Rows, node: int, known: Known) -> Floats:
     def bound(part: slice) -> None:
         group = _rows_on(device, Rows(rows.A[:, part], rows.c[:, part], rows.slack[:, part]))
         found = over_box(group, *here.intervals[node])
-        if not isinstance(known.network.nodes[node].operation, Input | Lookup):
+        if not isinstance(known.network.nodes[node].operation, _STARTS):
             found = larger(found, over_box(_Substitution(group, node, here).run(), *here.box))
         bounds[:, part] = as_array(found)
 
@@ -250,7 +247,7 @@ class _Substitution:
         loss = abs(self.c) + abs(parts).sum(2)
         self.c = self.c + parts.sum(2)
         A = A * select(rising, lines.lower_slope[:, None], lines.upper_slope[:, None])
-        if source in self.known.layers and self.known.readers[source] == 1:
+        if source in self.known.layers and self.known.network.readers[source] == 1:
             self.pending[source] = loss
         else:
             sizes = self._largest(source)

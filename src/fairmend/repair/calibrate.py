@@ -243,7 +243,7 @@ class _Losses:
             fair = task = nothing
             if chunk is not None:
                 fair = self.share[chunk.inputs] @ self._widths(chunk, layers)
-                losses.append(self.fairness_weight * fair)
+                losses.append(fair if self.fairness_weight == 1 else self.fairness_weight * fair)
             if chunk is None or chunk.inputs.start == 0:
                 task = self.task_loss(forward(self.network, layers, X), y)
                 losses.append(task)
@@ -325,15 +325,16 @@ class FlatParameters:
 
     def __init__(self, network: Network, dtype: torch.dtype, device: torch.device = CPU) -> None:
         arrays = [array for affine in network.affines for array in (affine.weight, affine.bias)]
-        self.shapes = [array.shape for array in arrays]
+        self.shapes = [affine.weight.shape for affine in network.affines]
         self.sizes = [array.size for array in arrays]
         self.flat = torch.cat([torch.tensor(array, dtype=dtype).reshape(-1) for array in arrays]).to(device)
         self.flat.requires_grad_()
 
     def layers(self) -> list[tuple[Tensor, Tensor]]:
         """Return views of weight and bias, layer by layer."""
-        parts = [part.view(shape) for part, shape in zip(torch.split(self.flat, self.sizes), self.shapes, strict=True)]
-        return list(zip(parts[::2], parts[1::2], strict=True))
+        parts = self.flat.split_with_sizes(self.sizes)
+        weights = [part.view(shape) for part, shape in zip(parts[::2], self.shapes, strict=True)]
+        return list(zip(weights, parts[1::2], strict=True))
 
     def affines(self) -> list[Affine]:
         """Return copies of the layers in their present state."""
