@@ -28,26 +28,28 @@ def numbers(text, precision):
 def test_a_network_is_carried_bit_for_bit(dtype):
     report, net, _ = asked_audit(activation="tanh", dtype=dtype)
     carried = report.document.what_if.before
-    assert (carried.precision, carried.inputs) == (dtype, net.inputs)
-    for layer, affine in zip(carried.layers, net.affines, strict=True):
-        assert np.array_equal(numbers(layer.weight, dtype).reshape(affine.weight.shape), affine.weight)
-        assert np.array_equal(numbers(layer.bias, dtype), affine.bias)
-        assert layer.outputs == len(affine.bias)
-    assert [layer.activation for layer in carried.layers] == ["tanh", "tanh", "identity"]
+    assert carried.precision == dtype
+    assert [node.operation for node in carried.nodes] == ["input", "affine", "tanh", "affine", "tanh", "affine"]
+    assert [node.sources for node in carried.nodes] == [[], [0], [1], [2], [3], [4]]
+    assert tuple(node.width for node in carried.nodes) == net.widths
+    for node, affine in zip(carried.nodes[1::2], net.affines, strict=True):
+        assert np.array_equal(numbers(node.weight, dtype).reshape(affine.weight.shape), affine.weight)
+        assert np.array_equal(numbers(node.bias, dtype), affine.bias)
 
 
 def test_a_repair_carries_both_networks_and_an_audit_one():
     result, *_ = repaired()
     what_if = repair_of().document.what_if
     last = result.network.head.weight
-    assert np.array_equal(numbers(what_if.after.layers[-1].weight, "float32"), last.ravel())
+    assert np.array_equal(numbers(what_if.after.nodes[-1].weight, "float32"), last.ravel())
     assert what_if.before != what_if.after
     assert audit_of().document.what_if.after is None
 
 
 def test_slopes_and_scores_are_named():
     leaky = asked_audit(outputs=2, activation="leaky_relu")[0].document.what_if
-    assert [layer.slope for layer in leaky.before.layers] == [float(np.float32(0.01)), float(np.float32(0.01)), 0.0]
+    slope = [float(np.float32(0.01))]
+    assert [node.parameters for node in leaky.before.nodes] == [[], [], slope, [], slope, []]
     assert (leaky.scores, leaky.threshold) == (["Probability of “yes”"], 0.3)
     several = asked_audit(outputs=3, activation="tanh")[0].document.what_if
     assert (several.scores, several.threshold) == (["class 0", "class 1", "class 2"], None)
