@@ -12,6 +12,7 @@ import torch
 import fairmend
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, load_network
+from fairmend.network.formats import require_room
 from fairmend.prove.certificate import certificate_of_fair
 from fairmend.spec import Spec
 from support.torch_graphs import GRAPHS, Tabular
@@ -122,3 +123,17 @@ def test_what_is_no_archive_is_refused(content, tmp_path):
 def test_a_network_from_elsewhere_cannot_become_an_exported_program(exported, tmp_path):
     with pytest.raises(FairmendError, match="only if it came from one"):
         load_network(exported[0]).save(tmp_path / "m.pt2")
+
+
+def test_a_program_without_a_bias_is_refused_before_a_repair_and_not_after_it(tmp_path):
+    """An exported program cannot get one; other files can."""
+    for bias in (True, False):
+        module = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1, bias=bias)).eval()
+        torch.export.save(torch.export.export(module, (CONT,)), tmp_path / "m.pt2")
+        network = load_network(tmp_path / "m.pt2")
+        if bias:
+            require_room(network, tmp_path / "m.pt2")
+            continue
+        with pytest.raises(FairmendError, match=r"m\.pt2: the exported program has no tensor '2\.bias', and a repair"):
+            require_room(network, tmp_path / "m.pt2")
+        require_room(network, tmp_path / "m.pth")
