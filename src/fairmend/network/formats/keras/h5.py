@@ -71,10 +71,8 @@ def _change(
     if not biases:
         return change_hdf5(content, arrays, source)
     file = read_hdf5(content, ["model_weights"], source, _ATTRIBUTES)
-    (config,) = file.texts("model_config") or ()
-    texts: dict[str, dict[str, str | list[str]]] = {
-        "/": {"model_config": json.dumps(with_biases(json.loads(config), biases))}
-    }
+    config = json.loads((file.texts("model_config") or [""])[0])
+    texts: dict[str, dict[str, str | list[str]]] = {"/": {"model_config": json.dumps(with_biases(config, biases))}}
     added = {}
     for name, bias in biases.items():
         kernel = places[name][0]

@@ -204,7 +204,8 @@ def main() -> None:
         if "paths" in request:
             new = np.load(io.BytesIO(content[request["size"] :]), allow_pickle=False)
             numbers = [new[str(i)] for i in range(len(request["paths"]))]
-            changed = replace_arrays(content[: request["size"]], request["paths"], numbers, json.loads(new[TEXTS].tobytes()))
+            texts = json.loads(new[TEXTS].tobytes())
+            changed = replace_arrays(content[: request["size"]], request["paths"], numbers, texts)
             members[FILE] = np.frombuffer(changed, np.uint8)
         else:
             answer["entries"], arrays = extract(content, request["roots"], request["attributes"])
