@@ -137,3 +137,19 @@ def test_a_program_without_a_bias_is_refused_before_a_repair_and_not_after_it(tm
         with pytest.raises(FairmendError, match=r"m\.pt2: the exported program has no tensor '2\.bias', and a repair"):
             require_room(network, tmp_path / "m.pt2")
         require_room(network, tmp_path / "m.pth")
+
+
+@pytest.mark.parametrize("slopes", [1, 3])
+def test_a_decomposed_prelu_is_read_as_one(tmp_path, slopes):
+    """run_decompositions writes it as x where x > 0, else x times the slopes."""
+    module = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.PReLU(slopes), torch.nn.Linear(3, 1)).eval()
+    with torch.no_grad():
+        module[1].weight.copy_(torch.linspace(-0.5, 1.5, slopes))
+    exported = torch.export.export(module, (CONT,)).run_decompositions()
+    assert any("where" in str(node.target) for node in exported.graph.nodes)
+    torch.export.save(exported, tmp_path / "m.pt2")
+    network = load_network(tmp_path / "m.pt2")
+    assert network.nodes == load_network(module).nodes
+    changed = network.with_affines([Affine(a.weight * 2, a.bias) for a in network.affines])
+    changed.save(tmp_path / "n.pt2")
+    assert load_network(tmp_path / "n.pt2") == changed
