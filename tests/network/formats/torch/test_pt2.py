@@ -139,6 +139,7 @@ def test_a_program_without_a_bias_is_refused_before_a_repair_and_not_after_it(tm
         require_room(network, tmp_path / "m.pth")
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of torch.export itself
 @pytest.mark.parametrize("slopes", [1, 3])
 def test_a_decomposed_prelu_is_read_as_one(tmp_path, slopes):
     """run_decompositions writes it as x where x > 0, else x times the slopes."""
