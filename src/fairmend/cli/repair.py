@@ -247,6 +247,7 @@ def run_repair(
     from fairmend.evaluate.people import choose_policy, require_given_scores
     from fairmend.evaluate.split import split_data
     from fairmend.folders import check_folder
+    from fairmend.network.formats import require_room
     from fairmend.tables import local_files, read_table
 
     repaired = f"model{model.suffix.lower()}"
@@ -266,6 +267,7 @@ def run_repair(
     replaces = (out / "result.json").exists()
     replaced_model = _model_of_earlier_repair(out, inputs)
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
+    require_room(net, model)
     spec = add_about(spec, about)
     frame, policy = read_table(data), choose_policy(out_of_range, claim_needs_range(spec, options))
     require_given_scores(spec, net, frame, data, policy)
