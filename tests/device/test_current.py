@@ -48,7 +48,8 @@ def test_tensors_prove_what_arrays_prove_up_to_rounding(outputs, activation):
     regions = random_regions(rng, 4, 2, 12, pieces=2, dtype=np.float32)
     expected = prove_regions(net, regions)
     with compute_on(CPU):
-        found = prove_regions(net, regions)
+        found, again = prove_regions(net, regions), prove_regions(net, regions)
+    assert found.margin.tobytes() == again.margin.tobytes()
     np.testing.assert_array_equal(found.classes, expected.classes)
     np.testing.assert_allclose(found.margin, expected.margin, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.error, expected.error, rtol=1e-9)
