@@ -173,11 +173,32 @@ def timed(limit):
 
 
 def test_recipes_that_have_no_time_left_do_not_run_and_say_so():
-    candidates = auto.select_repair(timed(1.5), Policy()).candidates  # the clock is read once before each recipe
-    assert [candidate.proven for candidate in candidates] == [True, *[False] * len(QUICK)]
-    assert all(candidate.problem.startswith("time limit: the 1.5 s") for candidate in candidates[1:])
-    assert candidates[0].chosen
-    assert all(candidate.reason for candidate in candidates)
+    selection = auto.select_repair(timed(1.5), Policy())  # the clock is read once before each recipe
+    distilled, blind, prof = selection.candidates
+    assert distilled.problem == "time limit: the 1.5 s ended before this recipe was run"
+    assert blind.chosen
+    assert prof.problem.startswith("not run: ")
+    assert "the time limit of 1.5 s ended before auto had evaluated blind, distilled;" in selection.warnings[0]
+
+
+def test_a_recipe_is_stopped_in_its_training_when_the_time_is_up():
+    distilled, blind, _ = auto.select_repair(timed(9)).candidates  # the clock is read before each step of training, too
+    assert distilled.problem == "time limit: the 9 s ended while this recipe was run"
+    assert blind.chosen
+
+
+def test_step_1_of_a_recipe_is_stopped_when_the_time_is_up(monkeypatch):
+    monkeypatch.setattr(auto, "EVERYONE", (QUICK[1], replace(QUICK[1], name="trained", steps=50, blind_to=None)))
+    selection = auto.select_repair(timed(9))
+    assert selection.candidates[1].problem == "time limit: the 9 s ended while this recipe was run"
+    assert selection.candidates[0].chosen
+
+
+def test_enough_time_changes_nothing():
+    arguments_of_call = arguments(SPEC, 3)
+    limited, unlimited = fairmend.repair(*arguments_of_call, time_limit=1e6), fairmend.repair(*arguments_of_call)
+    assert limited.network == unlimited.network
+    assert limited.warnings == unlimited.warnings
 
 
 def test_a_time_limit_that_ends_before_anything_is_proven_is_an_error():

@@ -138,13 +138,21 @@ class Jury:
         self._distilled: dict[tuple[object, ...], list[Network]] = {}
 
     def judge(self, recipe: Recipe) -> JudgedCandidate:
-        """Run a recipe and judge it. Raise FairmendError if a result cannot be proven."""
+        """Run a recipe and judge it.
+
+        Raise FairmendError if a result cannot be proven, and TimeLimitError if the task's time ends in a training.
+        """
         # Recipes that differ only in what follows share the networks of their first stage.
         first_stage = (recipe.blind_to, recipe.reference, recipe.label_weight, recipe.distil_steps, recipe.expected)
         if first_stage not in self._distilled:
-            self._distilled[first_stage] = blind_and_distil(recipe, self.parts)
-        attempts = run_recipe_on_parts(recipe, self.parts, networks=self._distilled[first_stage])
+            self._distilled[first_stage] = blind_and_distil(recipe, self.parts, self._stop_in_time)
+        attempts = run_recipe_on_parts(recipe, self.parts, self._stop_in_time, self._distilled[first_stage])
         return _judge(recipe, attempts[0], [attempt.network for attempt in attempts[1:]], self.task, self.folds)
+
+    def _stop_in_time(self, stage: str, done: int, total: int) -> None:
+        """Raise TimeLimitError if the time ends in a training; the other stages end in time by themselves."""
+        if stage in ("distil", "calibrate") and done < total:
+            self.task.deadline.check("while this recipe was run")
 
 
 def _judge(

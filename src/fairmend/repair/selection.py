@@ -24,8 +24,9 @@ from fairmend.repair.choice import Choice, Judgement, choose
 from fairmend.repair.distil import STEPS
 from fairmend.repair.policy import Policy
 from fairmend.repair.recipe import Recipe, RepairAttempt
-from fairmend.repair.task import RepairTask
+from fairmend.repair.task import RepairTask, TimeLimitError
 from fairmend.spec.features import Feature
+from fairmend.text import listed
 
 __all__ = ["Candidate", "Selection", "select_repair"]
 
@@ -67,8 +68,10 @@ class Selection:
 def select_repair(task: RepairTask, policy: Policy | None = None, progress: Progress | None = None) -> Selection:
     """Run the recipes that can win, and select one by the policy.
 
-    Once the task's deadline has passed, the recipes that are left do not run: their candidates have a problem that
-    begins with "time limit". Raise FairmendError if no candidate is proven, or if the policy demands what none has.
+    Once the task's deadline has passed, the recipe that is being trained stops and those that are left do not run:
+    their candidates have a problem that begins with "time limit". The recipes of a stage that train least come first,
+    so that there is a proven candidate soon. Raise FairmendError if none is proven, or if the policy demands what none
+    has.
     """
     policy = policy or Policy()
     contest = _Contest(task, Judgement(policy, task))
@@ -76,10 +79,11 @@ def select_repair(task: RepairTask, policy: Policy | None = None, progress: Prog
     total = sum(len(stage.recipes) for stage in stages)
     for stage in stages:
         reason_to_skip = stage.reason_to_skip(contest)
-        for recipe in stage.recipes:
+        for recipe in sorted(stage.recipes, key=lambda recipe: recipe.distil_steps):
             contest.enter(recipe, reason_to_skip)
             if progress is not None:
                 progress("try", len(contest.candidates), total)
+    contest.sort([recipe for stage in stages for recipe in stage.recipes])
     if not contest.judged:
         raise FairmendError(_nothing_proven(contest.candidates, task))
     choice = choose(contest.judged, contest.judgement)
@@ -89,33 +93,42 @@ def select_repair(task: RepairTask, policy: Policy | None = None, progress: Prog
         chosen.attempt,
         _with_reasons(contest, choice),
         chosen.candidate.collapsed,
-        () if choice.keeps else (_not_kept(chosen, contest.judgement),),
+        (*_not_tried(contest), *(() if choice.keeps else (_not_kept(chosen, contest.judgement),))),
     )
 
 
 class _Contest:
-    """The candidates so far: all of them, and the proven ones with their predictions."""
+    """The candidates so far: all of them, the proven ones with their predictions, and the names of those not tried.
+
+    A recipe was not tried if the time limit ended before or while it was run.
+    """
 
     def __init__(self, task: RepairTask, judgement: Judgement) -> None:
         self.task, self.judgement, self.jury = task, judgement, Jury(task)
         self.candidates: list[Candidate] = []
         self.judged: list[JudgedCandidate] = []
+        self.untried: list[str] = []
 
     def enter(self, recipe: Recipe, reason_to_skip: str) -> None:
         """Run and judge a recipe, unless there is a reason not to."""
         problem = f"not run: {reason_to_skip}" if reason_to_skip else ""
-        if self.task.deadline.passed:
-            problem = f"time limit: the {self.task.deadline.limit:g} s ended before this recipe was run"
         if not problem:
             try:
+                self.task.deadline.check("before this recipe was run")
                 judged = self.jury.judge(recipe)
                 self.judged.append(judged)
                 self.candidates.append(judged.candidate)
             except FairmendError as error:
                 problem = str(error)
+                self.untried += [recipe.name] if isinstance(error, TimeLimitError) else []
         if problem:
             self.candidates.append(Candidate(recipe, problem=problem, reason=problem))
         _log(self.candidates[-1])
+
+    def sort(self, recipes: list[Recipe]) -> None:
+        """Bring the candidates into the order of these recipes, the preferred ones first."""
+        self.candidates.sort(key=lambda candidate: recipes.index(candidate.recipe))
+        self.judged.sort(key=lambda judged: recipes.index(judged.candidate.recipe))
 
     @property
     def kept(self) -> bool:
@@ -142,10 +155,10 @@ class _Stage:
 
 
 def _stages(task: RepairTask) -> tuple[_Stage, ...]:
-    listed = () if task.strict else listed_recipes(task)
+    for_repair_inputs = () if task.strict else listed_recipes(task)
     return (
         _Stage(EVERYONE, lambda contest: ""),
-        _Stage(listed, _why_not_listed),
+        _Stage(for_repair_inputs, _why_not_listed),
         _Stage((PROF,), _why_not_prof),
     )
 
@@ -237,6 +250,16 @@ def _dominates(first: Candidate, second: Candidate, kept: Callable[[Candidate], 
     """Return whether the first is at least as good in guarantee, unfairness and what is kept, and better in one."""
     one, other = ((each.level, -each.unfair_rate, kept(each)) for each in (first, second))
     return all(a >= b for a, b in zip(one, other, strict=True)) and one != other
+
+
+def _not_tried(contest: _Contest) -> list[str]:
+    """Return a warning that names the recipes which had no time, if there are such."""
+    if not contest.untried:
+        return []
+    return [
+        f"the time limit of {contest.task.deadline.limit:g} s ended before auto had evaluated "
+        f"{listed(contest.untried)}; with more time it might select another network"
+    ]
 
 
 def _not_kept(chosen: JudgedCandidate, judgement: Judgement) -> str:
