@@ -66,7 +66,7 @@ def test_recipes_that_cannot_win_are_not_run_and_say_why():
     result = fairmend.repair(*arguments(TOLERANT, 1), keep=1.0)
     skipped = result.candidates[len(QUICK) :]
     assert [candidate.recipe.name for candidate in skipped][-1] == "prof"
-    assert all(c.problem == "not run: a network with a stronger guarantee keeps the model" for c in skipped)
+    assert all(c.problem == "not run: a network with the same guarantee or a stronger one keeps the model" for c in skipped)
     strict = fairmend.repair(*arguments(SPEC, 1))
     assert strict.candidates[-1].problem.startswith("not run: a network ")
 
@@ -80,6 +80,17 @@ def test_where_a_tolerant_feature_is_needed_the_guarantee_is_weaker_and_the_mode
     assert result.proof.covers_inference.all()
     assert "income by up to 0.05" in result.certificate.claim
     assert chosen(result).balanced_accuracy > 0.9
+
+
+def test_the_slowest_recipe_runs_only_where_no_other_network_keeps_the_model(monkeypatch):
+    kept = fairmend.repair(*income_decides())
+    (slow,) = [each for each in kept.candidates if each.recipe.name.endswith("linear bounds")]
+    assert slow.problem == "not run: a network with the same guarantee or a stronger one keeps the model"
+    monkeypatch.setattr(auto._Contest, "kept", False)
+    monkeypatch.setattr(auto._Contest, "surely_kept", False)
+    lost = fairmend.repair(*income_decides())
+    (slow,) = [each for each in lost.candidates if each.recipe.name.endswith("linear bounds")]
+    assert slow.proven
 
 
 def test_a_guarantee_for_everyone_that_was_demanded_is_given_and_its_price_is_told():

@@ -16,9 +16,11 @@ from fairmend.audit.neighbours import can_enumerate, find_unequal, sample_unequa
 from fairmend.errors import FairmendError
 from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.network import Network
+from fairmend.repair.blind import ignored_features
 from fairmend.repair.recipe import Recipe, RepairAttempt, blind_and_distil, run_recipe_on_parts
 from fairmend.repair.regression import agreement, fit_shares, r_squared
 from fairmend.repair.task import RepairTask
+from fairmend.spec import Spec
 
 __all__ = [
     "Candidate",
@@ -270,8 +272,17 @@ def _unfair_rate(networks: Sequence[Network], task: RepairTask, folds: Sequence[
 
 
 def _rate(network: Network, task: RepairTask, X: FloatArray) -> float:
-    if not can_enumerate(task.spec):
-        return sample_unequal(network, task.spec, X, seed=task.seed).rate
-    points = int(task.spec.neighbourhood_sizes(X[:1], X.dtype)[0])
+    spec = _spec_of_differences(task.spec, network)
+    if not can_enumerate(spec):
+        return sample_unequal(network, spec, X, seed=task.seed).rate
+    points = int(spec.neighbourhood_sizes(X[:1], X.dtype)[0])
     rows = max(1, min(len(X), MOST_POINTS // points))
-    return find_unequal(network, task.spec, X[:rows]).rate
+    return find_unequal(network, spec, X[:rows]).rate
+
+
+def _spec_of_differences(spec: Spec, network: Network) -> Spec:
+    """Return the spec without differences in features that the network ignores, unless links set some of them.
+
+    People who differ in these only have one output anyway, so they need not be compared.
+    """
+    return spec if spec.links else spec.ignoring(ignored_features(network, spec))
