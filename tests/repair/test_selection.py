@@ -66,7 +66,9 @@ def test_recipes_that_cannot_win_are_not_run_and_say_why():
     result = fairmend.repair(*arguments(TOLERANT, 1), keep=1.0)
     skipped = result.candidates[len(QUICK) :]
     assert [candidate.recipe.name for candidate in skipped][-1] == "prof"
-    assert all(c.problem == "not run: a network with the same guarantee or a stronger one keeps the model" for c in skipped)
+    assert all(
+        c.problem == "not run: a network with the same guarantee or a stronger one keeps the model" for c in skipped
+    )
     strict = fairmend.repair(*arguments(SPEC, 1))
     assert strict.candidates[-1].problem.startswith("not run: a network ")
 

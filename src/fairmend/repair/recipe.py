@@ -167,9 +167,7 @@ def run_recipe_on_parts(
     ]
 
 
-def blind_and_distil(
-    recipe: Recipe, tasks: Sequence[RepairTask], progress: Progress | None = None
-) -> list[Network]:
+def blind_and_distil(recipe: Recipe, tasks: Sequence[RepairTask], progress: Progress | None = None) -> list[Network]:
     """Return the network of each task after stage 1: blind and distilled if the recipe says so."""
     spec = tasks[0].spec
     blinded = recipe.blinded_features(spec)

@@ -177,10 +177,11 @@ def listed_recipes(task: RepairTask) -> tuple[Recipe, ...]:
     base = Recipe(
         "blind to protected",
         "mean",
-        label_weight=0.0,
+        label_weight=0.5,
         bounds="interval",
         batch_size=LISTED_BATCH,
         distil_steps=STEPS,
+        expected=True,
     )
     mixtures = [
         _with_step_1(
