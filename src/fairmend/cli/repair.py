@@ -128,7 +128,8 @@ GOOD, BAD = 0, 1
 @click.option(
     "--time-limit",
     type=POSITIVE,
-    help="Seconds for the whole repair. The solver then returns its best solution, and auto runs no further recipe.",
+    help="Seconds for the whole repair. The solver then returns its best solution, and auto selects among the "
+    "recipes that it has evaluated.",
 )
 @click.option(
     "--gap",

@@ -16,9 +16,11 @@ from fairmend.audit.neighbours import can_enumerate, find_unequal, sample_unequa
 from fairmend.errors import FairmendError
 from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.network import Network
+from fairmend.repair.blind import ignored_features
 from fairmend.repair.recipe import Recipe, RepairAttempt, blind_and_distil, run_recipe_on_parts
 from fairmend.repair.regression import agreement, fit_shares, r_squared
 from fairmend.repair.task import RepairTask
+from fairmend.spec import Spec
 
 __all__ = [
     "Candidate",
@@ -138,13 +140,21 @@ class Jury:
         self._distilled: dict[tuple[object, ...], list[Network]] = {}
 
     def judge(self, recipe: Recipe) -> JudgedCandidate:
-        """Run a recipe and judge it. Raise FairmendError if a result cannot be proven."""
+        """Run a recipe and judge it.
+
+        Raise FairmendError if a result cannot be proven, and TimeLimitError if the task's time ends in a training.
+        """
         # Recipes that differ only in what follows share the networks of their first stage.
         first_stage = (recipe.blind_to, recipe.reference, recipe.label_weight, recipe.distil_steps, recipe.expected)
         if first_stage not in self._distilled:
-            self._distilled[first_stage] = blind_and_distil(recipe, self.parts)
-        attempts = run_recipe_on_parts(recipe, self.parts, networks=self._distilled[first_stage])
+            self._distilled[first_stage] = blind_and_distil(recipe, self.parts, self._stop_in_time)
+        attempts = run_recipe_on_parts(recipe, self.parts, self._stop_in_time, self._distilled[first_stage])
         return _judge(recipe, attempts[0], [attempt.network for attempt in attempts[1:]], self.task, self.folds)
+
+    def _stop_in_time(self, stage: str, done: int, total: int) -> None:
+        """Raise TimeLimitError if the time ends in a training; the other stages end in time by themselves."""
+        if stage in ("distil", "calibrate") and done < total:
+            self.task.deadline.check("while this recipe was run")
 
 
 def _judge(
@@ -262,8 +272,17 @@ def _unfair_rate(networks: Sequence[Network], task: RepairTask, folds: Sequence[
 
 
 def _rate(network: Network, task: RepairTask, X: FloatArray) -> float:
-    if not can_enumerate(task.spec):
-        return sample_unequal(network, task.spec, X, seed=task.seed).rate
-    points = int(task.spec.neighbourhood_sizes(X[:1], X.dtype)[0])
+    spec = _spec_of_differences(task.spec, network)
+    if not can_enumerate(spec):
+        return sample_unequal(network, spec, X, seed=task.seed).rate
+    points = int(spec.neighbourhood_sizes(X[:1], X.dtype)[0])
     rows = max(1, min(len(X), MOST_POINTS // points))
-    return find_unequal(network, task.spec, X[:rows]).rate
+    return find_unequal(network, spec, X[:rows]).rate
+
+
+def _spec_of_differences(spec: Spec, network: Network) -> Spec:
+    """Return the spec without differences in features that the network ignores, unless links set some of them.
+
+    People who differ in these only have one output anyway, so they need not be compared.
+    """
+    return spec if spec.links else spec.ignoring(ignored_features(network, spec))

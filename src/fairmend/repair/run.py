@@ -109,9 +109,10 @@ def repair(
         program, which needs no solver or search (`repair_scores`).
         Not for baselines, nor for "blind" with a spec without tolerances: these have no step 2. The same holds for
         the next two options.
-    time_limit : seconds for the whole call. Training is not interrupted. Step 2 gets the time that is left and returns
-        the best change that it has found by then. "auto" runs no further recipe once the time is over and selects
-        among those that it has; if none is proven by then, it raises FairmendError.
+    time_limit : seconds for the whole call. Step 2 gets the time that is left and returns the best change that it has
+        found by then. Once the time is over, "auto" stops the recipe that it is training, runs no further one and
+        selects among those that it has; a warning names the others. If none is proven by then, it raises
+        FairmendError. The training of the other methods is not interrupted.
     cover_inference : make the margins exceed the rounding error of inference in the network's own precision, so that
         the proof covers the deployed network and not only real arithmetic. True by default.
     pairs : for "grft", two arrays (pairs, width) of people to treat equally; searched for by default.

@@ -26,7 +26,11 @@ from fairmend.repair.regression import check_targets
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 
-__all__ = ["Deadline", "RepairTask", "prepare_task"]
+__all__ = ["Deadline", "RepairTask", "TimeLimitError", "prepare_task"]
+
+
+class TimeLimitError(FairmendError):
+    """The time limit of a call ended before a part of its work did."""
 
 
 class Deadline:
@@ -40,6 +44,11 @@ class Deadline:
     def passed(self) -> bool:
         """Whether the time is over."""
         return self._end < math.inf and self._clock() >= self._end
+
+    def check(self, what: str) -> None:
+        """Raise TimeLimitError if the time is over; ``what`` is the work that does not go on."""
+        if self.passed:
+            raise TimeLimitError(f"time limit: the {self.limit:g} s ended {what}")
 
     def seconds_left(self) -> float | None:
         """Return the seconds left, at least 0; None without a limit."""
