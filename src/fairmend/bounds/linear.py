@@ -2,8 +2,9 @@
 
 Differentiable in the weights, in float32 or float64. Nodes that are affine functions of the inputs have exact forms.
 The forms of other nodes come from backward substitution: it walks the graph in reverse with a pair of coefficients for
-each node, adds them where paths meet, and ends at exact nodes, at functions of these, and at look-ups. Wide networks
-get the same forms with fewer products, from `symbols`, wherever few units are unstable.
+each node, adds them where paths meet, and ends at exact nodes, at functions of these, and at look-ups, or at the node
+that puts these side by side. Wide networks get the same forms with fewer products, from `symbols`, wherever few units
+are unstable.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class _Graph:
 
     def __init__(self, network: Network, parameters: Parameters, boxes: Boxes) -> None:
         self.nodes, self.widths, self.boxes = network.nodes[:-1], network.widths, boxes
-        self.features = network.nodes[-1].sources[0]
+        self.features, self.readers = network.nodes[-1].sources[0], network.readers
         self.parameters: dict[int, tuple[Tensor, Tensor]] = {}
         self.exact: dict[int, Forms] = {}
         self.hulls: dict[int, Forms] = {}
@@ -140,6 +141,18 @@ class _Graph:
         elif not isinstance(operation, Activation) and all(source in self.exact for source in sources):
             form = self._linear(i, operation, [self.exact[source].lower for source in sources])
             self.exact[i] = Forms(form, form)
+        elif isinstance(operation, Concatenate) and all(self._ends_in(source) for source in sources):
+            parts = [self.forms(source) for source in sources]
+            self.hulls[i] = Forms(
+                torch.cat([part.lower for part in parts], -1), torch.cat([part.upper for part in parts], -1)
+            )
+
+    def _ends_in(self, source: int) -> bool:
+        """Return whether substitution may end in the one node that reads this one, instead of in this one.
+
+        Where two nodes read it, it ends here, because coefficients that meet may cancel.
+        """
+        return (source in self.exact or source in self.hulls) and self.readers[source] == 1
 
     def _look_up(self, operation: Lookup, source: int) -> Forms:
         """Return the rows of a table as constant forms: the row itself where it is fixed, else the hull of them."""
@@ -195,7 +208,7 @@ class _Graph:
             return _interval_affine(*self.parameters[i], lower, upper)
         if isinstance(operation, Activation):
             return _image(operation, lower, upper)
-        if isinstance(operation, Lookup):
+        if i in self.hulls:
             return self.hulls[i].concretise()
         if isinstance(operation, Scale):
             factor, shift = self._scale(operation)
@@ -208,6 +221,8 @@ class _Graph:
         """Return the forms of a node, by a backward pass where paths may meet."""
         if i in self.exact:
             return self.exact[i]
+        if i in self.hulls:
+            return self.hulls[i]
         if i not in self._forms:
             self._forms[i] = self._find_forms(i, self.nodes[i].operation, self.nodes[i].sources)
         return self._forms[i]
@@ -215,8 +230,6 @@ class _Graph:
     def _find_forms(self, i: int, operation: Operation, sources: Sequence[int]) -> Forms:
         if isinstance(operation, Activation):
             return self.forms(sources[0]).through(self.lines[i], self.boxes.first, operation.increasing)
-        if isinstance(operation, Lookup):
-            return self.hulls[i]
         met = isinstance(operation, Sum) and sum(source not in self.exact for source in sources) > 1
         if isinstance(operation, Affine) or met:
             symbols = self._cheaper_symbols(i)
