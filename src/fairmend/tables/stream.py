@@ -15,9 +15,9 @@ from fairmend.arrays import Ints
 from fairmend.data_source import DataURL
 from fairmend.errors import FairmendError
 from fairmend.tables.agreement import Columns
-from fairmend.tables.csv_files import csv_pieces, examine_csv
+from fairmend.tables.csv_files import CsvContents, csv_pieces, examine_csv
 from fairmend.tables.files import TableFile, find_files
-from fairmend.tables.parquet_files import examine_parquet, parquet_pieces, read_all_pages
+from fairmend.tables.parquet_files import ParquetContents, examine_parquet, parquet_pieces, read_all_pages
 from fairmend.text import listed
 
 __all__ = ["FIRST_ROW", "BrokenFile", "TableSlice", "TableStream", "describe_broken", "stream_table"]
@@ -183,19 +183,21 @@ def stream_table(
     line is raised before any work on the first. Of Parquet files it reads the footers.
 
     With `keep_going`, files that cannot be read are left out and listed as `broken`; Parquet files are then decoded
-    once, because only that shows damaged pages. At least one file must be left.
+    once, because only that shows damaged pages. At least one file must be left, and all that are left have the same
+    columns.
     """
     piece = PIECE if rows is None else rows
     columns, parts, broken, total = Columns(), [], [], 0
     for file in find_files(source):
         try:
-            found = _examine(file, columns, piece, keep_going)
+            contents = _examine(file, piece, keep_going)
         except FairmendError as error:
             if not keep_going:
                 raise
             broken.append(BrokenFile(file.name, str(error)))
             continue
-        for part in found:
+        columns.add(file, contents)
+        for part in _slices(file, contents):
             parts.append(replace(part, first=total))
             total += part.rows
     if not parts and broken:
@@ -206,25 +208,29 @@ def stream_table(
     return TableStream(str(source), piece, total, columns.texts, columns.names, tuple(parts), broken=tuple(broken))
 
 
-def _examine(file: TableFile, columns: Columns, piece: int, thoroughly: bool) -> list[TableSlice]:
-    """Return the slices of one file, as if it were the first, after its columns were compared with the others."""
+def _examine(file: TableFile, piece: int, thoroughly: bool) -> CsvContents | ParquetContents:
+    """Return what one file holds."""
     if file.is_csv:
-        contents = examine_csv(file, piece)
-        columns.add_csv(file, contents.kinds)
-        return [TableSlice(file.name, 0, contents.rows, None, partition=file.partition)] if contents.rows else []
-    footer = examine_parquet(file)
-    dictionaries = tuple(sorted(footer.dictionaries))
+        return examine_csv(file, piece)
+    contents = examine_parquet(file)
     if thoroughly:
         read_all_pages(file, piece)
-    columns.add_parquet(file, footer.types)
+    return contents
+
+
+def _slices(file: TableFile, contents: CsvContents | ParquetContents) -> list[TableSlice]:
+    """Return the slices of one file, as if it were the first."""
+    whole = TableSlice(file.name, 0, 0, None, partition=file.partition)
+    if isinstance(contents, CsvContents):
+        return [replace(whole, rows=contents.rows)] if contents.rows else []
+    whole = replace(whole, dictionaries=tuple(sorted(contents.dictionaries)))
     slices: list[TableSlice] = []
     groups: list[int] = []
     rows = 0
-    for number, size in enumerate([*footer.groups, _SLICE]):  # the last one closes the last slice
+    for number, size in enumerate([*contents.groups, _SLICE]):  # the last one closes the last slice
         if groups and rows + size > _SLICE:
             if rows:
-                part = TableSlice(file.name, 0, rows, tuple(groups), partition=file.partition)
-                slices.append(replace(part, dictionaries=dictionaries))
+                slices.append(replace(whole, rows=rows, groups=tuple(groups)))
             groups, rows = [], 0
         groups.append(number)
         rows += size
