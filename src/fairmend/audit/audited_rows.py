@@ -35,22 +35,35 @@ class AuditedRows:
 class RowCollector:
     """Collects what is known of a stream of inputs."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self) -> None:
         """Start without inputs."""
-        self._features = [(feature, spec.columns(feature.name)) for feature in spec.protected]
         self._logits: list[FloatArray] = []
         self._unequal: list[Bools] = []
-        self._protected: dict[str, list[npt.NDArray[Any]]] = {feature.name: [] for feature, _ in self._features}
+        self._protected: dict[str, list[npt.NDArray[Any]]] = {}
 
-    def add(self, X: FloatArray, found: ScanResult) -> None:
+    def add(self, spec: Spec, X: FloatArray, found: ScanResult) -> None:
         """Add the next inputs X (k, width), and what the scan found about them."""
         self._logits.append(found.logits)
         self._unequal.append(found.unequal)
-        for feature, where in self._features:
+        for feature in spec.protected:
+            where = spec.columns(feature.name)
             column = feature.category_of(X[:, where]).astype(np.int32) if feature.one_hot else X[:, where.start].copy()
-            self._protected[feature.name].append(column)
+            self._protected.setdefault(feature.name, []).append(column)
+
+    def merge(self, other: RowCollector) -> None:
+        """Add the inputs that follow."""
+        self._logits += other._logits
+        self._unequal += other._unequal
+        for name, parts in other._protected.items():
+            self._protected.setdefault(name, []).extend(parts)
+
+    def join(self) -> None:
+        """Join the parts, so that they travel as few arrays."""
+        self._logits, self._unequal = [np.concatenate(self._logits)], [np.concatenate(self._unequal)]
+        for name, parts in self._protected.items():
+            self._protected[name] = [np.concatenate(parts)]
 
     def rows(self) -> AuditedRows:
         """Return all inputs; read it once, after the last `add`."""
-        protected = {name: np.concatenate(parts) for name, parts in self._protected.items()}
-        return AuditedRows(np.concatenate(self._logits), np.concatenate(self._unequal), protected)
+        self.join()
+        return AuditedRows(self._logits[0], self._unequal[0], {name: part for name, (part,) in self._protected.items()})

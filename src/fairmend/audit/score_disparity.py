@@ -200,6 +200,17 @@ class DisparityCollector:
                 first = np.searchsorted(self._thresholds, end, side="right")
                 counts += np.bincount(first, minlength=len(counts))
 
+    def merge(self, other: DisparityCollector) -> None:
+        """Add the inputs that follow."""
+        self._parts += other._parts
+        self._exact &= other._exact
+        self._has_ranges &= other._has_ranges
+        self._below += other._below
+
+    def join(self) -> None:
+        """Join the parts, so that they travel as one array."""
+        self._parts = [np.concatenate(self._parts)]
+
     def disparity(self, worst: AuditPair | None) -> ScoreDisparity:
         """Return the figures of all inputs so far."""
         differences = np.concatenate(self._parts)

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from fairmend.cli.read_ahead import read_ahead
+from fairmend.read_ahead import read_ahead
 from fairmend.errors import FairmendError
 
 
