@@ -193,7 +193,7 @@ def test_several_outputs(case):
 
 def test_the_figures_of_a_sorted_file_are_those_of_all_rows(case, monkeypatch):
     """Sorted by label and gender, the first rows have one label and one gender."""
-    monkeypatch.setattr("fairmend.tables.PIECE", 30)
+    monkeypatch.setattr("fairmend.tables.stream.PIECE", 30)
     monkeypatch.setattr(input_blocks, "_ROWS", 64)
     monkeypatch.setattr(run_module, "_EXAMINED_ROWS", 50)
     frame, net, spec = small_people().sort_values(["good", "gender"]), small_network(), small_spec()
@@ -229,7 +229,7 @@ def test_a_label_that_is_never_positive_is_a_warning(case):
 
 
 def test_bad_rows_are_named_by_file_and_row(case, monkeypatch):
-    monkeypatch.setattr("fairmend.tables.PIECE", 30)
+    monkeypatch.setattr("fairmend.tables.stream.PIECE", 30)
     case.write(small_people().assign(age=lambda f: f["age"].where(f.index != 77, 300)))
     result = audit(case)
     assert result.exit_code == 2
@@ -237,7 +237,7 @@ def test_bad_rows_are_named_by_file_and_row(case, monkeypatch):
 
 
 def test_all_bad_rows_of_the_file_are_counted(case, monkeypatch):
-    monkeypatch.setattr("fairmend.tables.PIECE", 30)
+    monkeypatch.setattr("fairmend.tables.stream.PIECE", 30)
     case.write(small_people().assign(age=lambda f: f["age"].where(f.index < 77, 300)))
     result = audit(case)
     assert result.exit_code == 2

@@ -1,0 +1,201 @@
+"""Tables that are read piece by piece, and the slices of them that one process reads."""
+
+from __future__ import annotations
+
+import logging
+import os
+from bisect import bisect_right
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from fairmend.errors import FairmendError
+from fairmend.tables.agreement import Columns
+from fairmend.tables.csv_files import csv_pieces, examine_csv
+from fairmend.tables.files import DataURL, TableFile, find_files
+from fairmend.tables.parquet_files import examine_parquet, parquet_pieces, read_all_pages
+
+__all__ = ["FIRST_ROW", "BrokenFile", "TableSlice", "TableStream", "stream_table"]
+
+FIRST_ROW = 2
+"""The number of the first person's row in messages and files: rows are counted as in a spreadsheet, header included."""
+
+PIECE = 16_384
+"""How many rows a `TableStream` reads at a time."""
+
+_SLICE = 500_000  # rows that a slice has at most, where the row groups of a file allow it
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TableSlice:
+    """Rows of one file that follow each other: small, and all that another process needs to read them.
+
+    Attributes
+    ----------
+    source : the path of the file, or its URL
+    first : the number, from 0, of its first row in the whole table
+    rows : how many rows it has
+    groups : the row groups of a Parquet file; None for a CSV file, which is one slice
+    piece : how many rows to read at a time
+    texts : columns that hold text, although some pieces of them hold only numbers
+    names : the columns of the table, in the order of its first file
+    columns : those that are read; None reads all of them
+    partition : columns that the names of folders give, with their values
+    """
+
+    source: str
+    first: int
+    rows: int
+    groups: tuple[int, ...] | None
+    piece: int = PIECE
+    texts: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    columns: tuple[str, ...] | None = None
+    partition: tuple[tuple[str, Any], ...] = ()
+
+    def __iter__(self) -> Iterator[pd.DataFrame]:
+        """Yield data frames of at most `piece` rows; the index counts over the whole table."""
+        done = self.first
+        for frame in self._pieces():
+            frame.index = pd.RangeIndex(done, done + len(frame))
+            done += len(frame)
+            yield self._arranged(frame)
+        if done != self.first + self.rows:
+            raise FairmendError(f"{self.source}: the file was changed while it was read; start again")
+
+    def _pieces(self) -> Iterator[pd.DataFrame]:
+        file, given = TableFile(self.source), {name for name, _ in self.partition}
+        columns = None if self.columns is None else [name for name in self.columns if name not in given]
+        if file.is_csv:
+            return csv_pieces(file, self.piece, [name for name in self.texts if name not in given], columns)
+        return parquet_pieces(file, self.piece, self.groups, columns)
+
+    def _arranged(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return a piece with the columns of partitions, and in the order of the first file."""
+        for name, value in self.partition:
+            if self.columns is None or name in self.columns:
+                frame[name] = pd.Series(value, index=frame.index, dtype=None if isinstance(value, int) else "str")
+        order = [name for name in self.columns or self.names if name in frame.columns]
+        return frame if not order or list(frame.columns) == order else frame[order]
+
+
+@dataclass(frozen=True)
+class BrokenFile:
+    """A file that was left out of a table because it cannot be read, and the message that says why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class TableStream:
+    """A table that is read piece by piece, each time it is iterated over.
+
+    Attributes
+    ----------
+    path : what the user gave: a file, a folder, a pattern or a URL
+    rows : how many rows a piece has at most
+    total : how many rows the table has
+    texts : columns that hold text, although some pieces of them hold only numbers
+    names : the columns of the table
+    parts : the slices that it consists of, in order
+    columns : those that are read; None reads all of them
+    broken : files that were left out because they cannot be read
+    """
+
+    path: str
+    rows: int
+    total: int
+    texts: tuple[str, ...]
+    names: tuple[str, ...]
+    parts: tuple[TableSlice, ...]
+    columns: tuple[str, ...] | None = None
+    broken: tuple[BrokenFile, ...] = ()
+
+    def slices(self) -> tuple[TableSlice, ...]:
+        """Return the parts that different processes can read: disjoint, in order, together the table."""
+        return tuple(
+            replace(part, piece=self.rows, texts=self.texts, names=self.names, columns=self.columns)
+            for part in self.parts
+        )
+
+    def __iter__(self) -> Iterator[pd.DataFrame]:
+        """Yield data frames of at most `rows` rows; the index counts over the whole table."""
+        for part in self.slices():
+            yield from part
+
+    def only(self, needed: Collection[str], useful: Collection[str] = ()) -> TableStream:
+        """Return the stream without other columns, for speed; all columns, if one that is needed does not exist."""
+        if not set(needed) <= set(self.names):
+            return self
+        return replace(self, columns=tuple(name for name in self.names if name in needed or name in useful))
+
+    def locate(self, row: int) -> tuple[str, int] | None:
+        """Return the file of a row and its number there, both counted from `FIRST_ROW`; None if there is one file."""
+        starts: dict[str, int] = {}
+        for part in self.parts:
+            starts.setdefault(part.source, part.first)
+        if len(starts) < 2 and not self.broken:
+            return None
+        firsts = list(starts.values())
+        file = bisect_right(firsts, row - FIRST_ROW) - 1
+        return list(starts)[file], row - firsts[file]
+
+
+def stream_table(
+    source: str | os.PathLike[str] | DataURL, rows: int | None = None, *, keep_going: bool = False
+) -> TableStream:
+    """Return a table as a stream of data frames with the same values as `read_table`.
+
+    CSV files are read once by this call, so that a column has one type in all pieces, and so that an error in the last
+    line is raised before any work on the first. Of Parquet files it reads the footers.
+
+    With `keep_going`, files that cannot be read are left out and listed as `broken`; Parquet files are then decoded
+    once, because only that shows damaged pages. At least one file must be left.
+    """
+    piece = PIECE if rows is None else rows
+    columns, parts, broken, total = Columns(), [], [], 0
+    for file in find_files(source):
+        try:
+            found = _examine(file, columns, piece, keep_going)
+        except FairmendError as error:
+            if not keep_going:
+                raise
+            broken.append(BrokenFile(file.name, str(error)))
+            continue
+        for part in found:
+            parts.append(replace(part, first=total))
+            total += part.rows
+    if not parts and broken:
+        raise FairmendError(f"{source}: none of its files can be read; the first: {broken[0].reason}")
+    if total == 0:
+        raise FairmendError(f"{source}: the table has no rows; give at least one")
+    _logger.info("%s has %d rows in %d slices, read %d at a time", source, total, len(parts), piece)
+    return TableStream(str(source), piece, total, columns.texts, columns.names, tuple(parts), broken=tuple(broken))
+
+
+def _examine(file: TableFile, columns: Columns, piece: int, thoroughly: bool) -> list[TableSlice]:
+    """Return the slices of one file, as if it were the first, after its columns were compared with the others."""
+    if file.is_csv:
+        contents = examine_csv(file, piece)
+        columns.add_csv(file, contents.kinds)
+        return [TableSlice(file.name, 0, contents.rows, None, partition=file.partition)] if contents.rows else []
+    footer = examine_parquet(file)
+    if thoroughly:
+        read_all_pages(file, piece)
+    columns.add_parquet(file, footer.types)
+    slices: list[TableSlice] = []
+    groups: list[int] = []
+    rows = 0
+    for number, size in enumerate([*footer.groups, _SLICE]):  # the last one closes the last slice
+        if groups and rows + size > _SLICE:
+            if rows:
+                slices.append(TableSlice(file.name, 0, rows, tuple(groups), partition=file.partition))
+            groups, rows = [], 0
+        groups.append(number)
+        rows += size
+    return slices
