@@ -17,8 +17,8 @@ SRC = Path(__file__).parents[1] / "src"
 FLOORS = (
     ("text", "arrays", "html_tables", "_version"),
     ("errors",),
-    ("progress", "atomic", "exchange", "threads", "thresholds", "metrics"),
-    ("tables", "json_files", "folders"),
+    ("progress", "atomic", "exchange", "threads", "thresholds", "metrics", "read_ahead"),
+    ("tables", "json_files", "folders", "workers"),
     ("network", "spec"),
     ("bounds", "milp"),
     ("prove",),

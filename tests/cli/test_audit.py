@@ -195,7 +195,7 @@ def test_the_figures_of_a_sorted_file_are_those_of_all_rows(case, monkeypatch):
     """Sorted by label and gender, the first rows have one label and one gender."""
     monkeypatch.setattr("fairmend.tables.stream.PIECE", 30)
     monkeypatch.setattr(input_blocks, "_ROWS", 64)
-    monkeypatch.setattr(run_module, "_EXAMINED_ROWS", 50)
+    monkeypatch.setattr(tally, "_EXAMINED_ROWS", 50)
     frame, net, spec = small_people().sort_values(["good", "gender"]), small_network(), small_spec()
     case.write(frame)
     shown = document(case)

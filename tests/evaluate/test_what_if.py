@@ -151,7 +151,7 @@ def test_it_can_be_switched_off():
 
 
 def test_people_of_an_audit_that_kept_a_sample_are_those_of_their_rows(monkeypatch):
-    monkeypatch.setattr(run, "_EXAMINED_ROWS", 30)
+    monkeypatch.setattr(tally, "_EXAMINED_ROWS", 30)
     spec, frame = every_kind(), people_of_every_kind(200)
     net = network_for(spec)
     people = audit_report(fairmend.audit(net, spec, frame), net, spec, frame, what_if_rows=5).document.what_if.people

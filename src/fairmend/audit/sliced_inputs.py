@@ -6,10 +6,9 @@ whose blocks are scanned wherever there is room.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from copy import copy
+from typing import Any, Protocol, runtime_checkable
 
 import numpy.typing as npt
 
@@ -18,8 +17,9 @@ from fairmend.audit.input_blocks import Inputs, encode_chunks, known_length, sam
 from fairmend.errors import FairmendError
 from fairmend.spec import Spec
 from fairmend.tables import TableSlice, TableStream
+from fairmend.tables.elsewhere import describe_files, read_from_elsewhere, require_visible
 
-__all__ = ["GivenInputs", "Reading", "SlicedInputs", "TableInputs", "Witnesses"]
+__all__ = ["GivenInputs", "Reading", "SliceReader", "SlicedInputs", "TableInputs", "Witnesses"]
 
 Witnesses = Callable[[Ints, FloatArray, FloatArray], None]
 """Called with rows (k,) and the worst pair of each: two arrays (k, width), the first of them the inputs themselves if
@@ -48,36 +48,51 @@ class Reading(Protocol):
         """Return what was noted on the way, after the last input; plain data."""
 
 
-class SlicedInputs(Protocol):
+class SliceReader(Protocol):
+    """What reads a slice, here or on a worker.
+
+    Attributes
+    ----------
+    total : how many inputs all slices have, 0 if that is not known
+    from_files : whether reading takes time, so that it is worth doing ahead
+    wants_pairs : whether readings want the worst pair of every unequal input
+    """
+
+    @property
+    def total(self) -> int: ...  # noqa: D102
+    @property
+    def from_files(self) -> bool: ...  # noqa: D102
+    @property
+    def wants_pairs(self) -> bool: ...  # noqa: D102
+
+    def read(self, number: int) -> Reading:
+        """Return the inputs of a slice."""
+
+
+@runtime_checkable
+class SlicedInputs(SliceReader, Protocol):
     """Inputs in slices.
 
     Attributes
     ----------
     count : how many slices there are
-    rows : how many inputs there are, 0 if that is not known
-    from_files : whether reading takes time, so that it is worth doing ahead
     note_classes : the classes of what readings note
     """
 
     count: int
-    rows: int
-    from_files: bool
     note_classes: tuple[type, ...]
-
-    def read(self, number: int) -> Reading:
-        """Return the inputs of a slice."""
 
     def take(self, notes: Any, before: int) -> None:
         """Take the notes of the next slice; so many inputs came before it."""
 
-    def for_workers(self) -> SlicedInputs:
+    def for_workers(self) -> SliceReader:
         """Return what a worker needs to read a slice."""
 
     def describe(self) -> str:
         """Return a text that changes if the data changes; empty if the tasks themselves hold the data."""
 
-    def raise_for_none(self) -> None:
-        """Raise an error: there are no inputs."""
+    def error_for_none(self) -> FairmendError:
+        """Return the error that there are no inputs."""
 
 
 class GivenInputs:
@@ -89,10 +104,14 @@ class GivenInputs:
     first = 0
 
     def __init__(self, inputs: Iterator[FloatArray], rows: int, witnesses: Witnesses | None = None) -> None:
-        self._inputs, self.rows, self._witnesses = inputs, rows, witnesses
+        self._inputs, self._witnesses = inputs, witnesses
+        self.total = self.rows = rows
+        self.wants_pairs = witnesses is not None
 
     @classmethod
-    def of(cls, spec: Spec, X: Inputs, dtype: npt.DTypeLike, rows: int | None, witnesses: Witnesses | None) -> GivenInputs:
+    def of(
+        cls, spec: Spec, X: Inputs, dtype: npt.DTypeLike, rows: int | None, witnesses: Witnesses | None
+    ) -> GivenInputs:
         """Return inputs that are encoded or not."""
         return cls(encode_chunks(spec, X, dtype), rows or known_length(X), witnesses)
 
@@ -130,9 +149,9 @@ class GivenInputs:
         """Return nothing: blocks are compared themselves."""
         return ""
 
-    def raise_for_none(self) -> None:
-        """Raise an error: there are no inputs."""
-        raise FairmendError("X has no rows; give at least one input")
+    def error_for_none(self) -> FairmendError:
+        """Return the error that there are no inputs."""
+        return FairmendError("X has no rows; give at least one input")
 
 
 class TableInputs:
@@ -142,13 +161,12 @@ class TableInputs:
     note_classes: tuple[type, ...] = ()
 
     def __init__(self, spec: Spec, dtype: npt.DTypeLike, table: TableStream, witnesses: Witnesses | None) -> None:
-        self._spec, self._dtype, self._witnesses = spec, dtype, witnesses
-        self._slices = table.slices()
-        self.count, self.rows = len(self._slices), table.total
+        self._spec, self._dtype, self._table, self._witnesses = spec, dtype, table, witnesses
+        self.count, self.total, self.wants_pairs = len(table.parts), table.total, witnesses is not None
 
     def read(self, number: int) -> TableReading:
         """Return the inputs of a slice."""
-        return TableReading(self._spec, self._dtype, self._slices[number])
+        return TableReading(self._spec, self._dtype, self._table.slices()[number])
 
     def take(self, notes: list[tuple[Ints, FloatArray, FloatArray]], before: int) -> None:
         """Hand the pairs to the caller."""
@@ -157,18 +175,18 @@ class TableInputs:
                 self._witnesses(before + rows, X, other)
 
     def for_workers(self) -> TableInputs:
-        """Return the slices, under paths that do not depend on the folder of a process, and no callback."""
-        other = TableInputs.__new__(TableInputs)
-        other.__dict__ = {**self.__dict__, "_witnesses": None, "_slices": tuple(map(seen_from_anywhere, self._slices))}
+        """Return what a worker needs, without the callback."""
+        other = copy(self)
+        other._table, other._witnesses = read_from_elsewhere(self._table), None
         return other
 
     def describe(self) -> str:
         """Return a digest of the files' names, sizes and times."""
-        return describe_files(self._slices)
+        return describe_files(self._table)
 
-    def raise_for_none(self) -> None:
-        """Raise an error: there are no inputs."""
-        raise FairmendError("X has no rows; give at least one input")
+    def error_for_none(self) -> FairmendError:
+        """Return the error that there are no inputs."""
+        return FairmendError("X has no rows; give at least one input")
 
 
 class TableReading:
@@ -181,6 +199,7 @@ class TableReading:
 
     def __iter__(self) -> Iterator[FloatArray]:
         """Yield the inputs."""
+        require_visible(self._part)
         done = self.first
         for frame in self._part:
             yield self._spec.as_inputs(frame, self._dtype, first_row=done)

@@ -19,7 +19,7 @@ from fairmend.spec.read_values import find_classes
 from fairmend.spec.sanity import label_warnings
 from fairmend.text import as_text, listed, shown
 
-__all__ = ["LabelledFigures", "LabelledRows"]
+__all__ = ["LabelledFigures", "LabelledRows", "Labels"]
 
 _MOST_VALUES = 1_000  # distinct labels that are kept
 
@@ -42,6 +42,15 @@ class LabelledFigures:
     regression: RegressionUtility | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """The labels of some rows: the class or number of each and whether it has one (rows,), and the different labels."""
+
+    y: npt.NDArray[Any]
+    known: Bools
+    distinct: tuple[object, ...]
+
+
 class LabelledRows:
     """Collects the labels of a file that is read in pieces."""
 
@@ -58,11 +67,25 @@ class LabelledRows:
         if label is None or label.column not in frame.columns:
             return
         y, known = self._read_labels(frame)
-        self._labels.append(y)
-        self._known.append(known)
-        for value in frame[label.column].dropna().unique().tolist():
+        distinct = frame[label.column].dropna().unique().tolist()
+        plain = (value if isinstance(value, str | int | float) else as_text(value) for value in distinct)
+        self.merge(Labels(y, known, tuple(plain)))
+
+    def merge(self, labels: Labels | None) -> None:
+        """Add the labels of the rows that follow."""
+        if labels is None:
+            return
+        self._labels.append(labels.y)
+        self._known.append(labels.known)
+        for value in labels.distinct:
             if len(self._distinct) < _MOST_VALUES:
                 self._distinct.setdefault(value)
+
+    def labels(self) -> Labels | None:
+        """Return the labels so far; None without a label in the spec or in the file."""
+        if not self._labels:
+            return None
+        return Labels(np.concatenate(self._labels), np.concatenate(self._known), tuple(self._distinct))
 
     @property
     def distinct_values(self) -> tuple[object, ...]:

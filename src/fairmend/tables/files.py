@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from fairmend.errors import FairmendError
 from fairmend.text import first_line
 
-__all__ = ["DataSource", "DataURL", "TableFile", "find_files", "is_url", "local_files"]
+__all__ = ["DataSource", "DataURL", "TableFile", "describe_remote", "find_files", "is_url", "local_files"]
 
 _CSV, _PARQUET = ("csv", "Parquet")
 _SUFFIXES = {".csv": _CSV, ".csv.gz": _CSV, ".parquet": _PARQUET}
@@ -110,6 +110,15 @@ def local_files(source: DataSource | None) -> list[Path]:
 def is_url(text: str) -> bool:
     """Return whether a text is a URL; "C:/…" is not."""
     return _URL.match(text) is not None
+
+
+def describe_remote(url: str) -> str:
+    """Return a text that changes if a file in an object store changes."""
+    with _remote(url):
+        from fsspec.core import url_to_fs
+
+        files, path = url_to_fs(url)
+        return str(files.ukey(path))
 
 
 def _kind(name: str) -> str | None:

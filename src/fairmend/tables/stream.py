@@ -14,7 +14,7 @@ import pandas as pd
 from fairmend.errors import FairmendError
 from fairmend.tables.agreement import Columns
 from fairmend.tables.csv_files import csv_pieces, examine_csv
-from fairmend.tables.files import DataURL, TableFile, find_files
+from fairmend.tables.files import DataURL, TableFile, find_files, is_url
 from fairmend.tables.parquet_files import examine_parquet, parquet_pieces, read_all_pages
 
 __all__ = ["FIRST_ROW", "BrokenFile", "TableSlice", "TableStream", "stream_table"]
@@ -45,6 +45,7 @@ class TableSlice:
     names : the columns of the table, in the order of its first file
     columns : those that are read; None reads all of them
     partition : columns that the names of folders give, with their values
+    base : the folder that a path starts from in another process; empty for the one in which this process runs
     """
 
     source: str
@@ -56,6 +57,12 @@ class TableSlice:
     names: tuple[str, ...] = ()
     columns: tuple[str, ...] | None = None
     partition: tuple[tuple[str, Any], ...] = ()
+    base: str = ""
+
+    @property
+    def place(self) -> str:
+        """The path or URL to open."""
+        return self.source if is_url(self.source) else os.path.join(self.base, self.source)
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield data frames of at most `piece` rows; the index counts over the whole table."""
@@ -68,7 +75,7 @@ class TableSlice:
             raise FairmendError(f"{self.source}: the file was changed while it was read; start again")
 
     def _pieces(self) -> Iterator[pd.DataFrame]:
-        file, given = TableFile(self.source), {name for name, _ in self.partition}
+        file, given = TableFile(self.place), {name for name, _ in self.partition}
         columns = None if self.columns is None else [name for name in self.columns if name not in given]
         if file.is_csv:
             return csv_pieces(file, self.piece, [name for name in self.texts if name not in given], columns)

@@ -6,6 +6,6 @@
 - `remote_call`: what happens on a worker: same versions, and a shared part that is unpacked once
 - `kept_results`: a folder of finished results, from which a run continues after its end
 
-Dask and Ray are called by their own futures and not through joblib: joblib's backend for Ray loses the tasks of a worker
-that dies, and neither backend gives back results while later tasks still wait to be made.
+Dask and Ray are called by their own futures and not through joblib: joblib's backend for Ray loses the tasks of a
+worker that dies, and cannot give back results while later tasks are still to be made.
 """

@@ -39,7 +39,9 @@ class DaskEngine:
             self._client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         except TimeoutError as error:
             self._client.close()
-            raise FairmendError(f"{address}: the scheduler has no workers; start some: dask worker {address}") from error
+            raise FairmendError(
+                f"{address}: the scheduler has no workers; start some: dask worker {address}"
+            ) from error
         self.slots = sum(self._client.nthreads().values())
         self.window = 2 * self.slots + 1
 
@@ -53,6 +55,7 @@ class DaskEngine:
             pool.cancel()
 
     def __enter__(self) -> DaskEngine:
+        """Return the engine."""
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -86,9 +89,11 @@ class _DaskPool:
         try:
             return number, future.result()
         except KilledWorker as error:
-            return number, Failure(f"{self._address}: {first_line(error)} Look at the logs of the workers: is memory short?")
+            return number, Failure(
+                f"{self._address}: {first_line(error)} Read the logs of the workers: is memory short?"
+            )
         except ModuleNotFoundError as error:
-            return number, Failure(f"{self._address}: a worker cannot run the task ({error}); install fairmend on the workers")
+            return number, Failure(f"{self._address}: {error} on a worker; install the same fairmend on all workers")
         except (CancelledError, OSError) as error:
             raise FairmendError(f"{self._address}: the connection to the scheduler was lost; start again") from error
         finally:

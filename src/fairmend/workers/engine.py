@@ -78,6 +78,7 @@ class Here:
         return nullcontext(_HerePool(function, shared))
 
     def __enter__(self) -> Here:
+        """Return the engine."""
         return self
 
     def __exit__(self, *error: object) -> None:

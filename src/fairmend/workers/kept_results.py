@@ -21,6 +21,7 @@ from fairmend.errors import FairmendError
 __all__ = ["KeptResults", "Numbered"]
 
 _ABOUT = "run.json"
+_NAMES = {"fairmend": "version of fairmend", "options": "set of options"}
 _DIGEST = 32  # bytes of a sha256
 _PROTOCOL = 4  # arrays of later ones need more functions of NumPy
 # What NumPy's arrays are unpickled with, by the names of NumPy 1 and of NumPy 2.
@@ -49,13 +50,17 @@ class KeptResults:
         given = {"fairmend": __version__, **about}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            empty = not any(folder.iterdir())
+            empty = all(path.name.startswith(".") for path in folder.iterdir())
         except OSError as error:
-            raise FairmendError(f"{folder}: cannot keep results there ({error.strerror}); choose another folder") from error
+            raise FairmendError(
+                f"{folder}: cannot keep results there ({error.strerror or error}); choose another folder"
+            ) from error
         if (folder / _ABOUT).exists():
             self._require_same(given)
         elif not empty:
-            raise FairmendError(f"{folder}: holds other files and no {_ABOUT}; choose an empty or a new folder to resume")
+            raise FairmendError(
+                f"{folder}: holds other files and no {_ABOUT}; choose an empty or a new folder for resume"
+            )
         else:
             write_text(folder / _ABOUT, json.dumps(given, indent=1))
 
@@ -63,11 +68,21 @@ class KeptResults:
         try:
             found = json.loads((self._folder / _ABOUT).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise FairmendError(f"{self._folder / _ABOUT}: cannot be read; choose another folder to resume") from error
+            raise FairmendError(f"{self._folder / _ABOUT}: cannot be read; choose another folder for resume") from error
         other = [name for name in given if not isinstance(found, dict) or found.get(name) != given[name]]
         if other:
-            named = " and ".join(f"another {name}" if name != "fairmend" else "another version of fairmend" for name in other)
-            raise FairmendError(f"{self._folder}: holds results for {named}; choose another folder to resume, or delete it")
+            named = " and another ".join(_NAMES.get(name, name) for name in other)
+            raise FairmendError(f"{self._folder}: holds results for another {named}; choose another folder for resume")
+
+    def settle(self, name: str, value: Any) -> Any:
+        """Return what was settled under this name in the first run, or settle it now; plain data."""
+        path = self._folder / f"{name}.json"
+        if not path.exists():
+            write_text(path, json.dumps(value))
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise FairmendError(f"{path}: cannot be read; choose another folder for resume") from error
 
     def load(self, number: int, task: Numbered) -> Any:
         """Return the result of a task; None if it is not there."""
@@ -83,9 +98,9 @@ class KeptResults:
         try:
             digest, result = _Unpickler(content[_DIGEST:], self._known).load()
         except (pickle.UnpicklingError, TypeError, ValueError, AttributeError, IndexError, EOFError) as error:
-            raise FairmendError(f"{path}: not written by fairmend; choose another folder to resume") from error
+            raise FairmendError(f"{path}: not written by fairmend; choose another folder for resume") from error
         if digest != task.digest():
-            raise FairmendError(f"{path}: is of other data; choose another folder to resume, or delete it")
+            raise FairmendError(f"{path}: is of other data; choose another folder for resume")
         return result
 
     def save(self, number: int, task: Numbered, result: Any) -> None:

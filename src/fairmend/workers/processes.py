@@ -37,9 +37,7 @@ class Processes:
             file = Path(folder) / "shared"
             file.write_bytes(pickle.dumps(pack(function, shared)))
             # A forked process would inherit locks that the threads of this one hold.
-            executor = ProcessPoolExecutor(
-                self.slots, get_context("spawn"), initializer=_start, initargs=(str(file),)
-            )
+            executor = ProcessPoolExecutor(self.slots, get_context("spawn"), initializer=_start, initargs=(str(file),))
             try:
                 yield _ProcessPool(executor)
             except BrokenProcessPool as error:
@@ -51,6 +49,7 @@ class Processes:
                 executor.shutdown(cancel_futures=True)
 
     def __enter__(self) -> Processes:
+        """Return the engine."""
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -54,6 +54,7 @@ class RayEngine:
             pool.cancel()
 
     def __enter__(self) -> RayEngine:
+        """Return the engine."""
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -79,7 +80,7 @@ class _RayPool:
         try:
             return number, self._ray.get(done)
         except (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.NodeDiedError) as error:
-            return number, Failure(f"{self._address}: {first_line(error)} Look at Ray's logs: is memory short?")
+            return number, Failure(f"{self._address}: {first_line(error)} Read the logs of Ray: is memory short?")
         except (ConnectionError, errors.RaySystemError) as error:
             raise FairmendError(f"{self._address}: the connection to Ray was lost; start again") from error
 
