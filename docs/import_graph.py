@@ -15,7 +15,7 @@ SRC = Path(__file__).parents[1] / "src"
 # The parts of fairmend from the bottom up. A module imports from its own part and from parts on lower floors. Parts on
 # the same floor do not import each other.
 FLOORS = (
-    ("text", "arrays", "html_tables", "_version"),
+    ("text", "arrays", "data_source", "html_tables", "_version"),
     ("errors",),
     ("progress", "atomic", "exchange", "threads", "thresholds", "metrics", "read_ahead"),
     ("tables", "json_files", "folders", "workers"),

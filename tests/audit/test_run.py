@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairmend
-from fairmend.audit import input_blocks, plan, run
+from fairmend.audit import input_blocks, plan, tally
 from fairmend.audit.neighbours import find_unequal, sample_unequal
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network

@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 
 import fairmend
-from fairmend.audit import input_blocks, plan
-from fairmend.audit import run as run_module
+from fairmend.audit import input_blocks, plan, tally
 from fairmend.audit.neighbours import find_unequal
 from fairmend.evaluate.utility import utility
 from fairmend.network import Affine, Network

@@ -5,8 +5,9 @@ import builtins
 import fsspec
 import pytest
 
+from fairmend.data_source import DataURL
 from fairmend.errors import FairmendError
-from fairmend.tables.files import DataURL, TableFile, find_files, is_url, local_files
+from fairmend.tables.files import TableFile, find_files, local_files
 
 
 def touch(folder, *names):
@@ -110,9 +111,3 @@ def test_local_files_are_those_that_an_output_could_replace(tmp_path):
     assert local_files(tmp_path) == local_files(tmp_path / "*.csv") == [tmp_path / "a.csv", tmp_path / "b.csv"]
     assert local_files(tmp_path / "none.csv") == [tmp_path / "none.csv"]
     assert local_files(DataURL("s3://bucket/a.csv")) == local_files(None) == []
-
-
-def test_the_letter_of_a_drive_is_no_url():
-    assert is_url("s3://bucket/a")
-    assert not is_url("C:/a")
-    assert DataURL("s3://bucket/people/").name == "people"

@@ -10,6 +10,8 @@ import click
 from fairmend._version import __version__
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
+    DATA,
+    DATA_FORMATS,
     FILE,
     POSITIVE,
     about_option,
@@ -19,6 +21,7 @@ from fairmend.cli.options import (
     ignore_scores_option,
     insert_formats,
     json_option,
+    keep_going_option,
     model_argument,
     out_of_range_option,
     refuse_together,
@@ -27,6 +30,7 @@ from fairmend.cli.options import (
     threshold_option,
     what_if_options,
 )
+from fairmend.data_source import DataSource
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
@@ -49,7 +53,8 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
 @click.command("audit", cls=Command)
 @model_argument
 @spec_option
-@click.option("--data", type=FILE, help="People to audit, .csv or .parquet. Without it, audit random samples.")
+@click.option("--data", type=DATA, help=f"People to audit, {DATA_FORMATS} Without it, audit random samples.")
+@keep_going_option
 @click.option(
     "--samples",
     type=click.IntRange(min=1),
@@ -118,6 +123,8 @@ def command(
     refuse_together(ctx, "report", "no_report")
     if options["data"] is None and options["out_of_range"] != "refuse":
         raise FairmendError("--out-of-range needs --data: random samples are always in range")
+    if options["data"] is None and options["keep_going"]:
+        raise FairmendError("--keep-going needs --data: random samples come from no files")
     refuse_together(ctx, "about", "no_report")
     refuse_together(ctx, "no_what_if", "no_report")
     refuse_together(ctx, "what_if_rows", "no_report")
@@ -130,7 +137,8 @@ def run_audit(
     model: Path,
     spec_file: Path,
     *,
-    data: Path | None = None,
+    data: DataSource | None = None,
+    keep_going: bool = False,
     samples: int = 100_000,
     method: str = "auto",
     time_limit: float | None = None,
@@ -162,23 +170,24 @@ def run_audit(
     from fairmend.evaluate.audit_document import audit_document, audit_warnings
     from fairmend.evaluate.labelled import LabelledRows
     from fairmend.evaluate.pairs_file import PairsFile
-    from fairmend.evaluate.people import PeopleStream, choose_policy
+    from fairmend.evaluate.people import choose_policy
+    from fairmend.evaluate.people_stream import PeopleStream
     from fairmend.evaluate.provenance import describe_origin
     from fairmend.evaluate.row_numbers import RowNumbers, number_pairs
     from fairmend.evaluate.what_if import add_what_if
     from fairmend.folders import check_folder, staged_folder
     from fairmend.spec.out_of_range import OutOfRange
-    from fairmend.tables import stream_table
+    from fairmend.tables import describe_broken, local_files, stream_table
     from fairmend.workers.open_engine import open_engine
 
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     spec = add_about(spec, about)
-    inputs = [path for path in (model, spec_file, data, about) if path is not None]
+    inputs = [path for path in (model, spec_file, *local_files(data), about) if path is not None]
     if report is not None:
         check_folder(report, [*REPORT_FILES, WIDENED], inputs, "--report, or pass --no-report")
     spec_out = None if out is None else widened_spec_file(out, inputs)
     with open_engine(cluster, jobs) as engine:
-        table = None if data is None else stream_table(data).only(*spec.data_columns)
+        table = None if data is None else stream_table(data, keep_going=keep_going).only(*spec.data_columns)
         people = None
         if table is not None:
             policy = choose_policy(out_of_range, reads_what_varies(net, spec))
@@ -186,7 +195,7 @@ def run_audit(
             spec = people.spec
         numbers = RowNumbers(first=1) if people is None else people.rows
         with (
-            PairsFile(out, spec, net, inputs, with_ids=people is not None) as file,
+            PairsFile(out, spec, net, inputs, with_ids=people is not None, table=table) as file,
             progress_bars(quiet=json_output) as progress,
         ):
             if people is not None:
@@ -210,15 +219,17 @@ def run_audit(
     result = number_pairs(result, numbers).name_classes(spec.label, labelled.distinct_values)
     done = OutOfRange(out_of_range) if people is None else people.out_of_range
     figures = labelled.figures(result.rows)
-    warnings = [*labelled.warnings(data), *audit_warnings(net, spec, result, figures)]
+    broken = () if table is None else table.broken
+    warnings = [*describe_broken(broken), *labelled.warnings(data), *audit_warnings(net, spec, result, figures)]
     title = f"{model.name} on {data.name if data else 'random samples'}{at_threshold(spec)}"
     if report is not None:
-        sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
+        sources: dict[str, DataSource] = {"model": model, "spec": spec_file}
+        sources |= {} if data is None else {"data": data}
         document = audit_document(
             net,
             spec,
             result,
-            describe_origin(sources, command=typed, seed=seed),
+            describe_origin(sources, parts=None if table is None else {"data": table.files}, command=typed, seed=seed),
             title=title,
             labelled=figures,
             frame=labelled.distinct_labels(),
@@ -252,7 +263,8 @@ def run_audit(
             **result.as_dict(),
             **_labelled_figures(figures),
         }
-        handled = {"out_of_range": done.as_dict(), "widened_spec": wider}
+        handled: dict[str, Any] = {"out_of_range": done.as_dict(), "widened_spec": wider}
+        handled |= {"broken_files": [file.as_dict() for file in broken]}
         show_json({**names, **measured, "out": out, "report": page, **handled, "warnings": warnings})
     else:
         screen = console()

@@ -9,9 +9,12 @@ from typing import Any, TypeVar
 import click
 
 from fairmend.cli.group import CONFIG, LOG_FILE, NO_CONFIG, VERBOSE
+from fairmend.data_source import DataURL, is_url
 from fairmend.errors import FairmendError
 
 __all__ = [
+    "DATA",
+    "DATA_FORMATS",
     "FILE",
     "POSITIVE",
     "Decorated",
@@ -23,6 +26,7 @@ __all__ = [
     "ignore_scores_option",
     "insert_formats",
     "json_option",
+    "keep_going_option",
     "model_argument",
     "out_of_range_option",
     "refuse_together",
@@ -35,6 +39,18 @@ __all__ = [
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 FILE = click.Path(path_type=Path)
+
+
+class _DataType(click.Path):
+    """A file, a folder or a pattern, or a URL."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a path, or the URL as it was typed."""
+        return DataURL(value) if isinstance(value, str) and is_url(value) else super().convert(value, param, ctx)
+
+
+DATA = _DataType(path_type=Path)
+DATA_FORMATS = '.csv, .csv.gz or .parquet: a file, a folder of files, a pattern such as "people/*.parquet", or a URL.'
 POSITIVE = click.FloatRange(min=0, min_open=True)
 MODEL_FORMATS = ".onnx, .h5, .keras, .nnet, .pt2, .pth, .ckpt or .safetensors"
 
@@ -67,6 +83,12 @@ out_of_range_option = click.option(
     help="What to do about a value outside of the range of its feature: refuse the file, move the value to the nearest "
     "end (clip), leave out the row (skip), or widen the range for this run (widen). Unknown categories can only be "
     "refused or skipped.",
+)
+keep_going_option = click.option(
+    "--keep-going",
+    is_flag=True,
+    help="Leave out files of the data that cannot be read, and say in the result that it is partial. Without it, one "
+    "such file is an error.",
 )
 ignore_scores_option = click.option(
     "--ignore-scores",

@@ -10,19 +10,22 @@ import click
 from fairmend._version import __version__
 from fairmend.cli.group import Command
 from fairmend.cli.options import (
-    FILE,
+    DATA,
+    DATA_FORMATS,
     POSITIVE,
     activation_option,
     common_options,
     ignore_scores_option,
     insert_formats,
     json_option,
+    keep_going_option,
     model_argument,
     out_of_range_option,
     seed_option,
     spec_option,
     threshold_option,
 )
+from fairmend.data_source import DataSource
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,7 +40,8 @@ ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
 @click.command("quantify", cls=Command)
 @model_argument
 @spec_option
-@click.option("--data", type=FILE, help="People to count as well, .csv or .parquet.")
+@click.option("--data", type=DATA, help=f"People to count as well, {DATA_FORMATS}")
+@keep_going_option
 @click.option("--seconds", type=POSITIVE, default=60.0, show_default=True, help="Stop after so many seconds.")
 @click.option(
     "--share",
@@ -81,7 +85,8 @@ def run_quantify(
     model: Path,
     spec_file: Path,
     *,
-    data: Path | None = None,
+    data: DataSource | None = None,
+    keep_going: bool = False,
     seconds: float = 60.0,
     share: float | None = None,
     boxes: int = 10,
@@ -94,12 +99,13 @@ def run_quantify(
     json_output: bool = False,
 ) -> int:
     """Quantify, show the shares and the map, and return the exit code."""
-    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range
+    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
     from fairmend.cli.inputs import load_model, load_people
     from fairmend.quantify.run import quantify
+    from fairmend.tables import describe_broken
 
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
-    people = None if data is None else load_people(data, spec, net, out_of_range=out_of_range)
+    people = None if data is None else load_people(data, spec, net, out_of_range=out_of_range, keep_going=keep_going)
     spec = spec if people is None else people.spec
     with progress_bars(quiet=json_output) as progress:
         found = quantify(
@@ -120,6 +126,7 @@ def run_quantify(
             "seed": seed,
             "threshold": spec.threshold,
             "out_of_range": None if people is None else people.out_of_range.as_dict(),
+            "broken_files": [] if people is None else [file.as_dict() for file in people.broken],
         }
         document = found.as_dict()
         show_json({**names, **document, "boxes": document["boxes"][:boxes]})
@@ -129,6 +136,7 @@ def run_quantify(
         _show(screen, title, found, boxes, None if data is None else data.name)
         if people is not None:
             show_out_of_range(screen, people.out_of_range, None)
+            show_warnings(screen, describe_broken(people.broken))
     return _exit_code(found, share)
 
 

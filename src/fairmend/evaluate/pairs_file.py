@@ -19,6 +19,7 @@ from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.network import Network
 from fairmend.network.scores import compute_scores
 from fairmend.spec import Spec
+from fairmend.tables import TableStream
 
 __all__ = ["PairsFile", "PairsTable"]
 
@@ -26,9 +27,13 @@ __all__ = ["PairsFile", "PairsTable"]
 class PairsTable:
     """Pairs as lines of a CSV file; it can be sent to another process."""
 
-    def __init__(self, spec: Spec, net: Network, *, with_ids: bool = False) -> None:
-        """Write a column for the ids of people with `with_ids`, if the spec names one."""
+    def __init__(self, spec: Spec, net: Network, *, with_ids: bool = False, table: TableStream | None = None) -> None:
+        """Write a column for the ids of people with `with_ids`, if the spec names one.
+
+        If the rows are those of a table with several files, two columns tell the file of each row and its number there.
+        """
         self._spec, self._net = spec, net
+        self._table_read = table if table is not None and len(table.files) > 1 else None
         self._with_ids = with_ids and spec.id_column is not None
         self._varying = [f.name for f in spec.varying]
 
@@ -50,6 +55,10 @@ class PairsTable:
     ) -> pd.DataFrame:
         own, others = user_values(self._spec, X), user_values(self._spec, other)
         parts: list[pd.Series[Any]] = [pd.Series(rows, name="row")]
+        if self._table_read is not None:
+            places = self._table_read.locate(rows)
+            parts.append(pd.Series([file for file, _ in places], name="file", dtype=object))
+            parts.append(pd.Series([row for _, row in places], name="row_in_file", dtype=np.int64))
         if self._with_ids:
             parts.append(pd.Series(ids, name=self._spec.id_column, dtype=object))
         parts += [pd.Series(values, name=name) for name, values in own.items()]
@@ -81,15 +90,22 @@ class PairsFile:
     """
 
     def __init__(
-        self, path: Path | None, spec: Spec, net: Network, inputs: Iterable[Path] = (), *, with_ids: bool = False
+        self,
+        path: Path | None,
+        spec: Spec,
+        net: Network,
+        inputs: Iterable[Path] = (),
+        *,
+        with_ids: bool = False,
+        table: TableStream | None = None,
     ) -> None:
         """Refuse a path that is no CSV file, or one of the inputs, before any work is done.
 
-        With `with_ids` there is a column for the ids of people, if the spec names one.
+        `with_ids` and `table` are those of `PairsTable`.
         """
         self._path = path
         self._stage: Path | None = None
-        self.table = None if path is None else PairsTable(spec, net, with_ids=with_ids)
+        self.table = None if path is None else PairsTable(spec, net, with_ids=with_ids, table=table)
         if path is None:
             return
         if path.suffix.lower() != ".csv":

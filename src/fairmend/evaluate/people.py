@@ -5,31 +5,26 @@ Values out of range are refused, moved, left out or let in, as `fairmend.spec.ou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from fairmend.arrays import FloatArray, Ints
+from fairmend.data_source import DataSource
 from fairmend.errors import FairmendError
-from fairmend.evaluate.labelled import LabelledRows, Labels
-from fairmend.evaluate.pairs_file import PairsFile, PairsTable
-from fairmend.evaluate.row_numbers import CompactTexts, RowNumbers
+from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.score_match import require_scores
 from fairmend.network import Network
 from fairmend.spec import Spec
-from fairmend.spec.out_of_range import OutOfRange, Outside, apply_policy, find_wider_ranges, require_policy
+from fairmend.spec.out_of_range import OutOfRange, apply_policy, require_policy
 from fairmend.spec.read_values import RowsError
-from fairmend.tables import FIRST_ROW, TableSlice, TableStream
-from fairmend.tables.elsewhere import describe_files, read_from_elsewhere, require_visible
-from fairmend.workers.engine import HERE, Engine, run_tasks
+from fairmend.tables import FIRST_ROW, BrokenFile, TableStream, find_files, stream_table
 
 __all__ = [
     "People",
-    "PeopleStream",
     "choose_policy",
     "naming_file",
     "require_given_scores",
@@ -48,6 +43,7 @@ class People:
     numbers : their row numbers, as a spreadsheet counts, and ids
     out_of_range : what was done about values out of range
     labels : the different labels in the whole file
+    broken : files of the data that were left out because they cannot be read
     """
 
     spec: Spec
@@ -56,6 +52,7 @@ class People:
     numbers: RowNumbers
     out_of_range: OutOfRange
     labels: tuple[object, ...] = ()
+    broken: tuple[BrokenFile, ...] = ()
 
     @property
     def negative(self) -> str | None:
@@ -81,28 +78,33 @@ def choose_policy(out_of_range: str, needs_range: bool) -> str:
 
 
 def require_given_scores(
-    spec: Spec, net: Network, frame: pd.DataFrame, path: Path | str, policy: str, numbers: Ints | None = None
+    spec: Spec,
+    net: Network,
+    frame: pd.DataFrame,
+    source: TableStream | DataSource | str,
+    policy: str,
+    numbers: Ints | None = None,
 ) -> None:
     """Raise an error if the data has scores of the model that spec and network do not reproduce.
 
     They are those of the values as they are, so people whose values are moved or left out are not compared.
-    `numbers` (rows,) are the numbers of the rows.
+    `source` is where the data is from, and `numbers` (rows,) are the numbers of the rows.
     """
     if spec.label is None or spec.label.score is None or spec.label.score not in frame.columns:
         return
     rows = np.arange(len(frame), dtype=np.int64) + FIRST_ROW if numbers is None else numbers
-    with naming_file(path):
+    with naming_file(source):
         leave_out = "skip" if policy == "clip" else policy
         wide = spec.bring_into_range(frame, "widen", first_row=rows).spec if policy == "widen" else spec
         inside, kept, _ = apply_policy(spec.features, frame, leave_out, rows)
         X = wide.as_inputs(inside, net.dtype, first_row=rows[kept]) if len(inside) else None
     if X is not None:
-        require_scores(spec, net, inside, X, path, first_row=rows[kept])
+        require_scores(spec, net, inside, X, _name(source), first_row=rows[kept])
 
 
 def take_people(
     frame: pd.DataFrame,
-    path: Path | str,
+    source: DataSource | str,
     spec: Spec,
     net: Network,
     policy: str = "refuse",
@@ -110,16 +112,17 @@ def take_people(
     most: int | None = None,
     seed: int = 0,
     need_ids: bool = True,
+    broken: Sequence[BrokenFile] = (),
 ) -> People:
-    """Return the people in the table of a file, all or `most` of them drawn at random.
+    """Return the people in a table from `source`, all or `most` of them drawn at random.
 
     A table without the column of ids that the spec names is refused, unless `need_ids` is false.
     """
     chosen = np.arange(len(frame), dtype=np.int64)
     if most is not None and most < len(frame):
         chosen = np.sort(np.random.default_rng(seed).permutation(len(frame))[:most]).astype(np.int64)
-    require_given_scores(spec, net, frame.iloc[chosen], path, policy, chosen + FIRST_ROW)
-    with naming_file(path):
+    require_given_scores(spec, net, frame.iloc[chosen], source, policy, chosen + FIRST_ROW)
+    with naming_file(source):
         inside = spec.bring_into_range(frame.iloc[chosen], policy, first_row=chosen + FIRST_ROW)
         left = chosen[inside.kept]
         X = inside.spec.as_inputs(inside.frame, net.dtype, first_row=left + FIRST_ROW)
@@ -128,182 +131,34 @@ def take_people(
         numbers.add(frame, np.isin(np.arange(len(frame)), left))
     known = spec.label is not None and spec.label.column in frame.columns
     labels = tuple(frame[spec.label.column].dropna().unique()) if spec.label is not None and known else ()
-    return People(inside.spec, inside.frame, X, numbers, inside.done, labels)
-
-
-@dataclass(frozen=True, eq=False)
-class PeopleNotes:
-    """What is noted about the people of a slice beside the audit.
-
-    Attributes
-    ----------
-    rows : their rows and ids
-    labels : their labels; None without labels
-    out_of_range : what was done about values out of range
-    pairs : lines of CSV for those who are treated unequally
-    """
-
-    rows: RowNumbers
-    labels: Labels | None
-    out_of_range: OutOfRange
-    pairs: str
-
-
-class PeopleReading:
-    """The people of one slice of a table, as the network reads them; they are read once."""
-
-    def __init__(self, reader: _PeopleReader, part: TableSlice, write: Callable[[str], None] | None = None) -> None:
-        """Keep lines for pairs, unless `write` takes them."""
-        self._reader, self._part = reader, part
-        self.first, self.rows = part.first, part.rows
-        self._numbers = RowNumbers(FIRST_ROW + part.first, reader.spec.id_column)
-        self._labelled = LabelledRows(reader.spec, reader.net)
-        self._out_of_range = OutOfRange(reader.policy)
-        self._lines: list[str] = []
-        self._write = self._lines.append if write is None else write
-
-    def __iter__(self) -> Iterator[FloatArray]:
-        """Yield the people of each piece (people, width)."""
-        spec, net, policy, table = self._reader.spec, self._reader.net, self._reader.policy, self._reader.table
-        require_visible(self._part)
-        start = FIRST_ROW + self._part.first
-        for frame in self._part:
-            numbers = np.arange(start, start + len(frame))
-            require_given_scores(spec, net, frame, table.path, policy, numbers)
-            with naming_file(table.path, table):
-                inside, kept, done = apply_policy(spec.features, frame, policy, start)
-                self._numbers.add(frame, kept)
-                X = spec.as_inputs(inside, net.dtype, first_row=start) if len(inside) else None
-            self._out_of_range += done
-            start += len(frame)
-            if X is not None:
-                self._labelled.add(inside)
-                yield X
-
-    def add_pairs(self, rows: Ints, X: FloatArray, other: FloatArray) -> None:
-        """Write the pairs as lines."""
-        assert self._reader.pairs is not None
-        self._write(self._reader.pairs.people(self._numbers, rows, X, other))
-
-    def notes(self) -> PeopleNotes:
-        """Return what was noted."""
-        return PeopleNotes(self._numbers, self._labelled.labels(), self._out_of_range, "".join(self._lines))
-
-
-@dataclass(frozen=True, eq=False)
-class _PeopleReader:
-    """All that reading a slice needs; it can be sent to a worker."""
-
-    spec: Spec
-    net: Network
-    table: TableStream
-    policy: str
-    pairs: PairsTable | None = None
-
-    from_files = True
-
-    @property
-    def wants_pairs(self) -> bool:
-        return self.pairs is not None
-
-    @property
-    def total(self) -> int:
-        return self.table.total
-
-    def read(self, number: int, write: Callable[[str], None] | None = None) -> PeopleReading:
-        return PeopleReading(self, self.table.slices()[number], write)
-
-    def for_workers(self) -> _PeopleReader:
-        return replace(self, table=read_from_elsewhere(self.table))
-
-
-def _find_wider(reader: _PeopleReader, number: int) -> OutOfRange:
-    """Return the ranges that contain the people of a slice."""
-    part = reader.table.slices()[number]
-    require_visible(part)
-    start, found = FIRST_ROW + part.first, OutOfRange(reader.policy)
-    for frame in part:
-        with naming_file(reader.table.path, reader.table):
-            found += find_wider_ranges(reader.spec.features, frame, start)
-        start += len(frame)
-    return found
-
-
-class PeopleStream:
-    """The people of a table in files, in slices that an audit reads here or lets workers read.
-
-    Attributes
-    ----------
-    spec : the spec, with wider ranges if they were widened, for which the files are read once more
-    rows : the rows and ids of the people taken so far
-    labelled : their labels
-    out_of_range : what was done about values out of range
-    """
-
-    from_files = True
-    note_classes = (PeopleNotes, RowNumbers, CompactTexts, Labels, OutOfRange, Outside)
-
-    def __init__(
-        self, spec: Spec, net: Network, table: TableStream, policy: str = "refuse", *, engine: Engine = HERE
-    ) -> None:
-        """Widen the ranges of the spec, if this is the policy; the engine reads the slices for it."""
-        require_policy(policy)
-        self._file: PairsFile | None = None
-        self.spec, self.out_of_range = spec, OutOfRange(policy)
-        self.count, self.total = len(table.parts), table.total
-        self._reader = _PeopleReader(spec, net, table, policy)
-        if policy == "widen":
-            self._widen(engine if self.count > 1 else HERE)
-        self.rows, self.labelled = RowNumbers(FIRST_ROW, spec.id_column), LabelledRows(self.spec, net)
-
-    def _widen(self, engine: Engine) -> None:
-        shared = self._reader if engine.is_here else self._reader.for_workers()
-        for _, found in run_tasks(engine, _find_wider, shared, range(self.count)):
-            self.out_of_range += found
-        self.spec = self.spec.widen(self.out_of_range.ranges)
-        self._reader = replace(self._reader, spec=self.spec)
-
-    def write_pairs(self, file: PairsFile) -> None:
-        """Write everyone who is treated unequally to this file, if it is one."""
-        self._file, self._reader = file, replace(self._reader, pairs=file.table)
-
-    @property
-    def wants_pairs(self) -> bool:
-        """Whether there is such a file."""
-        return self._reader.wants_pairs
-
-    def read(self, number: int) -> PeopleReading:
-        """Return the people of a slice; the pairs of a single one go to the file at once."""
-        return self._reader.read(number, self._file.append if self._file is not None and self.count == 1 else None)
-
-    def take(self, notes: PeopleNotes, before: int) -> None:
-        """Take what was noted about the next slice."""
-        self.rows.merge(notes.rows)
-        self.labelled.merge(notes.labels)
-        self.out_of_range += notes.out_of_range
-        if self._file is not None and notes.pairs:
-            self._file.append(notes.pairs)
-
-    def for_workers(self) -> _PeopleReader:
-        """Return what workers need to read a slice."""
-        return self._reader.for_workers()
-
-    def describe(self) -> str:
-        """Return a text that changes if the files or the treatment of values out of range change."""
-        return f"{describe_files(self._reader.table)} {self._reader.policy}"
-
-    def error_for_none(self) -> FairmendError:
-        """Return the error that no person is in range."""
-        return FairmendError(
-            f"{self._reader.table.path}: every row has a value out of range. Correct `range` in the spec."
-        )
+    return People(inside.spec, inside.frame, X, numbers, inside.done, labels, tuple(broken))
 
 
 @contextmanager
-def naming_file(path: Path | str, parts: Iterable[pd.DataFrame] | None = None) -> Iterator[None]:
-    """Put the name of the file before the message of an error; count the rows with a problem in all its parts."""
+def naming_file(source: TableStream | DataSource | str) -> Iterator[None]:
+    """Put the name of the data before the message of an error; count the rows with a problem in all of a stream.
+
+    If the data has several files, say in which one the row is.
+    """
     try:
         yield
+    except RowsError as error:
+        shown = error.counted(source) if isinstance(source, TableStream) else error
+        raise FairmendError(f"{_name(source)}: {shown}{_place(source, error.row)}") from error
     except FairmendError as error:
-        shown = error.counted(parts) if isinstance(error, RowsError) and parts is not None else error
-        raise FairmendError(f"{path}: {shown}") from error
+        raise FairmendError(f"{_name(source)}: {error}") from error
+
+
+def _name(source: TableStream | DataSource | str) -> str:
+    return source.path if isinstance(source, TableStream) else str(source)
+
+
+def _place(source: TableStream | DataSource | str, row: int) -> str:
+    """Return a sentence with the file of a row, if the data has several."""
+    if isinstance(source, str) or (not isinstance(source, TableStream) and len(find_files(source)) == 1):
+        return ""
+    table = source if isinstance(source, TableStream) else stream_table(source, keep_going=True)
+    if len(table.files) == 1:
+        return ""
+    file, there = table.locate(np.array([row]))[0]
+    return f" Row {row} is row {there} of {file}."

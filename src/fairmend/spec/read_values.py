@@ -65,9 +65,9 @@ class _Check:
 class RowsError(FairmendError):
     """Rows with one problem, in a part of a table: `counted` tells how many there are in all of it."""
 
-    def __init__(self, message: str, bad: int, rows: int, count_in: _Count | None) -> None:
-        """Keep how many of the rows are `bad`, and the function that counts them in another part, if there is one."""
-        self._message, self._count_in = message, count_in
+    def __init__(self, message: str, bad: int, rows: int, count_in: _Count | None, row: int) -> None:
+        """Keep the number of the first such row, and the function that counts them in another part, if there is one."""
+        self._message, self._count_in, self.row = message, count_in, row
         more = f" {bad:,} of the {rows:,} rows checked have this problem." if bad > 1 else ""
         super().__init__(f"{message}{more}")
 
@@ -284,4 +284,4 @@ def raise_for_rows(
     if rows.size:
         number = first_row + rows[0] if isinstance(first_row, int) else first_row[rows[0]]
         message = f"{where}, row {number}: {problem(int(rows[0]))}"
-        raise RowsError(message, rows.size, len(bad), count_in)
+        raise RowsError(message, rows.size, len(bad), count_in, int(number))

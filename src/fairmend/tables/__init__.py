@@ -1,18 +1,17 @@
 """Read tables of people from CSV or Parquet files, on disk or in an object store, and write CSV files."""
 
 from fairmend.tables.csv_files import write_csv
-from fairmend.tables.files import DataSource, DataURL, TableFile, find_files, local_files
+from fairmend.tables.files import TableFile, find_files, local_files
 from fairmend.tables.read import read_table
-from fairmend.tables.stream import FIRST_ROW, BrokenFile, TableSlice, TableStream, stream_table
+from fairmend.tables.stream import FIRST_ROW, BrokenFile, TableSlice, TableStream, describe_broken, stream_table
 
 __all__ = [
     "FIRST_ROW",
     "BrokenFile",
-    "DataSource",
-    "DataURL",
     "TableFile",
     "TableSlice",
     "TableStream",
+    "describe_broken",
     "find_files",
     "local_files",
     "read_table",

@@ -7,8 +7,9 @@ import os
 import socket
 from dataclasses import replace
 
+from fairmend.data_source import is_url
 from fairmend.errors import FairmendError
-from fairmend.tables.files import describe_remote, is_url
+from fairmend.tables.files import describe_remote
 from fairmend.tables.stream import TableSlice, TableStream
 
 __all__ = ["describe_files", "read_from_elsewhere", "require_visible"]

@@ -13,38 +13,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any
 from urllib.parse import unquote
 
+from fairmend.data_source import DataSource, DataURL, is_url
 from fairmend.errors import FairmendError
 from fairmend.text import first_line
 
-__all__ = ["DataSource", "DataURL", "TableFile", "describe_remote", "find_files", "is_url", "local_files"]
+__all__ = ["TableFile", "describe_remote", "find_files", "local_files"]
 
 _CSV, _PARQUET = ("csv", "Parquet")
 _SUFFIXES = {".csv": _CSV, ".csv.gz": _CSV, ".parquet": _PARQUET}
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _PATTERN = re.compile(r"[*?[]")
-
-
-@dataclass(frozen=True)
-class DataURL:
-    """The URL of a table, beside `Path` for one on disk."""
-
-    url: str
-
-    @property
-    def name(self) -> str:
-        """The last part of the URL."""
-        return self.url.rstrip("/").rpartition("/")[2]
-
-    def __str__(self) -> str:
-        """Return the URL."""
-        return self.url
-
-
-DataSource: TypeAlias = Path | DataURL
 
 
 @dataclass(frozen=True)
@@ -105,11 +86,6 @@ def local_files(source: DataSource | None) -> list[Path]:
         return []
     root, names = _local_names(str(source)) if _is_many(str(source)) else (None, [])
     return [source] if root is None else [Path(name) for name in names]
-
-
-def is_url(text: str) -> bool:
-    """Return whether a text is a URL; "C:/…" is not."""
-    return _URL.match(text) is not None
 
 
 def describe_remote(url: str) -> str:

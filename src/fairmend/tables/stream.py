@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import logging
 import os
-from bisect import bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from fairmend.arrays import Ints
+from fairmend.data_source import DataURL, is_url
 from fairmend.errors import FairmendError
 from fairmend.tables.agreement import Columns
 from fairmend.tables.csv_files import csv_pieces, examine_csv
-from fairmend.tables.files import DataURL, TableFile, find_files, is_url
+from fairmend.tables.files import TableFile, find_files
 from fairmend.tables.parquet_files import examine_parquet, parquet_pieces, read_all_pages
+from fairmend.text import listed
 
-__all__ = ["FIRST_ROW", "BrokenFile", "TableSlice", "TableStream", "stream_table"]
+__all__ = ["FIRST_ROW", "BrokenFile", "TableSlice", "TableStream", "describe_broken", "stream_table"]
 
 FIRST_ROW = 2
 """The number of the first person's row in messages and files: rows are counted as in a spreadsheet, header included."""
@@ -97,6 +100,22 @@ class BrokenFile:
     name: str
     reason: str
 
+    def as_dict(self) -> dict[str, str]:
+        """Return the file as plain data."""
+        return {"file": self.name, "reason": self.reason}
+
+
+def describe_broken(broken: Sequence[BrokenFile]) -> list[str]:
+    """Return a warning that the table is partial, with the files that are missing in it; none if it is whole."""
+    if not broken:
+        return []
+    files = (
+        "1 file of the data cannot be read and is"
+        if len(broken) == 1
+        else (f"{len(broken):,} files of the data cannot be read and are")
+    )
+    return [f"the result is partial: {files} left out: {listed([file.name for file in broken])}"]
+
 
 @dataclass(frozen=True)
 class TableStream:
@@ -141,16 +160,19 @@ class TableStream:
             return self
         return replace(self, columns=tuple(name for name in self.names if name in needed or name in useful))
 
-    def locate(self, row: int) -> tuple[str, int] | None:
-        """Return the file of a row and its number there, both counted from `FIRST_ROW`; None if there is one file."""
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that it is read from, in order."""
+        return tuple(dict.fromkeys(part.source for part in self.parts))
+
+    def locate(self, rows: Ints) -> list[tuple[str, int]]:
+        """Return the file of each row (k,), and its number there; rows are counted from `FIRST_ROW` in both."""
         starts: dict[str, int] = {}
         for part in self.parts:
             starts.setdefault(part.source, part.first)
-        if len(starts) < 2 and not self.broken:
-            return None
-        firsts = list(starts.values())
-        file = bisect_right(firsts, row - FIRST_ROW) - 1
-        return list(starts)[file], row - firsts[file]
+        names, firsts = list(starts), np.array(list(starts.values()))
+        found = np.searchsorted(firsts, rows - FIRST_ROW, side="right") - 1
+        return [(names[file], int(row)) for file, row in zip(found, rows - firsts[found], strict=True)]
 
 
 def stream_table(
