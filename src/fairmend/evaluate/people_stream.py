@@ -1,7 +1,7 @@
 """The people of a table in files, in slices: an audit reads them here, or lets workers read them.
 
-What is noted beside the audit (rows and ids, labels, values out of range, pairs as lines of CSV) is noted for each slice
-and taken in the order of the slices.
+What is noted beside the audit (rows and ids, labels, values out of range, pairs as lines of CSV) is noted for each
+slice, and taken in the order of the slices.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ def read_from_elsewhere(table: TableStream) -> TableStream:
 
 
 def require_visible(part: TableSlice) -> None:
-    """Raise an error if this process does not see the file; it may be a worker on another machine."""
-    if not is_url(part.place) and not os.path.exists(part.place):
+    """Raise an error if this process works for another one and does not see the file."""
+    if part.base and not is_url(part.place) and not os.path.exists(part.place):
         raise FairmendError(
             f"{part.place}: the worker on {socket.gethostname()} does not see this file; workers need it under the "
             "same path, or give the URL of an object store that they can read"

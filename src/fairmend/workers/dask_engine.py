@@ -70,7 +70,7 @@ class _DaskPool:
         self._client, self._address = client, address
         # The result of a task, not data that is scattered: the scheduler can make it again if its workers die.
         self._part = client.submit(_same, part, pure=False)
-        self._finished = as_completed()
+        self._finished = as_completed(loop=client.loop)
         self._numbers: dict[Any, int] = {}
 
     def submit(self, number: int, task: Any) -> None:

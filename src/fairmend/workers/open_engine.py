@@ -12,6 +12,7 @@ __all__ = ["open_engine"]
 
 _DASK, _RAY = ("tcp", "tls"), "ray"
 _RAY_WORDS = ("local", "auto")
+_LONGEST_GREETING, _SETTINGS = 1 << 20, b"\x04"
 
 
 def open_engine(cluster: str | Engine | None = None, jobs: int = 1) -> Engine:
@@ -39,14 +40,24 @@ def open_engine(cluster: str | Engine | None = None, jobs: int = 1) -> Engine:
 
 
 def _require_answer(cluster: str, place: str) -> None:
-    """Raise an error if nothing listens there: engines themselves try for minutes."""
+    """Raise an error if no engine answers there: the engines' own clients try for minutes.
+
+    Both speak first: a scheduler of Dask with the length of its greeting in 8 bytes, and Ray with a frame of settings
+    of HTTP/2. A server behind TLS does not.
+    """
+    scheme = cluster.partition("://")[0]
     host, _, port = place.rpartition(":")
     if not host or not port.isdigit():
-        raise FairmendError(f'cluster "{cluster}" has no port; give {cluster.partition("://")[0]}://host:port')
+        raise FairmendError(f'cluster "{cluster}" has no port; give {scheme}://host:port')
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS) as connection:
+            start = b"" if scheme == "tls" else connection.recv(8)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise FairmendError(
             f"{cluster}: nothing answers there ({reason}); start the scheduler, or correct the address"
         ) from error
+    greets = {"tcp": int.from_bytes(start, "little") < _LONGEST_GREETING, "ray": start[3:4] == _SETTINGS, "tls": True}
+    if not greets[scheme] or (not start and scheme != "tls"):
+        name = "Ray" if scheme == _RAY else "Dask"
+        raise FairmendError(f"{cluster}: what answers there is not {name}; correct the address")

@@ -42,7 +42,10 @@ class RayEngine:
             self._ray.init(address=word if word in ("local", "auto") else self._address, **quiet)
         except Exception as error:  # Ray raises what its transport raises
             reason = first_line(error)
-            raise FairmendError(f"{self._address}: cannot connect to Ray ({reason}); correct the address") from error
+            raise FairmendError(
+                f"{self._address}: cannot connect to Ray ({reason}); correct the address, and if this Ray asks for a "
+                "token, set RAY_AUTH_TOKEN"
+            ) from error
 
     @contextmanager
     def open(self, function: Callable[[Any, Any], Any], shared: Any) -> Iterator[Pool]:
