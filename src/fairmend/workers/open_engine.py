@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 
 from fairmend.errors import FairmendError
@@ -11,7 +12,7 @@ from fairmend.workers.processes import Processes
 __all__ = ["open_engine"]
 
 _DASK, _RAY = ("tcp", "tls"), "ray"
-_RAY_WORDS = ("local", "auto")
+_RAY_HERE = re.compile(r"auto|local(:[1-9]\d{0,3})?")
 _LONGEST_GREETING, _SETTINGS = 1 << 20, b"\x04"
 
 
@@ -28,7 +29,7 @@ def open_engine(cluster: str | Engine | None = None, jobs: int = 1) -> Engine:
         raise FairmendError(
             f'cluster "{cluster}" is not known; give tcp://host:port (Dask), ray://host:port or ray://local (Ray)'
         )
-    if not (scheme == _RAY and place in _RAY_WORDS):
+    if not (scheme == _RAY and _RAY_HERE.fullmatch(place)):
         _require_answer(cluster, place)
     if scheme == _RAY:
         from fairmend.workers.ray_engine import RayEngine

@@ -16,7 +16,10 @@ __all__ = ["RayEngine"]
 
 
 class RayEngine:
-    """Runs tasks on Ray: at ray://host:port, on the cluster of this machine (ray://auto), or a new one (ray://local)."""
+    """Runs tasks on Ray: at ray://host:port, on the cluster of this machine (ray://auto), or a new one (ray://local).
+
+    ray://local:2 starts one with two workers; without a number it has one for each core.
+    """
 
     is_here = False
 
@@ -34,12 +37,12 @@ class RayEngine:
         self.window = 2 * self.slots + 1
 
     def _connect(self) -> None:
-        word = self._address.partition("://")[2]
-        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        word, _, number = self._address.partition("://")[2].partition(":")
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if word == "local":
-            quiet |= {"include_dashboard": False}
+            options |= {"include_dashboard": False, "num_cpus": int(number) if number else None}
         try:
-            self._ray.init(address=word if word in ("local", "auto") else self._address, **quiet)
+            self._ray.init(address=word if word in ("local", "auto") else self._address, **options)
         except Exception as error:  # Ray raises what its transport raises
             reason = first_line(error)
             raise FairmendError(
