@@ -16,7 +16,7 @@ SRC = Path(__file__).parents[1] / "src"
 # the same floor do not import each other.
 FLOORS = (
     ("text", "arrays", "data_source", "html_tables", "_version"),
-    ("errors",),
+    ("errors", "large_arrays"),
     ("progress", "atomic", "exchange", "threads", "thresholds", "metrics", "read_ahead"),
     ("tables", "json_files", "folders", "workers"),
     ("network", "spec"),

@@ -205,6 +205,7 @@ def test_a_file_with_other_columns_is_refused(case, change, message):
     path = folder / "part-1.parquet"
     change(pd.read_parquet(path)).to_parquet(path, index=False)
     assert message in refusal(case, folder)
+    assert message in refusal(case, folder, "--keep-going")
 
 
 def test_an_output_must_not_replace_a_file_of_the_data(case):

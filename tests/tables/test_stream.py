@@ -136,3 +136,18 @@ def test_a_file_that_changed_after_its_rows_were_counted_is_refused(tmp_path):
     write_csv(tmp_path / "t.csv", people(6))
     with pytest.raises(FairmendError, match=r"t\.csv: the file was changed"):
         list(stream)
+
+
+def test_few_different_texts_are_read_by_number_and_many_as_they_are(tmp_path):
+    frame = pd.DataFrame({"job": [f"job {n % 5}" for n in range(5000)], "id": [f"person {n}" for n in range(5000)]})
+    frame.loc[3, "job"] = None
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=1500)
+    stream = stream_table(tmp_path / "t.parquet", 400)
+    assert {part.dictionaries for part in stream.slices()} == {("job",)}
+    for piece in stream:
+        assert isinstance(piece["job"].dtype, pd.CategoricalDtype)
+        assert not isinstance(piece["id"].dtype, pd.CategoricalDtype)
+    values = pd.concat([piece.astype(object) for piece in stream])
+    assert values.where(values.notna(), None).equals(frame.astype(object).where(frame.notna(), None))
+    plain = pd.concat(stream.plain())
+    assert plain["job"].dtype == pd.read_parquet(tmp_path / "t.parquet")["job"].dtype

@@ -78,7 +78,6 @@ def audit_slice(job: AuditJob, task: SliceTask) -> AuditTally:
     seeds = np.random.default_rng([job.seed, 2, task.number])  # no other slice draws from it
     tally = audit_reading(job, reading, read_blocks(job.spec, job.inputs, reading, ahead=job.report is not None), seeds)
     tally.notes = reading.notes()
-    tally.join()
     return tally
 
 

@@ -11,6 +11,9 @@ import numpy.typing as npt
 
 from fairmend.arrays import Bools, FloatArray
 from fairmend.audit.neighbours import ScanResult
+from fairmend.audit.row_store import RowStore
+from fairmend.large_arrays import in_chunks
+from fairmend.network import Network
 from fairmend.spec import Spec
 
 __all__ = ["AuditedRows", "RowCollector"]
@@ -31,39 +34,38 @@ class AuditedRows:
     unequal: Bools = field(repr=False)
     protected: Mapping[str, npt.NDArray[Any]] = field(repr=False)
 
+    def decide(self, net: Network) -> npt.NDArray[np.int16]:
+        """Return the predictions (rows,)."""
+        return in_chunks(self.logits, net.decide, np.int16)
+
 
 class RowCollector:
     """Collects what is known of a stream of inputs."""
 
     def __init__(self) -> None:
         """Start without inputs."""
-        self._logits: list[FloatArray] = []
-        self._unequal: list[Bools] = []
-        self._protected: dict[str, list[npt.NDArray[Any]]] = {}
+        self._logits, self._unequal = RowStore(), RowStore()
+        self._protected: dict[str, RowStore] = {}
 
     def add(self, spec: Spec, X: FloatArray, found: ScanResult) -> None:
         """Add the next inputs X (k, width), and what the scan found about them."""
-        self._logits.append(found.logits)
-        self._unequal.append(found.unequal)
+        self._logits.add(found.logits)
+        self._unequal.add(found.unequal)
         for feature in spec.protected:
             where = spec.columns(feature.name)
-            column = feature.category_of(X[:, where]).astype(np.int32) if feature.one_hot else X[:, where.start].copy()
-            self._protected.setdefault(feature.name, []).append(column)
+            column = X[:, where.start].copy()
+            if feature.one_hot:
+                column = feature.category_of(X[:, where]).astype(np.min_scalar_type(len(feature.categories or ())))
+            self._protected.setdefault(feature.name, RowStore()).add(column)
 
     def merge(self, other: RowCollector) -> None:
         """Add the inputs that follow."""
-        self._logits += other._logits
-        self._unequal += other._unequal
-        for name, parts in other._protected.items():
-            self._protected.setdefault(name, []).extend(parts)
-
-    def join(self) -> None:
-        """Join the parts, so that they travel as few arrays."""
-        self._logits, self._unequal = [np.concatenate(self._logits)], [np.concatenate(self._unequal)]
-        for name, parts in self._protected.items():
-            self._protected[name] = [np.concatenate(parts)]
+        self._logits.merge(other._logits)
+        self._unequal.merge(other._unequal)
+        for name, store in other._protected.items():
+            self._protected.setdefault(name, RowStore()).merge(store)
 
     def rows(self) -> AuditedRows:
         """Return all inputs; read it once, after the last `add`."""
-        self.join()
-        return AuditedRows(self._logits[0], self._unequal[0], {name: part for name, (part,) in self._protected.items()})
+        protected = {name: store.array() for name, store in self._protected.items()}
+        return AuditedRows(self._logits.array(), self._unequal.array(), protected)

@@ -79,5 +79,6 @@ class RowSample:
         self._columns = {name: [np.concatenate(parts)[kept]] for name, parts in self._columns.items()}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the generator: what is sent to another process is finished."""
+        """Leave out the generator and the rows that are not in the sample: it is finished when it is sent elsewhere."""
+        self.shrink()
         return {name: value for name, value in self.__dict__.items() if name != "_rng"}

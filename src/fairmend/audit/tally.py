@@ -16,6 +16,7 @@ from fairmend.audit.audited_rows import AuditedRows, RowCollector
 from fairmend.audit.neighbours import ScanResult, WorstNeighbours
 from fairmend.audit.result import AuditPair, ExaminedInputs
 from fairmend.audit.row_sample import RowSample
+from fairmend.audit.row_store import RowStore
 from fairmend.audit.score_disparity import DisparityCollector, ScoreDisparity, disparity_score
 from fairmend.audit.score_summary import ScoreSummary
 from fairmend.network import Network
@@ -75,13 +76,6 @@ class AuditTally:
         self.evaluations += other.evaluations
         self.unknown += other.unknown
 
-    def join(self) -> None:
-        """Join what was collected, so that it travels as few arrays."""
-        if self.total:
-            self._scores.join()
-            self._rows.join()
-            self._sample.shrink()
-
     def largest(self) -> tuple[list[int], list[FloatArray]]:
         """Return the rows of the inputs with the largest gaps, and those inputs (width,)."""
         return self._largest.kept()
@@ -115,23 +109,18 @@ class _ScoreDifferences:
         on = disparity_score(spec)
         self._same = spec.claim.on == on
         self._collector = DisparityCollector(on, net.threshold)
-        self._claimed: list[Floats] = []
+        self._claimed = RowStore()
 
     def add(self, claim: Claim, found: ScanResult) -> None:
         """Add what the scan found about the next inputs."""
         self._collector.add(found.spread, found.gap if self._same else None)
         if claim.is_score and not self._same:
-            self._claimed.append(found.gap)
+            self._claimed.add(found.gap)
 
     def merge(self, other: _ScoreDifferences) -> None:
         """Add the inputs that follow."""
         self._collector.merge(other._collector)
-        self._claimed += other._claimed
-
-    def join(self) -> None:
-        """Join the parts."""
-        self._collector.join()
-        self._claimed = [np.concatenate(self._claimed)] if self._claimed else []
+        self._claimed.merge(other._claimed)
 
     def disparity(self, claim: Claim, worst: AuditPair | None, count: int) -> ScoreDisparity:
         """Return the disparity, with `count` unequal inputs at the threshold that decides."""
@@ -144,7 +133,7 @@ class _ScoreDifferences:
         """Return the differences that the claim is about; None for a claim about classes."""
         if not claim.is_score:
             return None
-        return ScoreSummary(claim, disparity.differences if self._same else np.concatenate(self._claimed))
+        return ScoreSummary(claim, disparity.differences if self._same else self._claimed.array())
 
 
 class _WidestSpread:
@@ -208,6 +197,7 @@ TALLY_CLASSES = (
     DisparityCollector,
     RowCollector,
     RowSample,
+    RowStore,
     _LargestGaps,
     _ScoreDifferences,
     _WidestSpread,

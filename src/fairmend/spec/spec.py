@@ -29,7 +29,7 @@ from fairmend.spec.describe import (
     describe_role,
     describe_values,
 )
-from fairmend.spec.encoding import check_encoded, decode_columns, encode_values, require_float_type
+from fairmend.spec.encoding import check_encoded, decode_columns, encode_values, require_float_type, write_encoded
 from fairmend.spec.features import Feature, Label
 from fairmend.spec.links import Link, linked_names, most_linked_values, validate_links
 from fairmend.spec.neighbourhoods import (
@@ -444,7 +444,7 @@ class Spec:
             return inside.spec.encode(inside.frame, dtype, first_row=first_row)
         X = np.zeros((len(frame), self._width), dtype=require_float_type(dtype))
         for f in self._features:
-            X[:, self._slices[f.name]] = encode_values(f, read_values(f, frame, first_row))
+            write_encoded(f, read_values(f, frame, first_row), X[:, self._slices[f.name]])
         return X
 
     def bring_into_range(

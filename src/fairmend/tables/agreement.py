@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from fairmend.errors import FairmendError
+from fairmend.tables.csv_files import CsvContents
 from fairmend.tables.files import TableFile
+from fairmend.tables.parquet_files import ParquetContents
 from fairmend.text import suggest
 
 __all__ = ["Columns"]
@@ -30,6 +32,13 @@ class Columns:
     def texts(self) -> tuple[str, ...]:
         """Columns of CSV files of which some pieces look like text and others do not: they are text."""
         return tuple(name for name, kinds in self._kinds.items() if len(kinds) > 1)
+
+    def add(self, file: TableFile, contents: CsvContents | ParquetContents) -> None:
+        """Add a file, or raise an error if its columns are others."""
+        if isinstance(contents, CsvContents):
+            self.add_csv(file, contents.kinds)
+        else:
+            self.add_parquet(file, contents.types)
 
     def add_csv(self, file: TableFile, kinds: Mapping[str, set[str]]) -> None:
         """Add a CSV file; its columns have no types of their own, so what all files hold decides."""

@@ -27,7 +27,7 @@ def read_table(source: str | os.PathLike[str] | DataURL, *, broken: list[BrokenF
     files = find_files(source)
     if len(files) > 1 or files[0].partition:
         stream = stream_table(source, keep_going=broken is not None)
-        frame = pd.concat(list(stream))
+        frame = pd.concat(list(stream.plain()))
         if broken is not None:
             broken += stream.broken
     else:

@@ -15,9 +15,9 @@ from fairmend.arrays import Ints
 from fairmend.data_source import DataURL, is_url
 from fairmend.errors import FairmendError
 from fairmend.tables.agreement import Columns
-from fairmend.tables.csv_files import csv_pieces, examine_csv
+from fairmend.tables.csv_files import CsvContents, csv_pieces, examine_csv
 from fairmend.tables.files import TableFile, find_files
-from fairmend.tables.parquet_files import examine_parquet, parquet_pieces, read_all_pages
+from fairmend.tables.parquet_files import ParquetContents, examine_parquet, parquet_pieces, read_all_pages
 from fairmend.text import listed
 
 __all__ = ["FIRST_ROW", "BrokenFile", "TableSlice", "TableStream", "describe_broken", "stream_table"]
@@ -48,6 +48,7 @@ class TableSlice:
     names : the columns of the table, in the order of its first file
     columns : those that are read; None reads all of them
     partition : columns that the names of folders give, with their values
+    dictionaries : columns of Parquet files with few different texts, which are read as categoricals
     base : the folder that a path starts from in another process; empty for the one in which this process runs
     """
 
@@ -60,6 +61,7 @@ class TableSlice:
     names: tuple[str, ...] = ()
     columns: tuple[str, ...] | None = None
     partition: tuple[tuple[str, Any], ...] = ()
+    dictionaries: tuple[str, ...] = ()
     base: str = ""
 
     @property
@@ -82,7 +84,7 @@ class TableSlice:
         columns = None if self.columns is None else [name for name in self.columns if name not in given]
         if file.is_csv:
             return csv_pieces(file, self.piece, [name for name in self.texts if name not in given], columns)
-        return parquet_pieces(file, self.piece, self.groups, columns)
+        return parquet_pieces(file, self.piece, self.groups, columns, self.dictionaries)
 
     def _arranged(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return a piece with the columns of partitions, and in the order of the first file."""
@@ -165,6 +167,10 @@ class TableStream:
         """The files that it is read from, in order."""
         return tuple(dict.fromkeys(part.source for part in self.parts))
 
+    def plain(self) -> TableStream:
+        """Return the stream without categoricals: columns of text come as text."""
+        return replace(self, parts=tuple(replace(part, dictionaries=()) for part in self.parts))
+
     def locate(self, rows: Ints) -> list[tuple[str, int]]:
         """Return the file of each row (k,), and its number there; rows are counted from `FIRST_ROW` in both."""
         starts: dict[str, int] = {}
@@ -184,19 +190,21 @@ def stream_table(
     line is raised before any work on the first. Of Parquet files it reads the footers.
 
     With `keep_going`, files that cannot be read are left out and listed as `broken`; Parquet files are then decoded
-    once, because only that shows damaged pages. At least one file must be left.
+    once, because only that shows damaged pages. At least one file must be left, and all that are left have the same
+    columns.
     """
     piece = PIECE if rows is None else rows
     columns, parts, broken, total = Columns(), [], [], 0
     for file in find_files(source):
         try:
-            found = _examine(file, columns, piece, keep_going)
+            contents = _examine(file, piece, keep_going)
         except FairmendError as error:
             if not keep_going:
                 raise
             broken.append(BrokenFile(file.name, str(error)))
             continue
-        for part in found:
+        columns.add(file, contents)
+        for part in _slices(file, contents):
             parts.append(replace(part, first=total))
             total += part.rows
     if not parts and broken:
@@ -207,23 +215,29 @@ def stream_table(
     return TableStream(str(source), piece, total, columns.texts, columns.names, tuple(parts), broken=tuple(broken))
 
 
-def _examine(file: TableFile, columns: Columns, piece: int, thoroughly: bool) -> list[TableSlice]:
-    """Return the slices of one file, as if it were the first, after its columns were compared with the others."""
+def _examine(file: TableFile, piece: int, thoroughly: bool) -> CsvContents | ParquetContents:
+    """Return what one file holds."""
     if file.is_csv:
-        contents = examine_csv(file, piece)
-        columns.add_csv(file, contents.kinds)
-        return [TableSlice(file.name, 0, contents.rows, None, partition=file.partition)] if contents.rows else []
-    footer = examine_parquet(file)
+        return examine_csv(file, piece)
+    contents = examine_parquet(file)
     if thoroughly:
         read_all_pages(file, piece)
-    columns.add_parquet(file, footer.types)
+    return contents
+
+
+def _slices(file: TableFile, contents: CsvContents | ParquetContents) -> list[TableSlice]:
+    """Return the slices of one file, as if it were the first."""
+    whole = TableSlice(file.name, 0, 0, None, partition=file.partition)
+    if isinstance(contents, CsvContents):
+        return [replace(whole, rows=contents.rows)] if contents.rows else []
+    whole = replace(whole, dictionaries=tuple(sorted(contents.dictionaries)))
     slices: list[TableSlice] = []
     groups: list[int] = []
     rows = 0
-    for number, size in enumerate([*footer.groups, _SLICE]):  # the last one closes the last slice
+    for number, size in enumerate([*contents.groups, _SLICE]):  # the last one closes the last slice
         if groups and rows + size > _SLICE:
             if rows:
-                slices.append(TableSlice(file.name, 0, rows, tuple(groups), partition=file.partition))
+                slices.append(replace(whole, rows=rows, groups=tuple(groups)))
             groups, rows = [], 0
         groups.append(number)
         rows += size
