@@ -17,8 +17,8 @@ SRC = Path(__file__).parents[1] / "src"
 FLOORS = (
     ("text", "arrays", "data_source", "html_tables", "_version"),
     ("errors", "large_arrays"),
-    ("progress", "atomic", "exchange", "threads", "thresholds", "metrics"),
-    ("tables", "json_files", "folders", "device"),
+    ("progress", "atomic", "exchange", "threads", "thresholds", "metrics", "read_ahead"),
+    ("tables", "json_files", "folders", "workers", "device"),
     ("network", "spec"),
     ("bounds", "milp"),
     ("prove",),

@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 
 import fairmend
-from fairmend.audit import input_blocks, plan
-from fairmend.audit import run as run_module
+from fairmend.audit import input_blocks, plan, tally
 from fairmend.audit.neighbours import find_unequal
 from fairmend.evaluate.utility import utility
 from fairmend.network import Affine, Network
@@ -195,7 +194,7 @@ def test_the_figures_of_a_sorted_file_are_those_of_all_rows(case, monkeypatch):
     """Sorted by label and gender, the first rows have one label and one gender."""
     monkeypatch.setattr("fairmend.tables.stream.PIECE", 30)
     monkeypatch.setattr(input_blocks, "_ROWS", 64)
-    monkeypatch.setattr(run_module, "_EXAMINED_ROWS", 50)
+    monkeypatch.setattr(tally, "_EXAMINED_ROWS", 50)
     frame, net, spec = small_people().sort_values(["good", "gender"]), small_network(), small_spec()
     case.write(frame)
     shown = document(case)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import fairmend
-from fairmend.audit import run
+from fairmend.audit import tally
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.what_if import MOST_CATEGORIES, MOST_FEATURES, MOST_WEIGHTS, add_what_if
 from fairmend.network import Affine, Concatenate, Input, Network, Node
@@ -182,7 +182,7 @@ def test_it_can_be_switched_off():
 
 
 def test_people_of_an_audit_that_kept_a_sample_are_those_of_their_rows(monkeypatch):
-    monkeypatch.setattr(run, "_EXAMINED_ROWS", 30)
+    monkeypatch.setattr(tally, "_EXAMINED_ROWS", 30)
     spec, frame = every_kind(), people_of_every_kind(200)
     net = network_for(spec)
     people = audit_report(fairmend.audit(net, spec, frame), net, spec, frame, what_if_rows=5).document.what_if.people

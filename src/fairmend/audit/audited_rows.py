@@ -42,21 +42,28 @@ class AuditedRows:
 class RowCollector:
     """Collects what is known of a stream of inputs."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self) -> None:
         """Start without inputs."""
-        self._features = [(feature, spec.columns(feature.name)) for feature in spec.protected]
         self._logits, self._unequal = RowStore(), RowStore()
-        self._protected = {feature.name: RowStore() for feature, _ in self._features}
+        self._protected: dict[str, RowStore] = {}
 
-    def add(self, X: FloatArray, found: ScanResult) -> None:
+    def add(self, spec: Spec, X: FloatArray, found: ScanResult) -> None:
         """Add the next inputs X (k, width), and what the scan found about them."""
         self._logits.add(found.logits)
         self._unequal.add(found.unequal)
-        for feature, where in self._features:
+        for feature in spec.protected:
+            where = spec.columns(feature.name)
             column = X[:, where.start].copy()
             if feature.one_hot:
                 column = feature.category_of(X[:, where]).astype(np.min_scalar_type(len(feature.categories or ())))
-            self._protected[feature.name].add(column)
+            self._protected.setdefault(feature.name, RowStore()).add(column)
+
+    def merge(self, other: RowCollector) -> None:
+        """Add the inputs that follow."""
+        self._logits.merge(other._logits)
+        self._unequal.merge(other._unequal)
+        for name, store in other._protected.items():
+            self._protected.setdefault(name, RowStore()).merge(store)
 
     def rows(self) -> AuditedRows:
         """Return all inputs; read it once, after the last `add`."""

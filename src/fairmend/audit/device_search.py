@@ -55,6 +55,11 @@ def find_device(name: str, net: Network, spec: Spec) -> DeviceSearch | None:
     return DeviceSearch(net, device)
 
 
+def _on_worker(net: Network, device: str) -> DeviceSearch:
+    """Return the search on the device of a worker."""
+    return DeviceSearch(net, choose_device(device, "comparing people with all similar people", pays=True))
+
+
 class DeviceSearch:
     """The later layers of a chain with one output on a device."""
 
@@ -70,6 +75,10 @@ class DeviceSearch:
         widest = max(len(affine.bias) for affine in net.affines)
         self._points = max(1, _CHUNK_BYTES // (widest * net.dtype.itemsize))
         self._marks = min(_MASK_BYTES, memory_of(device) // 8)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the network and the name of the device: a worker takes its own."""
+        return _on_worker, (self._net, str(self._device))
 
     def pays(self, inputs: int, points: int) -> bool:
         """Return whether so many inputs at so many points each are worth the device."""

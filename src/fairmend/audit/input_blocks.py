@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import FloatArray
-from fairmend.errors import FairmendError
 from fairmend.spec import Spec
 from fairmend.spec.read_values import RowsError, is_frame
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["EncodedInputs", "Inputs", "known_length", "sample_blocks", "stream_blocks"]
+__all__ = ["Inputs", "block_rows", "cut_blocks", "encode_chunks", "known_length", "sample_blocks"]
 
 Inputs: TypeAlias = Union["pd.DataFrame", npt.ArrayLike, "Iterable[pd.DataFrame | npt.ArrayLike]"]
 
 _ROWS, _NUMBERS = 16_384, 2_000_000
-
-
-@dataclass(frozen=True, eq=False)
-class EncodedInputs:
-    """A stream of inputs that `Spec.encode` gave, for the same spec and network: nothing checks them again."""
-
-    chunks: Iterable[FloatArray]
-
-    def __iter__(self) -> Iterator[FloatArray]:
-        """Yield the chunks (rows, width)."""
-        return iter(self.chunks)
 
 
 def known_length(X: Inputs) -> int:
@@ -40,30 +27,10 @@ def known_length(X: Inputs) -> int:
     return 0 if _is_stream(X) else len(X)  # type: ignore[arg-type]
 
 
-def stream_blocks(spec: Spec, X: Inputs, dtype: npt.DTypeLike) -> Iterator[FloatArray]:
-    """Yield X, checked and encoded, in blocks of one size; the last block may be smaller."""
-    size = _block_rows(spec)
-    waiting: list[FloatArray] = []
-    rows = done = 0
-    for encoded in X if isinstance(X, EncodedInputs) else _encoded_chunks(spec, X, dtype, size):
-        done += len(encoded)
-        waiting.append(encoded)
-        rows += len(encoded)
-        if rows >= size:
-            joined = np.concatenate(waiting)
-            whole = rows - rows % size
-            yield from (joined[start : start + size] for start in range(0, whole, size))
-            waiting, rows = [joined[whole:].copy()], rows - whole
-    if rows:
-        yield np.concatenate(waiting)
-    if done == 0:
-        raise FairmendError("X has no rows; give at least one input")
-
-
-def _encoded_chunks(spec: Spec, X: Inputs, dtype: npt.DTypeLike, size: int) -> Iterator[FloatArray]:
-    """Yield the chunks of X, checked and encoded."""
+def encode_chunks(spec: Spec, X: Inputs, dtype: npt.DTypeLike) -> Iterator[FloatArray]:
+    """Yield X in pieces of any size, checked and encoded."""
     done = 0
-    for chunk in _chunks(X, size):
+    for chunk in _chunks(X, block_rows(spec)):
         try:
             encoded = spec.as_inputs(chunk, dtype, first_row=done)
         except RowsError:
@@ -74,14 +41,30 @@ def _encoded_chunks(spec: Spec, X: Inputs, dtype: npt.DTypeLike, size: int) -> I
         yield encoded
 
 
+def cut_blocks(pieces: Iterable[FloatArray], size: int) -> Iterator[FloatArray]:
+    """Yield inputs that come in pieces of any size in blocks of one size; the last block may be smaller."""
+    waiting: list[FloatArray] = []
+    rows = 0
+    for piece in pieces:
+        waiting.append(piece)
+        rows += len(piece)
+        if rows >= size:
+            joined = waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
+            whole = rows - rows % size
+            yield from (joined[start : start + size] for start in range(0, whole, size))
+            waiting, rows = [joined[whole:].copy()], rows - whole
+    if rows:
+        yield np.concatenate(waiting)
+
+
 def sample_blocks(spec: Spec, samples: int, seed: int, dtype: npt.DTypeLike) -> Iterator[FloatArray]:
     """Yield `samples` uniform samples of the input space, in blocks."""
-    rng, size = np.random.default_rng(seed), _block_rows(spec)
+    rng, size = np.random.default_rng(seed), block_rows(spec)
     for start in range(0, samples, size):
         yield spec.sample_inputs(min(size, samples - start), rng, dtype)
 
 
-def _block_rows(spec: Spec) -> int:
+def block_rows(spec: Spec) -> int:
     """Return the number of inputs in a block: fewer if they are wide."""
     return max(64, min(_ROWS, _NUMBERS // spec.width))
 

@@ -39,6 +39,16 @@ class RowStore:
         if self._waiting > _MEMORY:
             self._write()
 
+    def merge(self, other: RowStore) -> None:
+        """Add the rows of another store."""
+        if len(other):
+            self.add(other.array())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the rows as one array: a store that is sent to another process leaves its file behind."""
+        parts = [self.array()] if len(self) else []
+        return {"_parts": parts, "_waiting": sum(part.nbytes for part in parts), "_rows": self._rows, "_file": None}
+
     def array(self) -> npt.NDArray[Any]:
         """Return all rows; an array that was written to a file is read from there, and is not to be changed."""
         if self._file is None:

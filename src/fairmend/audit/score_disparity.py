@@ -203,6 +203,13 @@ class DisparityCollector:
                 first = np.searchsorted(self._thresholds, end, side="right")
                 counts += np.bincount(first, minlength=len(counts))
 
+    def merge(self, other: DisparityCollector) -> None:
+        """Add the inputs that follow."""
+        self._differences.merge(other._differences)
+        self._exact &= other._exact
+        self._has_ranges &= other._has_ranges
+        self._below += other._below
+
     def disparity(self, worst: AuditPair | None) -> ScoreDisparity:
         """Return the figures of all inputs so far."""
         differences = self._differences.array()

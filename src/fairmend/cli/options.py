@@ -23,6 +23,7 @@ __all__ = [
     "about_option",
     "activation_option",
     "add_options",
+    "cluster_options",
     "common_options",
     "device_option",
     "ignore_scores_option",
@@ -190,6 +191,22 @@ what_if_options = add_options(
     ),
 )
 """Add the options of the part "What if?" of the report; the second has no effect beside the first."""
+
+cluster_options = add_options(
+    click.option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Run on the workers of an engine instead: tcp://host:port (Dask), ray://host:port (Ray), or ray://local "
+        "for a Ray of this run. Workers read tables in files themselves. The result is the same.",
+    ),
+    click.option(
+        "--resume",
+        type=FILE,
+        metavar="FOLDER",
+        help="Keep finished parts in this folder; the same command continues from them after it was interrupted.",
+    ),
+)
+"""Add the options of work that workers share."""
 
 common_options = add_options(
     click.option(

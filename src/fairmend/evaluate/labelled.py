@@ -21,7 +21,7 @@ from fairmend.spec.read_values import find_classes
 from fairmend.spec.sanity import label_warnings
 from fairmend.text import as_text, listed, shown
 
-__all__ = ["LabelledFigures", "LabelledRows"]
+__all__ = ["LabelledFigures", "LabelledRows", "Labels"]
 
 _MOST_VALUES = 1_000  # distinct labels that are kept
 
@@ -44,6 +44,15 @@ class LabelledFigures:
     regression: RegressionUtility | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """The labels of some rows: the class or number of each and whether it has one (rows,), and the different labels."""
+
+    y: npt.NDArray[Any]
+    known: Bools
+    distinct: tuple[object, ...]
+
+
 class LabelledRows:
     """Collects the labels of a file that is read in pieces."""
 
@@ -60,12 +69,27 @@ class LabelledRows:
         if label is None or label.column not in frame.columns:
             return
         y, known = self._read_labels(frame)
+        distinct = frame[label.column].dropna().unique().tolist()
+        plain = (value if isinstance(value, str | int | float) else as_text(value) for value in distinct)
+        self.merge(Labels(y, known, tuple(plain)))
+
+    def merge(self, labels: Labels | None) -> None:
+        """Add the labels of the rows that follow."""
+        if labels is None:
+            return
+        y, known = labels.y, labels.known
         self._labels.add(y)
         self._known.add(known)
         self._any_known, self._any_positive = self._any_known or bool(known.any()), self._any_positive or bool(y.any())
-        for value in frame[label.column].dropna().unique().tolist():
+        for value in labels.distinct:
             if len(self._distinct) < _MOST_VALUES:
                 self._distinct.setdefault(value)
+
+    def labels(self) -> Labels | None:
+        """Return the labels so far; None without a label in the spec or in the file."""
+        if not len(self._labels):
+            return None
+        return Labels(self._labels.array(), self._known.array(), tuple(self._distinct))
 
     @property
     def distinct_values(self) -> tuple[object, ...]:

@@ -19,13 +19,12 @@ from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.score_match import require_scores
 from fairmend.network import Network
 from fairmend.spec import Spec
-from fairmend.spec.out_of_range import OutOfRange, apply_policy, find_wider_ranges, require_policy
+from fairmend.spec.out_of_range import OutOfRange, apply_policy, require_policy
 from fairmend.spec.read_values import RowsError
 from fairmend.tables import FIRST_ROW, BrokenFile, TableStream, find_files, stream_table
 
 __all__ = [
     "People",
-    "PeopleStream",
     "choose_policy",
     "naming_file",
     "require_given_scores",
@@ -133,51 +132,6 @@ def take_people(
     known = spec.label is not None and spec.label.column in frame.columns
     labels = tuple(frame[spec.label.column].dropna().unique()) if spec.label is not None and known else ()
     return People(inside.spec, inside.frame, X, numbers, inside.done, labels, tuple(broken))
-
-
-class PeopleStream:
-    """The people of a file that is read piece by piece, each time it is iterated over.
-
-    Attributes
-    ----------
-    spec : the spec, with wider ranges if they were widened, for which the file is read once more
-    rows : the rows and ids of the people, as far as they were read
-    out_of_range : what was done about values out of range, as far as they were read
-    """
-
-    def __init__(self, spec: Spec, net: Network, table: TableStream, policy: str = "refuse") -> None:
-        """Widen the ranges of the spec, if this is the policy."""
-        require_policy(policy)
-        self._net, self._table = net, table
-        self.spec, self.rows, self.out_of_range = spec, RowNumbers(FIRST_ROW, spec.id_column), OutOfRange(policy)
-        if policy == "widen":
-            self._widen()
-
-    def _widen(self) -> None:
-        start = FIRST_ROW
-        for frame in self._table:
-            with naming_file(self._table):
-                self.out_of_range += find_wider_ranges(self.spec.features, frame, start)
-            start += len(frame)
-        self.spec = self.spec.widen(self.out_of_range.ranges)
-
-    def __iter__(self) -> Iterator[tuple[pd.DataFrame, FloatArray]]:
-        """Yield the people in the user's values and as the network reads them (people, width)."""
-        self.rows = RowNumbers(FIRST_ROW, self.spec.id_column)
-        start, people = FIRST_ROW, 0
-        for frame in self._table:
-            numbers = np.arange(start, start + len(frame))
-            require_given_scores(self.spec, self._net, frame, self._table, self.out_of_range.policy, numbers)
-            with naming_file(self._table):
-                inside, kept, done = apply_policy(self.spec.features, frame, self.out_of_range.policy, start)
-                self.rows.add(frame, kept)
-                X = self.spec.as_inputs(inside, self._net.dtype, first_row=start) if len(inside) else None
-            self.out_of_range += done
-            start, people = start + len(frame), people + len(inside)
-            if X is not None:
-                yield inside, X
-        if not people:
-            raise FairmendError(f"{self._table.path}: every row has a value out of range. Correct `range` in the spec.")
 
 
 @contextmanager

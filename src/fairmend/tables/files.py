@@ -20,7 +20,7 @@ from fairmend.data_source import DataSource, DataURL, is_url
 from fairmend.errors import FairmendError
 from fairmend.text import first_line
 
-__all__ = ["TableFile", "find_files", "local_files"]
+__all__ = ["TableFile", "describe_remote", "find_files", "local_files"]
 
 _CSV, _PARQUET = ("csv", "Parquet")
 _SUFFIXES = {".csv": _CSV, ".csv.gz": _CSV, ".parquet": _PARQUET}
@@ -86,6 +86,15 @@ def local_files(source: DataSource | None) -> list[Path]:
         return []
     root, names = _local_names(str(source)) if _is_many(str(source)) else (None, [])
     return [source] if root is None else [Path(name) for name in names]
+
+
+def describe_remote(url: str) -> str:
+    """Return a text that changes if a file in an object store changes."""
+    with _remote(url):
+        from fsspec.core import url_to_fs
+
+        files, path = url_to_fs(url)
+        return str(files.ukey(path))
 
 
 def _kind(name: str) -> str | None:

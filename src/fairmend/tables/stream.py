@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fairmend.arrays import Ints
-from fairmend.data_source import DataURL
+from fairmend.data_source import DataURL, is_url
 from fairmend.errors import FairmendError
 from fairmend.tables.agreement import Columns
 from fairmend.tables.csv_files import CsvContents, csv_pieces, examine_csv
@@ -49,6 +49,7 @@ class TableSlice:
     columns : those that are read; None reads all of them
     partition : columns that the names of folders give, with their values
     dictionaries : columns of Parquet files with few different texts, which are read as categoricals
+    base : the folder that a path starts from in another process; empty for the one in which this process runs
     """
 
     source: str
@@ -61,6 +62,12 @@ class TableSlice:
     columns: tuple[str, ...] | None = None
     partition: tuple[tuple[str, Any], ...] = ()
     dictionaries: tuple[str, ...] = ()
+    base: str = ""
+
+    @property
+    def place(self) -> str:
+        """The path or URL to open."""
+        return self.source if is_url(self.source) else os.path.join(self.base, self.source)
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield data frames of at most `piece` rows; the index counts over the whole table."""
@@ -73,7 +80,7 @@ class TableSlice:
             raise FairmendError(f"{self.source}: the file was changed while it was read; start again")
 
     def _pieces(self) -> Iterator[pd.DataFrame]:
-        file, given = TableFile(self.source), {name for name, _ in self.partition}
+        file, given = TableFile(self.place), {name for name, _ in self.partition}
         columns = None if self.columns is None else [name for name in self.columns if name not in given]
         if file.is_csv:
             return csv_pieces(file, self.piece, [name for name in self.texts if name not in given], columns)
