@@ -18,18 +18,16 @@ import zoo_keras
 import zoo_torch
 from zoo_data import People
 
-TF2ONNX = [
-    "relu", "tanh", "sigmoid", "relu6", "leaky_relu", "elu", "selu", "softplus", "softsign", "hard_sigmoid", "silu",
-    "mish", "hard_silu", "functional with a skip", "mean of three", "nested", "Normalization", "PReLU",
-]  # fmt: skip
+TF2ONNX = ["relu", "leaky_relu", "selu", "hard_sigmoid", "silu", "mish", "functional with a skip", "nested", "PReLU"]
 # TensorFlow runs in a process of its own: the zoo's Keras runs on PyTorch.
 _CONVERT = """
-    import subprocess, sys
+    import sys
     import keras
-    model = keras.models.load_model(sys.argv[1], compile=False)
-    model.export(sys.argv[2], verbose=False)
-    command = [sys.executable, "-m", "tf2onnx.convert", "--saved-model", sys.argv[2], "--output", sys.argv[3]]
-    subprocess.run(command, check=True)
+    import tf2onnx.convert
+    model, folder, path = sys.argv[1:]
+    keras.models.load_model(model, compile=False).export(folder, verbose=False)
+    sys.argv = ["tf2onnx", "--saved-model", folder, "--output", path]
+    tf2onnx.convert.main()
 """
 
 
