@@ -322,3 +322,16 @@ def test_slopes_of_other_boxes_are_refused():
     for wrong in ([], [*slopes, *slopes], [Slopes(slopes[0].lower, slopes[0].upper[:1])]):
         with pytest.raises(FairmendError, match="the slopes have shapes"):
             rigorous_bounds(network, lower, upper, wrong)
+
+
+def test_a_wide_layer_whose_units_are_all_off_leaves_the_bias():
+    rng = np.random.default_rng(0)
+    affines = [
+        Affine(rng.normal(size=(150, 3)).astype(np.float32), np.ones(150, np.float32)),
+        Affine(rng.normal(size=(150, 150)).astype(np.float32), np.full(150, -1e6, np.float32)),
+        Affine(rng.normal(size=(1, 150)).astype(np.float32), np.array([0.25], np.float32)),
+    ]
+    network = Network(affines, [Activation("relu"), Activation("relu")])
+    lower, upper = rigorous_bounds(network, -np.ones((2, 3)), np.ones((2, 3)))
+    assert lower == pytest.approx(0.25)
+    assert upper == pytest.approx(0.25)
