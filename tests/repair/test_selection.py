@@ -9,6 +9,7 @@ import fairmend
 from fairmend import FairmendError, Feature, Network, Spec
 from fairmend.network import Activation, Affine
 from fairmend.repair import selection as auto
+from fairmend.repair.choice import Judgement
 from fairmend.repair.options import HeadOptions
 from fairmend.repair.policy import Policy
 from fairmend.repair.recipe import Recipe
@@ -152,6 +153,19 @@ def test_unlabelled_rows_are_used():
     assert with_more.network != without.network
     with pytest.raises(FairmendError, match="X_unlabelled: method prof does not use it; use method auto or blind"):
         fairmend.repair(network, spec, X_repair, X_cal, y_cal, method="prof", X_unlabelled=more)
+
+
+def test_a_network_is_hopeless_if_it_loses_the_model_on_its_own_rows_and_another_is_clearly_better():
+    network, spec, *rows = arguments(SPEC, 5)
+    task = prepare_task(network, spec, *rows, HeadOptions(), 0)
+    contest = auto._Contest(task, Judgement(Policy(), task))
+    judged = contest.jury.judge(QUICK[1])
+    wrong = replace(judged, outputs=-judged.outputs)
+    assert not contest._is_hopeless(wrong)  # nothing else is proven yet
+    contest.judged.append(judged)
+    assert contest._is_hopeless(wrong)
+    assert not contest._is_hopeless(judged)
+    assert not contest._is_hopeless(replace(judged, outputs=network.logits(task.X_cal)))
 
 
 def test_a_candidate_that_fails_is_reported_with_the_reason_and_not_selected(monkeypatch):

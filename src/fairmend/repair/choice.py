@@ -22,7 +22,7 @@ from fairmend.repair.regression import fit_shares
 from fairmend.repair.task import RepairTask
 from fairmend.text import percent
 
-__all__ = ["Choice", "Judgement", "choose"]
+__all__ = ["NOISE", "Choice", "Judgement", "choose"]
 
 NOISE = 1.0
 """Two candidates count as equal if what they keep differs by less than this many standard errors of the paired

@@ -1,6 +1,7 @@
 """The method `auto`: run several recipes, and select the strongest guarantee that keeps the model.
 
-Recipes run in stages, from the strongest guarantee to the weakest, and a stage that cannot win does not run:
+Recipes run in stages, from the strongest guarantee to the weakest, and a stage that cannot win does not run. A recipe
+whose network loses the model even on the rows that it learnt from is not run on folds, if another candidate is better.
 
 1. Networks that ignore every feature that varies. Nothing else is to be proven, and the claim is about everyone.
 2. If the spec has tolerances or links: networks that ignore the protected features, and for which the paper's two
@@ -21,7 +22,7 @@ from fairmend.network.input_columns import fix_columns
 from fairmend.progress import Progress
 from fairmend.repair.blind import columns_of, mean_reference
 from fairmend.repair.candidates import Candidate, JudgedCandidate, Jury, kept_shares
-from fairmend.repair.choice import Choice, Judgement, choose
+from fairmend.repair.choice import NOISE, Choice, Judgement, choose
 from fairmend.repair.distil import STEPS
 from fairmend.repair.policy import Policy
 from fairmend.repair.recipe import Recipe, RepairAttempt
@@ -118,7 +119,7 @@ class _Contest:
         if not problem:
             try:
                 self.task.deadline.check("before this recipe was run")
-                judged = self.jury.judge(recipe)
+                judged = self.jury.judge(recipe, self._is_hopeless)
                 self.judged.append(judged)
                 self.candidates.append(judged.candidate)
             except FairmendError as error:
@@ -127,6 +128,17 @@ class _Contest:
         if problem:
             self.candidates.append(Candidate(recipe, problem=problem, reason=problem))
         _log(self.candidates[-1])
+
+    def _is_hopeless(self, own: JudgedCandidate) -> bool:
+        """Return whether a network cannot win, judged by the rows that it was made from.
+
+        It does not keep the model even there, and another candidate is clearly better on rows that it did not see.
+        """
+        others = [judged for judged in self.judged if not judged.candidate.collapsed]
+        if not others or self.judgement.keeps(own):
+            return False
+        best = max(others, key=self.judgement.score)
+        return own.candidate.collapsed or self.judgement.lead(best, own) > NOISE
 
     def sort(self, recipes: list[Recipe]) -> None:
         """Bring the candidates into the order of these recipes, the preferred ones first."""
