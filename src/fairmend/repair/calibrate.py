@@ -337,7 +337,7 @@ class FlatParameters:
         self.flat.requires_grad_()
 
     def layers(self, flat: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
-        """Return views of weight and bias, layer by layer, of a tensor in the place of the parameters if one is given."""
+        """Return views of weight and bias, layer by layer; of the parameters, or of a tensor in their place."""
         parts = (self.flat if flat is None else flat).split_with_sizes(self.sizes)
         weights = [part.view(shape) for part, shape in zip(parts[::2], self.shapes, strict=True)]
         return list(zip(weights, parts[1::2], strict=True))
