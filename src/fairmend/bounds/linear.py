@@ -138,6 +138,8 @@ class _Graph:
             self._find_exact(i, node.operation, node.sources)
         self.wide = not self.hulls and takes_symbols(network, boxes.rows.shape[1], boxes.rows.device)
         self._symbols = Symbols(network.nodes, self.exact, self.parameters, boxes.first) if self.wide else None
+        known = {**self.exact, **self.hulls}
+        self._stacked = Stacked(self.nodes, self.widths, known, self.lines, self.parameters, boxes.first)
         self._intervals.clear()  # those that look-ups needed have no gradients
 
     def function(self, i: int) -> tuple[Activation, int]:
@@ -274,8 +276,7 @@ class _Graph:
             spread = (upper - lower) @ (weight / 2).abs().T
             return Forms(middle - spread, middle + spread)
         if _stacks(first.device):
-            known = {**self.exact, **self.hulls}
-            return Stacked(self.nodes, self.widths, known, self.lines, self.parameters, first).forms(root)
+            return self._stacked.forms(root)
         if isinstance(operation, Affine):
             start, value = self.parameters[root][0].unsqueeze(0), self.parameters[root][1]
         else:

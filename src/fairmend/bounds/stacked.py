@@ -23,7 +23,10 @@ __all__ = ["Stacked"]
 
 
 class Stacked:
-    """Backward substitution through the nodes of a network, down to those whose forms are ``known``."""
+    """Backward substitution through the nodes of a network, down to those whose forms are ``known``.
+
+    ``lines`` may grow: a walk from a node needs those of earlier functions only.
+    """
 
     def __init__(
         self,
@@ -36,6 +39,7 @@ class Stacked:
     ) -> None:
         self._nodes, self._widths, self._known, self._lines = nodes, widths, known, lines
         self._parameters, self._first = parameters, first
+        self._shifted: dict[int, Lines] = {}
 
     def forms(self, root: int) -> Forms:
         """Return the forms of an affine layer or a sum, in the inputs."""
@@ -60,7 +64,7 @@ class Stacked:
         if i in self._known:
             rows.ended.append(_times_forms(A, self._known[i]))
         elif isinstance(operation, Activation):
-            self._through(rows, A, self._lines[i], sources[0])
+            self._through(rows, A, i, sources[0])
         elif isinstance(operation, Affine):
             weight, bias = self._parameters[i]
             rows.value = rows.value + A @ bias
@@ -83,23 +87,28 @@ class Stacked:
         else:
             raise NotImplementedError(f"the linear bounds of {operation.kind}")
 
-    def _through(self, rows: _Rows, A: Tensor, lines: Lines, source: int) -> None:
-        """Go back through a function, and through the layer before it."""
+    def _through(self, rows: _Rows, A: Tensor, i: int, source: int) -> None:
+        """Go back through the function at node i, and through the layer before it."""
         layer = None if source in self._known else self._parameters.get(source)
-        if layer is not None:
-            weight, bias = layer
-            lines = Lines(
-                lines.lower_slope,
-                torch.addcmul(lines.lower_intercept, lines.lower_slope, bias),
-                lines.upper_slope,
-                torch.addcmul(lines.upper_intercept, lines.upper_slope, bias),
-            )
+        lines = self._lines[i] if layer is None else self._shift(i, layer[1])
         A, constants = through_lines(A, *lines)
         rows.value = rows.value + constants
         if layer is None:
             rows.carry(source, A)
         else:
-            rows.carry(self._nodes[source].sources[0], product(A, weight))
+            rows.carry(self._nodes[source].sources[0], product(A, layer[0]))
+
+    def _shift(self, i: int, bias: Tensor) -> Lines:
+        """Return the lines of a function of z + bias, as lines of z."""
+        if i not in self._shifted:
+            lines = self._lines[i]
+            self._shifted[i] = Lines(
+                lines.lower_slope,
+                torch.addcmul(lines.lower_intercept, lines.lower_slope, bias),
+                lines.upper_slope,
+                torch.addcmul(lines.upper_intercept, lines.upper_slope, bias),
+            )
+        return self._shifted[i]
 
 
 class _Rows:
@@ -120,5 +129,6 @@ class _Rows:
 
 def _times_forms(A: Tensor, forms: Forms) -> Tensor:
     if forms.lower is forms.upper:
-        return torch.einsum("puw,kpw->kpu", A, forms.lower)
+        # Not an einsum: its gradient of A has another layout, in which the steps through functions are slow.
+        return (A @ forms.lower.permute(1, 2, 0)).permute(2, 0, 1)
     return signed_product(A, forms.lower, forms.upper)
