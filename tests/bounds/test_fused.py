@@ -89,3 +89,12 @@ def test_the_kernels_compile_and_compute_the_plain_step(tmp_path):
             found = np.zeros(outputs)
             run(given.ctypes.data_as(ctypes.c_void_p), found.ctypes.data_as(ctypes.c_void_p))
             np.testing.assert_allclose(found, [float(each) for each in plain(*torch.tensor(given))], rtol=1e-12)
+
+
+def test_a_gpu_without_a_compiler_runs_the_plain_step_and_says_so(monkeypatch, caplog):
+    def fails(*tensors):
+        raise RuntimeError("no compiler\nand more")
+
+    monkeypatch.setattr(torch.cuda.jiterator, "_create_multi_output_jit_fn", lambda code, outputs: fails)
+    assert fused._compile.__wrapped__(torch.device("cpu")) is None
+    assert "step 1 runs without compiled kernels: no compiler" in caplog.text

@@ -134,10 +134,10 @@ def _compile(device: torch.device) -> tuple[_Kernel, _Kernel] | None:
     """Compile the steps for a GPU, and try them; return None, and say why, if that is not possible."""
     create: Callable[[str, int], _Kernel] = torch.cuda.jiterator._create_multi_output_jit_fn
     kernels = create(_FORWARD, 2), create(_BACKWARD, 5)
-    one = torch.ones(2, 2, 2, device=device)
+    A, line = torch.ones(2, 3, 4, device=device), torch.ones(2, 1, 4, device=device)
     try:
-        for kernel, count in zip(kernels, (5, 7), strict=True):
-            kernel(*[one] * count)
+        kernels[0](A, *[line] * 4)
+        kernels[1](A, A, A[:, :, :1], *[line] * 4)
     except torch.OutOfMemoryError:
         raise
     except RuntimeError as error:
