@@ -19,7 +19,7 @@ from fairmend.arrays import FloatArray
 from fairmend.bounds.relaxation import Lines
 from fairmend.network.operations import Affine, Columns, Concatenate, Operation, Scale, Sum
 
-__all__ = ["Boxes", "Forms", "Interval", "least_of_line", "linear_form", "tensor_like", "total"]
+__all__ = ["Boxes", "Forms", "Interval", "least_of_line", "linear_form", "signed_product", "tensor_like", "total"]
 
 Interval = tuple[Tensor, Tensor]
 """Lower and upper ends, each ``(pieces, units)``."""
@@ -119,6 +119,14 @@ def linear_form(
     if isinstance(operation, Columns):
         return forms[0][..., list(operation.indices)]
     raise NotImplementedError(f"the linear bounds of {operation.kind}")
+
+
+def signed_product(A: Tensor, where_positive: Tensor, where_negative: Tensor) -> Tensor:
+    """Return ``A+ @ where_positive + A- @ where_negative`` for each piece: A ``(pieces, units, width)``."""
+    positive = A.clamp(min=0)
+    return torch.einsum("puw,kpw->kpu", positive, where_positive) + torch.einsum(
+        "puw,kpw->kpu", A - positive, where_negative
+    )
 
 
 def total(parts: Sequence[Tensor]) -> Tensor:

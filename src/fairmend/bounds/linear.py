@@ -4,7 +4,7 @@ Differentiable in the weights, in float32 or float64. Nodes that are affine func
 The forms of other nodes come from backward substitution: it walks the graph in reverse with a pair of coefficients for
 each node, adds them where paths meet, and ends at exact nodes, at functions of these, and at look-ups, or at the node
 that puts these side by side. Wide networks get the same forms with fewer products, from `symbols`, wherever few units
-are unstable.
+are unstable; on a GPU, `stacked` does the backward substitution.
 """
 
 from __future__ import annotations
@@ -14,9 +14,18 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from fairmend.bounds.forms import Boxes, Forms, Interval, least_of_line, linear_form, tensor_like, total
-from fairmend.bounds.fused import through_lines
+from fairmend.bounds.forms import (
+    Boxes,
+    Forms,
+    Interval,
+    least_of_line,
+    linear_form,
+    signed_product,
+    tensor_like,
+    total,
+)
 from fairmend.bounds.relaxation import Lines, apply_activation, relax
+from fairmend.bounds.stacked import Stacked
 from fairmend.bounds.symbols import Symbols
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
@@ -105,6 +114,11 @@ def takes_symbols(network: Network, pieces: int, device: torch.device) -> bool:
     return widest > WIDE and (device.type == "cpu" or pieces * widest**3 >= _WORK_FOR_SYMBOLS)
 
 
+def _stacks(device: torch.device) -> bool:
+    """Return whether lower and upper forms are computed at once: on a CPU, results keep every digit of earlier ones."""
+    return device.type != "cpu"
+
+
 class _Graph:
     """The nodes before the head, with their parameters, over boxes, and what is known about each node so far."""
 
@@ -124,6 +138,8 @@ class _Graph:
             self._find_exact(i, node.operation, node.sources)
         self.wide = not self.hulls and takes_symbols(network, boxes.rows.shape[1], boxes.rows.device)
         self._symbols = Symbols(network.nodes, self.exact, self.parameters, boxes.first) if self.wide else None
+        known = {**self.exact, **self.hulls}
+        self._stacked = Stacked(self.nodes, self.widths, known, self.lines, self.parameters, boxes.first)
         self._intervals.clear()  # those that look-ups needed have no gradients
 
     def function(self, i: int) -> tuple[Activation, int]:
@@ -262,17 +278,19 @@ class _Graph:
     def _backward(self, root: int, operation: Operation, sources: Sequence[int]) -> Forms:
         """Return the forms of an affine layer or a sum, substituted back to the nodes where that ends."""
         first = self.boxes.first
-        if isinstance(operation, Affine):
+        stop = self._stop(sources[0]) if isinstance(operation, Affine) else None
+        if stop is not None:
+            # Both passes start from the same weight W, so they share a product of the forms' middle and half distance:
+            # W+ a + W- b = W (a + b)/2 + |W| (a - b)/2.
             weight, bias = self.parameters[root]
-            stop = self._stop(sources[0])
-            if stop is not None:
-                # Both passes start from the same weight W, so they share a product of the forms' middle and half
-                # distance: W+ a + W- b = W (a + b)/2 + |W| (a - b)/2.
-                lower, upper = stop
-                middle = torch.addcmul((lower + upper) @ (weight / 2).T, first, bias)
-                spread = (upper - lower) @ (weight / 2).abs().T
-                return Forms(middle - spread, middle + spread)
-            start, value = weight.unsqueeze(0), bias
+            lower, upper = stop
+            middle = torch.addcmul((lower + upper) @ (weight / 2).T, first, bias)
+            spread = (upper - lower) @ (weight / 2).abs().T
+            return Forms(middle - spread, middle + spread)
+        if _stacks(first.device):
+            return self._stacked.forms(root)
+        if isinstance(operation, Affine):
+            start, value = self.parameters[root][0].unsqueeze(0), self.parameters[root][1]
         else:
             width = self.widths[root]
             start, value = torch.eye(width, dtype=first.dtype, device=first.device).unsqueeze(0), first.new_zeros(width)
@@ -362,8 +380,8 @@ class _Rows:
         if forms.lower is forms.upper:
             lower, upper = _both(lower_A, upper_A, lambda A: torch.einsum("puw,kpw->kpu", A, forms.lower))
         else:
-            lower = _signed_product(lower_A, forms.lower, forms.upper)
-            upper = _signed_product(upper_A, forms.upper, forms.lower)
+            lower = signed_product(lower_A, forms.lower, forms.upper)
+            upper = signed_product(upper_A, forms.upper, forms.lower)
         self.lower.append(lower)
         self.upper.append(upper)
 
@@ -392,21 +410,11 @@ def _interval_affine(weight: Tensor, bias: Tensor, lower: Tensor, upper: Tensor)
     return middle - spread, middle + spread
 
 
-def _signed_product(A: Tensor, where_positive: Tensor, where_negative: Tensor) -> Tensor:
-    """Return ``A+ @ where_positive + A- @ where_negative`` for each piece: A ``(pieces, units, width)``."""
-    positive = A.clamp(min=0)
-    return torch.einsum("puw,kpw->kpu", positive, where_positive) + torch.einsum(
-        "puw,kpw->kpu", A - positive, where_negative
-    )
-
-
 def _through_activation(A: Tensor, lines: Lines) -> tuple[Tensor, Tensor]:
     """Replace an activation's outputs by the lower line if A is positive and by the upper line if it is negative.
 
     Return the new coefficients and the constant ``(pieces, units)``.
     """
-    if A.is_cuda:
-        return through_lines(A, *lines)
     positive = A.clamp(min=0)
     negative = A - positive
     constant = positive @ lines.lower_intercept.unsqueeze(-1) + negative @ lines.upper_intercept.unsqueeze(-1)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairmend.device.current import choose_wide_device, compute_on
+from fairmend.bounds.pieces import max_entries
+from fairmend.device.current import choose_wide_device, compute_on, current_device
 from fairmend.device.names import check_device_name
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
@@ -131,8 +132,7 @@ def _search(
     if not space.matters(decider.network):
         return Leaves(root, np.ones(1), Decided(np.ones(1), np.zeros(1), np.array([-1]), np.zeros(1)))
     leaves = Leaves(root, space.shares(root), decider.decide(root, np.array([decider.root_error()])))
-    width = max(decider.network.widths)
-    most = max(4, min(_MOST_BOXES, _ENTRIES // (2 * space.pieces * width * min(width, 64))))
+    most = _boxes_in_a_round(max(decider.network.widths), space.pieces)
     enough = 0.0 if share is None else share
     until = started + seconds * (1 - _RECOUNT if decider.counting else 1)
     while (undecided := float(leaves.open.sum())) > enough and _clock() < until:
@@ -147,6 +147,15 @@ def _search(
     if decider.counting:
         _recount(decider, leaves, started, seconds, enough, progress)
     return leaves
+
+
+def _boxes_in_a_round(width: int, pieces: int) -> int:
+    """Return how many boxes to split in one round, for a network with layers of at most this width.
+
+    On a GPU, as many as its memory allows: each round costs as much time for starting the work, however many they are.
+    """
+    rows = _ENTRIES // min(width, 64) if current_device() is None else max_entries() // width
+    return max(4, min(_MOST_BOXES, rows // (2 * pieces * width)))
 
 
 def _recount(

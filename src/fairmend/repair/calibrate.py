@@ -212,7 +212,7 @@ class _Losses:
         self.share = torch.where(varies, 1 / initial, torch.zeros_like(initial)) / varies.sum().clamp(min=1)
 
     def backward(self, X: Tensor, y: Tensor) -> tuple[float | None, float, float]:
-        """Add the gradients of the total loss to the parameters'. Return L_fair, the task loss and the total."""
+        """Set the gradient of the parameters to that of the total loss. Return L_fair, the task loss and the total."""
         return self._with_less_memory(lambda: self._backward(X, y))
 
     def _backward(self, X: Tensor, y: Tensor) -> tuple[float | None, float, float]:
@@ -234,11 +234,15 @@ class _Losses:
         return self._graph
 
     def _parts(self, X: Tensor, y: Tensor) -> _Parts:
-        """Add the gradients of each chunk, and return its part of L_fair, of the total and of the task loss."""
+        """Set the sum of all gradients. Return each chunk's part of L_fair, of the total and of the task loss."""
         parts: _Parts = []
         nothing = self.share.new_zeros(())
+        gradient: Tensor | None = None
         for chunk in self.chunks if self.fairness_weight > 0 else (None,):
-            layers = self.parameters.layers()
+            # A new leaf: the gradient node of an old one belongs to the stream of its first use, which is not the one
+            # that records.
+            leaf = self.parameters.flat.detach().requires_grad_()
+            layers = self.parameters.layers(leaf)
             losses: list[Tensor] = []
             fair = task = nothing
             if chunk is not None:
@@ -248,8 +252,10 @@ class _Losses:
                 task = self.task_loss(forward(self.network, layers, X), y)
                 losses.append(task)
             loss = losses[0] + losses[1] if len(losses) == 2 else losses[0]
-            loss.backward()  # type: ignore[no-untyped-call]
+            (own,) = torch.autograd.grad(loss, leaf)
+            gradient = own if gradient is None else gradient.add_(own)
             parts.append((fair.detach(), loss.detach(), task.detach()))
+        self.parameters.flat.grad = gradient
         return parts
 
     def total(self, X: Tensor, y: Tensor) -> float:
@@ -330,9 +336,9 @@ class FlatParameters:
         self.flat = torch.cat([torch.tensor(array, dtype=dtype).reshape(-1) for array in arrays]).to(device)
         self.flat.requires_grad_()
 
-    def layers(self) -> list[tuple[Tensor, Tensor]]:
-        """Return views of weight and bias, layer by layer."""
-        parts = self.flat.split_with_sizes(self.sizes)
+    def layers(self, flat: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
+        """Return views of weight and bias, layer by layer; of the parameters, or of a tensor in their place."""
+        parts = (self.flat if flat is None else flat).split_with_sizes(self.sizes)
         weights = [part.view(shape) for part, shape in zip(parts[::2], self.shapes, strict=True)]
         return list(zip(weights, parts[1::2], strict=True))
 
