@@ -24,8 +24,8 @@ PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 # Every public name with its parameters: those with a default end in "=", keyword-only ones follow "*". Adding an
 # optional parameter changes a line here; anything else breaks the code of users.
 FUNCTIONS = {
-    "fairmend.audit": "net spec X= samples= seed= * per_row= pairs= method= time_limit= jobs= device= rows= "
-    "progress= on_plan= witnesses=",
+    "fairmend.audit": "net spec X= samples= seed= * per_row= pairs= method= time_limit= jobs= device= cluster= resume= "
+    "rows= progress= on_plan= witnesses=",
     "fairmend.certify": "net spec X engine= * time_limit= device= seed= progress=",
     "fairmend.check": "certificate model spec= * real= progress=",
     "fairmend.export_vnnlib": "net spec X out * rows= timeout= most_boxes=",

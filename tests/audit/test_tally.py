@@ -28,7 +28,7 @@ def tallied(spec, found, first=0):
 @pytest.mark.parametrize("scan", ["all neighbours", "random neighbours", "scores"])
 def test_merged_tallies_are_the_tally_of_the_whole(monkeypatch, scan):
     monkeypatch.setattr(tally, "_EXAMINED_ROWS", 30)
-    spec = score_spec(SPEC, 0.1, "logit") if scan == "scores" else SPEC
+    spec = score_spec(0.1, "logit", SPEC.features) if scan == "scores" else SPEC
     scanner = RandomScan(NET, spec, 8, 0) if scan == "random neighbours" else ExhaustiveScan(NET, spec)
     found = [(X, scanner.scan(X)) for X in blocks(people(200))]
     whole, merged = tallied(spec, found), AuditTally(NET, spec, pairs=3, seed=5)

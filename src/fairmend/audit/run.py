@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import chain
@@ -125,11 +125,11 @@ def audit(
     limit = 2 * EXACT_SECONDS if time_limit is None and method == "auto" else time_limit
     options = {"method": method, "seed": seed, "per_row": per_row, "pairs": pairs, "time_limit": limit}
     options |= {"samples": samples if X is None else None, "with_pairs": inputs.wants_pairs}
-    kept = None if resume is None else open_kept_audit(Path(resume), network, spec, inputs, options)
     with _engine(cluster, jobs) as engine:
+        kept = None if resume is None else open_kept_audit(Path(resume), network, spec, inputs, options)
         first = inputs.read(0) if inputs.count == 1 else None
-        blocks = _all_blocks(spec, inputs) if first is None else read_blocks(spec, inputs, first, ahead=True)
-        start = next(blocks, None)
+        blocks = read_blocks(spec, inputs, first, ahead=True) if first is not None else None
+        start = next(_all_blocks(spec, inputs) if blocks is None else blocks, None)
         if start is None:
             raise inputs.error_for_none()
         plan, search = _plan(network, spec, start, inputs.total, method, per_row, seed, device)
@@ -140,8 +140,7 @@ def audit(
         scanner = PlannedScan(network, spec, plan, per_row, seed, search, device)
         steps = _Steps(progress, inputs.total)
         job = AuditJob(network, spec, scanner, inputs, pairs, seed, limit, steps.report)
-        if first is None:
-            blocks.close()
+        if first is None or blocks is None:
             tally = _audit_slices(job, inputs, steps, engine, kept)
         else:
             everyone = chain([start], blocks)
@@ -219,11 +218,10 @@ def _is_short(plan: AuditPlan) -> bool:
 
 def _engine(cluster: str | Engine | None, jobs: int) -> AbstractContextManager[Engine]:
     """Return the engine for a ``with`` block; one that the caller opened stays open."""
-    given = cluster is not None and not isinstance(cluster, str)
-    return nullcontext(cluster) if given else open_engine(cluster, jobs)
+    return open_engine(cluster, jobs) if cluster is None or isinstance(cluster, str) else nullcontext(cluster)
 
 
-def _all_blocks(spec: Spec, inputs: SlicedInputs) -> Generator[FloatArray, None, None]:
+def _all_blocks(spec: Spec, inputs: SlicedInputs) -> Iterator[FloatArray]:
     for number in range(inputs.count):
         yield from read_blocks(spec, inputs, inputs.read(number), ahead=False)
 

@@ -137,7 +137,7 @@ class PeopleStream:
     """
 
     from_files = True
-    note_classes = (PeopleNotes, RowNumbers, CompactTexts, Labels, OutOfRange, Outside)
+    note_classes: tuple[type, ...] = (PeopleNotes, RowNumbers, CompactTexts, Labels, OutOfRange, Outside)
 
     def __init__(
         self, spec: Spec, net: Network, table: TableStream, policy: str = "refuse", *, engine: Engine = HERE

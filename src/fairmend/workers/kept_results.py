@@ -12,13 +12,13 @@ import json
 import pickle
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from fairmend._version import __version__
 from fairmend.atomic import write_atomically, write_text
 from fairmend.errors import FairmendError
 
-__all__ = ["KeptResults", "Numbered"]
+__all__ = ["KeptResults"]
 
 _ABOUT = "run.json"
 _NAMES = {"fairmend": "version of fairmend", "options": "set of options"}
@@ -33,15 +33,11 @@ _ARRAYS = {
 }
 
 
-class Numbered(Protocol):
-    """A task whose content can be recognised."""
-
-    def digest(self) -> str:
-        """Return a digest of all that the result depends on, but for what the whole run shares."""
-
-
 class KeptResults:
-    """The results of one run in a folder."""
+    """The results of one run in a folder.
+
+    The ``digest()`` of a task is a text that changes with all that its result depends on, but for what the run shares.
+    """
 
     def __init__(self, folder: Path, about: Mapping[str, str], classes: Iterable[type]) -> None:
         """Open or create the folder; `about` names what the results depend on, each by a digest or a value."""
@@ -84,7 +80,7 @@ class KeptResults:
         except (OSError, ValueError) as error:
             raise FairmendError(f"{path}: cannot be read; choose another folder for resume") from error
 
-    def load(self, number: int, task: Numbered) -> Any:
+    def load(self, number: int, task: Any) -> Any:
         """Return the result of a task; None if it is not there."""
         path = self._path(number)
         try:
@@ -103,7 +99,7 @@ class KeptResults:
             raise FairmendError(f"{path}: is of other data; choose another folder for resume")
         return result
 
-    def save(self, number: int, task: Numbered, result: Any) -> None:
+    def save(self, number: int, task: Any, result: Any) -> None:
         """Write the result of a task."""
         content = pickle.dumps((task.digest(), result), protocol=_PROTOCOL)
         write_atomically(self._path(number), [hashlib.sha256(content).digest(), content])
