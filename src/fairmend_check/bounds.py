@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairmend_check.functions import function_of
+from fairmend_check.functions import Function, function_of
+from fairmend_check.functions.base import finite
 from fairmend_check.model import Activation, Columns, Concatenate, Dense, Lookup, Model, Node, Scale, Sum
 from fairmend_check.rounding import GENEROUS, TINY, Array, U, affine, ball, down, gamma, up
 
@@ -137,10 +138,50 @@ def form_bounds(
     return found, nodes
 
 
-def _bound_nodes(model: Model, lower: Array, upper: Array, slopes: Slopes | None) -> Known:
+@dataclass(frozen=True, eq=False)
+class InputForms:
+    """Linear forms of the inputs below forms of the outputs, for every x in a box: A·x + c (boxes, forms, inputs).
+
+    ``least`` (boxes, forms) are lower bounds over the boxes. ``nodes`` are intervals of every node but the last.
+    """
+
+    A: Array
+    c: Array
+    least: Array
+    nodes: Intervals
+
+
+def input_forms(model: Model, forms: Array, lower: Array, upper: Array) -> InputForms:
+    """Return forms of the inputs below linear forms of the outputs (boxes, forms, outputs).
+
+    Both lines of each function have the slope of its chord, so that a form and its negative have nearly opposite
+    coefficients. Where a number overflows, A is 0 and c is -inf.
+    """
+    widest = max(model.widths)
+    step = max(1, _ROOM // (widest * max(2 * widest, forms.shape[1])))
+    A, c = np.zeros((*forms.shape[:2], model.inputs)), np.empty(forms.shape[:2])
+    least = np.empty(forms.shape[:2])
+    nodes = [(np.empty((len(lower), width)), np.empty((len(lower), width))) for width in model.widths[:-1]]
+    with np.errstate(all="ignore"):
+        for start in range(0, len(lower), step):
+            part = slice(start, start + step)
+            known = _bound_nodes(model, lower[part], upper[part], None, chords=True)
+            form = _Form({})
+            _substitute(known, len(model.nodes) - 1, forms[part], form)
+            least[part] = _lower_bounds(known, form, np.full(forms[part].shape[:2], -np.inf))
+            A[part] = form.coefficients.get(0, 0.0)  # what does not read the input is constant
+            c[part] = down(np.asarray(form.const - (form.slip * GENEROUS + TINY)))
+            for (low, high), (low_here, high_here) in zip(nodes, known.intervals, strict=True):
+                low[part], high[part] = low_here, high_here
+    usable = np.isfinite(A).all(axis=2) & np.isfinite(c)
+    return InputForms(np.where(usable[:, :, None], A, 0.0), np.where(usable, c, -np.inf), least, nodes)
+
+
+def _bound_nodes(model: Model, lower: Array, upper: Array, slopes: Slopes | None, *, chords: bool = False) -> Known:
     """Return intervals of every node but the last, and lines of every function.
 
-    Affine layers and scalings that functions read, and sums, are bounded backward; other nodes by interval arithmetic.
+    Without slopes, each function chooses them, or has that of its chord with ``chords``. Affine layers and scalings
+    that functions read, and sums, are bounded backward; other nodes by interval arithmetic.
     """
     given = None if slopes is None else iter(slopes)
     read = _read_by_functions(model)
@@ -150,12 +191,22 @@ def _bound_nodes(model: Model, lower: Array, upper: Array, slopes: Slopes | None
         if isinstance(operation, Activation):
             low, high = known.intervals[node.sources[0]]
             function = function_of(operation)
-            below, above = function.choose_slopes(low, high) if given is None else next(given)
+            if given is not None:
+                below, above = next(given)
+            else:
+                below, above = _chords(function, low, high) if chords else function.choose_slopes(low, high)
             lines = function.intercepts((below, above), low, high)
             known.lines[number] = Lines(below, above, *lines, _magnitude(low, high))
         backward = isinstance(operation, Sum) or (number in read and isinstance(operation, Dense | Scale))
         known.intervals.append(_bound_node(known, node) if backward else _interval(node, known.intervals))
     return known
+
+
+def _chords(function: Function, low: Array, high: Array) -> tuple[Array, Array]:
+    """Return the slope from end to end, twice."""
+    rise = function.value_range(high, high)[0] - function.value_range(low, low)[0]
+    slope = finite(np.where(high > low, rise / (high - low), 0.0))
+    return slope, slope
 
 
 def _read_by_functions(model: Model) -> set[int]:

@@ -115,7 +115,7 @@ class Cover:
     @cached_property
     def most_boxes(self) -> int:
         """How many boxes of its own choice can be checked, however few regions there are."""
-        return MAX_WORK // _box_work(self.model)
+        return MAX_WORK // box_work(self.model)
 
     def batches(self, regions: Regions, room: int = 1) -> Iterator[Boxes]:
         """Return the boxes of regions, in batches; none of a region with a reason against it.
@@ -297,7 +297,7 @@ def _point_work(model: Model) -> int:
     return model.outputs * work
 
 
-def _box_work(model: Model) -> int:
+def box_work(model: Model) -> int:
     """Return the multiplications for a box: the units of each layer are substituted back through all layers before."""
     work, before = _point_work(model), 0
     for number, node in enumerate(model.nodes):

@@ -64,7 +64,7 @@ class Decider:
     def __init__(self, network: Network, space: Space, *, counting: bool = True, bins: int = BINS) -> None:
         self.network, self.space, self.counting, self.bins = network, space, counting, bins
         low, high = enclose_log_odds(network.threshold)
-        closing = np.zeros(2) if network.closing == "none" else closing_error(network, np.array([0, 1]))
+        closing = closing_error(network, np.array([0, 1]))  # a program may decide on probabilities of its own
         self._above = float(np.nextafter(high + closing[1], np.inf))
         self._below = float(np.nextafter(low - closing[0], -np.inf))
 

@@ -18,6 +18,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
 from fairmend.prove.threshold import network_of_spec
+from fairmend.quantify.certificate import Evidence
 from fairmend.quantify.data_rows import find_cells, prove_cells
 from fairmend.quantify.decide import Decided, Decider
 from fairmend.quantify.leaves import Leaves
@@ -92,6 +93,7 @@ def quantify(
         samples=samples,
         leaves=leaves.count,
         seconds=_clock() - started,
+        evidence=Evidence(network, space, leaves),
     )
 
 

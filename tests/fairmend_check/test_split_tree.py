@@ -1,0 +1,71 @@
+"""A tree of splits: whatever the file says, its leaves contain everyone exactly once, or it is refused."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairmend_check.errors import CheckError
+from fairmend_check.split_tree import NOTHING, PROVEN, read_leaves
+
+CELLS = [4, 1, 3]
+SPLIT = {axis: 2 + axis for axis in range(3)}
+
+
+def read(nodes, cuts, cells=CELLS):
+    return read_leaves(cells, np.array(nodes, np.uint16), np.array(cuts, np.uint32), "here")
+
+
+def people_in(leaves):
+    """Return how many leaves each cell is in."""
+    counts = np.zeros(CELLS, np.int64)
+    for first, last in zip(leaves.first, leaves.last, strict=True):
+        counts[tuple(slice(a, b + 1) for a, b in zip(first, last, strict=True))] += 1
+    return counts
+
+
+def test_nodes_are_read_level_by_level():
+    leaves = read([SPLIT[0], SPLIT[2], PROVEN, NOTHING, PROVEN], [1, 0])
+    assert leaves.first.tolist() == [[2, 0, 0], [0, 0, 0], [0, 0, 1]]
+    assert leaves.last.tolist() == [[3, 0, 2], [1, 0, 0], [1, 0, 2]]
+    assert leaves.claim.tolist() == [PROVEN, NOTHING, PROVEN]
+    assert (people_in(leaves) == 1).all()
+
+
+def test_one_leaf_is_everyone():
+    leaves = read([PROVEN], [])
+    assert (leaves.first.tolist(), leaves.last.tolist()) == ([[0, 0, 0]], [[3, 0, 2]])
+    assert read([PROVEN], [], cells=[]).first.shape == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cuts"),
+    [
+        ([SPLIT[0], PROVEN], [1]),  # a half is missing
+        ([SPLIT[0]], [1]),
+        ([SPLIT[0], PROVEN, PROVEN], []),  # a cut is missing
+        ([SPLIT[0], PROVEN, PROVEN], [3]),  # nothing is above it
+        ([SPLIT[0], PROVEN, PROVEN], [2**32 - 1]),
+        ([SPLIT[1], PROVEN, PROVEN], [0]),  # an axis of one cell
+        ([SPLIT[0], SPLIT[0], PROVEN, PROVEN, PROVEN], [1, 2]),  # outside of its half
+        ([5, PROVEN, PROVEN], [0]),  # there is no axis 3
+        ([65535, PROVEN, PROVEN], [0]),
+        ([PROVEN, PROVEN], []),  # more than the tree has
+        ([SPLIT[0], PROVEN, PROVEN], [1, 1]),
+    ],
+)
+def test_what_is_no_tree_is_refused(nodes, cuts):
+    with pytest.raises(CheckError, match="here"):
+        read(nodes, cuts)
+
+
+@settings(max_examples=200)
+@given(data=st.data(), leaves=st.integers(1, 8))
+def test_leaves_contain_everyone_once_or_are_refused(data, leaves):
+    nodes = data.draw(st.lists(st.integers(0, 5), min_size=2 * leaves - 1, max_size=2 * leaves - 1))
+    cuts = data.draw(st.lists(st.integers(0, 3), min_size=leaves - 1, max_size=leaves - 1))
+    try:
+        found = read(nodes, cuts)
+    except CheckError:
+        return
+    assert (people_in(found) == 1).all()
