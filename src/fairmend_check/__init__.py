@@ -32,6 +32,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - regions.py: the steps above, for every region of a certificate
    - people.py: all people that a spec allows, as cells and boxes of them
    - tally.py: how many people of a box are on one side of a linear form
+   - leaf_bounds.py, leaf_listing.py: what is proven about a box, by linear bounds or person by person
    - shares.py: the steps above, for every box of a certificate of shares
 4. The model
    - model.py: a graph of operations, and the digest of the weights

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairmend_check.functions import Function, function_of
-from fairmend_check.functions.base import finite
+from fairmend_check.functions import function_of
 from fairmend_check.model import Activation, Columns, Concatenate, Dense, Lookup, Model, Node, Scale, Sum
 from fairmend_check.rounding import GENEROUS, TINY, Array, U, affine, ball, down, gamma, up
 
@@ -154,8 +153,7 @@ class InputForms:
 def input_forms(model: Model, forms: Array, lower: Array, upper: Array) -> InputForms:
     """Return forms of the inputs below linear forms of the outputs (boxes, forms, outputs).
 
-    Both lines of each function have the slope of its chord, so that a form and its negative have nearly opposite
-    coefficients. Where a number overflows, A is 0 and c is -inf.
+    Where a number overflows, A is 0 and c is -inf.
     """
     widest = max(model.widths)
     step = max(1, _ROOM // (widest * max(2 * widest, forms.shape[1])))
@@ -165,7 +163,7 @@ def input_forms(model: Model, forms: Array, lower: Array, upper: Array) -> Input
     with np.errstate(all="ignore"):
         for start in range(0, len(lower), step):
             part = slice(start, start + step)
-            known = _bound_nodes(model, lower[part], upper[part], None, chords=True)
+            known = _bound_nodes(model, lower[part], upper[part], None)
             form = _Form({})
             _substitute(known, len(model.nodes) - 1, forms[part], form)
             least[part] = _lower_bounds(known, form, np.full(forms[part].shape[:2], -np.inf))
@@ -177,11 +175,10 @@ def input_forms(model: Model, forms: Array, lower: Array, upper: Array) -> Input
     return InputForms(np.where(usable[:, :, None], A, 0.0), np.where(usable, c, -np.inf), least, nodes)
 
 
-def _bound_nodes(model: Model, lower: Array, upper: Array, slopes: Slopes | None, *, chords: bool = False) -> Known:
+def _bound_nodes(model: Model, lower: Array, upper: Array, slopes: Slopes | None) -> Known:
     """Return intervals of every node but the last, and lines of every function.
 
-    Without slopes, each function chooses them, or has that of its chord with ``chords``. Affine layers and scalings
-    that functions read, and sums, are bounded backward; other nodes by interval arithmetic.
+    Affine layers and scalings that functions read, and sums, are bounded backward; other nodes by interval arithmetic.
     """
     given = None if slopes is None else iter(slopes)
     read = _read_by_functions(model)
@@ -191,22 +188,12 @@ def _bound_nodes(model: Model, lower: Array, upper: Array, slopes: Slopes | None
         if isinstance(operation, Activation):
             low, high = known.intervals[node.sources[0]]
             function = function_of(operation)
-            if given is not None:
-                below, above = next(given)
-            else:
-                below, above = _chords(function, low, high) if chords else function.choose_slopes(low, high)
+            below, above = function.choose_slopes(low, high) if given is None else next(given)
             lines = function.intercepts((below, above), low, high)
             known.lines[number] = Lines(below, above, *lines, _magnitude(low, high))
         backward = isinstance(operation, Sum) or (number in read and isinstance(operation, Dense | Scale))
         known.intervals.append(_bound_node(known, node) if backward else _interval(node, known.intervals))
     return known
-
-
-def _chords(function: Function, low: Array, high: Array) -> tuple[Array, Array]:
-    """Return the slope from end to end, twice."""
-    rise = function.value_range(high, high)[0] - function.value_range(low, low)[0]
-    slope = finite(np.where(high > low, rise / (high - low), 0.0))
-    return slope, slope
 
 
 def _read_by_functions(model: Model) -> set[int]:

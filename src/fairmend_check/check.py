@@ -35,6 +35,7 @@ from fairmend_check.threshold import HALF
 __all__ = ["check", "check_files"]
 
 MAX_REASONS = 20
+MAX_CLASSES = 100  # of shares: the bounds of a box need memory for all pairs of them
 _ROOM = 1024.0  # how many times larger than in the spec a value may be that the global claim is not about
 REAL_ONLY = (
     "the certificate is about exact real arithmetic only, and rounding may change a prediction in inference; to accept "
@@ -189,8 +190,8 @@ def _check_regions(found: _Findings, claimed: Certificate, network: Model) -> No
 
 def _check_shares(found: _Findings, spec: Spec, claim: SharesClaim, network: Model) -> None:
     """Count the people who are treated equally, and unequally, and compare their shares with those that are claimed."""
-    if network.outputs > 2:
-        raise CheckError(f"the model has {network.outputs} outputs; shares can be checked for two classes only")
+    if network.outputs > MAX_CLASSES:
+        raise CheckError(f"the model has {network.outputs} outputs; shares can be checked for {MAX_CLASSES} classes")
     found.boxes = claim.leaves
     people = People.of(spec, network.dtype, claim.cells, claim.pieces)
     leaves = read_leaves([axis.cells for axis in people.axes], claim.nodes, claim.cuts, "certificate.shares")

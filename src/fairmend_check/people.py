@@ -8,6 +8,7 @@ in continuous features.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -25,6 +26,7 @@ Whole = NDArray[np.int64]
 
 MAX_CELLS = 2**32  # of an axis
 MAX_PIECES = 2**10
+MAX_VALUES = 2**6  # combinations of protected values among which two are looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +90,12 @@ class Axis:
         most = (first[:, None] <= codes) & (codes <= last[:, None])
         least = most & (first == last)[:, None]
         return least.astype(np.float64), most.astype(np.float64)
+
+    def columns_of(self, cell: Whole) -> Array:
+        """Return the columns of someone in each cell (people, width)."""
+        if self.feature.one_hot:
+            return self.hull(cell, cell)[0]
+        return (self.lower(cell) if self.feature.whole else self._edge(cell, 0))[:, None]
 
     def ends(self, A: Array, first: Whole, last: Whole, *, inside: bool = False) -> Array:
         """Return terms A·x (boxes, terms) that include the least and the largest of cells first to last (boxes,).
@@ -170,18 +178,64 @@ class People:
         """Return the cells of all who are similar to people in cells first to last of an axis."""
         return np.maximum(first - axis.reach, 0), np.minimum(last + axis.reach, axis.cells - 1)
 
-    def hulls(self, first: Whole, last: Whole) -> tuple[Array, Array]:
-        """Return boxes around all who are similar to people in boxes (boxes, axes), with each piece.
+    @cached_property
+    def piece_hulls(self) -> tuple[Array, Array]:
+        """Boxes around the protected columns of each piece: two arrays (pieces, width), 0 in all other columns."""
+        lower, upper = np.zeros((2, self.pieces, self.width))
+        for k, axis in enumerate(self.protected):
+            lower[:, axis.columns], upper[:, axis.columns] = axis.hull(self.first[:, k], self.last[:, k])
+        return lower, upper
 
-        Two arrays (boxes * pieces, width): all pieces of the first box, then those of the second.
+    @property
+    def single(self) -> bool:
+        """Whether each piece is one combination of protected values."""
+        return bool((self.first == self.last).all()) and all(axis.feature.whole for axis in self.protected)
+
+    @cached_property
+    def finite(self) -> bool:
+        """Whether a cell is one person, with no one similar in another cell, and protected values are not many."""
+        axes = (*self.axes, *self.protected)
+        whole = all(axis.feature.whole or axis.cells == 1 for axis in axes)
+        return whole and not any(axis.reach for axis in self.axes) and self._combinations <= MAX_PIECES
+
+    @property
+    def _combinations(self) -> int:
+        return math.prod(axis.cells for axis in self.protected)
+
+    @cached_property
+    def values(self) -> Array:
+        """Protected columns (values, width), 0 in all others: of all combinations if they are few, else some."""
+        if self._combinations <= MAX_VALUES:
+            return self.all_values
+        return self._columns(self.protected, np.concatenate([self.first, self.last]))
+
+    @cached_property
+    def all_values(self) -> Array:
+        """The protected columns of all combinations."""
+        cells = np.array(list(product(*(range(axis.cells) for axis in self.protected))), np.int64)
+        return self._columns(self.protected, cells)
+
+    def people_in(self, cells: Whole) -> Array:
+        """Return the unprotected columns of someone in each cell (people, axes): (people, width), 0 in all others."""
+        return self._columns(self.axes, cells)
+
+    def _columns(self, axes: Sequence[Axis], cells: Whole) -> Array:
+        columns = np.zeros((len(cells), self.width))
+        for k, axis in enumerate(axes):
+            columns[:, axis.columns] = axis.columns_of(cells[:, k])
+        return columns
+
+    def hulls(self, first: Whole, last: Whole, protected: tuple[Array, Array]) -> tuple[Array, Array]:
+        """Return boxes around all who are similar to people in boxes (boxes, axes), with some protected columns.
+
+        ``protected`` are the ends of those, (pieces, width) or (boxes, pieces, width). Two arrays (boxes * pieces,
+        width): all pieces of the first box, then those of the second.
         """
-        lower, upper = np.zeros((2, len(first), self.pieces, self.width))
+        lower, upper = np.zeros((2, len(first), 1, self.width))
         for k, axis in enumerate(self.axes):
             low, high = axis.hull(*self.similar(axis, first[:, k], last[:, k]))
-            lower[:, :, axis.columns], upper[:, :, axis.columns] = low[:, None], high[:, None]
-        for k, axis in enumerate(self.protected):
-            lower[:, :, axis.columns], upper[:, :, axis.columns] = axis.hull(self.first[:, k], self.last[:, k])
-        return lower.reshape(-1, self.width), upper.reshape(-1, self.width)
+            lower[:, 0, axis.columns], upper[:, 0, axis.columns] = low, high
+        return (lower + protected[0]).reshape(-1, self.width), (upper + protected[1]).reshape(-1, self.width)
 
 
 def _count_cells(feature: Feature, cells: int) -> int:

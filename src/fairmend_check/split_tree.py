@@ -15,19 +15,19 @@ from fairmend_check.errors import CheckError
 
 Whole = NDArray[np.int64]
 
-NOTHING, PROVEN = 0, 1  # what a certificate claims of a leaf
-_SPLITS = 2  # node _SPLITS + k is split along axis k
+NOTHING, LINEAR, LISTED = 0, 1, 2  # how a leaf is proven: not at all, by linear bounds, or person by person
+_SPLITS = 3  # node _SPLITS + k is split along axis k
 MAX_LEAVES = 2**22
 MAX_NUMBERS = 2**25  # in the ends of all leaves
 
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """Boxes of cells first..last (leaves, axes), and what is claimed of each (leaves,)."""
+    """Boxes of cells first..last (leaves, axes), and how each is proven (leaves,)."""
 
     first: Whole
     last: Whole
-    claim: Whole
+    proof: Whole
 
 
 def read_leaves(cells: list[int], nodes: NDArray[np.uint16], cuts: NDArray[np.uint32], where: str) -> Leaves:

@@ -25,6 +25,18 @@ _LEAST_SUMS, _MOST_SUMS = 128, 1024  # different sums of rounded terms in a box;
 
 
 @dataclass(frozen=True, eq=False)
+class Counts:
+    """How many people of boxes are treated equally, and unequally, at least (boxes,).
+
+    Numbers of cells where ``exact``, else shares of the box.
+    """
+
+    fair: Array
+    unfair: Array
+    exact: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
 class Terms:
     """Terms of a form on one axis of boxes: each from ``low`` to ``high``, and how much weight it has; (boxes, terms).
 

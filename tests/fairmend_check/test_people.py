@@ -35,7 +35,7 @@ def test_hulls_contain_everyone_who_is_similar(name, dtype):
     rng, spec = np.random.default_rng(1), ALL[name]
     people = people_of_spec(spec, dtype=dtype)
     leaves = random_leaves(people, rng, 20)
-    lower, upper = people.hulls(leaves.first, leaves.last)
+    lower, upper = people.hulls(leaves.first, leaves.last, people.piece_hulls)
     assert lower.shape == (len(leaves.first) * people.pieces, spec.width)
     for row in range(len(leaves.first)):
         for k, axis in enumerate(people.axes):

@@ -14,7 +14,7 @@ from fairmend.spec.encoding import encode_values
 from fairmend_check import shares
 from fairmend_check.errors import CheckError
 from fairmend_check.shares import prove_shares
-from fairmend_check.split_tree import NOTHING, Leaves
+from fairmend_check.split_tree import LINEAR, LISTED, NOTHING, Leaves
 from support.quantify_cases import SMALL, SPECS, TOLERANT, linear, unequal_people
 from support.share_cases import (
     CONTINUOUS,
@@ -46,11 +46,13 @@ def test_counts_are_at_most_those_of_an_enumeration(seed, name, hidden, function
     """In every leaf by itself, so that errors of two leaves cannot cancel."""
     rng = np.random.default_rng(seed)
     spec = Spec(SPECS[name].features, label=Label(column="y", positive="1", threshold=threshold))
-    net = random_network(rng, spec.width, hidden, int(rng.integers(1, 3)), function, dtype).at_threshold(threshold)
+    outputs = int(rng.integers(1, 5)) if threshold == 0.5 else int(rng.integers(1, 3))
+    net = random_network(rng, spec.width, hidden, outputs, function, dtype).at_threshold(threshold)
     space = make_space(net, spec)
     parts = [int(rng.integers(1, min(axis.cells, 8) + 1)) for axis in space.protected]
     people = people_of_spec(spec, parts, net.dtype.name)
     leaves = random_leaves(people, rng, 4)
+    leaves = Leaves(leaves.first, leaves.last, rng.choice([LINEAR, LISTED], len(leaves.first)))
     for row in range(len(leaves.first)):
         found = prove(net, spec, people, part_of(leaves, row))
         unequal = unequal_people(net, space, Boxes(leaves.first, leaves.last), row)
@@ -154,6 +156,30 @@ def test_a_spec_of_protected_features_only_is_one_person():
     leaves = random_leaves(people, np.random.default_rng(0), 0)
     assert vars(prove(linear([1], -0.5), spec, people, leaves)) == {"cells": 1, "fair": 0, "unfair": 1}
     assert vars(prove(linear([1], 0.5), spec, people, leaves)) == {"cells": 1, "fair": 1, "unfair": 0}
+
+
+def test_listed_people_are_decided_in_one_leaf():
+    """Of five classes as well, and all who are decided are."""
+    net = random_network(np.random.default_rng(9), SMALL.width, [6], 5)
+    space = make_space(net, SMALL)
+    truth = unequal_people(net, space, space.root(), 0)
+    assert 0 < truth.sum() < 120
+    people = people_of_spec(SMALL)
+    root = random_leaves(people, np.random.default_rng(0), 0)
+    found = prove(net, SMALL, people, Leaves(root.first, root.last, np.array([LISTED])))
+    assert (found.fair, found.unfair) == ((~truth).sum(), truth.sum())
+
+
+def test_many_classes_are_counted_in_a_leaf():
+    """By hours alone one of three classes leads; age moves the borders a little."""
+    first = np.array([[0, -3, 0, 0, 0, 0], [0.1, 0, 0, 0, 0, 0], [0, 3, 0, 0, 0, 0]], np.float32)
+    net = Network([Affine(first, np.zeros(3, np.float32))], [])
+    space = make_space(net, SMALL)
+    truth = unequal_people(net, space, space.root(), 0)
+    people = people_of_spec(SMALL, [5])
+    found = prove(net, SMALL, people, random_leaves(people, np.random.default_rng(0), 0))
+    assert 0 < found.fair <= (~truth).sum()
+    assert found.unfair <= truth.sum()
 
 
 def test_too_much_work_is_refused(monkeypatch):

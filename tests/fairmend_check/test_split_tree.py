@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairmend_check.errors import CheckError
-from fairmend_check.split_tree import NOTHING, PROVEN, read_leaves
+from fairmend_check.split_tree import LINEAR, NOTHING, read_leaves
 
 CELLS = [4, 1, 3]
-SPLIT = {axis: 2 + axis for axis in range(3)}
+SPLIT = {axis: 3 + axis for axis in range(3)}
 
 
 def read(nodes, cuts, cells=CELLS):
@@ -25,33 +25,33 @@ def people_in(leaves):
 
 
 def test_nodes_are_read_level_by_level():
-    leaves = read([SPLIT[0], SPLIT[2], PROVEN, NOTHING, PROVEN], [1, 0])
+    leaves = read([SPLIT[0], SPLIT[2], LINEAR, NOTHING, LINEAR], [1, 0])
     assert leaves.first.tolist() == [[2, 0, 0], [0, 0, 0], [0, 0, 1]]
     assert leaves.last.tolist() == [[3, 0, 2], [1, 0, 0], [1, 0, 2]]
-    assert leaves.claim.tolist() == [PROVEN, NOTHING, PROVEN]
+    assert leaves.proof.tolist() == [LINEAR, NOTHING, LINEAR]
     assert (people_in(leaves) == 1).all()
 
 
 def test_one_leaf_is_everyone():
-    leaves = read([PROVEN], [])
+    leaves = read([LINEAR], [])
     assert (leaves.first.tolist(), leaves.last.tolist()) == ([[0, 0, 0]], [[3, 0, 2]])
-    assert read([PROVEN], [], cells=[]).first.shape == (1, 0)
+    assert read([LINEAR], [], cells=[]).first.shape == (1, 0)
 
 
 @pytest.mark.parametrize(
     ("nodes", "cuts"),
     [
-        ([SPLIT[0], PROVEN], [1]),  # a half is missing
+        ([SPLIT[0], LINEAR], [1]),  # a half is missing
         ([SPLIT[0]], [1]),
-        ([SPLIT[0], PROVEN, PROVEN], []),  # a cut is missing
-        ([SPLIT[0], PROVEN, PROVEN], [3]),  # nothing is above it
-        ([SPLIT[0], PROVEN, PROVEN], [2**32 - 1]),
-        ([SPLIT[1], PROVEN, PROVEN], [0]),  # an axis of one cell
-        ([SPLIT[0], SPLIT[0], PROVEN, PROVEN, PROVEN], [1, 2]),  # outside of its half
-        ([5, PROVEN, PROVEN], [0]),  # there is no axis 3
-        ([65535, PROVEN, PROVEN], [0]),
-        ([PROVEN, PROVEN], []),  # more than the tree has
-        ([SPLIT[0], PROVEN, PROVEN], [1, 1]),
+        ([SPLIT[0], LINEAR, LINEAR], []),  # a cut is missing
+        ([SPLIT[0], LINEAR, LINEAR], [3]),  # nothing is above it
+        ([SPLIT[0], LINEAR, LINEAR], [2**32 - 1]),
+        ([SPLIT[1], LINEAR, LINEAR], [0]),  # an axis of one cell
+        ([SPLIT[0], SPLIT[0], LINEAR, LINEAR, LINEAR], [1, 2]),  # outside of its half
+        ([6, LINEAR, LINEAR], [0]),  # there is no axis 3
+        ([65535, LINEAR, LINEAR], [0]),
+        ([LINEAR, LINEAR], []),  # more than the tree has
+        ([SPLIT[0], LINEAR, LINEAR], [1, 1]),
     ],
 )
 def test_what_is_no_tree_is_refused(nodes, cuts):
@@ -62,7 +62,7 @@ def test_what_is_no_tree_is_refused(nodes, cuts):
 @settings(max_examples=200)
 @given(data=st.data(), leaves=st.integers(1, 8))
 def test_leaves_contain_everyone_once_or_are_refused(data, leaves):
-    nodes = data.draw(st.lists(st.integers(0, 5), min_size=2 * leaves - 1, max_size=2 * leaves - 1))
+    nodes = data.draw(st.lists(st.integers(0, 6), min_size=2 * leaves - 1, max_size=2 * leaves - 1))
     cuts = data.draw(st.lists(st.integers(0, 3), min_size=leaves - 1, max_size=leaves - 1))
     try:
         found = read(nodes, cuts)

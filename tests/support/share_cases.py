@@ -9,7 +9,7 @@ from fairmend_check.model import Model, make_model
 from fairmend_check.people import People
 from fairmend_check.spec import Spec as CheckedSpec
 from fairmend_check.spec import read_spec
-from fairmend_check.split_tree import PROVEN, Leaves
+from fairmend_check.split_tree import LINEAR, Leaves
 
 CONTINUOUS = Spec(
     [
@@ -54,9 +54,9 @@ def random_leaves(people: People, rng: np.random.Generator, splits: int) -> Leav
             boxes[k] = first, below
             boxes.append((above, last))
     firsts, lasts = (np.stack(ends) for ends in zip(*boxes, strict=True))
-    return Leaves(firsts, lasts, np.full(len(firsts), PROVEN))
+    return Leaves(firsts, lasts, np.full(len(firsts), LINEAR))
 
 
 def part_of(leaves: Leaves, row: int) -> Leaves:
     """Return one leaf."""
-    return Leaves(leaves.first[[row]], leaves.last[[row]], leaves.claim[[row]])
+    return Leaves(leaves.first[[row]], leaves.last[[row]], leaves.proof[[row]])

@@ -12,19 +12,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import Floats
+from fairmend.arrays import Floats, Ints
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.prove.certificate import Certificate, certificate_of_shares
 from fairmend.quantify.leaves import Leaves
 from fairmend.quantify.space import CELLS, Space
-from fairmend.quantify.split_tree import tree_of_boxes
+from fairmend.quantify.split_tree import LINEAR, LISTED, NOTHING, tree_of_boxes
 from fairmend.spec import Spec
 from fairmend.text import listed
 
 __all__ = ["Evidence", "claim_shares"]
 
 MOST_LEAVES, MOST_NUMBERS = 2**22, 2**25  # that the checker reads: boxes, and numbers in their ends
+_MOST_LISTED, _MOST_VALUES = 2**14, 2**6  # inputs of a box that it lists, and combinations of protected values
 
 # The checker counts by other means, and may leave a little more open. The certificate claims as much as if so much more
 # than the undecided share were undecided.
@@ -50,7 +51,7 @@ class Evidence:
                 f"the {leaves.count:,} boxes are more than a certificate can hold ({most:,}); allow fewer seconds, or "
                 "stop at a share"
             )
-        tree = tree_of_boxes(leaves.boxes, cells, (leaves.fair > 0) | (leaves.unfair > 0))
+        tree = tree_of_boxes(leaves.boxes, cells, self._proofs())
         fair, unfair = (_total(leaves, part, cells.tolist()) for part in (leaves.fair, leaves.unfair))
         more_open = Fraction(_MORE_OPEN) * (1 - fair - unfair)
         if more_open:
@@ -65,6 +66,17 @@ class Evidence:
             "cuts": _packed(tree.cuts, "<u4"),
         }
         return certificate_of_shares(self.network, self.space.spec, shares, describe_shares(self.space.spec, shares))
+
+    def _proofs(self) -> Ints:
+        """Return how the checker proves each box: those of few people that are not to be split, by listing them."""
+        leaves, space = self.leaves, self.space
+        axes = (*space.axes, *space.protected)
+        single = all(axis.reach == 0 and np.array_equal(axis.low, axis.high) for axis in axes)
+        values = math.prod(axis.cells for axis in space.protected)
+        inputs = np.prod((leaves.boxes.last - leaves.boxes.first + 1).astype(np.float64), axis=1) * values
+        listed = (leaves.axis == -1) & (inputs <= _MOST_LISTED) & (single and values <= _MOST_VALUES)
+        proven = (leaves.fair > 0) | (leaves.unfair > 0)
+        return np.where(proven, np.where(listed, LISTED, LINEAR), NOTHING)
 
 
 def claim_shares(certificate: Certificate, fair: float, unfair: float) -> Certificate:

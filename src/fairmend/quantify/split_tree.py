@@ -6,17 +6,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairmend.arrays import Bools, Ints
+from fairmend.arrays import Ints
 from fairmend.quantify.space import Boxes
 
-__all__ = ["NOTHING", "PROVEN", "SplitTree", "tree_of_boxes"]
+__all__ = ["LINEAR", "LISTED", "NOTHING", "SplitTree", "tree_of_boxes"]
 
-NOTHING, PROVEN = 0, 1
-_SPLITS = 2  # node _SPLITS + k is split along axis k
+NOTHING, LINEAR, LISTED = 0, 1, 2
+"""How a box is proven: not at all, by linear bounds, or person by person."""
+
+_SPLITS = 3  # node _SPLITS + k is split along axis k
 
 
 class SplitTree(NamedTuple):
-    """Nodes of a tree level by level: what is claimed of a leaf, or along which axis a node is split.
+    """Nodes of a tree level by level: how a leaf is proven, or along which axis a node is split.
 
     Of each level, ``nodes`` has those of all lower halves of the level before, then those of the upper ones. ``cuts``
     has the last cell of the lower half for each split, in the same order.
@@ -26,11 +28,11 @@ class SplitTree(NamedTuple):
     cuts: Ints
 
 
-def tree_of_boxes(boxes: Boxes, cells: Ints, claimed: Bools) -> SplitTree:
+def tree_of_boxes(boxes: Boxes, cells: Ints, proof: Ints) -> SplitTree:
     """Return the tree whose leaves are these boxes, for axes of so many cells.
 
-    Something is claimed of those that are ``claimed (n,)``. A node is split in the middle if no box is on both sides,
-    and otherwise where none is.
+    ``proof (n,)`` says how each box is proven. A node is split in the middle if no box is on both sides, and otherwise
+    where none is.
     """
     rows, node = np.arange(len(boxes)), np.zeros(len(boxes), np.int64)  # boxes that are left, and the node of each
     low, high = np.zeros((1, len(cells)), np.int64), cells[None] - 1
@@ -40,7 +42,7 @@ def tree_of_boxes(boxes: Boxes, cells: Ints, claimed: Bools) -> SplitTree:
         level = np.empty(len(low), np.int64)
         single = sizes[node] == 1
         _require_same(boxes, rows[single], low[node[single]], high[node[single]])
-        level[node[single]] = np.where(claimed[rows[single]], PROVEN, NOTHING)
+        level[node[single]] = proof[rows[single]]
         splits = np.flatnonzero(sizes > 1)
         rows, node = rows[~single], np.searchsorted(splits, node[~single])
         axis, cut = _find_cuts(boxes, rows, node, low[splits], high[splits])
