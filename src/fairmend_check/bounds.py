@@ -19,7 +19,7 @@ from fairmend_check.rounding import GENEROUS, TINY, Array, U, affine, ball, down
 Slopes = list[tuple[Array, Array]]  # for each function the lower and the upper slopes (boxes, width)
 Intervals = list[tuple[Array, Array]]  # of each node (boxes, width)
 
-_ROOM = 4_000_000  # numbers in the largest array of coefficients
+_ROOM = 2_000_000  # numbers in the largest array of coefficients
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,9 +285,11 @@ def _substitute(known: Known, number: int, coefficients: Array, form: _Form) -> 
         form.add(sources[0], _below_lines(lines, coefficients, form), lines.magnitude)
     elif isinstance(operation, Dense):
         size = sizes[0] @ np.abs(operation.weight).T + np.abs(operation.bias)
-        _add_constants(operation.bias, size, coefficients, sizes[0], form)
+        used = coefficients.any(axis=(0, 1))  # units that are surely off need no product
+        coefficients, weight = coefficients[:, :, used], operation.weight[used]
+        _add_constants(operation.bias[used], size[:, used], coefficients, sizes[0], form)
         boxes, forms, width = coefficients.shape
-        out = (coefficients.reshape(-1, width) @ operation.weight).reshape(boxes, forms, operation.weight.shape[1])
+        out = (coefficients.reshape(-1, width) @ weight).reshape(boxes, forms, weight.shape[1])
         form.add(sources[0], out, sizes[0])
     elif isinstance(operation, Scale):
         size = sizes[0] * np.abs(operation.factor) + np.abs(operation.shift)

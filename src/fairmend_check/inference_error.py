@@ -307,6 +307,8 @@ def _through_slopes(low: Array, high: Array, least: Array, most: Array) -> tuple
 
 def _through_weights(low: Array, high: Array, weight: Array) -> tuple[Array, Array]:
     """Enclose derivatives by the inputs of an affine layer, from those by its outputs."""
+    used = low.any(axis=(0, 1)) | high.any(axis=(0, 1))  # units that are surely off need no product
+    low, high, weight = low[:, :, used], high[:, :, used], weight[used]
     n = len(weight)
     mid, radius = ball(low, high)
     centre = mid @ weight

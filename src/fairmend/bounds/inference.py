@@ -26,6 +26,7 @@ from fairmend.network import Activation, Affine, Network
 from fairmend.network.decision import closing_gaps
 from fairmend.network.functions.base import SLACK, Precision, size_of
 from fairmend.network.operations import Columns, Concatenate, Lookup, Operation, Scale, Sum
+from fairmend.threads import side_by_side
 
 __all__ = ["closing_error", "inference_error", "lead_error", "summation_error"]
 
@@ -146,14 +147,16 @@ def _error_of_rows(
         return error
     low, high = lower.astype(np.float64), upper.astype(np.float64)
     step = max(1, MAX_ENTRIES // (_ARRAYS * widest) // max(1, rows.shape[1], widest if thorough else 1))
-    with np.errstate(all="ignore"):
-        for start in range(0, len(low), step):
-            part = slice(start, start + step)
-            given = None if layers is None else [(below[part], above[part]) for below, above in layers]
-            box = low[part], high[part]
-            found = RunningError(network, box, kind, given, thorough, roundings).run()
-            overflow = np.any([node.overflow for node in found], axis=0)
-            bound = traced_error(network, found, len(found) - 1, rows[part])
-            # What overflows stays infinite, whatever is added to it, and infinity times 0 is not a number.
-            error[part] = np.where(overflow[:, None] | np.isnan(bound), np.inf, bound)
+
+    @np.errstate(all="ignore")
+    def bound_error(part: slice) -> None:
+        given = None if layers is None else [(below[part], above[part]) for below, above in layers]
+        box = low[part], high[part]
+        found = RunningError(network, box, kind, given, thorough, roundings).run()
+        overflow = np.any([node.overflow for node in found], axis=0)
+        bound = traced_error(network, found, len(found) - 1, rows[part])
+        # What overflows stays infinite, whatever is added to it, and infinity times 0 is not a number.
+        error[part] = np.where(overflow[:, None] | np.isnan(bound), np.inf, bound)
+
+    side_by_side(bound_error, (slice(start, start + step) for start in range(0, len(low), step)))
     return error

@@ -7,14 +7,17 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import Floats
+from fairmend.arrays import Floats, Ints
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 
-__all__ = ["MAX_ENTRIES", "batches", "exact_boxes", "exact_rows", "widest_layer"]
+__all__ = ["MAX_ENTRIES", "batches", "exact_boxes", "exact_rows", "used_columns", "widest_layer"]
 
 MAX_ENTRIES = 1_000_000
 """The entries of one temporary array, 8 MB; only a few of them exist at a time."""
+
+
+_WIDE = 128  # columns, from which on leaving some out is worth the copy
 
 
 def exact_rows(network: Network, array: npt.ArrayLike, name: str) -> Floats:
@@ -40,6 +43,18 @@ def exact_boxes(network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike) ->
 def widest_layer(network: Network) -> int:
     """Return the largest number of inputs or outputs of a node."""
     return max(network.widths)
+
+
+def used_columns(*arrays: Floats) -> Ints | None:
+    """Return the columns ``(pieces, rows, columns)`` in which any number is not 0; None if few can be left out.
+
+    A product with the columns that are used is as good, and in a wide layer of ReLU units about half are surely off.
+    """
+    columns = arrays[0].shape[2]
+    if columns < _WIDE:
+        return None
+    used = np.flatnonzero(np.any([array.any(axis=(0, 1)) for array in arrays], axis=0))
+    return used if len(used) < 0.8 * columns else None
 
 
 def batches(network: Network, pieces: int) -> Iterator[slice]:

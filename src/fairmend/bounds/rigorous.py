@@ -38,6 +38,7 @@ from fairmend.bounds.substitution import (
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
+from fairmend.threads import side_by_side
 
 __all__ = [
     "Choice",
@@ -83,10 +84,14 @@ def bounds_and_layers(
     bounds = np.empty((len(low), 2 * network.outputs))
     layers = _empty_layers(network, len(low))
     rows = both_signs(network.head.weight, network.head.bias)
-    for part in batches(network, len(low)):
+
+    @np.errstate(all="ignore")
+    def bound(part: slice) -> None:
         known = analyse(network, low[part], high[part], _chosen(given, part))
         bounds[part] = lower_bounds(rows, network.nodes[-1].sources[0], known)
         _store(layers, part, known)
+
+    side_by_side(bound, batches(network, len(low)))
     return bounds[:, : network.outputs], -bounds[:, network.outputs :], layers
 
 
@@ -114,12 +119,16 @@ def differences_and_layers(
     A, c = weight[k] - weight[j], bias[k] - bias[j]
     features = network.nodes[-1].sources[0]
     layers = _empty_layers(network, len(low))
-    for part in batches(network, len(low)):
+
+    @np.errstate(all="ignore")
+    def bound(part: slice) -> None:
         known = analyse(network, low[part], high[part], _chosen(given, part))
         # The differences of weights are rounded; the slack accounts for that.
         slack = gamma(2) * (largest(*known.intervals[features]) @ np.abs(A).T + np.abs(c)) + TINY
         bounds[part, k, j] = lower_bounds(Rows(A[None], c[None], slack), features, known)
         _store(layers, part, known)
+
+    side_by_side(bound, batches(network, len(low)))
     return bounds, layers
 
 

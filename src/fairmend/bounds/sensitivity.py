@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairmend.arrays import Bools, Floats
+from fairmend.bounds.pieces import used_columns
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.functions.base import NARROW, SLACK, size_of
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
@@ -92,6 +93,9 @@ def _inputs(
 
 
 def _through_affine(weight: Floats, low: Floats, high: Floats) -> Intervals:
+    used = used_columns(low, high)
+    if used is not None:
+        weight, low, high = weight[used], low[:, :, used], high[:, :, used]
     magnitude = np.abs(weight)
     middle, spread = (low + high) / 2 @ weight, (high - low) / 2 @ magnitude
     spread += (NARROW + 16 * len(weight) * 2.0**-53) * (size_of(low, high) @ magnitude)

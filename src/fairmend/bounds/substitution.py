@@ -20,7 +20,7 @@ import numpy as np
 
 from fairmend.arrays import FloatArray, Floats
 from fairmend.bounds.enclosure import TINY, Interval, gamma, largest
-from fairmend.bounds.pieces import MAX_ENTRIES
+from fairmend.bounds.pieces import MAX_ENTRIES, used_columns
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 
@@ -211,13 +211,19 @@ class _Substitution:
 
         and what underflows.
         """
-        layer, n = self.known.layers[i], A.shape[2]
-        loss = np.abs(self.c) + _dot(np.abs(A), layer.magnitude)
+        layer = self.known.layers[i]
+        used = used_columns(A)
+        if used is None:
+            weight, bias, magnitude = layer.weight, layer.bias, layer.magnitude
+        else:
+            A, weight, bias, magnitude = A[:, :, used], layer.weight[used], layer.bias[used], layer.magnitude[:, used]
+        n = A.shape[2]
+        loss = np.abs(self.c) + _dot(np.abs(A), magnitude)
         if i in self.pending:
             loss = self.pending.pop(i) + loss
-        self.c = self.c + A @ layer.bias
-        flat = A.reshape(-1, n) @ layer.weight  # one large product is faster than one for each piece
-        self.slack = self.slack + gamma(n + 4) * loss + layer.floor
+        self.c = self.c + A @ bias
+        flat = A.reshape(-1, n) @ weight  # one large product is faster than one for each piece
+        self.slack = self.slack + gamma(layer.bias.size + 4) * loss + layer.floor
         self._carry(source, flat.reshape(*A.shape[:2], -1))
 
     def _scale(self, operation: Scale, source: int, A: Floats) -> None:
