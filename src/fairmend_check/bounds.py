@@ -289,7 +289,7 @@ def _substitute(known: Known, number: int, coefficients: Array, form: _Form) -> 
         coefficients, weight = coefficients[:, :, used], operation.weight[used]
         _add_constants(operation.bias[used], size[:, used], coefficients, sizes[0], form)
         boxes, forms, width = coefficients.shape
-        out = (coefficients.reshape(-1, width) @ weight).reshape(boxes, forms, weight.shape[1])
+        out = (coefficients.reshape(boxes * forms, width) @ weight).reshape(boxes, forms, weight.shape[1])
         form.add(sources[0], out, sizes[0])
     elif isinstance(operation, Scale):
         size = sizes[0] * np.abs(operation.factor) + np.abs(operation.shift)

@@ -4,7 +4,9 @@ import base64
 import json
 import zlib
 from fractions import Fraction
+from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 import fairmend
 from fairmend.errors import FairmendError
+from fairmend.prove import certificate
 from fairmend.quantify import certificate as certificates
 from fairmend.quantify.certificate import claim_shares
 from fairmend.quantify.space import Boxes, make_space
@@ -209,6 +212,16 @@ def test_a_claim_can_be_lowered(case):
     assert checked.valid
     assert "at least 1.000 % get the same prediction" in checked.claim
     assert "another prediction" not in checked.claim
+
+
+def test_the_certificate_fits_the_published_schema(case):
+    content = json.loads(case[0].read_text())
+    schema = json.loads(Path(certificate.__file__).with_name("certificate.schema.json").read_text())
+    jsonschema.validate(content, schema)
+    changes = ({"regions": []}, {"shares": 1}, {"format": "fairmend-certificate"}, {"arithmetic": "real"})
+    for change in changes:
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**content, **change}, schema)
 
 
 def test_nothing_proven_cannot_be_certified():

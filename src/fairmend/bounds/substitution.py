@@ -222,7 +222,7 @@ class _Substitution:
         if i in self.pending:
             loss = self.pending.pop(i) + loss
         self.c = self.c + A @ bias
-        flat = A.reshape(-1, n) @ weight  # one large product is faster than one for each piece
+        flat = A.reshape(A.shape[0] * A.shape[1], n) @ weight  # one large product is faster than one for each piece
         self.slack = self.slack + gamma(layer.bias.size + 4) * loss + layer.floor
         self._carry(source, flat.reshape(*A.shape[:2], -1))
 
