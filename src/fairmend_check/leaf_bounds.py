@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fairmend_check.bounds import Intervals, input_forms, interval_layers, interval_margins, leads
 from fairmend_check.inference_error import output_errors
-from fairmend_check.model import Model
+from fairmend_check.model import Model, input_weights
 from fairmend_check.people import People
 from fairmend_check.rounding import TINY, Array, down, gamma, up
 from fairmend_check.spec import Spec
@@ -84,7 +84,7 @@ class LeafProver:
     """Proves leaves of one model and spec."""
 
     def __init__(self, model: Model, spec: Spec, people: People) -> None:
-        self._model, self._people = model, people
+        self.model, self.people = model, people
         threshold = Threshold.of(spec.threshold, model.dtype)
         self.classes = max(2, model.outputs)
         # The lead of each class over another must exceed its need, plus the error of inference.
@@ -96,31 +96,39 @@ class LeafProver:
 
     def prove(self, first: Whole, last: Whole, count: Bools) -> Counts:
         """Return what can be proven of boxes first..last (boxes, axes), and of parts of those to ``count`` (boxes,)."""
-        found = self._leads(first, last, self._people.piece_hulls, self._piece_ends)
+        found = self._leads(first, last, self.people.piece_hulls, self._piece_ends)
         sure = [np.all([found[row].sure for row in self._rows(label)], axis=0) for label in range(self.classes)]
         fair = np.any([each.all(axis=1) for each in sure], axis=0)
         unfair = np.sum([each.any(axis=1) for each in sure], axis=0) > 1
         counts = Counts(fair.astype(np.float64), unfair.astype(np.float64), np.zeros(len(first), np.bool_))
         rest = np.flatnonzero(~(fair | unfair) & count)
-        if len(rest) and self._people.axes:
+        if len(rest) and self.people.axes:
             boxes = _Boxes.of(first[rest], last[rest])
             left = [lead.take(rest) for lead in found]
             counts.fair[rest], unit = self._count_equal(boxes, left)
             counts.unfair[rest], counts.exact[rest] = self._count_unequal(boxes, left, unit), boxes.exact
         return counts
 
+    def widest_axis(self, first: Whole, last: Whole) -> Whole:
+        """Return the axis of each box that is widest in terms of the weights: where to halve it."""
+        weights, scores = input_weights(self.model), []
+        for k, axis in enumerate(self.people.axes):
+            low, high = axis.hull(first[:, k], last[:, k])
+            scores.append(np.where(last[:, k] > first[:, k], (high - low) @ weights[axis.columns], -1.0))
+        return np.asarray(np.argmax(scores, axis=0))
+
     def errors(self, first: Whole, last: Whole) -> Array:
         """Return bounds of the error of inference of leads over boxes (boxes,)."""
-        lower, upper = self._people.hulls(first, last, self._people.piece_hulls)
+        lower, upper = self.people.hulls(first, last, self.people.piece_hulls)
         with np.errstate(all="ignore"):
-            nodes = interval_layers(self._model, lower, upper)[:-1]
+            nodes = interval_layers(self.model, lower, upper)[:-1]
         return np.asarray(self._errors(lower, upper, nodes).reshape(len(first), -1).max(axis=1))
 
     def sure_classes(self, low: Array, high: Array, error: Array) -> Whole:
         """Return the classes that outputs from low to high (points, outputs) surely have, given errors; -1 if none."""
         classes = np.full(len(low), -1, np.int64)
         for label in range(self.classes):
-            lead = interval_margins(self._model, np.full(len(low), label), low, high)
+            lead = interval_margins(self.model, np.full(len(low), label), low, high)
             classes[lead > up(self._needs[self._rows(label)[0]] + error)] = label
         return classes
 
@@ -135,7 +143,7 @@ class LeafProver:
 
     def _errors(self, lower: Array, upper: Array, nodes: Intervals) -> Array:
         forms = self._forms if self.classes > 2 else self._forms[:1]  # the other one is its negative
-        errors = output_errors(self._model, lower, upper, nodes, np.broadcast_to(forms, (len(lower), *forms.shape)))
+        errors = output_errors(self.model, lower, upper, nodes, np.broadcast_to(forms, (len(lower), *forms.shape)))
         return np.asarray(errors.max(axis=1))
 
     def _leads(
@@ -149,9 +157,9 @@ class LeafProver:
 
         ``protected_ends`` bounds the protected part of forms, as in `_Lead`.
         """
-        lower, upper = self._people.hulls(first, last, protected)
+        lower, upper = self.people.hulls(first, last, protected)
         forms = np.broadcast_to(self._forms, (len(lower), *self._forms.shape))
-        found = input_forms(self._model, forms, lower, upper)
+        found = input_forms(self.model, forms, lower, upper)
         shape = len(first), len(lower) // len(first)
         error = self._errors(lower, upper, found.nodes).reshape(shape)
         each = []
@@ -184,7 +192,7 @@ class LeafProver:
         if self.classes == 2:
             one, zero = (lead.piece(self._best_piece(boxes, lead)) for lead in (found[1], found[0]))
             counts = self._count_between(boxes, one, zero, unit)
-            if self._people.single:
+            if self.people.single:
                 return counts
         rows, values, classes = self._unequal_values(boxes)
         if len(rows):
@@ -211,7 +219,7 @@ class LeafProver:
 
     def _count_missing(self, boxes: _Boxes, whole: Bools, g: Array, end: Array, unit: Array) -> Array:
         """Return how many people of boxes do not have g above an end, at most; none where it is so for the whole."""
-        people, counts = self._people, np.where(whole, boxes.size, 0.0)
+        people, counts = self.people, np.where(whole, boxes.size, 0.0)
         ends = [
             axis.ends(g[:, axis.columns], boxes.first[:, k], boxes.last[:, k]) for k, axis in enumerate(people.axes)
         ]
@@ -251,13 +259,13 @@ class LeafProver:
         """Return to how much terms are rounded: a part of what two opposite leads leave open in the middle of a box."""
         if self.classes > 2:
             return np.zeros(len(boxes.size))
-        middle = self._people.people_in((boxes.first + boxes.last) // 2)
+        middle = self.people.people_in((boxes.first + boxes.last) // 2)
         slab = np.sum([end - (g * middle).sum(axis=1) for g, end in zip(forms, ends, strict=True)], axis=0)
         return np.asarray(np.maximum(slab, 0.0) / _ROUNDED)
 
     def _best_piece(self, boxes: _Boxes, lead: _Lead) -> Whole:
         """Return the piece with the highest form in the middle of each box."""
-        middle = self._people.people_in((boxes.first + boxes.last) // 2)
+        middle = self.people.people_in((boxes.first + boxes.last) // 2)
         return np.asarray(((lead.A * middle[:, None]).sum(axis=2) + lead.c + lead.best).argmax(axis=1))
 
     def _unequal_values(self, boxes: _Boxes) -> tuple[Whole, Array, Whole]:
@@ -266,11 +274,11 @@ class LeafProver:
         And two protected values (boxes, 2, width) with which they get different classes (boxes, 2), the higher class
         first. Which values these are matters to what is found, not to whether it is true.
         """
-        people = self._people
+        people = self.people
         middle = people.people_in((boxes.first + boxes.last) // 2)
         inputs = (middle[:, None] + people.values).reshape(-1, people.width)
         with np.errstate(all="ignore"):
-            outputs = np.nan_to_num(interval_layers(self._model, inputs, inputs)[-1][0])
+            outputs = np.nan_to_num(interval_layers(self.model, inputs, inputs)[-1][0])
             excess = np.nan_to_num(outputs @ self._forms.T - self._needs)
         each = [excess[:, self._rows(label)].min(axis=1) for label in range(self.classes)]
         best = np.stack(each, axis=1).reshape(len(middle), len(people.values), self.classes)
@@ -287,13 +295,13 @@ class LeafProver:
     def _free(self, forms: Array) -> Array:
         """Return forms (boxes, inputs) without their protected part."""
         free = forms.copy()
-        free[:, self._people.protected_columns] = 0.0
+        free[:, self.people.protected_columns] = 0.0
         return free
 
     def _tally(self, boxes: _Boxes, g: Array, unit: Array) -> Tally:
         terms = [
             axis_terms(axis, g[:, axis.columns], boxes.first[:, k], boxes.last[:, k], boxes.exact)
-            for k, axis in enumerate(self._people.axes)
+            for k, axis in enumerate(self.people.axes)
         ]
         return Tally(terms, boxes.exact, unit)
 
@@ -302,7 +310,7 @@ class LeafProver:
 
         With ``similar``, x are all who are similar to people in the boxes.
         """
-        people, (boxes, pieces, _) = self._people, A.shape
+        people, (boxes, pieces, _) = self.people, A.shape
         least, size = c, np.abs(c)
         for k, axis in enumerate(people.axes):
             ends = people.similar(axis, first[:, k], last[:, k]) if similar else (first[:, k], last[:, k])
@@ -314,7 +322,7 @@ class LeafProver:
 
     def _piece_ends(self, A: Array) -> tuple[Array, Array]:
         """Return lower bounds of the protected part of forms: of everyone in each piece, and of someone in it."""
-        people, (boxes, pieces, _) = self._people, A.shape
+        people, (boxes, pieces, _) = self.people, A.shape
         least, most, size = np.zeros((3, boxes, pieces))
         for k, axis in enumerate(people.protected):
             columns = A[:, :, axis.columns].reshape(boxes * pieces, -1)
@@ -333,7 +341,7 @@ class LeafProver:
         its range for people of the box.
         """
         lower, higher = np.zeros((2, *A.shape[:2]))
-        for k, axis in enumerate(self._people.axes):
+        for k, axis in enumerate(self.people.axes):
             if axis.reach:
                 slope = A[:, :, axis.column]
                 least, most = axis.steps
@@ -341,7 +349,7 @@ class LeafProver:
                 falls = (first[:, k] >= axis.reach)[:, None]
                 lower = lower + np.abs(slope) * most
                 higher = higher + np.where(np.where(slope > 0, rises, falls), np.abs(slope) * least, 0.0)
-        room = gamma(2 * len(self._people.axes) + 8)
+        room = gamma(2 * len(self.people.axes) + 8)
         return lower * (1 + room) + TINY, np.maximum(higher * (1 - room) - TINY, 0.0)
 
 

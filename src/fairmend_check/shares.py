@@ -16,11 +16,13 @@ from fairmend_check.leaf_listing import FEW_INPUTS, LISTED_INPUTS, count_inputs,
 from fairmend_check.model import Model
 from fairmend_check.people import People
 from fairmend_check.regions import box_work, point_work
+from fairmend_check.rounding import Array
 from fairmend_check.spec import Spec
-from fairmend_check.split_tree import LISTED, NOTHING, Leaves
+from fairmend_check.split_tree import LISTED, NOTHING, WHOLE, Leaves
 from fairmend_check.tally import Counts
 
 MAX_WORK = 10**13  # multiplications for all leaves: about two hours
+_HALVINGS = 4  # of a leaf that is claimed as a whole
 _NUMBERS, _MOST_LEAVES = 2**19, 2**11  # in the columns of the leaves that are checked at once
 
 
@@ -46,24 +48,38 @@ def prove_shares(
     if _is_blind(model, people):
         proven.fair = people.cells
         return proven
-    rows = np.flatnonzero(leaves.proof != NOTHING)
-    inputs = count_inputs(people, leaves.first[rows], leaves.last[rows])
-    listed = inputs <= np.where(leaves.proof[rows] == LISTED, LISTED_INPUTS, FEW_INPUTS)
-    work = len(rows) * people.pieces * box_work(model) + int(inputs[listed].sum()) * point_work(model)
+    leaves = leaves.take(np.flatnonzero(leaves.proof != NOTHING))
+    count, inputs = len(leaves.proof), _listed_inputs(people, leaves)
+    work = count * people.pieces * box_work(model) + int(inputs.sum()) * point_work(model)
     if work > MAX_WORK:
         raise CheckError("certificate.shares: there are more boxes to check than the limit for this model")
     prover = LeafProver(model, spec, people)
     step = max(1, min(_MOST_LEAVES, _NUMBERS // (people.pieces * max(prover.forms, *model.widths))))
-    for start in range(0, len(rows), step):
-        part = rows[start : start + step]
-        first, last, by_person = leaves.first[part], leaves.last[part], listed[start : start + step]
-        found = prover.prove(first, last, ~by_person)
-        left = np.flatnonzero(by_person & (found.fair + found.unfair == 0))
-        list_people(model, people, prover, first[left], last[left], found, left)
-        proven.add(found, [math.prod(size) for size in (last - first + 1).tolist()])
+    for start in range(0, count, step):
+        _prove_leaves(prover, leaves.take(np.arange(start, min(start + step, count))), proven, _HALVINGS)
         if progress is not None:
-            progress(min(start + step, len(rows)), len(rows))
+            progress(min(start + step, count), count)
     return proven
+
+
+def _listed_inputs(people: People, leaves: Leaves) -> Array:
+    """Return how many inputs of each leaf are listed (leaves,); 0 where it is not to be listed."""
+    inputs = count_inputs(people, leaves.first, leaves.last)
+    return np.where(inputs <= np.where(leaves.proof == LISTED, LISTED_INPUTS, FEW_INPUTS), inputs, 0)
+
+
+def _prove_leaves(prover: LeafProver, leaves: Leaves, proven: Proven, halvings: int) -> None:
+    """Add what can be proven of leaves; those that are claimed as a whole are halved if they are not proven at once."""
+    first, last, listed = leaves.first, leaves.last, _listed_inputs(prover.people, leaves) > 0
+    split = (leaves.proof == WHOLE) & ~listed & (last > first).any(axis=1) & (halvings > 0)
+    found = prover.prove(first, last, ~listed & ~split)
+    left = np.flatnonzero(found.fair + found.unfair == 0)
+    list_people(prover, first, last, found, left[listed[left]])
+    proven.add(found, [math.prod(size) for size in (last - first + 1).tolist()])
+    again = left[split[left]]
+    if len(again):
+        halves = leaves.take(again).halved(prover.widest_axis(first[again], last[again]), WHOLE)
+        _prove_leaves(prover, halves, proven, halvings - 1)
 
 
 def _sum_cells(found: list[float], exact: list[bool], sizes: list[int]) -> int:

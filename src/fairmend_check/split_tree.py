@@ -15,8 +15,8 @@ from fairmend_check.errors import CheckError
 
 Whole = NDArray[np.int64]
 
-NOTHING, LINEAR, LISTED = 0, 1, 2  # how a leaf is proven: not at all, by linear bounds, or person by person
-_SPLITS = 3  # node _SPLITS + k is split along axis k
+NOTHING, LINEAR, LISTED, WHOLE = 0, 1, 2, 3  # how a leaf is proven; of WHOLE ones, everyone is decided
+_SPLITS = 4  # node _SPLITS + k is split along axis k
 MAX_LEAVES = 2**22
 MAX_NUMBERS = 2**25  # in the ends of all leaves
 
@@ -28,6 +28,18 @@ class Leaves:
     first: Whole
     last: Whole
     proof: Whole
+
+    def take(self, rows: Whole) -> Leaves:
+        """Return some of the leaves."""
+        return Leaves(self.first[rows], self.last[rows], self.proof[rows])
+
+    def halved(self, axis: Whole, proof: int) -> Leaves:
+        """Return the lower halves along an axis (leaves,), and then the upper ones."""
+        rows = np.arange(len(axis))
+        first, last = np.concatenate([self.first, self.first]), np.concatenate([self.last, self.last])
+        last[rows, axis] = (self.first[rows, axis] + self.last[rows, axis]) // 2
+        first[len(rows) + rows, axis] = last[rows, axis] + 1
+        return Leaves(first, last, np.full(len(first), proof))
 
 
 def read_leaves(cells: list[int], nodes: NDArray[np.uint16], cuts: NDArray[np.uint32], where: str) -> Leaves:

@@ -1,5 +1,6 @@
 """Shares of all people: at most what is true, for random networks, specs and trees."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -14,7 +15,7 @@ from fairmend.spec.encoding import encode_values
 from fairmend_check import shares
 from fairmend_check.errors import CheckError
 from fairmend_check.shares import prove_shares
-from fairmend_check.split_tree import LINEAR, LISTED, NOTHING, Leaves
+from fairmend_check.split_tree import LINEAR, LISTED, NOTHING, WHOLE, Leaves
 from support.quantify_cases import SMALL, SPECS, TOLERANT, linear, unequal_people
 from support.share_cases import (
     CONTINUOUS,
@@ -52,7 +53,7 @@ def test_counts_are_at_most_those_of_an_enumeration(seed, name, hidden, function
     parts = [int(rng.integers(1, min(axis.cells, 8) + 1)) for axis in space.protected]
     people = people_of_spec(spec, parts, net.dtype.name)
     leaves = random_leaves(people, rng, 4)
-    leaves = Leaves(leaves.first, leaves.last, rng.choice([LINEAR, LISTED], len(leaves.first)))
+    leaves = Leaves(leaves.first, leaves.last, rng.choice([LINEAR, LISTED, WHOLE], len(leaves.first)))
     for row in range(len(leaves.first)):
         found = prove(net, spec, people, part_of(leaves, row))
         unequal = unequal_people(net, space, Boxes(leaves.first, leaves.last), row)
@@ -180,6 +181,18 @@ def test_many_classes_are_counted_in_a_leaf():
     found = prove(net, SMALL, people, random_leaves(people, np.random.default_rng(0), 0))
     assert 0 < found.fair <= (~truth).sum()
     assert found.unfair <= truth.sum()
+
+
+def test_a_leaf_that_is_claimed_as_a_whole_is_halved(monkeypatch):
+    """The lead is |hours'| - 0.1 and more: the bounds of all hours together are too loose for it."""
+    monkeypatch.setattr(shares, "FEW_INPUTS", 0)
+    first = Affine(np.array([[0, 1, 0, 0, 0, 0], [0.001, -1, 0, 0, 0, 0]], np.float32), np.zeros(2, np.float32))
+    net = Network([first, Affine(np.ones((1, 2), np.float32), np.array([-0.1], np.float32))], [Activation("relu")])
+    odd = [replace(f, scale={"mean": 4.5, "std": 3}) if f.name == "hours" else f for f in SMALL.features]
+    people = people_of_spec(Spec(odd))
+    root = random_leaves(people, np.random.default_rng(0), 0)
+    assert prove(net, Spec(odd), people, root).fair < 120
+    assert prove(net, Spec(odd), people, Leaves(root.first, root.last, np.array([WHOLE]))).fair == 120
 
 
 def test_too_much_work_is_refused(monkeypatch):

@@ -9,7 +9,7 @@ from fairmend_check.errors import CheckError
 from fairmend_check.split_tree import LINEAR, NOTHING, read_leaves
 
 CELLS = [4, 1, 3]
-SPLIT = {axis: 3 + axis for axis in range(3)}
+SPLIT = {axis: 4 + axis for axis in range(3)}
 
 
 def read(nodes, cuts, cells=CELLS):
@@ -48,7 +48,7 @@ def test_one_leaf_is_everyone():
         ([SPLIT[0], LINEAR, LINEAR], [2**32 - 1]),
         ([SPLIT[1], LINEAR, LINEAR], [0]),  # an axis of one cell
         ([SPLIT[0], SPLIT[0], LINEAR, LINEAR, LINEAR], [1, 2]),  # outside of its half
-        ([6, LINEAR, LINEAR], [0]),  # there is no axis 3
+        ([7, LINEAR, LINEAR], [0]),  # there is no axis 3
         ([65535, LINEAR, LINEAR], [0]),
         ([LINEAR, LINEAR], []),  # more than the tree has
         ([SPLIT[0], LINEAR, LINEAR], [1, 1]),
@@ -62,7 +62,7 @@ def test_what_is_no_tree_is_refused(nodes, cuts):
 @settings(max_examples=200)
 @given(data=st.data(), leaves=st.integers(1, 8))
 def test_leaves_contain_everyone_once_or_are_refused(data, leaves):
-    nodes = data.draw(st.lists(st.integers(0, 6), min_size=2 * leaves - 1, max_size=2 * leaves - 1))
+    nodes = data.draw(st.lists(st.integers(0, 7), min_size=2 * leaves - 1, max_size=2 * leaves - 1))
     cuts = data.draw(st.lists(st.integers(0, 3), min_size=leaves - 1, max_size=leaves - 1))
     try:
         found = read(nodes, cuts)

@@ -18,7 +18,7 @@ from fairmend.network import Network
 from fairmend.prove.certificate import Certificate, certificate_of_shares
 from fairmend.quantify.leaves import Leaves
 from fairmend.quantify.space import CELLS, Space
-from fairmend.quantify.split_tree import LINEAR, LISTED, NOTHING, tree_of_boxes
+from fairmend.quantify.split_tree import LINEAR, LISTED, NOTHING, WHOLE, tree_of_boxes
 from fairmend.spec import Spec
 from fairmend.text import listed
 
@@ -75,8 +75,8 @@ class Evidence:
         values = math.prod(axis.cells for axis in space.protected)
         inputs = np.prod((leaves.boxes.last - leaves.boxes.first + 1).astype(np.float64), axis=1) * values
         listed = (leaves.axis == -1) & (inputs <= _MOST_LISTED) & (single and values <= _MOST_VALUES)
-        proven = (leaves.fair > 0) | (leaves.unfair > 0)
-        return np.where(proven, np.where(listed, LISTED, LINEAR), NOTHING)
+        whole, some = (leaves.fair == 1) | (leaves.unfair == 1), (leaves.fair > 0) | (leaves.unfair > 0)
+        return np.select([listed & some, whole, some], [LISTED, WHOLE, LINEAR], NOTHING)
 
 
 def claim_shares(certificate: Certificate, fair: float, unfair: float) -> Certificate:

@@ -9,12 +9,12 @@ import numpy as np
 from fairmend.arrays import Ints
 from fairmend.quantify.space import Boxes
 
-__all__ = ["LINEAR", "LISTED", "NOTHING", "SplitTree", "tree_of_boxes"]
+__all__ = ["LINEAR", "LISTED", "NOTHING", "WHOLE", "SplitTree", "tree_of_boxes"]
 
-NOTHING, LINEAR, LISTED = 0, 1, 2
-"""How a box is proven: not at all, by linear bounds, or person by person."""
+NOTHING, LINEAR, LISTED, WHOLE = 0, 1, 2, 3
+"""How a box is proven: not at all, by linear bounds, person by person, or by linear bounds of the whole box."""
 
-_SPLITS = 3  # node _SPLITS + k is split along axis k
+_SPLITS = 4  # node _SPLITS + k is split along axis k
 
 
 class SplitTree(NamedTuple):
