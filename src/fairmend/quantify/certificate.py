@@ -30,6 +30,7 @@ _MOST_LISTED, _MOST_VALUES = 2**14, 2**6  # inputs of a box that it lists, and c
 # The checker counts by other means, and may leave a little more open. The certificate claims as much as if so much more
 # than the undecided share were undecided.
 _MORE_OPEN = 0.05
+_ROUNDING = Fraction(1, 2**50)  # of a share of a box that is a quotient of numbers of people
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,7 @@ class Evidence:
         tree = tree_of_boxes(leaves.boxes, cells, self._proofs())
         fair, unfair = (_total(leaves, part, cells.tolist()) for part in (leaves.fair, leaves.unfair))
         more_open = Fraction(_MORE_OPEN) * (1 - fair - unfair)
-        if more_open:
+        if more_open > 2 * _ROUNDING:
             fair, unfair = max(fair - more_open, Fraction(0)), unfair * (1 - Fraction(_MORE_OPEN))
         shares = {
             "fair": _round_down(fair),
@@ -97,13 +98,13 @@ def describe_shares(spec: Spec, shares: dict[str, Any]) -> str:
 
 
 def _total(leaves: Leaves, part: Floats, cells: list[int]) -> Fraction:
-    """Return the share of all people that a part of each box is, without rounding."""
+    """Return the share of all people that a part of each box is; a part that is not the whole is rounded down."""
     total = Fraction(0)
     rows = np.flatnonzero(part)
     sizes = (leaves.boxes.last - leaves.boxes.first + 1)[rows].tolist()
     for share, size in zip(part[rows].tolist(), sizes, strict=True):
         numerator, denominator = share.as_integer_ratio()  # the denominator is a power of 2
-        total += Fraction(numerator * math.prod(size), denominator)
+        total += Fraction(numerator * math.prod(size), denominator) * (1 if share == 1 else 1 - _ROUNDING)
     return total / math.prod(cells)
 
 
