@@ -22,6 +22,7 @@ from fairmend_check.split_tree import LISTED, NOTHING, WHOLE, Leaves
 from fairmend_check.tally import Counts
 
 MAX_WORK = 10**13  # multiplications for all leaves: about two hours
+_PER_LEAF, _PER_PIECE = 300_000, 30_000  # what counting the people of a leaf costs, and each of its pieces
 _HALVINGS = 4  # of a leaf that is claimed as a whole
 _NUMBERS, _MOST_LEAVES = 2**19, 2**11  # in the columns of the leaves that are checked at once
 
@@ -50,7 +51,7 @@ def prove_shares(
         return proven
     leaves = leaves.take(np.flatnonzero(leaves.proof != NOTHING))
     count, inputs = len(leaves.proof), _listed_inputs(people, leaves)
-    work = count * people.pieces * box_work(model) + int(inputs.sum()) * point_work(model)
+    work = count * (_PER_LEAF + people.pieces * (_PER_PIECE + box_work(model))) + int(inputs.sum()) * point_work(model)
     if work > MAX_WORK:
         raise CheckError("certificate.shares: there are more boxes to check than the limit for this model")
     prover = LeafProver(model, spec, people)

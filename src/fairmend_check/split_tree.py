@@ -19,6 +19,7 @@ NOTHING, LINEAR, LISTED, WHOLE = 0, 1, 2, 3  # how a leaf is proven; of WHOLE on
 _SPLITS = 4  # node _SPLITS + k is split along axis k
 MAX_LEAVES = 2**22
 MAX_NUMBERS = 2**25  # in the ends of all leaves
+MAX_LEVELS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,8 @@ def read_leaves(cells: list[int], nodes: NDArray[np.uint16], cuts: NDArray[np.ui
             raise CheckError(f"{where}.nodes: a split has no halves")
         whole = level < _SPLITS
         found.append((first[whole], last[whole], level[whole]))
+        if len(found) > MAX_LEVELS:
+            raise CheckError(f"{where}.nodes: the tree has more than {MAX_LEVELS:,} levels")
         axis, rows = level[~whole] - _SPLITS, np.arange(len(level) - int(whole.sum()))
         first, last = first[~whole], last[~whole]
         at = cuts[cut : cut + len(rows)].astype(np.int64)

@@ -69,3 +69,11 @@ def test_leaves_contain_everyone_once_or_are_refused(data, leaves):
     except CheckError:
         return
     assert (people_in(found) == 1).all()
+
+
+def test_a_tree_that_is_a_long_chain_is_refused():
+    """One cell is cut off after the other: each level would cost as much as thousands of leaves."""
+    levels = 10_001
+    nodes = [SPLIT[0], *([LINEAR, SPLIT[0]] * (levels - 1)), LINEAR, LINEAR]
+    with pytest.raises(CheckError, match="more than 10,000 levels"):
+        read(nodes, range(levels), cells=[2**20])
