@@ -112,14 +112,14 @@ def run_quantify(
     from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
     from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file
     from fairmend.quantify.run import quantify
-    from fairmend.tables import describe_broken
+    from fairmend.tables import describe_broken, local_files
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     people = None if data is None else load_people(data, spec, net, out_of_range=out_of_range, keep_going=keep_going)
     spec = spec if people is None else people.spec
-    inputs = [model, spec_file, *([] if data is None else [data])]
+    inputs = [model, spec_file, *([] if data is None else local_files(data))]
     spec_out = None if certificate is None else widened_spec_file(certificate, inputs)
     with progress_bars(quiet=json_output) as progress:
         found = quantify(
