@@ -10,14 +10,18 @@ import click
 from fairmend._version import __version__
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
+    DATA,
+    DATA_FORMATS,
     FILE,
     POSITIVE,
     about_option,
     activation_option,
     common_options,
+    device_option,
     ignore_scores_option,
     insert_formats,
     json_option,
+    keep_going_option,
     model_argument,
     out_of_range_option,
     refuse_together,
@@ -25,21 +29,27 @@ from fairmend.cli.options import (
     spec_option,
     threshold_option,
 )
+from fairmend.data_source import DataSource
+from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from fairmend.progress import Progress
     from fairmend.quantify.result import QuantifyResult
 
 __all__ = ["command"]
 
 ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
 
+_ROOM = 0.001  # of the undecided share: another machine may round differently, and count a little less
+
 
 @click.command("quantify", cls=Command)
 @model_argument
 @spec_option
-@click.option("--data", type=FILE, help="People to count as well, .csv or .parquet.")
+@click.option("--data", type=DATA, help=f"People to count as well, {DATA_FORMATS}")
+@keep_going_option
 @click.option("--seconds", type=POSITIVE, default=60.0, show_default=True, help="Stop after so many seconds.")
 @click.option(
     "--share",
@@ -68,6 +78,8 @@ ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
     help="Folder for the HTML report; other files in it are kept.",
 )
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
+@device_option
+@click.option("--certificate", type=FILE, help="Write a certificate of the shares, for fairmend check, to this file.")
 @seed_option
 @out_of_range_option
 @threshold_option
@@ -95,13 +107,16 @@ def run_quantify(
     model: Path,
     spec_file: Path,
     *,
-    data: Path | None = None,
+    data: DataSource | None = None,
+    keep_going: bool = False,
     seconds: float = 60.0,
     share: float | None = None,
     boxes: int = 10,
     samples: int = 20_000,
     report: Path | None = None,
     typed: str | None = None,
+    device: str = "cpu",
+    certificate: Path | None = None,
     seed: int = 0,
     out_of_range: str = "refuse",
     threshold: float | None = None,
@@ -111,21 +126,25 @@ def run_quantify(
     json_output: bool = False,
 ) -> int:
     """Quantify, show the shares and the map, and return the exit code."""
-    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range
-    from fairmend.cli.inputs import add_about, load_model, load_people
+    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
+    from fairmend.cli.inputs import add_about, load_model, load_people, save_widened_spec, widened_spec_file
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
     from fairmend.evaluate.provenance import describe_origin
     from fairmend.evaluate.quantify_document import quantify_document
     from fairmend.folders import check_folder, staged_folder
     from fairmend.quantify.run import quantify
+    from fairmend.tables import describe_broken, local_files, stream_table
 
+    if certificate is not None and not certificate.absolute().parent.is_dir():
+        raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     spec = add_about(spec, about)
+    inputs = [model, spec_file, *([] if data is None else local_files(data)), *([] if about is None else [about])]
     if report is not None:
-        inputs = [path for path in (model, spec_file, data, about) if path is not None]
         check_folder(report, [*REPORT_FILES], inputs, "--report, or pass --no-report")
-    people = None if data is None else load_people(data, spec, net, out_of_range=out_of_range)
+    people = None if data is None else load_people(data, spec, net, out_of_range=out_of_range, keep_going=keep_going)
     spec = spec if people is None else people.spec
+    spec_out = None if certificate is None else widened_spec_file(certificate, inputs)
     with progress_bars(quiet=json_output) as progress:
         found = quantify(
             net,
@@ -133,6 +152,7 @@ def run_quantify(
             seconds=seconds,
             share=share,
             seed=seed,
+            device=device,
             X=None if people is None else people.X,
             samples=samples,
             progress=progress,
@@ -141,37 +161,80 @@ def run_quantify(
     page = None if report is None else report / "report.html"
     if report is not None:
         sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
+        parts = None if data is None else {"data": stream_table(data).files}
         document = quantify_document(
             net,
             spec,
             found,
-            describe_origin(sources, command=typed, seed=seed),
+            describe_origin(sources, parts=parts, command=typed, seed=seed),
             title=title,
             boxes=boxes,
             out_of_range=None if people is None else people.out_of_range,
         )
         with staged_folder(report) as stage:
             write_report(stage, document)
-    if json_output:
-        names = {
-            "fairmend": __version__,
-            "model": model.name,
-            "data": None if data is None else data.name,
-            "seed": seed,
-            "threshold": spec.threshold,
-            "out_of_range": None if people is None else people.out_of_range.as_dict(),
-            "report": page,
-        }
-        figures = found.as_dict()
-        show_json({**names, **figures, "boxes": figures["boxes"][:boxes]})
-    else:
-        screen = console()
+    names = {
+        "fairmend": __version__,
+        "model": model.name,
+        "data": None if data is None else data.name,
+        "seed": seed,
+        "threshold": spec.threshold,
+        "out_of_range": None if people is None else people.out_of_range.as_dict(),
+        "broken_files": [] if people is None else [file.as_dict() for file in people.broken],
+        "report": page,
+    }
+    screen = console()
+    if not json_output:  # before the certificate: its errors must not cost the result of a long run
         _show(screen, title, found, boxes, None if data is None else data.name)
+    written: dict[str, Any] = {}
+    if certificate is not None:
+        with progress_bars(quiet=json_output) as progress:
+            certified = _write_certificate(certificate, model, found, progress)
+        wider = None if people is None else save_widened_spec(spec, people.out_of_range, spec_out)
+        written = {"certificate": certificate, "certified": certified, "widened_spec": wider}
+    if json_output:
+        figures = found.as_dict()
+        show_json({**names, **figures, "boxes": figures["boxes"][:boxes], **written})
+    else:
+        if certificate is not None:
+            _show_certificate(screen, certificate, written["certified"])
         if people is not None:
-            show_out_of_range(screen, people.out_of_range, None)
+            show_out_of_range(screen, people.out_of_range, written.get("widened_spec"))
+            show_warnings(screen, describe_broken(people.broken))
         if page is not None:
             show_report(screen, page)
     return _exit_code(found, share)
+
+
+def _write_certificate(path: Path, model: Path, found: QuantifyResult, progress: Progress | None) -> dict[str, float]:
+    """Write a certificate of as much as the checker confirms, and return the shares that it claims."""
+    from tempfile import TemporaryDirectory
+
+    from fairmend import check
+    from fairmend.quantify.certificate import claim_shares
+
+    report = None if progress is None else (lambda done, total: progress("check certificate", done, total))
+    with TemporaryDirectory() as folder:
+        found.certificate.save(Path(folder, "certificate.json"), model)
+        checked = check(Path(folder, "certificate.json"), model, progress=report)
+    if checked.fair is None or checked.unfair is None:
+        raise FairmendError(f"the checker confirms nothing, so no certificate was written: {checked.reasons[0]}")
+    room = _ROOM * max(0.0, 1 - checked.fair - checked.unfair)  # none if everyone is decided
+    fair = min(found.fair, max(0.0, checked.fair - room))
+    unfair = min(found.unfair, checked.unfair * (1 - _ROOM) if room else checked.unfair)
+    if not fair and not unfair:
+        raise FairmendError("the checker confirms no share, so no certificate was written; allow more --seconds")
+    claim_shares(found.certificate, fair, unfair).save(path, model)
+    return {"fair": fair, "unfair": unfair}
+
+
+def _show_certificate(screen: Console, path: Path, certified: dict[str, float]) -> None:
+    from rich.text import Text
+
+    from fairmend.text import fine_percent
+
+    shares = f"{fine_percent(certified['fair'])} equally, {fine_percent(certified['unfair'])} unequally"
+    screen.print(Text.assemble(f"Certificate for {shares}: ", (str(path), "bold")), soft_wrap=True)
 
 
 def _exit_code(found: QuantifyResult, share: float | None) -> int:

@@ -54,7 +54,7 @@ class Decider:
         self.network, self.space, self.counting, self.bins = network, space, counting, bins
         self.leads = leads(network)
         low, high = enclose_log_odds(network.threshold)
-        closing = np.zeros(2) if network.closing == "none" else closing_error(network, np.array([0, 1]))
+        closing = closing_error(network, np.array([0, 1]))  # a program may decide on probabilities of its own
         if network.outputs > 2:
             needs = np.full(len(self.leads), closing.max())
         else:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from fairmend.arrays import Ints
+from fairmend.prove.certificate import Certificate
+from fairmend.quantify.certificate import Evidence
 from fairmend.quantify.data_rows import DataShares
 from fairmend.quantify.decide import Decider
 from fairmend.quantify.leaves import Leaves
@@ -72,6 +75,7 @@ class QuantifyResult:
     samples : the number of random people
     leaves : the number of boxes that all people were divided into
     seconds : how long it took
+    evidence : all boxes, from which the certificate is made
     """
 
     fair: float
@@ -83,6 +87,15 @@ class QuantifyResult:
     samples: int
     leaves: int
     seconds: float
+    evidence: Evidence = field(repr=False, compare=False)
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """A certificate of the shares, with all boxes, for `fairmend.check`.
+
+        The checker counts people by other means than `quantify`, so the certificate claims slightly less.
+        """
+        return self.evidence.certificate()
 
     def __repr__(self) -> str:
         """Show the shares in percent."""
@@ -91,8 +104,9 @@ class QuantifyResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures as plain values."""
+        hidden = ("evidence", "certificate")
         return {
-            **vars(self),
+            **{name: value for name, value in vars(self).items() if name not in hidden},
             "boxes": [box.as_dict() for box in self.boxes],
             "rows": None if self.rows is None else {**vars(self.rows), "total": self.rows.total},
         }
