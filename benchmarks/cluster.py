@@ -214,6 +214,7 @@ def ray_cluster(folder: Path, environment: dict[str, str]) -> Iterator[str]:
     program = [sys.executable, "-c", "import sys; from ray.scripts.scripts import main; sys.exit(main())", "start"]
     options = ["--head", "--num-cpus", str(WORKERS), "--port", str(port), "--include-dashboard", "false"]
     options += ["--temp-dir", tempfile.mkdtemp(prefix="ray-")]
+    environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}  # of this Ray alone
     with (folder / "ray.log").open("w") as log:
         subprocess.run([*program, *options], cwd=folder, env=environment, stdout=log, stderr=log, check=True)
     environment["RAY_ADDRESS"] = f"127.0.0.1:{port}"
