@@ -18,7 +18,7 @@ FLOORS = (
     ("text", "arrays", "data_source", "html_tables", "_version"),
     ("errors", "large_arrays"),
     ("progress", "atomic", "exchange", "threads", "thresholds", "metrics", "read_ahead"),
-    ("tables", "json_files", "folders", "workers"),
+    ("tables", "json_files", "folders", "workers", "device"),
     ("network", "spec"),
     ("bounds", "milp"),
     ("prove",),

@@ -14,6 +14,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - json_reader.py: JSON from an untrusted file
    - certificate.py: the certificate as typed data
    - region_lists.py, region_blocks.py: its regions as arrays, from a list of objects or from compressed blocks
+   - shares_claim.py, split_tree.py: shares of all people, and the tree of boxes that proves them
    - spec.py, links.py, spec_toml.py: the spec, its links, and its TOML file
 3. The mathematics
    - neighbourhood.py: which inputs count as similar to an input
@@ -29,6 +30,10 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - threshold.py: margins at a threshold of the probability
    - scores.py: raw outputs and probabilities, and how far apart two of them can be
    - regions.py: the steps above, for every region of a certificate
+   - people.py: all people that a spec allows, as cells and boxes of them
+   - tally.py: how many people of a box are on one side of a linear form
+   - leaf_bounds.py, leaf_listing.py: what is proven about a box, by linear bounds or person by person
+   - shares.py: the steps above, for every box of a certificate of shares
 4. The model
    - model.py: a graph of operations, and the digest of the weights
    - norms.py, assemble.py: builds graphs; batch normalisation and scaling are folded into the layers beside them

@@ -137,6 +137,44 @@ def form_bounds(
     return found, nodes
 
 
+@dataclass(frozen=True, eq=False)
+class InputForms:
+    """Linear forms of the inputs below forms of the outputs, for every x in a box: A·x + c (boxes, forms, inputs).
+
+    ``least`` (boxes, forms) are lower bounds over the boxes. ``nodes`` are intervals of every node but the last.
+    """
+
+    A: Array
+    c: Array
+    least: Array
+    nodes: Intervals
+
+
+def input_forms(model: Model, forms: Array, lower: Array, upper: Array) -> InputForms:
+    """Return forms of the inputs below linear forms of the outputs (boxes, forms, outputs).
+
+    Where a number overflows, A is 0 and c is -inf.
+    """
+    widest = max(model.widths)
+    step = max(1, _ROOM // (widest * max(2 * widest, forms.shape[1])))
+    A, c = np.zeros((*forms.shape[:2], model.inputs)), np.empty(forms.shape[:2])
+    least = np.empty(forms.shape[:2])
+    nodes = [(np.empty((len(lower), width)), np.empty((len(lower), width))) for width in model.widths[:-1]]
+    with np.errstate(all="ignore"):
+        for start in range(0, len(lower), step):
+            part = slice(start, start + step)
+            known = _bound_nodes(model, lower[part], upper[part], None)
+            form = _Form({})
+            _substitute(known, len(model.nodes) - 1, forms[part], form)
+            least[part] = _lower_bounds(known, form, np.full(forms[part].shape[:2], -np.inf))
+            A[part] = form.coefficients.get(0, 0.0)  # what does not read the input is constant
+            c[part] = down(np.asarray(form.const - (form.slip * GENEROUS + TINY)))
+            for (low, high), (low_here, high_here) in zip(nodes, known.intervals, strict=True):
+                low[part], high[part] = low_here, high_here
+    usable = np.isfinite(A).all(axis=2) & np.isfinite(c)
+    return InputForms(np.where(usable[:, :, None], A, 0.0), np.where(usable, c, -np.inf), least, nodes)
+
+
 def _bound_nodes(model: Model, lower: Array, upper: Array, slopes: Slopes | None) -> Known:
     """Return intervals of every node but the last, and lines of every function.
 
@@ -251,7 +289,7 @@ def _substitute(known: Known, number: int, coefficients: Array, form: _Form) -> 
         coefficients, weight = coefficients[:, :, used], operation.weight[used]
         _add_constants(operation.bias[used], size[:, used], coefficients, sizes[0], form)
         boxes, forms, width = coefficients.shape
-        out = (coefficients.reshape(-1, width) @ weight).reshape(boxes, forms, weight.shape[1])
+        out = (coefficients.reshape(boxes * forms, width) @ weight).reshape(boxes, forms, weight.shape[1])
         form.add(sources[0], out, sizes[0])
     elif isinstance(operation, Scale):
         size = sizes[0] * np.abs(operation.factor) + np.abs(operation.shift)

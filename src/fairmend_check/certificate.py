@@ -16,12 +16,15 @@ from fairmend_check.model import Layer, Model
 from fairmend_check.named_graph import NamedGraph, epsilon_of, layer_name, read_activation, read_named_graph
 from fairmend_check.region_blocks import MAX_REGIONS, read_blocks
 from fairmend_check.region_lists import Regions, read_listed
+from fairmend_check.shares_claim import SharesClaim, read_shares
 from fairmend_check.spec import Feature, Spec, read_spec
 from fairmend_check.spec_toml import spec_digest
 from fairmend_check.threshold import HALF
 
 _BLOCKS = b'{"format": "fairmend-certificate-blocks", '  # how a certificate in blocks begins
+_SHARES = "fairmend-certificate-shares"
 _KEYS = ("format", "version", "fairmend", "method", "claim", "arithmetic", "model", "spec", "global", "regions")
+_SHARES_KEYS = ("format", "version", "fairmend", "method", "claim", "arithmetic", "model", "spec", "shares")
 _MODEL_KEYS = ("weights_sha256", "file_sha256", "inputs", "outputs", "dtype")
 _LAYER_KEYS = ("name", "activation", "slope", "epsilon", "parameters")  # the fourth since version 4, the last since 5
 _FIRST_ACTIVATIONS = ("relu", "leaky_relu", "tanh", "sigmoid", "identity")  # those before version 5
@@ -31,6 +34,8 @@ _NONE = Activation("none")
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """The content of a certificate, with the features that it says the model does not depend on, and their columns.
+
+    ``shares`` is a claim about all people; a certificate with one has no regions and no global claim.
 
     Its regions are not read yet, because that needs the widths of the model: `read_regions` does. They are plain data
     in ``listed``, or the lines of the file in ``blocks``.
@@ -51,6 +56,7 @@ class Certificate:
     count: int
     listed: list[Any]
     blocks: Iterator[bytes] | None
+    shares: SharesClaim | None = None
 
     def read_regions(self, model: Model) -> Iterator[Regions]:
         """Return the regions, some at a time; refuse what does not fit the model, and a file that is not complete."""
@@ -71,12 +77,13 @@ def read_certificate(path: Path) -> Certificate:
         content = read_bytes(path, "certificate")
     data = parse_json(content, "certificate")
     where = "certificate"
-    only_keys(data, _KEYS, where)
+    of_shares = data.get("format") == _SHARES and blocks is None
+    only_keys(data, _SHARES_KEYS if of_shares else _KEYS, where)
     form, version = take(data, "format", str, where), take(data, "version", int, where)
-    known = (4, 5) if blocks else (1, 2, 3, 4, 5)
-    if form != f"fairmend-certificate{'-blocks' if blocks else ''}" or version not in known:
+    known = (5,) if of_shares else (4, 5) if blocks else (1, 2, 3, 4, 5)
+    if (not of_shares and form != f"fairmend-certificate{'-blocks' if blocks else ''}") or version not in known:
         raise CheckError("certificate: not a fairmend certificate of version 1 to 5")
-    listed = [] if blocks else take(data, "regions", list, where)
+    listed = [] if blocks or of_shares else take(data, "regions", list, where)
     count = take(data, "regions", int, where) if blocks else len(listed)
     if blocks and not 1 <= count <= MAX_REGIONS:
         raise CheckError(f"certificate.regions is {count}; it must be 1 to {MAX_REGIONS:,}")
@@ -85,6 +92,10 @@ def read_certificate(path: Path) -> Certificate:
     arithmetic = take(data, "arithmetic", str, where)
     if arithmetic not in ("real", "float32", "float64"):
         raise CheckError(f"certificate.arithmetic is {arithmetic[:40]!r}; it must be real, float32 or float64")
+    if of_shares and arithmetic == "real":
+        raise CheckError(
+            "certificate.arithmetic is real, but shares are about inference: it must be float32 or float64"
+        )
     model, spec = take(data, "model", dict, where), take(data, "spec", dict, where)
     architecture = () if version == 1 else ("layers",) if version < 5 else ("layers", "graph")
     only_keys(model, (*_MODEL_KEYS, *architecture), "certificate.model")
@@ -107,10 +118,11 @@ def read_certificate(path: Path) -> Certificate:
         graph=None if version < 5 else _graph(model),
         spec=people,
         spec_sha256=_sha256(spec, "sha256", "certificate.spec"),
-        blind=_blind(data, people, version),
+        blind=() if of_shares else _blind(data, people, version),
         count=count,
         listed=listed,
         blocks=blocks,
+        shares=read_shares(take(data, "shares", dict, where), people) if of_shares else None,
     )
     if spec_digest(found.spec) != found.spec_sha256:
         raise NotConfirmedError("certificate.spec: content and sha256 do not belong together; one of them was changed")
@@ -126,7 +138,7 @@ def read_certificate(path: Path) -> Certificate:
         raise NotConfirmedError(
             f"certificate.spec names {len(people.label.classes)} classes, but the model has {found.outputs} outputs"
         )
-    if not found.count and not found.blind:
+    if not found.count and not found.blind and not found.shares:
         raise NotConfirmedError("certificate: it has neither regions nor a global claim, so it claims nothing")
     return found
 

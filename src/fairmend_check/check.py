@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 
@@ -16,19 +18,24 @@ from fairmend_check.claim import describe_claim
 from fairmend_check.errors import CannotAnswerError, CheckError, NotConfirmedError
 from fairmend_check.model import Model, weights_digest
 from fairmend_check.neighbourhood import encode
+from fairmend_check.people import People
 from fairmend_check.read_model import read_model
 from fairmend_check.region_lists import Regions
 from fairmend_check.regions import Cover, prove, prove_scores
 from fairmend_check.result import CheckResult
 from fairmend_check.rounding import Array, Precision
 from fairmend_check.scores import Score
-from fairmend_check.spec import ScoreClaim, first_difference
+from fairmend_check.shares import prove_shares
+from fairmend_check.shares_claim import SharesClaim
+from fairmend_check.spec import ScoreClaim, Spec, first_difference
 from fairmend_check.spec_toml import read_spec_file
+from fairmend_check.split_tree import read_leaves
 from fairmend_check.threshold import HALF
 
 __all__ = ["check", "check_files"]
 
 MAX_REASONS = 20
+MAX_CLASSES = 100  # of shares: the bounds of a box need memory for all pairs of them
 _ROOM = 1024.0  # how many times larger than in the spec a value may be that the global claim is not about
 REAL_ONLY = (
     "the certificate is about exact real arithmetic only, and rounding may change a prediction in inference; to accept "
@@ -55,7 +62,8 @@ def check(
     model : the model that the certificate is about: .onnx, .safetensors, .pth, .pt, .ckpt, .pt2, .h5, .keras or .nnet
     spec : a spec, a .toml file; the certificate is not valid if it is about another spec
     real : also accept a claim about exact real arithmetic only, which does not cover inference
-    progress : called with the number of regions that are checked and that of all, after each block of a certificate
+    progress : called with the number of regions that are checked and that of all, after each block of a certificate;
+        of a certificate of shares, with numbers of boxes
     """
     try:
         return check_files(certificate, model, spec, real=real, progress=progress)
@@ -97,6 +105,9 @@ def check_files(
         condition=found.condition,
         largest_difference=found.largest_difference,
         readable=found.readable,
+        fair=found.fair,
+        unfair=found.unfair,
+        boxes=found.boxes,
     )
 
 
@@ -111,6 +122,9 @@ class _Findings:
     covers_inference: bool | None = None
     least_margin: float | None = None
     largest_difference: float | None = None
+    fair: float | None = None
+    unfair: float | None = None
+    boxes: int = 0
     largest: tuple[float, float] | None = None  # differences of scores so far, in inference and as claimed
     readable: bool = True
     progress: Callable[[int, int], None] | None = None
@@ -142,6 +156,8 @@ def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, 
     found.covers_inference = True  # what does not depend on a column does not in floating point either
     if claimed.count:
         _check_regions(found, claimed, network)
+    if claimed.shares is not None and not found.reasons:
+        _check_shares(found, claimed.spec, claimed.shares, network)
 
 
 def _check_regions(found: _Findings, claimed: Certificate, network: Model) -> None:
@@ -170,6 +186,29 @@ def _check_regions(found: _Findings, claimed: Certificate, network: Model) -> No
     if found.largest is not None:
         largest = found.largest[0 if covers else 1]
         found.largest_difference = largest if np.isfinite(largest) else None
+
+
+def _check_shares(found: _Findings, spec: Spec, claim: SharesClaim, network: Model) -> None:
+    """Count the people who are treated equally, and unequally, and compare their shares with those that are claimed."""
+    if network.outputs > MAX_CLASSES:
+        raise CheckError(f"the model has {network.outputs} outputs; shares can be checked for {MAX_CLASSES} classes")
+    found.boxes = claim.leaves
+    people = People.of(spec, network.dtype, claim.cells, claim.pieces)
+    leaves = read_leaves([axis.cells for axis in people.axes], claim.nodes, claim.cuts, "certificate.shares")
+    proven = prove_shares(network, spec, people, leaves, found.progress)
+    found.fair, found.unfair = (_share(count, proven.cells) for count in (proven.fair, proven.unfair))
+    for name, claimed, count in (("fair", claim.fair, proven.fair), ("unfair", claim.unfair, proven.unfair)):
+        if Fraction(claimed) * proven.cells > count:
+            found.reasons.append(
+                f"certificate.shares.{name}: {claimed!r} of all people is claimed, but only "
+                f"{_share(count, proven.cells)!r} can be confirmed"
+            )
+
+
+def _share(count: int, total: int) -> float:
+    """Return the largest number that is not above count / total."""
+    nearest = count / total
+    return nearest if Fraction(nearest) * total <= count else math.nextafter(nearest, 0.0)
 
 
 def _are_rows(numbers: Array, rows: int) -> bool:
@@ -241,7 +280,7 @@ def _condition(claimed: Certificate, network: Model) -> str:
     if claim is not None and claim.on == "probability" and not network.closed and claimed.count:
         first = f"{found} The" if found else "the"
         found = f"{first} file does not compute probabilities. The claim is about the {score}, {exact}."
-    if claim is None and threshold != HALF and claimed.count:
+    if claim is None and threshold != HALF and (claimed.count or claimed.shares):
         first = f"{found} The" if found else "the"
         second = "" if network.outputs == 1 else ", the second one,"
         found = (

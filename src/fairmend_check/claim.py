@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import ROUND_FLOOR, Decimal
 
 from fairmend_check.certificate import Certificate
 from fairmend_check.links import Effect, Runs
 from fairmend_check.scores import Score
+from fairmend_check.shares_claim import SharesClaim
 from fairmend_check.spec import Feature, Spec
 from fairmend_check.threshold import HALF
 
@@ -25,6 +27,8 @@ def describe_claim(certificate: Certificate) -> str:
     if certificate.blind:
         ignored = _join([_quoted(feature.name) for feature, _ in certificate.blind], "or")
         sentences.append(f"For every input, the output of this model does not depend on {ignored}.")
+    if certificate.shares:
+        return _describe_shares(certificate.spec, certificate.arithmetic, certificate.shares)
     if certificate.count:
         where = f"real arithmetic and in {certificate.arithmetic} inference"
         if certificate.arithmetic == "real":
@@ -38,26 +42,75 @@ def describe_claim(certificate: Certificate) -> str:
     return " ".join(sentences)
 
 
+def _describe_shares(spec: Spec, arithmetic: str, claim: SharesClaim) -> str:
+    """Return a claim about shares of all people."""
+    aside = [_quoted(feature.name) for feature in spec.features if feature.protected]
+    protected, at, near = _protected(spec), _at_threshold(spec), _near(spec)
+    counted = "each combination of values counts once"
+    if not all(feature.whole or feature.protected for feature in spec.features):
+        counted = "each combination of values counts once, and a range of a continuous feature by its length"
+    parts = []
+    if claim.fair:
+        share = "all" if claim.fair == 1 else f"at least {percent(claim.fair)}"
+        parts.append(f"{share} get the same prediction of this model{at} whatever their {protected}{_also(spec)}")
+    if claim.unfair:
+        share = "all" if claim.unfair == 1 else f"at least {percent(claim.unfair)}"
+        within = f", or also with another value of {_join(near)}" if near else ""
+        parts.append(f"{share} get another prediction{at} with some other {protected}{within}")
+    values = "; ".join(f"{_quoted(feature.name)} {_values_of(feature)}" for feature in spec.features)
+    return " ".join(
+        [
+            f"Of all people, {_join(aside)} aside, where {counted}, {'; and '.join(parts)}.",
+            f"This holds in real arithmetic and in {arithmetic} inference, for these values: {values}.",
+            *_classes(spec),
+        ]
+    )
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent, rounded down to four digits, and to more where it is close to nothing or all."""
+    exact = Decimal(share) * 100
+    near = min(exact, 100 - exact)
+    if near <= 0:
+        return f"{exact:.0f} %"
+    digits = max(2, 3 - near.adjusted())
+    return f"{exact.quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR):f} %"
+
+
 def _who(count: int) -> str:
     return "the input" if count == 1 else f"each of the {count} inputs"
 
 
 def _what(certificate: Certificate) -> str:
     """Return what is the same, or nearly so, for similar people."""
-    features, claim = certificate.spec.features, certificate.spec.claim
-    protected = _join([_quoted(feature.name) for feature in features if feature.protected], "or")
-    near = [
-        f"{_quoted(feature.name)} by up to {_exact(feature.reach)}"
-        for feature in features
-        if feature.varies and not feature.protected
-    ]
-    also = f", even if you also change {_join(near)}" if near else ""
+    claim, protected, also = certificate.spec.claim, _protected(certificate.spec), _also(certificate.spec)
     if claim is None:
-        at = "" if certificate.spec.threshold == HALF else f" at the threshold {_exact(certificate.spec.threshold)}"
+        at = _at_threshold(certificate.spec)
         return f"the prediction of this model{at} stays the same whatever its {protected}{also}"
     scores = _SCORES[Score.of(claim, certificate.outputs).name]
     differ = f"of any two people who are similar to it differ by at most {_exact(claim.delta)}"
     return f"the scores ({scores}) {differ}, whatever their {protected}{also}"
+
+
+def _protected(spec: Spec) -> str:
+    return _join([_quoted(feature.name) for feature in spec.features if feature.protected], "or")
+
+
+def _at_threshold(spec: Spec) -> str:
+    return "" if spec.threshold == HALF else f" at the threshold {_exact(spec.threshold)}"
+
+
+def _near(spec: Spec) -> list[str]:
+    """Return how much similar people may differ in features that are not protected."""
+    return [
+        f"{_quoted(feature.name)} by up to {_exact(feature.reach)}"
+        for feature in spec.features
+        if feature.varies and not feature.protected
+    ]
+
+
+def _also(spec: Spec) -> str:
+    return f", even if you also change {_join(_near(spec))}" if _near(spec) else ""
 
 
 def _links(spec: Spec) -> list[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import os
 import stat
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -128,6 +130,19 @@ def numbers(values: Any, length: int, where: str) -> NDArray[np.float64]:
     if not np.isfinite(array).all():
         raise CheckError(f"{where} contains a number that is not finite")
     return array
+
+
+def packed_array(data: Any, key: str, shape: tuple[int, ...], kind: str, where: str) -> NDArray[Any]:
+    """Return the numbers in a text: base64 of a zlib stream of exactly as many bytes as the shape needs."""
+    size = int(np.prod(shape)) * np.dtype(kind).itemsize
+    inflater = zlib.decompressobj()
+    try:
+        raw = inflater.decompress(base64.b64decode(take(data, key, str, where), validate=True), size + 1)
+    except (ValueError, zlib.error) as error:
+        raise CheckError(f"{where}.{key} cannot be decoded ({str(error)[:100]})") from error
+    if len(raw) != size or not inflater.eof or inflater.unused_data:
+        raise CheckError(f"{where}.{key} does not hold exactly {size:,} bytes")
+    return np.frombuffer(raw, kind).reshape(shape)
 
 
 def text(value: Any, where: str) -> str:

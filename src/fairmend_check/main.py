@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from fairmend_check._version import __version__
 from fairmend_check.check import check_files
+from fairmend_check.claim import percent
 from fairmend_check.errors import CannotAnswerError
 from fairmend_check.printable import printable
 from fairmend_check.read_model import FORMATS
@@ -71,8 +72,8 @@ def _watched() -> bool:
 
 
 def _show_progress(done: int, total: int) -> None:
-    """Show how many of many neighbourhoods are checked, on one line of the terminal that is empty at the end."""
-    text = f"Checked {done:,} of {total:,} neighbourhoods"
+    """Show how many of many neighbourhoods or boxes are checked, on one line that is empty at the end."""
+    text = f"Checked {done:,} of {total:,}"
     sys.stderr.write(f"\r{text if done < total else ' ' * len(text)}\r")
     sys.stderr.flush()
 
@@ -98,6 +99,11 @@ def _lines(result: CheckResult, certificate: Path, model: Path) -> list[str]:
         lines += _wrapped(
             f"The largest difference of scores in {where} is {result.largest_difference:.3g}, rounding errors of "
             f"inference {included}."
+        )
+    if result.fair is not None and result.unfair is not None:
+        lines += _wrapped(
+            f"The checker counts {percent(result.fair)} and {percent(result.unfair)} in "
+            f"{result.boxes:,} box{'' if result.boxes == 1 else 'es'}; the rest is undecided."
         )
     return [*lines, f"Checked in {result.seconds:.2f} s, independently of the code that wrote the certificate."]
 

@@ -6,17 +6,14 @@ their sizes follow from its number of regions and the model, and nothing larger 
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
-from fairmend_check.json_reader import only_keys, parse_json, take
+from fairmend_check.json_reader import only_keys, packed_array, parse_json, take
 from fairmend_check.model import Model
 from fairmend_check.region_lists import Regions
 
@@ -68,23 +65,12 @@ def _block(data: Any, where: str, number: int, first: int, model: Model, scores:
     if proof not in ("linear", "points"):
         raise CheckError(f"{where}.proof is {proof[:40]!r}; it must be linear or points")
     kind = {"float32": "<f4", "float64": "<f8"}[model.dtype]
-    x = _array(data, "inputs", (model.inputs, count), kind, where).T.astype(np.float64)
+    x = packed_array(data, "inputs", (model.inputs, count), kind, where).T.astype(np.float64)
     if not np.isfinite(x).all():
         raise CheckError(f"{where}.inputs contains a number that is not finite")
-    classes = np.empty(0, np.int64) if scores else _array(data, "classes", (count,), "<u4", where).astype(np.int64)
+    classes = (
+        np.empty(0, np.int64) if scores else packed_array(data, "classes", (count,), "<u4", where).astype(np.int64)
+    )
     if (classes >= max(2, model.outputs)).any():
         raise CheckError(f"{where}.classes contains {classes.max()}; the model has no such class")
-    return Regions(first, x, np.full(count, proof == "points"), None, classes, None, None)
-
-
-def _array(data: Any, key: str, shape: tuple[int, ...], kind: str, where: str) -> NDArray[Any]:
-    """Return the numbers in a text: base64 of a zlib stream of exactly as many bytes as the shape needs."""
-    size = int(np.prod(shape)) * np.dtype(kind).itemsize
-    inflater = zlib.decompressobj()
-    try:
-        raw = inflater.decompress(base64.b64decode(take(data, key, str, where), validate=True), size + 1)
-    except (ValueError, zlib.error) as error:
-        raise CheckError(f"{where}.{key} cannot be decoded ({str(error)[:100]})") from error
-    if len(raw) != size or not inflater.eof or inflater.unused_data:
-        raise CheckError(f"{where}.{key} does not hold exactly {size:,} bytes")
-    return np.frombuffer(raw, kind).reshape(shape)
+    return Regions(first, x, np.full(count, proof == "points"), None, classes.astype(np.int64), None, None)

@@ -110,12 +110,12 @@ class Cover:
     @cached_property
     def most_points(self) -> int:
         """How many points can be checked."""
-        return MAX_WORK // _point_work(self.model)
+        return MAX_WORK // point_work(self.model)
 
     @cached_property
     def most_boxes(self) -> int:
         """How many boxes of its own choice can be checked, however few regions there are."""
-        return MAX_WORK // _box_work(self.model)
+        return MAX_WORK // box_work(self.model)
 
     def batches(self, regions: Regions, room: int = 1) -> Iterator[Boxes]:
         """Return the boxes of regions, in batches; none of a region with a reason against it.
@@ -284,7 +284,7 @@ def _above(bound: Array, error: Array) -> Array:
         return np.where(bound > error, bound - error, -np.inf)
 
 
-def _point_work(model: Model) -> int:
+def point_work(model: Model) -> int:
     """Return the multiplications for a point; each output, or lead over another, has an error of its own."""
     work = 0
     for number, node in enumerate(model.nodes):
@@ -297,9 +297,9 @@ def _point_work(model: Model) -> int:
     return model.outputs * work
 
 
-def _box_work(model: Model) -> int:
+def box_work(model: Model) -> int:
     """Return the multiplications for a box: the units of each layer are substituted back through all layers before."""
-    work, before = _point_work(model), 0
+    work, before = point_work(model), 0
     for number, node in enumerate(model.nodes):
         if isinstance(node.operation, Dense | Scale | Sum):
             work += 2 * model.widths[number] * before

@@ -31,6 +31,9 @@ class CheckResult:
         neither the order of its layers nor their activations); empty if the file fixes it
     largest_difference : for a claim about scores, a bound of the difference between two scores of any neighbourhood,
         in inference if ``covers_inference``, else in exact arithmetic; None for a claim about classes
+    fair, unfair : for a claim about shares, which share of all people the checker itself proves to be treated equally,
+        and unequally; None for other claims
+    boxes : for a claim about shares, the number of boxes that all people are divided into
     readable : whether all files could be read and checked; if not, there is no verdict on the claim
     """
 
@@ -44,6 +47,9 @@ class CheckResult:
     condition: str = ""
     largest_difference: float | None = None
     readable: bool = True
+    fair: float | None = None
+    unfair: float | None = None
+    boxes: int = 0
 
     def __post_init__(self) -> None:
         """Refuse a result that contradicts itself: nothing unreadable, and nothing with a reason, is valid."""
@@ -63,6 +69,7 @@ class CheckResult:
         if self.largest_difference is not None:
             margin = f", largest difference {self.largest_difference:.3g}"
         regions = f" {self.regions:,} regions{margin}," if self.regions else ""
+        regions = f" {self.boxes:,} boxes," if self.boxes else regions
         condition = f" Condition: {printable(self.condition)}" if self.condition else ""
         return f"CheckResult(VALID: {printable(self.claim)}{condition}{regions} {self.seconds:.2f} s)"
 

@@ -299,7 +299,6 @@ def test_groups_of_pieces_and_rows_do_not_change_the_bounds(monkeypatch):
     for entries in (1, 50, 700):
         monkeypatch.setattr(fairmend.bounds.pieces, "MAX_ENTRIES", entries)
         monkeypatch.setattr(fairmend.bounds.rigorous, "MAX_ENTRIES", entries)
-        monkeypatch.setattr(fairmend.bounds.substitution, "MAX_ENTRIES", entries)
         split = [*rigorous_bounds(network, lower, upper, slopes), rigorous_differences(network, lower, upper, slopes)]
         for a, b in zip(whole, split, strict=True):
             assert np.allclose(a, b, rtol=0, atol=1e-12)
@@ -323,3 +322,17 @@ def test_slopes_of_other_boxes_are_refused():
     for wrong in ([], [*slopes, *slopes], [Slopes(slopes[0].lower, slopes[0].upper[:1])]):
         with pytest.raises(FairmendError, match="the slopes have shapes"):
             rigorous_bounds(network, lower, upper, wrong)
+
+
+@pytest.mark.parametrize("width", [8, 200])
+def test_a_layer_of_units_that_are_all_off_is_a_constant(width):
+    """No column of a wide layer is used then."""
+    first = Affine(np.ones((width, 3), np.float32), np.full(width, -100, np.float32))
+    middle = Affine(np.ones((width, width), np.float32), np.full(width, -1, np.float32))
+    net = Network(
+        [first, middle, Affine(np.ones((1, width), np.float32), np.ones(1, np.float32))], [Activation("relu")] * 2
+    )
+    low, high = rigorous_bounds(net, np.zeros((2, 3)), np.ones((2, 3)))
+    assert (low <= 1).all()
+    assert (high >= 1).all()
+    assert high - low == pytest.approx(0, abs=1e-12)

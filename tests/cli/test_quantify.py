@@ -75,9 +75,50 @@ def test_bad_input_exits_2(case, more, message):
     assert "Traceback" not in result.stderr
 
 
-def test_a_network_with_many_classes_is_refused_in_one_line(case):
+def test_a_network_with_many_classes_is_quantified(case):
     small_network(3).save(case.model)
-    result = quantify(case)
+    document = json.loads(quantify(case, "--json").stdout)
+    assert document["fair"] + document["unfair"] + document["undecided"] == pytest.approx(1)
+    assert document["fair"] > 0
+
+
+def test_a_certificate_is_written_that_the_checker_confirms(case):
+    result = quantify(case, "--certificate", "shares.json")
+    assert result.exit_code == 1, result.stderr
+    assert "Certificate for" in result.stdout
+    checked = run("check", "shares.json", case.model, "--spec", case.spec)
+    assert checked.exit_code == 0, checked.stdout
+    assert "Of all people" in checked.stdout
+    assert "The checker counts" in checked.stdout
+
+
+def test_the_certificate_claims_no_more_than_was_shown(case):
+    document = json.loads(quantify(case, "--certificate", "shares.json", "--json").stdout)
+    assert 0 < document["certified"]["fair"] <= document["fair"]
+    assert 0 < document["certified"]["unfair"] <= document["unfair"]
+    claimed = json.loads((case.model.parent / "shares.json").read_text())["shares"]
+    assert {name: claimed[name] for name in ("fair", "unfair")} == document["certified"]
+
+
+def test_everyone_is_certified_without_a_rest(case):
+    save_linear(case, income=1)
+    assert quantify(case, "--certificate", "shares.json").exit_code == 0
+    assert "all get the same prediction" in run("check", "shares.json", case.model).stdout
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--certificate", "missing/shares.json"), "no such folder"),
+        (("--certificate", "shares.json"), "nothing is proven yet"),
+    ],
+)
+def test_without_a_certificate_there_is_one_line_and_no_file(case, more, message):
+    weight = np.zeros((1, small_spec().width), np.float32)
+    weight[0, small_spec().columns("age")] = 1e-30
+    Network([Affine(weight, np.zeros(1, np.float32))], []).save(case.model)
+    result = quantify(case, *more)
     assert result.exit_code == 2
-    assert "classes" in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not list(case.model.parent.glob("**/shares.json"))

@@ -7,7 +7,7 @@ import pytest
 
 from fairmend_check.bounds import interval_layers, margin_bounds
 from fairmend_check.inference_error import inference_error
-from fairmend_check.model import Activation
+from fairmend_check.model import Activation, make_model
 from support.checker_models import PIECEWISE, exact_outputs, random_model
 
 
@@ -51,6 +51,15 @@ def test_margins_of_a_linear_model_are_exact_to_the_last_digits():
         corners = [np.where([(c >> i) & 1 for i in range(4)], upper[box], lower[box]) for c in range(16)]
         least = min(exact_outputs(model, corner)[0] for corner in corners)
         assert 0 <= least - Fraction(bounds[box]) < 1e-12
+
+
+def test_units_that_are_all_off_leave_a_constant():
+    first = (np.ones((4, 3), np.float32), np.full(4, -100, np.float32))
+    last = (np.ones((1, 4), np.float32), np.array([0.5], np.float32))
+    model = make_model([first, last], [Activation("relu")])
+    found = margin_bounds(model, np.array([1]), np.zeros((1, 3)), np.ones((1, 3)), None)
+    assert found == pytest.approx([0.5])
+    assert found[0] <= 0.5
 
 
 def test_overflow_gives_no_bound():

@@ -80,7 +80,7 @@ def test_the_sentence_in_the_file_is_not_evidence(sentence, tmp_path):
 
 
 def claim_of(features, **claims):
-    return describe_claim(SimpleNamespace(spec=Spec(tuple(features), None), outputs=1, **claims))
+    return describe_claim(SimpleNamespace(spec=Spec(tuple(features), None), outputs=1, shares=None, **claims))
 
 
 def some_feature(name, **options):

@@ -1,10 +1,13 @@
 """JSON from untrusted files: whatever a file holds, the checker answers, soon, and never with VALID."""
 
+import base64
 import os
 
 import pytest
 
 import fairmend
+from fairmend_check import json_reader
+from fairmend_check.errors import CheckError
 from support.checker_cases import case, write
 
 
@@ -81,3 +84,21 @@ def test_paths_that_are_no_files(model, tmp_path):
         assert not fairmend.check(certificate, model, path).valid
     assert not fairmend.check(None, model).valid
     assert not fairmend.check(certificate, 17).valid
+
+
+def test_a_bomb_is_not_inflated(monkeypatch):
+    """A stream of a gigabyte takes no more memory than the declared size and one byte."""
+    asked = []
+
+    class Inflater:
+        eof, unused_data = False, b""
+
+        def decompress(self, data, most):
+            asked.append(most)
+            return bytes(most)
+
+    monkeypatch.setattr(json_reader.zlib, "decompressobj", Inflater)
+    text = base64.b64encode(b"anything").decode()
+    with pytest.raises(CheckError, match="does not hold exactly 40 bytes"):
+        json_reader.packed_array({"inputs": text}, "inputs", (2, 5), "<f4", "here")
+    assert asked == [41]

@@ -77,7 +77,7 @@ def test_progress_is_shown_on_a_terminal_only_and_leaves_no_trace(files, capsys,
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     _show_progress(1, 4)
-    assert capsys.readouterr().err == "\rChecked 1 of 4 neighbourhoods\r"
+    assert capsys.readouterr().err == "\rChecked 1 of 4\r"
     assert main(list(files)) == 0
     assert capsys.readouterr().err.strip() == ""
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairmend.quantify.count import Terms, distribution
+from fairmend.quantify.count import Line, Terms, distribution
 from support.strategies_spec import unhurried
 
 
@@ -66,3 +66,27 @@ def test_infinite_thresholds_and_empty_intervals_count_nothing():
     assert found.between(np.array([1.0]), np.array([-1.0]))[0] == 0
     assert found.above(np.array([np.nan]))[0] == 0
     assert found.above(np.array([0.0]))[0] == 0
+
+
+@unhurried
+@given(seed=st.integers(0, 2**32 - 1), cells=st.integers(1, 40), up=st.booleans())
+def test_cells_on_a_line_are_counted_one_by_one(seed, cells, up):
+    rng = np.random.default_rng(seed)
+    start, step, off = rng.normal(size=2), (1 if up else -1) * rng.choice([0.5, 0.37], 2), 1e-9
+    line = Line(start, step, np.full(2, off), np.full(2, float(cells)))
+    terms = random_terms(rng, 2, 2)
+    found = distribution(terms, 256, line)
+    values = [start[row] + step[row] * np.arange(cells) + rng.uniform(-off, off, cells) for row in range(2)]
+    low = np.array([rng.choice(each) for each in values])
+    high = low + rng.random(2) * cells / 4
+    for row in range(2):
+        each = Terms(values[row][None], values[row][None], np.full((1, cells), 1 / cells))
+        others = [Terms(t.low[row : row + 1], t.high[row : row + 1], t.weight[row : row + 1]) for t in terms]
+        inside = sum(w for a, b, w in sums([each, *others], 0) if a > low[row] and b < high[row])
+        assert found.between(low, high)[row] <= inside + 1e-12
+
+
+def test_a_line_with_many_cells_is_counted_exactly():
+    line = Line(np.array([0.0]), np.array([1e-3]), np.zeros(1), np.array([100_000.0]))
+    found = distribution([Terms(np.zeros((1, 1)), np.zeros((1, 1)), np.ones((1, 1)))], 64, line)
+    assert 0.4999 < found.above(np.array([49.9995]))[0] <= 0.5

@@ -16,17 +16,18 @@ from support.strategies_spec import unhurried
 @given(
     name=st.sampled_from(list(SPECS)),
     seed=st.integers(0, 2**32 - 1),
-    outputs=st.integers(1, 2),
+    outputs=st.integers(1, 4),
     activation=st.sampled_from(ACTIVATIONS),
     dtype=st.sampled_from([np.float32, np.float64]),
     threshold=st.sampled_from([0.5, 0.3]),
+    pieces=st.sampled_from([8, 2]),
     counting=st.booleans(),
 )
-def test_decided_shares_are_lower_bounds(name, seed, outputs, activation, dtype, threshold, counting):
+def test_decided_shares_are_lower_bounds(name, seed, outputs, activation, dtype, threshold, pieces, counting):
     rng, spec = np.random.default_rng(seed), SPECS[name]
     net = random_network(rng, spec.width, rng.integers(2, 6, rng.integers(1, 3)).tolist(), outputs, activation, dtype)
-    net = net.at_threshold(threshold)
-    space = make_space(net, spec)
+    net = net if outputs > 2 else net.at_threshold(threshold)
+    space = make_space(net, spec, pieces)
     boxes = random_boxes(space, rng, 4)
     decider = Decider(net, space, counting=counting)
     found = decider.decide(boxes, np.full(4, decider.root_error()))
@@ -48,12 +49,25 @@ def test_a_linear_network_is_decided_but_for_the_slab_of_rounding():
     assert found.fair[0] == pytest.approx(1 - unequal, abs=1e-6)
 
 
-def test_the_witnesses_have_different_classes():
-    net = linear([10, 0.1, 0, 0, 0, 0], -220)
-    space = make_space(net, SMALL)
-    decider = Decider(net, space)
-    assert decider.decide(space.root(), np.zeros(1)).unfair[0] == 1
-    assert [cells.tolist() for cells in decider.witnesses(space.root())] == [[[4]], [[0]]]
+def planted(spec, seed=0):
+    """Return a network with three classes in which the protected column decides for many people."""
+    rng = np.random.default_rng(seed)
+    return random_network(rng, spec.width, [4], 3)
+
+
+def test_some_of_three_classes_are_proven_to_be_unequal_for_part_of_a_box():
+    proven = []
+    for seed in range(20):
+        net = planted(SMALL, seed)
+        space = make_space(net, SMALL, 2)
+        assert not space.single
+        boxes = random_boxes(space, np.random.default_rng(seed), 20)
+        decider = Decider(net, space)
+        found = decider.decide(boxes, np.full(20, decider.root_error()))
+        truth = [unequal_people(net, space, boxes, row).mean() for row in range(20)]
+        assert (found.unfair <= np.array(truth) + 1e-12).all()
+        proven += [share for share, true in zip(found.unfair, truth, strict=True) if 0 < share < 1 and true < 1]
+    assert proven
 
 
 def test_a_box_of_one_cell_is_not_split():

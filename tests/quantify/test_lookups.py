@@ -8,7 +8,10 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.graph import Node
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup
-from fairmend.quantify.space import make_space
+from fairmend.quantify.certificate import Evidence
+from fairmend.quantify.decide import Decider
+from fairmend.quantify.leaves import Leaves
+from fairmend.quantify.space import Boxes, make_space
 from fairmend.spec import Feature, Spec
 from support.quantify_cases import unequal_people
 
@@ -52,3 +55,27 @@ def test_a_network_with_a_table_is_quantified(protected):
 def test_values_without_a_row_are_refused(wrong):
     with pytest.raises(FairmendError, match='"job": the network looks up its value in a table of 4 rows'):
         fairmend.quantify(network(), spec(**wrong), seconds=1)
+
+
+@pytest.mark.parametrize("protected", ["job", "level"])
+def test_shares_of_a_network_with_a_table_are_certified(protected, tmp_path, monkeypatch):
+    """By linear bounds: people are not listed."""
+    monkeypatch.setattr("fairmend_check.shares.FEW_INPUTS", 0)
+    monkeypatch.setattr("fairmend_check.shares.LISTED_INPUTS", 0)
+    people = spec(protected=protected)
+    network().save(tmp_path / "model.onnx")
+    found = fairmend.quantify(tmp_path / "model.onnx", people, seconds=5, samples=0)
+    space = make_space(network(), people)
+    cells = np.stack(np.meshgrid(*(np.arange(axis.cells) for axis in space.axes), indexing="ij"), -1).reshape(-1, 2)
+    decided = Decider(network(), space).decide(Boxes(cells, cells), np.full(len(cells), 1e-4))
+    single = Leaves(Boxes(cells, cells), np.full(len(cells), 1 / len(cells)), decided)
+    for leaves in (found.evidence.leaves, single):
+        evidence = Evidence(network(), space, leaves)
+        evidence.certificate().save(tmp_path / "certificate.json", tmp_path / "model.onnx")
+        checked = fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx")
+        truth = unequal_people(network(), space, space.root(), 0)
+        assert checked.readable
+        assert checked.unfair <= truth.mean()
+        assert checked.fair <= 1 - truth.mean()
+    assert checked.valid, checked.reasons
+    assert checked.fair + checked.unfair > 0.9

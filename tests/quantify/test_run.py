@@ -17,7 +17,7 @@ from support.strategies import random_network
 
 
 @settings(deadline=None, max_examples=12)
-@given(name=st.sampled_from(list(SPECS)), seed=st.integers(0, 2**32 - 1), outputs=st.integers(1, 2))
+@given(name=st.sampled_from(list(SPECS)), seed=st.integers(0, 2**32 - 1), outputs=st.integers(1, 3))
 def test_the_true_share_is_inside(name, seed, outputs):
     rng, spec = np.random.default_rng(seed), SPECS[name]
     net = random_network(rng, spec.width, [4, 3], outputs)
@@ -120,6 +120,10 @@ def test_what_it_does_not_take_is_refused(spec, options, message):
         fairmend.quantify(linear([1] * SMALL.width, 0), spec, **options)
 
 
-def test_many_classes_are_refused():
-    with pytest.raises(FairmendError, match="two classes, but this one has 3"):
-        fairmend.quantify(random_network(np.random.default_rng(0), SMALL.width, [3], 3), SMALL)
+def test_many_classes_are_decided_completely_in_a_small_space():
+    net = random_network(np.random.default_rng(0), SMALL.width, [3], 3)
+    found = fairmend.quantify(net, SMALL, seconds=30)
+    space = make_space(net, SMALL)
+    assert found.unfair == pytest.approx(unequal_people(net, space, space.root(), 0).mean(), abs=1e-6)
+    assert found.undecided < 1e-6
+    assert all(box.classes[0] > box.classes[1] for box in found.boxes)

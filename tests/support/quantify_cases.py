@@ -35,6 +35,7 @@ MANY = Spec(
         Feature(name="level", kind="integer", range=(0, 5)),
     ]
 )
+CONTINUOUS = Spec([SMALL.features[0], *(Feature(name=n, kind="continuous", range=(-1, 2)) for n in "ab")])
 SPECS = {"small": SMALL, "tolerant": TOLERANT, "many": MANY}
 
 

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from fairmend.audit.plan import AuditPlan
 from fairmend.audit.score_differences import WidestPairs
 from fairmend.network import Network
 from fairmend.spec import Spec
+
+if TYPE_CHECKING:
+    from fairmend.audit.device_search import DeviceSearch
 
 __all__ = ["PlannedScan", "ScanTask", "TimeShare"]
 
@@ -57,13 +61,24 @@ class TimeShare:
 class PlannedScan:
     """Scans inputs as planned."""
 
-    def __init__(self, net: Network, spec: Spec, plan: AuditPlan, per_row: int, seed: int) -> None:
+    def __init__(
+        self,
+        net: Network,
+        spec: Spec,
+        plan: AuditPlan,
+        per_row: int,
+        seed: int,
+        search: DeviceSearch | None = None,
+        device: str = "cpu",
+    ) -> None:
         self._plan = plan
         self._scan: ExhaustiveScan | RandomScan | BranchScan
         if plan.method == "enumerate":
-            self._scan = ExhaustiveScan(net, spec)
+            self._scan = ExhaustiveScan(net, spec, search)
+        elif plan.method == "branch":
+            self._scan = BranchScan(net, spec, per_row, seed, device)
         else:
-            self._scan = (BranchScan if plan.method == "branch" else RandomScan)(net, spec, per_row, seed)
+            self._scan = RandomScan(net, spec, per_row, seed)
 
     def parts(self, stream: Iterator[FloatArray]) -> Iterator[FloatArray]:
         """Yield the blocks of inputs, those that take long to enumerate in parts, so that progress shows."""

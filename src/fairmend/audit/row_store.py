@@ -13,7 +13,7 @@ from fairmend.errors import FairmendError
 
 __all__ = ["RowStore"]
 
-_MEMORY = 1 << 25  # bytes that a store keeps in memory
+_MEMORY = 1 << 22  # bytes that a store keeps in memory
 
 
 class RowStore:

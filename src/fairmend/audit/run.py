@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from fairmend.audit.result import AuditPair, AuditResult, make_pairs, wilson_int
 from fairmend.audit.score_disparity import disparity_score
 from fairmend.audit.sliced_inputs import GivenInputs, SlicedInputs, TableInputs, Witnesses
 from fairmend.audit.tally import AuditTally
+from fairmend.device.names import check_device_name
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
@@ -40,9 +42,14 @@ from fairmend.workers.engine import Engine, run_tasks
 from fairmend.workers.kept_results import KeptResults
 from fairmend.workers.open_engine import open_engine
 
+if TYPE_CHECKING:
+    from fairmend.audit.device_search import DeviceSearch
+
 __all__ = ["Witnesses", "audit"]
 
 _logger = logging.getLogger(__name__)
+
+_SHORT = 5.0  # seconds on the CPU
 
 
 @shows_progress
@@ -58,6 +65,7 @@ def audit(
     method: str = "auto",
     time_limit: float | None = None,
     jobs: int = 1,
+    device: str = "cpu",
     cluster: str | Engine | None = None,
     resume: str | os.PathLike[str] | None = None,
     rows: int | None = None,
@@ -89,6 +97,9 @@ def audit(
         decided by then are unknown.
     jobs : how many processes compare inputs with their neighbours; the answer is the same, but for what a time limit
         leaves open. With more than one, call this under ``if __name__ == "__main__":`` in a script.
+    device : where all neighbours of an input are compared: "cpu", "cuda" (a GPU; "cuda:1" is the second), or "auto": a
+        GPU, if there is one and the CPU would take more than a few seconds. The answer is the same. A GPU compares for
+        networks with one output that are chains of layers with ReLU, LeakyReLU, tanh or sigmoid.
     cluster : the address of an engine that does so instead: "tcp://host:port" of a Dask scheduler, "ray://host:port" of
         Ray, or "ray://local" for a Ray of this call. Workers read a table in files themselves.
     resume : a folder that keeps finished parts; the same call with the same folder continues from them.
@@ -99,7 +110,17 @@ def audit(
     """
     network = network_of_spec(load_network(net), spec)
     started = time.perf_counter()
-    _check(network, spec, X is None, samples=samples, per_row=per_row, pairs=pairs, jobs=jobs, time_limit=time_limit)
+    _check(
+        network,
+        spec,
+        X is None,
+        samples=samples,
+        per_row=per_row,
+        pairs=pairs,
+        jobs=jobs,
+        time_limit=time_limit,
+        device=device,
+    )
     inputs = _sliced(network, spec, X, samples, seed, rows, witnesses)
     limit = 2 * EXACT_SECONDS if time_limit is None and method == "auto" else time_limit
     options = {"method": method, "seed": seed, "per_row": per_row, "pairs": pairs, "time_limit": limit}
@@ -111,12 +132,13 @@ def audit(
         start = next(_all_blocks(spec, inputs) if blocks is None else blocks, None)
         if start is None:
             raise inputs.error_for_none()
-        plan = choose_plan(network, spec, start, inputs.total, method, per_row=per_row, seed=seed)
+        plan, search = _plan(network, spec, start, inputs.total, method, per_row, seed, device)
         plan = plan if kept is None else keep_plan(kept, plan)
         _logger.info("audit: %s", plan.describe())
         if on_plan is not None:
             on_plan(replace(plan, seconds=plan.seconds / engine.slots))
-        scanner, steps = PlannedScan(network, spec, plan, per_row, seed), _Steps(progress, inputs.total)
+        scanner = PlannedScan(network, spec, plan, per_row, seed, search, device)
+        steps = _Steps(progress, inputs.total)
         job = AuditJob(network, spec, scanner, inputs, pairs, seed, limit, steps.report)
         tally = AuditTally(network, spec, pairs, seed)
         if first is None or blocks is None:
@@ -170,6 +192,28 @@ def _sliced(
     if isinstance(X, SlicedInputs):
         return X
     return GivenInputs.of(spec, X, net.dtype, rows, witnesses)
+
+
+def _plan(
+    network: Network, spec: Spec, X: FloatArray, rows: int, method: str, per_row: int, seed: int, device: str
+) -> tuple[AuditPlan, DeviceSearch | None]:
+    """Return how to audit inputs like X (inputs, width), and the search on a GPU, if it is to compare them."""
+    plan = None
+    if device in ("cpu", "auto"):
+        plan = choose_plan(network, spec, X, rows, method, per_row=per_row, seed=seed)
+    if plan is not None and (device == "cpu" or _is_short(plan)):
+        return plan, None
+    from fairmend.audit.device_search import find_device
+
+    search = find_device(device, network, spec)
+    if plan is not None and search is None:
+        return plan, None
+    return choose_plan(network, spec, X, rows, method, per_row=per_row, seed=seed, device=search), search
+
+
+def _is_short(plan: AuditPlan) -> bool:
+    """Return whether starting a GPU, and PyTorch before that, would take longer than the audit."""
+    return plan.method == "enumerate" and plan.seconds < _SHORT
 
 
 def _engine(cluster: str | Engine | None, jobs: int) -> AbstractContextManager[Engine]:
@@ -248,7 +292,9 @@ def _check(
     pairs: int,
     jobs: int,
     time_limit: float | None,
+    device: str,
 ) -> None:
+    check_device_name(device)
     require_fit(net, spec)
     require_scores(net, spec.claim)
     least = {

@@ -18,6 +18,7 @@ from fairmend.cli.options import (
     activation_option,
     cluster_options,
     common_options,
+    device_option,
     ignore_scores_option,
     insert_formats,
     json_option,
@@ -79,6 +80,7 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
     show_default=True,
     help="Number of processes that compare people with their counterfactuals. The result is the same.",
 )
+@device_option
 @cluster_options
 @seed_option
 @click.option("--pairs", type=click.IntRange(min=0), default=5, show_default=True, help="Number of pairs to show.")
@@ -143,6 +145,7 @@ def run_audit(
     method: str = "auto",
     time_limit: float | None = None,
     jobs: int = 1,
+    device: str = "cpu",
     cluster: str | None = None,
     resume: Path | None = None,
     seed: int = 0,
@@ -209,6 +212,7 @@ def run_audit(
                 pairs=pairs,
                 method=method,
                 time_limit=time_limit,
+                device=device,
                 cluster=engine,
                 resume=resume,
                 progress=progress,

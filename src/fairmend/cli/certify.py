@@ -16,6 +16,7 @@ from fairmend.cli.options import (
     POSITIVE,
     activation_option,
     common_options,
+    device_option,
     ignore_scores_option,
     insert_formats,
     json_option,
@@ -70,6 +71,7 @@ _UNDECIDED = "undecided: neither proven nor refuted"
 @threshold_option
 @activation_option
 @ignore_scores_option
+@device_option
 @seed_option
 @click.option("--certificate", type=FILE, help="Write a certificate for the FAIR inputs to this file.")
 @json_option
@@ -95,6 +97,7 @@ def run_certify(
     engine: str = "auto",
     rows: int | None = None,
     time_limit: float | None = None,
+    device: str = "cpu",
     seed: int = 0,
     threshold: float | None = None,
     activation: str | None = None,
@@ -125,6 +128,7 @@ def run_certify(
             X,
             engine,
             time_limit=time_limit,
+            device=device,
             seed=seed,
             progress=lambda _, done, total: progress("certify", done, total),
         )

@@ -10,6 +10,7 @@ import click
 
 from fairmend.cli.group import CONFIG, LOG_FILE, NO_CONFIG, VERBOSE
 from fairmend.data_source import DataURL, is_url
+from fairmend.device.names import is_device_name
 from fairmend.errors import FairmendError
 
 __all__ = [
@@ -18,11 +19,13 @@ __all__ = [
     "FILE",
     "POSITIVE",
     "Decorated",
+    "DeviceName",
     "about_option",
     "activation_option",
     "add_options",
     "cluster_options",
     "common_options",
+    "device_option",
     "ignore_scores_option",
     "insert_formats",
     "json_option",
@@ -37,6 +40,23 @@ __all__ = [
 ]
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+class DeviceName(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
+    """The name of a device."""
+
+    name = "device"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Return what the help shows."""
+        return "[auto|cpu|cuda]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name, or fail if there is no such device anywhere."""
+        if not is_device_name(value):
+            self.fail(f"{value!r} is not auto, cpu, cuda, or cuda:1 for the second GPU.", param, ctx)
+        return str(value)
+
 
 FILE = click.Path(path_type=Path)
 
@@ -68,6 +88,14 @@ about_option = click.option(
     "It replaces what [about] in the spec says.",
 )
 json_option = click.option("--json", "json_output", is_flag=True, help="Print one JSON document and nothing else.")
+device_option = click.option(
+    "--device",
+    type=DeviceName(),
+    default="cpu",
+    show_default=True,
+    help="Where to compute: cpu, cuda (a GPU; cuda:1 is the second one), or auto, which takes a GPU, if there is one, "
+    "for work that is large enough.",
+)
 seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed.")
 activation_option = click.option(
     "--activation",

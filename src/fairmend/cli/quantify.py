@@ -12,9 +12,11 @@ from fairmend.cli.group import Command
 from fairmend.cli.options import (
     DATA,
     DATA_FORMATS,
+    FILE,
     POSITIVE,
     activation_option,
     common_options,
+    device_option,
     ignore_scores_option,
     insert_formats,
     json_option,
@@ -26,15 +28,19 @@ from fairmend.cli.options import (
     threshold_option,
 )
 from fairmend.data_source import DataSource
+from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from fairmend.progress import Progress
     from fairmend.quantify.result import QuantifyResult
 
 __all__ = ["command"]
 
 ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
+
+_ROOM = 0.001  # of the undecided share: another machine may round differently, and count a little less
 
 
 @click.command("quantify", cls=Command)
@@ -62,6 +68,8 @@ ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
     show_default=True,
     help="How many random people to compare, for an estimate beside the proof.",
 )
+@device_option
+@click.option("--certificate", type=FILE, help="Write a certificate of the shares, for fairmend check, to this file.")
 @seed_option
 @out_of_range_option
 @threshold_option
@@ -91,6 +99,8 @@ def run_quantify(
     share: float | None = None,
     boxes: int = 10,
     samples: int = 20_000,
+    device: str = "cpu",
+    certificate: Path | None = None,
     seed: int = 0,
     out_of_range: str = "refuse",
     threshold: float | None = None,
@@ -100,13 +110,17 @@ def run_quantify(
 ) -> int:
     """Quantify, show the shares and the map, and return the exit code."""
     from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
-    from fairmend.cli.inputs import load_model, load_people
+    from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file
     from fairmend.quantify.run import quantify
-    from fairmend.tables import describe_broken
+    from fairmend.tables import describe_broken, local_files
 
+    if certificate is not None and not certificate.absolute().parent.is_dir():
+        raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     people = None if data is None else load_people(data, spec, net, out_of_range=out_of_range, keep_going=keep_going)
     spec = spec if people is None else people.spec
+    inputs = [model, spec_file, *([] if data is None else local_files(data))]
+    spec_out = None if certificate is None else widened_spec_file(certificate, inputs)
     with progress_bars(quiet=json_output) as progress:
         found = quantify(
             net,
@@ -114,30 +128,69 @@ def run_quantify(
             seconds=seconds,
             share=share,
             seed=seed,
+            device=device,
             X=None if people is None else people.X,
             samples=samples,
             progress=progress,
         )
-    if json_output:
-        names = {
-            "fairmend": __version__,
-            "model": model.name,
-            "data": None if data is None else data.name,
-            "seed": seed,
-            "threshold": spec.threshold,
-            "out_of_range": None if people is None else people.out_of_range.as_dict(),
-            "broken_files": [] if people is None else [file.as_dict() for file in people.broken],
-        }
-        document = found.as_dict()
-        show_json({**names, **document, "boxes": document["boxes"][:boxes]})
-    else:
-        screen = console()
+    names = {
+        "fairmend": __version__,
+        "model": model.name,
+        "data": None if data is None else data.name,
+        "seed": seed,
+        "threshold": spec.threshold,
+        "out_of_range": None if people is None else people.out_of_range.as_dict(),
+        "broken_files": [] if people is None else [file.as_dict() for file in people.broken],
+    }
+    screen = console()
+    if not json_output:  # before the certificate: its errors must not cost the result of a long run
         title = f"{model.name}, everyone that {spec_file.name} allows{at_threshold(spec)}"
         _show(screen, title, found, boxes, None if data is None else data.name)
+    written: dict[str, Any] = {}
+    if certificate is not None:
+        with progress_bars(quiet=json_output) as progress:
+            certified = _write_certificate(certificate, model, found, progress)
+        wider = None if people is None else save_widened_spec(spec, people.out_of_range, spec_out)
+        written = {"certificate": certificate, "certified": certified, "widened_spec": wider}
+    if json_output:
+        document = found.as_dict()
+        show_json({**names, **document, "boxes": document["boxes"][:boxes], **written})
+    else:
+        if certificate is not None:
+            _show_certificate(screen, certificate, written["certified"])
         if people is not None:
-            show_out_of_range(screen, people.out_of_range, None)
+            show_out_of_range(screen, people.out_of_range, written.get("widened_spec"))
             show_warnings(screen, describe_broken(people.broken))
     return _exit_code(found, share)
+
+
+def _write_certificate(path: Path, model: Path, found: QuantifyResult, progress: Progress | None) -> dict[str, float]:
+    """Write a certificate of as much as the checker confirms, and return the shares that it claims."""
+    from tempfile import TemporaryDirectory
+
+    from fairmend import check
+    from fairmend.quantify.certificate import claim_shares
+
+    report = None if progress is None else (lambda done, total: progress("check certificate", done, total))
+    with TemporaryDirectory() as folder:
+        found.certificate.save(Path(folder, "certificate.json"), model)
+        checked = check(Path(folder, "certificate.json"), model, progress=report)
+    if checked.fair is None or checked.unfair is None:
+        raise FairmendError(f"the checker confirms nothing, so no certificate was written: {checked.reasons[0]}")
+    room = _ROOM * max(0.0, 1 - checked.fair - checked.unfair)  # none if everyone is decided
+    fair = min(found.fair, max(0.0, checked.fair - room))
+    unfair = min(found.unfair, checked.unfair * (1 - _ROOM) if room else checked.unfair)
+    if not fair and not unfair:
+        raise FairmendError("the checker confirms no share, so no certificate was written; allow more --seconds")
+    claim_shares(found.certificate, fair, unfair).save(path, model)
+    return {"fair": fair, "unfair": unfair}
+
+
+def _show_certificate(screen: Console, path: Path, certified: dict[str, float]) -> None:
+    from rich.text import Text
+
+    shares = f"{_percent(certified['fair'])} equally, {_percent(certified['unfair'])} unequally"
+    screen.print(Text.assemble(f"Certificate for {shares}: ", (str(path), "bold")), soft_wrap=True)
 
 
 def _exit_code(found: QuantifyResult, share: float | None) -> int:

@@ -14,6 +14,7 @@ from fairmend.cli.options import (
     DATA_FORMATS,
     FILE,
     POSITIVE,
+    DeviceName,
     about_option,
     activation_option,
     common_options,
@@ -109,9 +110,10 @@ GOOD, BAD = 0, 1
 )
 @click.option(
     "--device",
-    type=click.Choice(["auto", "cpu", "cuda"]),
-    help="Where networks are trained; proofs always run on the CPU in float64. By default cpu. cuda is a GPU, and auto "
-    "takes a GPU, if there is one, for networks with a layer of more than 128 units.",
+    type=DeviceName(),
+    help="Where networks are trained and bounds are computed, those of the proof in float64. By default cpu. cuda is a "
+    "GPU (cuda:1 the second one), and auto takes a GPU, if there is one, for networks with a layer of more than 128 "
+    "units.",
 )
 @click.option(
     "--margin",
@@ -126,7 +128,8 @@ GOOD, BAD = 0, 1
 @click.option(
     "--time-limit",
     type=POSITIVE,
-    help="Seconds for the whole repair. The solver then returns its best solution, and auto runs no further recipe.",
+    help="Seconds for the whole repair. The solver then returns its best solution, and auto selects among the "
+    "recipes that it has evaluated.",
 )
 @click.option(
     "--gap",
@@ -245,6 +248,7 @@ def run_repair(
     from fairmend.evaluate.people import choose_policy, require_given_scores
     from fairmend.evaluate.split import split_data
     from fairmend.folders import check_folder
+    from fairmend.network.formats import require_room
     from fairmend.tables import local_files, read_table
 
     repaired = f"model{model.suffix.lower()}"
@@ -264,6 +268,7 @@ def run_repair(
     replaces = (out / "result.json").exists()
     replaced_model = _model_of_earlier_repair(out, inputs)
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
+    require_room(net, model)
     spec = add_about(spec, about)
     frame, policy = read_table(data), choose_policy(out_of_range, claim_needs_range(spec, options))
     require_given_scores(spec, net, frame, data, policy)

@@ -15,6 +15,7 @@ from fairmend.cli.options import (
     FILE,
     activation_option,
     common_options,
+    device_option,
     ignore_scores_option,
     insert_formats,
     json_option,
@@ -65,6 +66,7 @@ _SHOWN = 5
     show_default=True,
     help="Steps of the local phase around each result of the global phase.",
 )
+@device_option
 @seed_option
 @click.option(
     "--out", type=FILE, help="CSV file for everyone found to be treated unequally, each with a counterfactual."
@@ -95,6 +97,7 @@ def run_search(
     method: str = "adf",
     seeds: int = 1000,
     local_steps: int = 1000,
+    device: str = "cpu",
     seed: int = 0,
     out: Path | None = None,
     out_of_range: str = "refuse",
@@ -120,7 +123,9 @@ def run_search(
     spec_out = None if out is None else widened_spec_file(out, inputs)
     with PairsFile(out, spec, net, inputs) as file:
         with progress_bars(quiet=json_output) as progress:
-            result = search(net, spec, X, method, seed, seeds=seeds, local_steps=local_steps, progress=progress)
+            result = search(
+                net, spec, X, method, seed, seeds=seeds, local_steps=local_steps, device=device, progress=progress
+            )
         if out is not None and result.count:
             file.write(np.arange(1, result.count + 1), result.idis, result.others)
     wider = save_widened_spec(spec, people.out_of_range, spec_out)

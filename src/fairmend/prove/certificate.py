@@ -41,10 +41,12 @@ __all__ = [
     "certificate_of_blindness",
     "certificate_of_fair",
     "certificate_of_regions",
+    "certificate_of_shares",
     "weights_digest",
 ]
 
 FORMAT = "fairmend-certificate"
+SHARES_FORMAT = "fairmend-certificate-shares"
 VERSION = 5
 
 _STATE_DICTS = (".pth", ".pt", ".ckpt", ".safetensors")  # files that hold weights by name, and no architecture
@@ -86,7 +88,7 @@ class Certificate:
     @property
     def count(self) -> int:
         """How many inputs the claim is about, beside the one for everyone."""
-        regions = self.content["regions"]
+        regions = self.content.get("regions", [])  # none in a certificate of shares
         return int(regions) if self.inputs else len(regions)
 
     @property
@@ -338,13 +340,31 @@ def _certificate(
     count = sum(len(each.X) for each in lists) if lists else len(regions)
     ignored = [feature.name for feature in spec.varying if spec.columns(feature.name).start in blind_columns]
     guarantee = Guarantee.for_spec(spec, ignored=ignored, proven=count, inputs=count, arithmetic=arithmetic)
+    claims = {
+        "global": {"columns": [int(column) for column in blind_columns]} if len(blind_columns) else None,
+        "regions": count if lists else regions,
+    }
+    claim = f"{guarantee.certificate_claim()}{_describe_classes(spec) if count else ''}"
+    form = certificate_blocks.FORMAT if lists else FORMAT
+    return replace(_with_claims(network, spec, form, method, claim, arithmetic, claims), inputs=lists)
+
+
+def certificate_of_shares(network: Network, spec: Spec, shares: dict[str, Any], claim: str) -> Certificate:
+    """Return the claim about shares of all people, "Shares of all people" of docs/certificate.md."""
+    return _with_claims(network, spec, SHARES_FORMAT, "quantify", claim, network.dtype.name, {"shares": shares})
+
+
+def _with_claims(
+    network: Network, spec: Spec, form: str, method: str, claim: str, arithmetic: str, claims: dict[str, Any]
+) -> Certificate:
+    """Return a certificate with these claims about a network and a spec."""
     meaning = spec.with_about(None).to_dict()  # the claim does not depend on what the model is called
     content = {
-        "format": certificate_blocks.FORMAT if lists else FORMAT,
+        "format": form,
         "version": VERSION,
         "fairmend": __version__,
         "method": method,
-        "claim": f"{guarantee.certificate_claim()}{_describe_classes(spec) if count else ''}",
+        "claim": claim,
         "arithmetic": arithmetic,
         "model": {
             "weights_sha256": weights_digest(network),
@@ -356,13 +376,12 @@ def _certificate(
             "graph": None,
         },
         "spec": {"sha256": hashlib.sha256(toml_bytes(meaning)).hexdigest(), "content": meaning},
-        "global": {"columns": [int(column) for column in blind_columns]} if len(blind_columns) else None,
-        "regions": count if lists else regions,
+        **claims,
     }
     has_folds = not network.is_chain and any(affine.fold is not None for affine in network.affines)
     folded = weights_digest(without_folds(network)) if has_folds else ""
     layers = _layers(network) if network.is_chain else ()
-    return Certificate(content, layers, steps_of(network), lists, folded)
+    return Certificate(content, layers, steps_of(network), (), folded)
 
 
 def _describe_classes(spec: Spec) -> str:

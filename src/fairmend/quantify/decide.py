@@ -1,30 +1,31 @@
 """Which share of a box is proven to be treated equally, and which unequally.
 
-In each box there is one linear form g of the unprotected columns, and for each piece p of the protected values two
-numbers with ``g(x) + a_p <= lead(x, p) <= g(x) + b_p`` for every person x of the box. So class 1 is proven for piece p
-where g is above a threshold, class 0 where g is below another, and the shares are counted from the distribution of g.
+For each lead of a class over another, and each piece of the protected values, there is a linear form below the lead
+(`forms`). Their unprotected parts have a mean g over the pieces, and a number for each piece p with ``g(x) + a_p <=
+lead(x, p)`` for every person x of the box. So the lead is above 0 for all pieces where g is above a threshold, and the
+share of these people is counted from the distribution of g. People for whom one class is proven with some protected
+values, and another class with others, are treated unequally: `_count_unfair` counts them the same way.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from fairmend.arrays import Floats, Ints
-from fairmend.bounds.enclosure import TINY, gamma
+from fairmend.arrays import Bools, Floats, Ints
 from fairmend.bounds.inference import closing_error, lead_error
 from fairmend.network import Network
 from fairmend.network.decision import enclose_log_odds
-from fairmend.quantify.count import BINS, Terms, distribution
-from fairmend.quantify.forms import LeadForms, lead_forms
-from fairmend.quantify.space import Axis, Boxes, Space
+from fairmend.quantify.count import BINS
+from fairmend.quantify.forms import LeadForms, lead_forms, leads
+from fairmend.quantify.shares import count_share, may_exceed
+from fairmend.quantify.sides import Side, Threshold, best_threshold, common_threshold, make_side, up
+from fairmend.quantify.space import Boxes, Space
 
 __all__ = ["Decided", "Decider"]
 
-_SEGMENTS = 128  # of a feature in a box; more values are counted in groups
-_ROUGHNESS = 150  # how many bins the slab should be wide at least
+_NOTICEABLE = 20  # the error of inference is computed again where it is more than this part of what is open
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,240 +47,218 @@ class Decided:
         return np.maximum(1.0 - self.fair - self.unfair, 0.0)
 
 
-class ProtectedTerms(NamedTuple):
-    """The least and most of the protected part of a form over each piece, and a bound of its size: ``(n, pieces)``.
-
-    ``at_most (n, pieces, protected axes)`` are the cells where it is most.
-    """
-
-    least: Floats
-    most: Floats
-    size: Floats
-    at_most: Ints
-
-
 class Decider:
-    """Decides boxes of a space for a network with two classes."""
+    """Decides boxes of a space for a network."""
 
     def __init__(self, network: Network, space: Space, *, counting: bool = True, bins: int = BINS) -> None:
         self.network, self.space, self.counting, self.bins = network, space, counting, bins
+        self.leads = leads(network)
         low, high = enclose_log_odds(network.threshold)
-        closing = np.zeros(2) if network.closing == "none" else closing_error(network, np.array([0, 1]))
-        self._above = float(np.nextafter(high + closing[1], np.inf))
-        self._below = float(np.nextafter(low - closing[0], -np.inf))
+        closing = closing_error(network, np.array([0, 1]))  # a program may decide on probabilities of its own
+        if network.outputs > 2:
+            needs = np.full(len(self.leads), closing.max())
+        else:
+            needs = np.array([high + closing[1], closing[0] - low])
+        self.needs = np.nextafter(needs, np.inf)
+        """What each lead must exceed, but for the error of inference."""
 
     def root_error(self) -> float:
         """Return a bound of the error of inference for all people."""
-        return float(self._error_over(self.space.root())[0])
+        return float(self.error_over(self.space.root())[0])
 
-    def _error_over(self, boxes: Boxes) -> Floats:
+    def error_over(self, boxes: Boxes) -> Floats:
+        """Return a bound of the error of inference of any lead over each box."""
         low, high = self.space.with_pieces(*self.space.hull(boxes, similar=True))
-        classes = np.ones(len(low), np.int64)
-        error = lead_error(self.network, low, high, classes, thorough=True)
-        return np.asarray(error.reshape(len(boxes), -1).max(axis=1))
+        found = np.zeros(len(low))
+        for label in range(self.network.outputs) if self.network.outputs > 2 else [1]:
+            classes = np.full(len(low), label)
+            found = np.maximum(found, lead_error(self.network, low, high, classes, thorough=True))
+        return np.asarray(found.reshape(len(boxes), -1).max(axis=1))
 
     def decide(self, boxes: Boxes, error: Floats) -> Decided:
         """Decide boxes, given bounds of the error of inference over each ``(n,)``."""
         space = self.space
         lower, upper = space.hull(boxes, similar=True)
         forms = lead_forms(self.network, *space.with_pieces(lower, upper))
-        least, most = self._lead_bounds(boxes, forms)
-        above, below = _up(self._above + error), _down(self._below - error)
-        positive, negative = least > above[:, None], most < below[:, None]
-        all_fair = positive.all(axis=1) | negative.all(axis=1)
-        all_unfair = positive.any(axis=1) & negative.any(axis=1)
+        cells = np.tile(space.first, (len(boxes), 1)), np.tile(space.last, (len(boxes), 1))
+        sides = self._sides(boxes, forms, error, cells)
+        all_fair, all_unfair = self._whole(sides)
         fair, unfair = np.where(all_fair, 1.0, 0.0), np.where(all_unfair, 1.0, 0.0)
         rest = np.flatnonzero(~(all_fair | all_unfair))
         axis, slab = self._axis(boxes, forms, lower, upper), np.full(len(rest), np.inf)
         if len(rest) and self.counting:
-            some = _take(forms, rest, space.pieces)
-            fair[rest], unfair[rest], slab = self._count(boxes.take(rest), some, above[rest], below[rest])
+            some, left = boxes.take(rest), [side.take(rest) for side in sides]
+            fair[rest], slab = self._count_fair(some, left)
+            unfair[rest] = self._count_unfair(some, left, error[rest], slab)
         tighter = error.copy()
         tighter[rest] = self._tighter(boxes.take(rest), error[rest], slab)
-        cells = np.flatnonzero((axis == -1) & (tighter < 0.9 * error))
-        if len(cells):  # they are not split, so this is the last time that they are decided
-            again = self.decide(boxes.take(cells), tighter[cells])
-            fair[cells], unfair[cells], tighter[cells] = again.fair, again.unfair, again.error
+        again = np.flatnonzero((axis == -1) & (tighter < 0.9 * error))
+        if len(again):  # they are not split, so this is the last time that they are decided
+            last = self.decide(boxes.take(again), tighter[again])
+            fair[again], unfair[again], tighter[again] = last.fair, last.unfair, last.error
         return Decided(fair, unfair, axis, tighter)
 
-    def witnesses(self, boxes: Boxes) -> tuple[Ints, Ints]:
-        """Return the protected cells with the highest and the lowest lead in each box, each ``(n, protected axes)``."""
-        forms = lead_forms(self.network, *self.space.with_pieces(*self.space.hull(boxes, similar=True)))
-        rows = np.arange(len(boxes))
-        cells = []
-        for A, c, sign in ((forms.A_low, forms.c_low, 1), (forms.A_high, forms.c_high, -1)):
-            ends = self._protected_terms(sign * A)
-            lead = self._least(boxes, sign * A, sign * c, ends, similar=False) + (ends.most - ends.least).ravel()
-            piece = lead.reshape(len(boxes), -1).argmax(axis=1)
-            cells.append(ends.at_most[rows, piece])
-        return cells[0], cells[1]
+    def _sides(self, boxes: Boxes, forms: LeadForms, error: Floats, cells: tuple[Ints, Ints]) -> list[Side]:
+        return [
+            make_side(
+                self.space,
+                boxes,
+                (forms.A[:, row], forms.c[:, row], forms.least[:, row]),
+                up(self.needs[row] + error),
+                cells,
+            )
+            for row in range(len(self.leads))
+        ]
 
-    def _lead_bounds(self, boxes: Boxes, forms: LeadForms) -> tuple[Floats, Floats]:
-        """Return bounds of the lead of all similar people in each box, each ``(n, pieces)``."""
-        low, high = self._protected_terms(forms.A_low), self._protected_terms(-forms.A_high)
-        least = np.maximum(forms.least, self._least(boxes, forms.A_low, forms.c_low, low, similar=True))
-        most = np.minimum(forms.most, -self._least(boxes, -forms.A_high, -forms.c_high, high, similar=True))
-        return least.reshape(len(boxes), -1), most.reshape(len(boxes), -1)
+    def _rows_of(self, label: int) -> Ints:
+        """Return the leads of a class."""
+        return np.flatnonzero(self.leads[:, 0] == label)
 
-    def _protected_terms(self, A: Floats) -> ProtectedTerms:
-        """Return the ends of the protected part of forms A ``(n * pieces, inputs)``."""
-        space, n = self.space, len(A) // self.space.pieces
-        least, most, size = np.zeros((3, n, space.pieces))
-        at_most = np.zeros((n, space.pieces, len(space.protected)), np.int64)
-        for k, axis in enumerate(space.protected):
-            first, last = (np.tile(ends[:, k], n) for ends in (space.first, space.last))
-            values, cells = _end_values(axis, A[:, axis.columns], first, last)
-            for total, part in ((least, values.min(axis=1)), (most, values.max(axis=1))):
-                total += part.reshape(n, -1)
-            size += np.abs(values).max(axis=1).reshape(n, -1)
-            place = values.argmax(axis=1)[:, None]
-            at_most[:, :, k] = np.take_along_axis(cells, place, axis=1).reshape(n, -1)
-        return ProtectedTerms(least, most, size, at_most)
+    @property
+    def _classes(self) -> range:
+        return range(max(2, self.network.outputs))
 
-    def _least(self, boxes: Boxes, A: Floats, c: Floats, protected: ProtectedTerms, *, similar: bool) -> Floats:
-        """Return lower bounds ``(n * pieces,)`` of forms A·x + c over each box with each piece."""
-        space = self.space
-        least, size = protected.least.ravel().copy(), protected.size.ravel().copy()
-        for k, axis in enumerate(space.axes):
-            first, last = boxes.first[:, k], boxes.last[:, k]
-            if similar and axis.reach:
-                first, last = np.maximum(first - axis.reach, 0), np.minimum(last + axis.reach, axis.cells - 1)
-            ends = (np.repeat(end, space.pieces) for end in (first, last))
-            values = _end_values(axis, A[:, axis.columns], *ends)[0]
-            least += values.min(axis=1)
-            size += np.abs(values).max(axis=1)
-        slack = gamma(2 * A.shape[1] + 16) * (size + np.abs(c)) + TINY
-        bound = np.nextafter(least + c - slack, -np.inf)
-        return np.where(np.isnan(bound), -np.inf, bound)
+    def _whole(self, sides: list[Side]) -> tuple[Bools, Bools]:
+        """Return which boxes are treated equally as a whole, and which unequally."""
+        classes = [np.all([sides[row].sure for row in self._rows_of(k)], axis=0) for k in self._classes]
+        everywhere = np.any([sure.all(axis=1) for sure in classes], axis=0)
+        return everywhere, np.sum([sure.any(axis=1) for sure in classes], axis=0) > 1
 
-    def _count(self, boxes: Boxes, forms: LeadForms, above: Floats, below: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return shares that are fair and unfair, and the width of the slab of g in between."""
-        space, n = self.space, len(boxes)
-        shape = (n, space.pieces, -1)
-        g = (forms.A_low.reshape(shape).mean(axis=1) + forms.A_high.reshape(shape).mean(axis=1)) / 2
-        g[:, space.columns] = 0.0
-        each = np.repeat(g, space.pieces, axis=0)
-        low, high = self._protected_terms(forms.A_low), self._protected_terms(-forms.A_high)
-        a = self._least(boxes, forms.A_low - each, forms.c_low, low, similar=False).reshape(n, -1)
-        b = -self._least(boxes, each - forms.A_high, -forms.c_high, high, similar=False).reshape(n, -1)
-        lower, higher = self._similar(forms, n)
-        all_positive = np.nextafter(above - _down((a - lower).min(axis=1)), np.inf)
-        all_negative = np.nextafter(below - _up((b + higher).max(axis=1)), -np.inf)
-        gain, fall = self._sure_steps(boxes, forms)
-        # One person of a piece is enough to show unequal treatment: the one with the best protected values.
-        best = _down(_down(a + _down(low.most - low.least)) + gain).max(axis=1)
-        worst = _up(_up(b - _down(high.most - high.least)) - fall).min(axis=1)
-        some_positive, some_negative = np.nextafter(above - best, np.inf), np.nextafter(below - worst, -np.inf)
-        slab = all_positive - all_negative
-        fair, unfair = np.zeros((2, n))
-        for bins, part in self._precision(boxes, g, slab):
-            values = distribution(self._terms(boxes.take(part), g[part]), bins)
-            fair[part] = values.above(all_positive[part]) + values.below(all_negative[part])
-            unfair[part] = values.between(some_positive[part], some_negative[part])
-        return fair, unfair, slab
+    def _count_fair(self, boxes: Boxes, sides: list[Side]) -> tuple[Floats, Floats]:
+        """Return shares that are treated equally, and roughly how much of the forms is open in between."""
+        thresholds = [common_threshold(self.space, boxes, side) for side in sides]
+        slab = self._slab(boxes, sides)
+        proven = [np.where(side.sure.all(axis=1), 1.0, 0.0) for side in sides]
+        for share, threshold in zip(proven, thresholds, strict=True):
+            part = np.flatnonzero((share == 0) & may_exceed(self.space, boxes, threshold))
+            some = Threshold(threshold.g[part], threshold.value[part])
+            share[part] = count_share(self.space, boxes.take(part), some, slab[part], self.bins)
+        # A class needs all of its leads; at most so many people miss one of them.
+        missed = [sum(1.0 - proven[row] for row in self._rows_of(k)) for k in self._classes]
+        fair = np.sum([np.maximum(1.0 - up(each), 0.0) for each in missed], axis=0)
+        return np.minimum(fair, 1.0), slab
 
-    def _precision(self, boxes: Boxes, g: Floats, slab: Floats) -> list[tuple[int, Ints]]:
-        """Return numbers of bins and the boxes that need them: more, where bins would be wide beside the slab."""
-        lower, upper = self.space.hull(boxes, similar=False)
-        values = (np.abs(g) * (upper - lower)).sum(axis=1)
-        coarse = values * _ROUGHNESS > self.bins * slab
-        parts = [(self.bins, np.flatnonzero(~coarse)), (4 * self.bins, np.flatnonzero(coarse))]
-        return [(bins, part) for bins, part in parts if len(part)]
+    def _slab(self, boxes: Boxes, sides: list[Side]) -> Floats:
+        """Return how much of the forms is open: how far a lead and its opposite are from proven in the middle.
 
-    def _similar(self, forms: LeadForms, n: int) -> tuple[Floats, Floats]:
-        """Return how much lower, and higher, the forms can be for similar people, each ``(n, pieces)``, rounded up."""
-        lower, higher = np.zeros((2, len(forms.A_low)))
-        for axis in self.space.axes:
-            if axis.reach:
-                lower += np.abs(forms.A_low[:, axis.columns][:, 0]) * axis.longest_step
-                higher += np.abs(forms.A_high[:, axis.columns][:, 0]) * axis.longest_step
-        room = 1 + gamma(len(self.space.axes) + 4)
-        return (lower * room).reshape(n, -1), (higher * room).reshape(n, -1)
-
-    def _sure_steps(self, boxes: Boxes, forms: LeadForms) -> tuple[Floats, Floats]:
-        """Return by how much some similar person's lead is above the lower form, and below the upper one.
-
-        This holds for everyone in a box that is a full tolerance away from the end of the range.
+        This is without the difference that protected values make. With more leads, it is a part of their spread.
         """
-        n = len(boxes)
-        gain, fall = np.zeros((2, n, self.space.pieces))
-        for k, axis in enumerate(self.space.axes):
-            if axis.surely:
-                up = (boxes.last[:, k] + axis.surely < axis.cells)[:, None]
-                down = (boxes.first[:, k] >= axis.surely)[:, None]
-                A = forms.A_low[:, axis.columns].reshape(n, -1)
-                gain += np.where(np.where(A > 0, up, down), np.abs(A) * axis.sure_step, 0.0)
-                A = forms.A_high[:, axis.columns].reshape(n, -1)
-                fall += np.where(np.where(A > 0, down, up), np.abs(A) * axis.sure_step, 0.0)
-        room = 1 - gamma(len(self.space.axes) + 4)
-        return gain * room, fall * room
+        lower, upper = self.space.hull(boxes, similar=False)
+        if len(sides) > 2:
+            spans = [np.abs(side.A.reshape(*side.c.shape, -1).mean(axis=1)) * (upper - lower) for side in sides]
+            return np.asarray(np.min([span.sum(axis=1) for span in spans], axis=0)) / 4
+        centre = np.repeat((lower + upper) / 2, self.space.pieces, axis=0)
+        both = ((sides[0].A + sides[1].A) * centre).sum(axis=1).reshape(sides[0].c.shape) + sides[0].c + sides[1].c
+        return np.asarray(sides[0].need + sides[1].need - both.mean(axis=1))
 
-    def _terms(self, boxes: Boxes, g: Floats) -> list[Terms]:
-        return [self._axis_terms(boxes, k, g) for k in range(len(self.space.axes))]
+    def _count_unfair(self, boxes: Boxes, sides: list[Side], error: Floats, slab: Floats) -> Floats:
+        """Return the share of people who surely have one class with some protected values, and another with others."""
+        if len(sides) == 2 and self.space.single:
+            pair = [side.piece(self._best_piece(boxes, side)) for side in sides]
+            return self._count_pair(boxes, pair, slab)
+        unfair = np.zeros(len(boxes))
+        values, classes = self._unequal_values(boxes)
+        part = np.flatnonzero(classes[:, 0] != classes[:, 1])
+        if len(part):
+            some, cells = boxes.take(part), values[part].reshape(2 * len(part), -1)
+            forms = lead_forms(self.network, *self._with_values(some, cells))
+            found = self._sides(some, forms, error[part], (cells, cells))
+            unfair[part] = self._count_values(some, found, classes[part], slab[part])
+        return unfair
 
-    def _axis_terms(self, boxes: Boxes, k: int, g: Floats) -> Terms:
-        """Return the terms of g on one axis, in segments of cells."""
-        axis = self.space.axes[k]
-        first, size = boxes.first[:, k : k + 1], (boxes.last - boxes.first)[:, k : k + 1] + 1
-        segments = min(_SEGMENTS, int(size.max()))
-        edges = first + size * np.arange(segments + 1) // segments
-        start, end = edges[:, :-1], edges[:, 1:]
-        weight = (end - start) / size
-        stop = np.maximum(end - 1, start)
-        stop = np.minimum(stop, axis.cells - 1)
-        start = np.minimum(start, axis.cells - 1)
-        A = g[:, axis.columns]
-        if not axis.one_hot:
-            ends = A * axis.low[start, 0], A * axis.high[stop, 0]
-            return Terms(np.minimum(*ends), np.maximum(*ends), weight)
-        if segments < int(size.max()):  # a group of categories
-            values = A @ axis.low.T
-            groups = np.arange(axis.cells)
-            among = (groups >= start[:, :, None]) & (groups <= stop[:, :, None])
-            low = np.where(among, values[:, None], np.inf).min(axis=2)
-            return Terms(low, np.where(among, values[:, None], -np.inf).max(axis=2), weight)
-        term = np.take_along_axis(A @ axis.low.T, start, axis=1)
-        return Terms(term, term, weight)
+    def _best_piece(self, boxes: Boxes, side: Side) -> Ints:
+        """Return the piece whose form is highest in the middle of each box."""
+        lower, upper = self.space.hull(boxes, similar=False)
+        centre = np.repeat((lower + upper) / 2, self.space.pieces, axis=0)
+        value = (side.A * centre).sum(axis=1).reshape(len(boxes), -1) + side.c + side.protected.most
+        return np.asarray(value.argmax(axis=1))
+
+    def _count_pair(self, boxes: Boxes, pair: list[Side], slab: Floats) -> Floats:
+        """Return the share in which the lead of class 1 is proven for one piece, and that of class 0 for another."""
+        g = (pair[0].A - pair[1].A) / 2
+        g[:, self.space.columns] = 0.0
+        low, high = best_threshold(self.space, boxes, pair[0], g), -best_threshold(self.space, boxes, pair[1], -g)
+        above, below = Threshold(g, low), Threshold(-g, -high)
+        possible = may_exceed(self.space, boxes, above) & may_exceed(self.space, boxes, below)
+        part = np.flatnonzero((low < high) & possible)
+        share = np.zeros(len(boxes))
+        some = Threshold(g[part], low[part])
+        share[part] = count_share(self.space, boxes.take(part), some, slab[part], self.bins, high[part])
+        return share
+
+    def _unequal_values(self, boxes: Boxes) -> tuple[Ints, Ints]:
+        """Return two protected values ``(n, 2, protected axes)`` of the middle person of each box, and their classes.
+
+        They are those with the highest and the lowest lead of class 1, or of the class that is most frequent among
+        all values. Nothing is proven about them here.
+        """
+        middle = (boxes.first + boxes.last) // 2
+        values = self.space.values
+        X = self.space.people(middle, values, self.network.dtype)
+        logits = self.network.logits(X).astype(np.float64).reshape(len(boxes), len(values), -1)
+        classes = self.network.predict(X).reshape(len(boxes), -1)
+        if logits.shape[2] > 2:
+            label = classes[:, :1, None]
+            own = np.take_along_axis(logits, label, axis=2)[:, :, 0]
+            others = logits.copy()
+            np.put_along_axis(others, np.broadcast_to(label, (*logits.shape[:2], 1)), -np.inf, axis=2)
+            lead = own - others.max(axis=2)
+        else:
+            lead = logits[:, :, -1] - (logits[:, :, 0] if logits.shape[2] == 2 else 0.0)
+        ends = np.stack([lead.argmax(axis=1), lead.argmin(axis=1)], axis=1)
+        return values[ends], np.take_along_axis(classes, ends, axis=1)
+
+    def _with_values(self, boxes: Boxes, cells: Ints) -> tuple[Floats, Floats]:
+        """Return the columns of boxes, with two protected values ``(2 n, protected axes)`` each."""
+        low, high = (np.repeat(end, 2, axis=0) for end in self.space.hull(boxes, similar=True))
+        for k, axis in enumerate(self.space.protected):
+            low[:, axis.columns], high[:, axis.columns] = axis.hull(cells[:, k], cells[:, k])
+        return low, high
+
+    def _count_values(self, boxes: Boxes, sides: list[Side], classes: Ints, slab: Floats) -> Floats:
+        """Return the share in which two protected values surely have the classes ``(n, 2)``."""
+        first, second = (np.full(len(boxes), piece) for piece in (0, 1))
+        if len(sides) == 2:
+            rows = np.where(classes[:, 0] == 1, 0, 1)
+            high = [side.piece(rows if number == 0 else 1 - rows) for number, side in enumerate(sides)]
+            return self._count_pair(boxes, high, slab)
+        missed = np.zeros(len(boxes))
+        for row, (label, _) in enumerate(self.leads.tolist()):
+            for column, piece in ((0, first), (1, second)):
+                part = np.flatnonzero(classes[:, column] == label)
+                side, some = sides[row].take(part).piece(piece[part]), boxes.take(part)
+                threshold = common_threshold(self.space, some, side)
+                share = np.where(side.sure[:, 0], 1.0, 0.0)
+                left = np.flatnonzero((share == 0) & may_exceed(self.space, some, threshold))
+                left_over = Threshold(threshold.g[left], threshold.value[left])
+                share[left] = count_share(self.space, some.take(left), left_over, slab[part][left], self.bins)
+                missed[part] = up(missed[part] + up(1.0 - share))
+        return np.maximum(1.0 - up(missed), 0.0)
 
     def _tighter(self, boxes: Boxes, error: Floats, slab: Floats) -> Floats:
         """Return the error of inference, computed again for single cells and where it makes up much of the slab."""
-        again = np.flatnonzero((8 * error > slab) | (boxes.first == boxes.last).all(axis=1))
+        again = np.flatnonzero((_NOTICEABLE * error > slab) | (boxes.first == boxes.last).all(axis=1))
         if len(again):
             error = error.copy()
-            error[again] = np.minimum(error[again], self._error_over(boxes.take(again)))
+            error[again] = np.minimum(error[again], self.error_over(boxes.take(again)))
         return error
 
+    def importance(self, boxes: Boxes) -> Floats:
+        """Return how much each cell of each axis adds to what is open in boxes, roughly: ``(n, axes)``."""
+        lower, upper = self.space.hull(boxes, similar=True)
+        forms = lead_forms(self.network, *self.space.with_pieces(lower, upper))
+        return self._scores(boxes, forms, lower, upper) / (boxes.last - boxes.first + 1)
+
     def _axis(self, boxes: Boxes, forms: LeadForms, lower: Floats, upper: Floats) -> Ints:
-        """Return the axis that adds most to the distance between the forms; -1 for a box of a single cell."""
-        n = len(boxes)
-        widths = upper - lower
-        loose = forms.looseness.reshape(n, self.space.pieces, -1).mean(axis=1) * widths
-        steep = np.abs(forms.A_low).reshape(n, self.space.pieces, -1).mean(axis=1) * widths
-        column_scores = loose + 1e-9 * steep + 1e-300
-        score = np.stack([column_scores[:, axis.columns].sum(axis=1) for axis in self.space.axes], 1)
+        """Return the axis that adds most to the distance of the forms from the leads; -1 for a box of a single cell."""
         splits = boxes.last > boxes.first
-        return np.where(splits.any(axis=1), np.where(splits, score, -1.0).argmax(axis=1), -1)
+        score = np.where(splits, self._scores(boxes, forms, lower, upper), -1.0)
+        return np.where(splits.any(axis=1), score.argmax(axis=1), -1)
 
-
-def _end_values(axis: Axis, A: Floats, first: Ints, last: Ints) -> tuple[Floats, Ints]:
-    """Return terms A·x of an axis that hold its least and most from first to last ``(n,)``, and the cells they are of.
-
-    Both are ``(n, terms)``. Of a one-hot axis, these are all categories; those out of the range repeat one of its ends.
-    """
-    if not axis.one_hot:
-        return np.stack([A[:, 0] * axis.low[first, 0], A[:, 0] * axis.high[last, 0]], 1), np.stack([first, last], 1)
-    cells = np.minimum(np.maximum(np.arange(axis.cells), first[:, None]), last[:, None])
-    return np.take_along_axis(A @ axis.low.T, cells, axis=1), cells
-
-
-def _down(values: Floats) -> Floats:
-    return np.asarray(np.nextafter(values, -np.inf))
-
-
-def _up(values: Floats) -> Floats:
-    return np.asarray(np.nextafter(values, np.inf))
-
-
-def _take(forms: LeadForms, boxes: Ints, pieces: int) -> LeadForms:
-    rows = (boxes[:, None] * pieces + np.arange(pieces)).ravel()
-    return LeadForms(*(part[rows] for part in vars(forms).values()))
+    def _scores(self, boxes: Boxes, forms: LeadForms, lower: Floats, upper: Floats) -> Floats:
+        """Return how much each axis adds to the distance of the forms from the leads, ``(n, axes)``."""
+        n, widths = len(boxes), upper - lower
+        loose = forms.looseness.reshape(n, self.space.pieces, -1).mean(axis=1) * widths
+        steep = np.abs(forms.A).mean(axis=1).reshape(n, self.space.pieces, -1).mean(axis=1) * widths
+        columns = loose + 1e-9 * steep + 1e-300
+        return np.stack([columns[:, axis.columns].sum(axis=1) for axis in self.space.axes], 1)

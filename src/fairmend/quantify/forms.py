@@ -1,7 +1,7 @@
-"""Linear forms of the lead of class 1 over boxes: below it, above it, and with every rounding accounted for.
+"""Linear forms of the network below the leads of its classes, over boxes, with every rounding accounted for.
 
-The *lead* is the logit of class 1, or the second of two logits minus the first. Lines of one slope enclose each
-elementwise function from below and above, so that both forms have nearly the same coefficients.
+The *lead* of a class over another is the difference of their logits; with a single logit, the lead of class 1 is the
+logit, and that of class 0 its negative. A class is predicted where all of its leads are above 0.
 """
 
 from __future__ import annotations
@@ -10,64 +10,70 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend.arrays import Floats
+from fairmend.arrays import Floats, Ints
 from fairmend.bounds.enclosure import TINY, enclose_value, gamma, largest
 from fairmend.bounds.rigorous import Choice, Slopes, analyse
 from fairmend.bounds.substitution import Known, Rows, lower_forms, over_box
 from fairmend.network import Activation, Affine, Network
+from fairmend.network.functions.kinked import Kinked
 from fairmend.network.operations import Columns, Concatenate, Lookup, Scale, Sum
 
-__all__ = ["LeadForms", "lead_forms"]
+__all__ = ["LeadForms", "lead_forms", "leads"]
 
 
 @dataclass(frozen=True, eq=False)
 class LeadForms:
-    """Forms with ``A_low·x + c_low <= lead <= A_high·x + c_high`` for x in a box, if evaluated exactly.
+    """Forms with ``A·x + c <= lead`` for x in a box, if evaluated exactly: one for each of `leads`.
 
-    ``A_low`` and ``A_high (n, inputs)``, the others ``(n,)``; ``least`` and ``most`` bound the lead by intervals.
-    ``looseness (n, inputs)`` says how much a unit of width of each column adds to the distance of the forms, roughly.
+    ``A (n, leads, inputs)``, ``c (n, leads)``; ``least (n, leads)`` bounds the leads by intervals. ``looseness (n,
+    inputs)`` says how much a unit of width of each column adds to the distance of the forms from the leads, roughly.
     """
 
-    A_low: Floats
-    c_low: Floats
-    A_high: Floats
-    c_high: Floats
+    A: Floats
+    c: Floats
     least: Floats
-    most: Floats
     looseness: Floats
+
+
+def leads(network: Network) -> Ints:
+    """Return the class and the other class of each lead: ``(leads, 2)``."""
+    classes = max(2, network.outputs)
+    if classes == 2:
+        return np.array([[1, 0], [0, 1]])
+    return np.array([[k, j] for k in range(classes) for j in range(classes) if j != k])
 
 
 @np.errstate(all="ignore")
 def lead_forms(network: Network, lower: Floats, upper: Floats) -> LeadForms:
     """Return the forms over boxes ``(n, inputs)``; where numbers overflow, the constants are infinite."""
-    known = analyse(network, lower, upper, _parallel(network))
+    known = analyse(network, lower, upper, _tight(network))
     features = network.nodes[-1].sources[0]
     rows = _lead_rows(network, known, features)
     interval = over_box(rows, *known.intervals[features])
     found = lower_forms(rows, features, known)
-    A = np.broadcast_to(found.A, (len(lower), 2, network.inputs))
-    c = np.broadcast_to(np.nextafter(found.c - found.slack, -np.inf), (len(lower), 2))
+    count = rows.A.shape[1]
+    A = np.broadcast_to(found.A, (len(lower), count, network.inputs))
+    c = np.broadcast_to(np.nextafter(found.c - found.slack, -np.inf), (len(lower), count))
     usable = np.isfinite(A).all(axis=2) & np.isfinite(c)
     A, c = np.where(usable[:, :, None], A, 0.0), np.where(usable, c, -np.inf)
-    return LeadForms(
-        A[:, 0], c[:, 0], -A[:, 1], -c[:, 1], interval[:, 0], -interval[:, 1], _looseness(network, known, rows)
-    )
+    return LeadForms(A, c, interval, _looseness(network, known, rows))
 
 
 def _lead_rows(network: Network, known: Known, features: int) -> Rows:
-    """Return the lead and its negative as functions of what the head reads."""
+    """Return the leads as functions of what the head reads."""
     weight, bias = network.head.weight.astype(np.float64), network.head.bias.astype(np.float64)
     if network.outputs == 1:
         A, c = np.concatenate([weight, -weight]), np.concatenate([bias, -bias])
         return Rows(A[None], c[None], np.zeros((1, 2)))
-    A, c = weight[[1, 0]] - weight[[0, 1]], bias[[1, 0]] - bias[[0, 1]]
+    own, other = leads(network).T
+    A, c = weight[own] - weight[other], bias[own] - bias[other]
     # The differences of weights are rounded; the slack accounts for that.
     slack = gamma(2) * (largest(*known.intervals[features]) @ np.abs(A).T + np.abs(c)) + TINY
     return Rows(A[None], c[None], slack)
 
 
-def _parallel(network: Network) -> Choice:
-    """Return slopes that are the same below and above: those of the chord."""
+def _tight(network: Network) -> Choice:
+    """Return slopes of the chord, and on the other side of a kink the tangent in the middle of the interval."""
     functions = [network.nodes[i].operation for i in network.functions]
 
     def choose(number: int, low: Floats, high: Floats) -> Slopes:
@@ -76,7 +82,12 @@ def _parallel(network: Network) -> Choice:
         rise = enclose_value(activation, high)[0] - enclose_value(activation, low)[0]
         slope = np.where(high > low, rise / (high - low), 0.0)
         slope = np.where(np.isfinite(slope), slope, 0.0)
-        return Slopes(slope, slope)
+        function = activation.function
+        if not isinstance(function, Kinked):
+            return Slopes(slope, slope)
+        tangent = function.derivative(low + high, slope)
+        convex = np.asarray(function.negative) <= 1
+        return Slopes(np.where(convex, tangent, slope), np.where(convex, slope, tangent))
 
     return choose
 
@@ -89,7 +100,11 @@ def _looseness(network: Network, known: Known, rows: Rows) -> Floats:
     pieces = len(known.box[0])
     sensitivity: dict[int, Floats] = {}
     blame: dict[int, Floats] = {}
-    _add(sensitivity, network.nodes[-1].sources[0], np.broadcast_to(np.abs(rows.A[:, 0]), (pieces, rows.A.shape[2])))
+    _add(
+        sensitivity,
+        network.nodes[-1].sources[0],
+        np.broadcast_to(np.abs(rows.A).mean(axis=1), (pieces, rows.A.shape[2])),
+    )
     for i in range(len(network.nodes) - 2, 0, -1):
         if i not in sensitivity:
             continue
@@ -99,7 +114,9 @@ def _looseness(network: Network, known: Known, rows: Rows) -> Floats:
         if isinstance(operation, Activation):
             low, high = known.intervals[source]
             lines = known.lines[i]
-            gap = np.maximum(lines.upper_intercept - lines.lower_intercept, 0.0)
+            middle = np.where(np.isfinite(low) & np.isfinite(high), (low + high) / 2, 0.0)
+            tilt = (lines.upper_slope - lines.lower_slope) * middle
+            gap = np.maximum(tilt + lines.upper_intercept - lines.lower_intercept, 0.0)
             slope = np.abs(lines.upper_slope)
             own = np.where(high > low, s * gap / (high - low), 0.0)
             _add(sensitivity, source, s * slope)

@@ -74,6 +74,10 @@ class Leaves:
         self._set(rows, boxes.take(slice(0, n)), shares[:n], decided, slice(0, n))
         self._add(boxes.take(slice(n, None)), shares[n:], decided, slice(n, None))
 
+    def update(self, rows: Ints, decided: Decided) -> None:
+        """Store what is now proven about some boxes."""
+        self._set(rows, self.boxes.take(rows), self.shares[rows], decided, slice(None))
+
     def improve(self, rows: Ints, decided: Decided) -> None:
         """Store larger proven shares of some boxes."""
         better = decided.fair + decided.unfair > self.fair[rows] + self.unfair[rows]

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from fairmend.arrays import Ints
+from fairmend.prove.certificate import Certificate
+from fairmend.quantify.certificate import Evidence
 from fairmend.quantify.data_rows import DataShares
 from fairmend.quantify.decide import Decider
 from fairmend.quantify.leaves import Leaves
+from fairmend.quantify.merge import Region, merge_boxes
 from fairmend.quantify.space import Axis, Boxes, Space
+from fairmend.quantify.witnesses import find_witnesses
 from fairmend.text import listed
 
 __all__ = ["QuantifyBox", "QuantifyResult", "make_map"]
 
 MOST_BOXES = 100
 """The boxes of a map."""
+
+_MERGED_BOXES = 512  # that the map is made of
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,9 @@ class QuantifyBox:
     share : the share of all people who are in the box and proven to be treated unequally
     of_box : the share of the box that is proven to be treated unequally
     decides : the protected features that change the class
-    positive, negative : protected values with class 1 and with class 0
+    classes : the two classes that most people in the box get, 1 and 0 if there are no others; None if no protected
+        feature changes the class, but a tolerance does
+    positive, negative : protected values with the first and with the second of these classes
     rows : how many rows of the data are in the box; None without data
     text : the box in words
     """
@@ -39,6 +48,7 @@ class QuantifyBox:
     share: float
     of_box: float
     decides: tuple[str, ...]
+    classes: tuple[int, int] | None
     positive: dict[str, Any]
     negative: dict[str, Any]
     rows: int | None
@@ -46,7 +56,8 @@ class QuantifyBox:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures as plain values."""
-        return {**vars(self), "decides": list(self.decides)}
+        classes = None if self.classes is None else list(self.classes)
+        return {**vars(self), "decides": list(self.decides), "classes": classes}
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,6 +75,7 @@ class QuantifyResult:
     samples : the number of random people
     leaves : the number of boxes that all people were divided into
     seconds : how long it took
+    evidence : all boxes, from which the certificate is made
     """
 
     fair: float
@@ -75,6 +87,15 @@ class QuantifyResult:
     samples: int
     leaves: int
     seconds: float
+    evidence: Evidence = field(repr=False, compare=False)
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """A certificate of the shares, with all boxes, for `fairmend.check`.
+
+        The checker counts people by other means than `quantify`, so the certificate claims slightly less.
+        """
+        return self.evidence.certificate()
 
     def __repr__(self) -> str:
         """Show the shares in percent."""
@@ -83,8 +104,9 @@ class QuantifyResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures as plain values."""
+        hidden = ("evidence", "certificate")
         return {
-            **vars(self),
+            **{name: value for name, value in vars(self).items() if name not in hidden},
             "boxes": [box.as_dict() for box in self.boxes],
             "rows": None if self.rows is None else {**vars(self.rows), "total": self.rows.total},
         }
@@ -93,43 +115,31 @@ class QuantifyResult:
 def make_map(decider: Decider, leaves: Leaves, cells: Ints | None) -> tuple[QuantifyBox, ...]:
     """Return the boxes with the largest shares that are treated unequally; ``cells (rows, axes)`` are people's."""
     shares = leaves.shares * leaves.unfair
-    order = np.argsort(-shares, kind="stable")[:MOST_BOXES]
+    order = np.argsort(-shares, kind="stable")[:_MERGED_BOXES]
     order = order[shares[order] > 0]
-    if not len(order):
-        return ()
-    found = leaves.boxes.take(order)
-    boxes = Boxes(found.first.astype(np.int64), found.last.astype(np.int64))
-    witnesses = decider.witnesses(boxes)
-    parts = zip(order, *witnesses, strict=True)
-    return tuple(
-        _describe(
-            decider.space,
-            boxes.take(np.array([k])),
-            leaves.shares[row],
-            leaves.unfair[row],
-            (positive, negative),
-            cells,
-        )
-        for k, (row, positive, negative) in enumerate(parts)
-    )
+    regions = merge_boxes(leaves.boxes.take(order), leaves.shares[order], shares[order])
+    regions.sort(key=lambda region: -region.unfair)
+    return tuple(_describe(decider, region, cells) for region in regions[:MOST_BOXES])
 
 
-def _describe(
-    space: Space, box: Boxes, share: float, unfair: float, witnesses: tuple[Ints, Ints], cells: Ints | None
-) -> QuantifyBox:
-    first, last = box.first[0], box.last[0]
+def _describe(decider: Decider, region: Region, cells: Ints | None) -> QuantifyBox:
+    space, first, last = decider.space, region.first, region.last
     limited = [k for k, axis in enumerate(space.axes) if last[k] - first[k] + 1 < axis.cells]
-    positive, negative = (_protected_values(space, cells_of) for cells_of in witnesses)
-    decides = tuple(name for name in positive if positive[name] != negative[name])
+    witnesses = find_witnesses(decider.network, space, Boxes(first[None], last[None]))
+    values: list[dict[str, Any]] = [{}, {}]
+    if witnesses is not None:
+        values = [_protected_values(space, value) for value in witnesses.values]
+    decides = tuple(name for name in values[0] if values[0][name] != values[1][name])
     words = listed([_words(space.axes[k], int(first[k]), int(last[k])) for k in limited], most=None) or "all people"
     cause = f"{listed(decides)} {'decides' if len(decides) == 1 else 'decide'}" if decides else "a tolerance decides"
     return QuantifyBox(
         features={space.axes[k].feature.name: _values(space.axes[k], int(first[k]), int(last[k])) for k in limited},
-        share=float(share * unfair),
-        of_box=float(unfair),
+        share=region.unfair,
+        of_box=region.of_box,
         decides=decides,
-        positive=positive,
-        negative=negative,
+        classes=None if witnesses is None else witnesses.classes,
+        positive=values[0],
+        negative=values[1],
         rows=None if cells is None else int(((cells >= first) & (cells <= last)).all(axis=1).sum()),
         text=f"{words}: {cause}",
     )

@@ -11,20 +11,22 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-import numpy as np
 from numpy.typing import ArrayLike
 
+from fairmend.device.current import choose_wide_device, compute_on
+from fairmend.device.names import check_device_name
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
 from fairmend.prove.threshold import network_of_spec
+from fairmend.quantify.certificate import Evidence
 from fairmend.quantify.data_rows import find_cells, prove_cells
-from fairmend.quantify.decide import Decided, Decider
-from fairmend.quantify.leaves import Leaves
+from fairmend.quantify.decide import Decider
 from fairmend.quantify.lookups import require_rows
 from fairmend.quantify.result import QuantifyResult, make_map
 from fairmend.quantify.sample import sampled_unequal
-from fairmend.quantify.space import Space, make_space
+from fairmend.quantify.search import search
+from fairmend.quantify.space import make_space
 from fairmend.spec import Spec
 
 if TYPE_CHECKING:
@@ -35,10 +37,6 @@ __all__ = ["quantify"]
 _logger = logging.getLogger(__name__)
 
 _clock = time.perf_counter
-_ENTRIES = 2_000_000  # in one temporary array of a round
-_MOST_BOXES = 256  # that are split in one round
-_SEARCH_BINS, _FINE_BINS = 512, 2048
-_RECOUNT = 0.02  # of the time, to count the boxes that are left more precisely
 
 
 @shows_progress
@@ -49,6 +47,7 @@ def quantify(
     seconds: float = 60,
     share: float | None = None,
     seed: int = 0,
+    device: str = "cpu",
     X: pd.DataFrame | ArrayLike | None = None,
     samples: int = 20_000,
     counting: bool = True,
@@ -67,6 +66,9 @@ def quantify(
     seconds : stop after so many seconds; the shares hold whenever it stops.
     share : stop as soon as at most this share is undecided.
     seed : random seed of the samples.
+    device : where linear forms are computed, in float64 and with every rounding error accounted for: "cpu", "cuda" (a
+        GPU; "cuda:1" is the second), or "auto": a GPU, if there is one, for networks with a layer of more than 128
+        units. People are counted on the CPU.
     X : people, encoded or as a DataFrame: count how many of them are treated equally and unequally as well.
     samples : how many random people to compare, for an estimate beside the proof.
     counting : whether to count people in undecided boxes; without it, only whole boxes are decided.
@@ -74,11 +76,14 @@ def quantify(
     """
     started = _clock()
     network = network_of_spec(load_network(net), spec)
+    check_device_name(device)
     _check(network, spec, seconds, share, samples)
     space = make_space(network, spec)
     require_rows(network, space)
-    decider = Decider(network, space, counting=counting, bins=_SEARCH_BINS)
-    leaves = _search(decider, space, started, seconds, share, progress)
+    decider = Decider(network, space, counting=counting)
+    on = choose_wide_device(device, network.widths, "computing linear forms")
+    with compute_on(on):
+        leaves = search(decider, lambda: _clock() - started, seconds, share or 0.0, seed, progress)
     cells = None if X is None else find_cells(space, spec.as_inputs(X, network.dtype))
     fair, unfair = leaves.totals()
     _logger.info("quantify: %d boxes, fair %.6f, unfair %.6f", leaves.count, fair, unfair)
@@ -92,6 +97,7 @@ def quantify(
         samples=samples,
         leaves=leaves.count,
         seconds=_clock() - started,
+        evidence=Evidence(network, space, leaves),
     )
 
 
@@ -100,10 +106,6 @@ def _check(network: Network, spec: Spec, seconds: float, share: float | None, sa
     spec.require_class_claim("quantify")
     spec.require_inputs(network.inputs)
     spec.require_outputs(network.outputs)
-    if network.outputs > 2:
-        raise FairmendError(
-            f"quantify takes networks with two classes, but this one has {network.outputs}. Use audit or certify."
-        )
     if spec.links:
         raise FairmendError("quantify does not take [[link]] in the spec yet. Use audit or certify.")
     if not (isinstance(seconds, int | float) and math.isfinite(seconds) and seconds > 0):
@@ -112,50 +114,3 @@ def _check(network: Network, spec: Spec, seconds: float, share: float | None, sa
         raise FairmendError(f"share must be at least 0 and below 1, got {share!r}")
     if samples < 0:
         raise FairmendError(f"samples must not be negative, got {samples}")
-
-
-def _search(
-    decider: Decider, space: Space, started: float, seconds: float, share: float | None, progress: Progress | None
-) -> Leaves:
-    """Split boxes until the time is over, little enough is undecided, or nothing can be split."""
-    root = space.root()
-    if not space.matters(decider.network):
-        return Leaves(root, np.ones(1), Decided(np.ones(1), np.zeros(1), np.array([-1]), np.zeros(1)))
-    leaves = Leaves(root, space.shares(root), decider.decide(root, np.array([decider.root_error()])))
-    width = max(decider.network.widths)
-    most = max(4, min(_MOST_BOXES, _ENTRIES // (2 * space.pieces * width * min(width, 64))))
-    enough = 0.0 if share is None else share
-    until = started + seconds * (1 - _RECOUNT if decider.counting else 1)
-    while (undecided := float(leaves.open.sum())) > enough and _clock() < until:
-        rows = leaves.widest_open(most)
-        if not len(rows):
-            break
-        halves = leaves.boxes.take(rows).split(leaves.axis[rows])
-        decided = decider.decide(halves, np.tile(leaves.error[rows], 2))
-        leaves.replace(rows, halves, space.shares(halves), decided)
-        _report(progress, undecided)
-    _report(progress, undecided)
-    if decider.counting:
-        _recount(decider, leaves, started, seconds, enough, progress)
-    return leaves
-
-
-def _recount(
-    decider: Decider, leaves: Leaves, started: float, seconds: float, enough: float, progress: Progress | None
-) -> None:
-    """Count people in boxes with finer bins, those with the largest undecided shares first."""
-    fine = Decider(decider.network, decider.space, bins=_FINE_BINS)
-    order = np.argsort(-leaves.open, kind="stable")
-    for start in range(0, len(order), 128):
-        undecided = float(leaves.open.sum())
-        rows = order[start : start + 128]
-        rows = rows[leaves.open[rows] > 0]
-        if not len(rows) or undecided <= enough or _clock() >= started + seconds:
-            return
-        leaves.improve(rows, fine.decide(leaves.boxes.take(rows), leaves.error[rows]))
-        _report(progress, undecided)
-
-
-def _report(progress: Progress | None, undecided: float) -> None:
-    if progress is not None:
-        progress("decided", round(10_000 * (1 - undecided)), 10_000)

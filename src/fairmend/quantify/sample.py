@@ -1,44 +1,46 @@
-"""Random people, and how many of them are treated unequally: an estimate beside the proof."""
+"""Random people, and how many of them are treated unequally: an estimate beside the proof, and where to look first."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from itertools import product
-
 import numpy as np
 
+from fairmend.arrays import Bools, Ints
 from fairmend.network import Network
 from fairmend.quantify.space import Space
 
-__all__ = ["sampled_unequal"]
+__all__ = ["draw_people", "sampled_unequal"]
 
-
-_MOST_COMBINATIONS = 64
+_INPUTS = 2**16  # that are evaluated at once
 
 
 def sampled_unequal(network: Network, space: Space, samples: int, seed: int) -> float | None:
     """Return the share of random people who get different classes with different protected values.
 
-    All combinations of protected values are tried if they are few, and random ones otherwise; tolerances are not used.
+    All combinations of protected values are tried if they are few, and a grid of them otherwise; tolerances are not
+    used.
     """
     if samples == 0:
         return None
+    return float(np.mean(_unequal(network, space, _random_cells(space, samples, seed))))
+
+
+def draw_people(network: Network, space: Space, samples: int, count: int, seed: int) -> Ints:
+    """Return the cells ``(count, axes)`` of random people: those who are treated unequally first."""
+    cells = _random_cells(space, samples, seed)
+    return cells[np.argsort(~_unequal(network, space, cells), kind="stable")[:count]]
+
+
+def _random_cells(space: Space, samples: int, seed: int) -> Ints:
     rng = np.random.default_rng(seed)
-    people = space.spec.sample_inputs(samples, rng, network.dtype)
-    low, high = np.ones(samples, np.bool_), np.zeros(samples, np.bool_)
-    for cells in _combinations([axis.cells for axis in space.protected], rng):
-        people[:, space.columns] = np.concatenate(
-            [axis.low[cell] for axis, cell in zip(space.protected, cells, strict=True)]
-        )
-        positive = network.predict(people) == 1
-        low &= positive
-        high |= positive
-    return float(np.mean(high & ~low))
+    return rng.integers(0, [axis.cells for axis in space.axes], (samples, len(space.axes)))
 
 
-def _combinations(sizes: list[int], rng: np.random.Generator) -> Iterable[Sequence[int]]:
-    if math.prod(sizes) <= _MOST_COMBINATIONS:
-        return product(*map(range, sizes))
-    ends = [[0] * len(sizes), [size - 1 for size in sizes]]
-    return [*ends, *rng.integers(0, sizes, (_MOST_COMBINATIONS - 2, len(sizes))).tolist()]
+def _unequal(network: Network, space: Space, cells: Ints) -> Bools:
+    """Return which people in cells ``(n, axes)`` get different classes with different protected values."""
+    found = np.zeros(len(cells), np.bool_)
+    step = max(1, _INPUTS // len(space.values))
+    for start in range(0, len(cells), step):
+        some = cells[start : start + step]
+        classes = network.predict(space.people(some, space.values, network.dtype)).reshape(len(some), -1)
+        found[start : start + step] = (classes != classes[:, :1]).any(axis=1)
+    return found

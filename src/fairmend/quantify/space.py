@@ -14,17 +14,21 @@ from functools import cached_property
 from itertools import pairwise, product
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from fairmend.arrays import FloatArray, Floats, Ints
+from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.spec import Feature, Spec
 from fairmend.spec.encoding import encode_values
 
-__all__ = ["Axis", "Boxes", "Space", "make_space"]
+__all__ = ["MOST_COMBINATIONS", "Axis", "Boxes", "Space", "make_space"]
 
 CELLS = 2**16
 """The cells of a continuous feature."""
+
+MOST_COMBINATIONS = 64
+"""The combinations of protected values that are tried one by one."""
 
 _MOST_VALUES = 2**22  # of one feature: a table of them is kept
 
@@ -64,6 +68,15 @@ class Axis:
         return (among & single) @ self.low, (among @ self.low).astype(np.float64)
 
     @cached_property
+    def line(self) -> tuple[float, float, float]:
+        """A start, a step and how far from ``start + k * step`` both ends of the column can be in cell k."""
+        k = np.arange(self.cells)
+        start, step = float(self.low[0, 0]), float(self.high[-1, 0] - self.low[0, 0]) / max(1, self.cells - 1)
+        off = np.maximum(np.abs(self.low[:, 0] - (start + k * step)), np.abs(self.high[:, 0] - (start + k * step)))
+        largest = max(abs(start), abs(float(self.high[-1, 0])))
+        return start, step, float(off.max() * 1.001 + 1e-14 * largest)
+
+    @cached_property
     def longest_step(self) -> float:
         """The largest change of the column within reach, rounded up."""
         k = min(self.reach, self.cells - 1)
@@ -94,7 +107,7 @@ class Boxes:
         """Return the number of boxes."""
         return len(self.first)
 
-    def take(self, rows: Ints | slice) -> Boxes:
+    def take(self, rows: Ints | Bools | slice) -> Boxes:
         """Return some of the boxes."""
         return Boxes(self.first[rows], self.last[rows])
 
@@ -133,6 +146,32 @@ class Space:
     def pieces(self) -> int:
         """The number of pieces."""
         return len(self.piece_low)
+
+    @property
+    def single(self) -> bool:
+        """Whether each piece is one combination of protected values."""
+        return bool((self.first == self.last).all())
+
+    @cached_property
+    def values(self) -> Ints:
+        """Combinations of protected values ``(combinations, protected axes)``: all, or those of a grid if many."""
+        counts = _count_parts([axis.cells for axis in self.protected], MOST_COMBINATIONS)
+        ranges = [np.linspace(0, axis.cells - 1, n).round() for axis, n in zip(self.protected, counts, strict=True)]
+        return np.array(list(product(*ranges)), np.int64)
+
+    @property
+    def all_values(self) -> bool:
+        """Whether `values` are all combinations."""
+        return len(self.values) == math.prod(axis.cells for axis in self.protected)
+
+    def people(self, cells: Ints, values: Ints, dtype: DTypeLike) -> FloatArray:
+        """Return people in cells ``(n, axes)``, each with all of these protected values: ``(n * values, width)``."""
+        X = np.zeros((len(cells), len(values), self.spec.width), dtype)
+        for k, axis in enumerate(self.axes):
+            X[:, :, axis.columns] = axis.low[cells[:, k]][:, None]
+        for k, axis in enumerate(self.protected):
+            X[:, :, axis.columns] = axis.low[values[:, k]]
+        return X.reshape(-1, self.spec.width)
 
     def matters(self, network: Network) -> bool:
         """Return whether the network reads any column in which similar people differ."""

@@ -183,6 +183,20 @@ class Spec:
         """The features in which similar people may differ: protected, with a tolerance, or linked."""
         return [f for f in self._features if f.varies or f.name in self._linked]
 
+    def ignoring(self, names: Iterable[str]) -> Spec:
+        """Return this spec, without links, for a network that ignores these features: nobody differs in them.
+
+        Unlike a spec that is written, it may have no protected feature.
+        """
+        if self._links:
+            raise FairmendError("a spec with links cannot leave out what varies: links set features together")
+        ignored = set(names)
+        changed = copy(self)
+        changed._features = tuple(
+            replace(f, protected=False, tolerance=0.0) if f.name in ignored else f for f in self._features
+        )
+        return changed
+
     @property
     def linked(self) -> list[Feature]:
         """The features that links set."""

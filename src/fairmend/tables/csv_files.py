@@ -44,7 +44,9 @@ def examine_csv(file: TableFile, piece: int) -> CsvContents:
     for frame in csv_pieces(file, piece):
         rows += len(frame)
         for name, column in frame.items():
-            kinds.setdefault(str(name), set()).update(() if column.isna().all() else {_kind(column)})
+            found, kind = kinds.setdefault(str(name), set()), _kind(column)
+            if kind not in found and not column.isna().all():
+                found.add(kind)
     return CsvContents(rows, kinds)
 
 

@@ -1,0 +1,118 @@
+"""The certificate of a quantification: the tree of boxes, and the shares that the checker can count from it."""
+
+from __future__ import annotations
+
+import base64
+import math
+import zlib
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.arrays import Floats, Ints
+from fairmend.errors import FairmendError
+from fairmend.network import Network
+from fairmend.prove.certificate import Certificate, certificate_of_shares
+from fairmend.quantify.leaves import Leaves
+from fairmend.quantify.space import CELLS, Space
+from fairmend.quantify.split_tree import LINEAR, LISTED, NOTHING, WHOLE, tree_of_boxes
+from fairmend.spec import Spec
+from fairmend.text import listed
+
+__all__ = ["Evidence", "claim_shares"]
+
+MOST_LEAVES, MOST_NUMBERS = 2**22, 2**25  # that the checker reads: boxes, and numbers in their ends
+_MOST_LISTED, _MOST_VALUES = 2**14, 2**6  # inputs of a box that it lists, and combinations of protected values
+
+# The checker counts by other means, and may leave a little more open. The certificate claims as much as if so much more
+# than the undecided share were undecided.
+_MORE_OPEN = 0.05
+_ROUNDING = Fraction(1, 2**50)  # of a share of a box that is a quotient of numbers of people
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a certificate of a quantification is made from."""
+
+    network: Network
+    space: Space
+    leaves: Leaves
+
+    def certificate(self) -> Certificate:
+        """Return the certificate; raise an error if nothing is proven, or if there are too many boxes."""
+        leaves, cells = self.leaves, np.array([axis.cells for axis in self.space.axes], np.int64)
+        if not np.any(leaves.fair) and not np.any(leaves.unfair):
+            raise FairmendError("nothing is proven yet, so there is nothing to certify; allow more seconds")
+        most = min(MOST_LEAVES, MOST_NUMBERS // max(1, len(cells)))
+        if leaves.count > most:
+            raise FairmendError(
+                f"the {leaves.count:,} boxes are more than a certificate can hold ({most:,}); allow fewer seconds, or "
+                "stop at a share"
+            )
+        tree = tree_of_boxes(leaves.boxes, cells, self._proofs())
+        fair, unfair = (_total(leaves, part, cells.tolist()) for part in (leaves.fair, leaves.unfair))
+        more_open = Fraction(_MORE_OPEN) * (1 - fair - unfair)
+        if more_open > 2 * _ROUNDING:
+            fair, unfair = max(fair - more_open, Fraction(0)), unfair * (1 - Fraction(_MORE_OPEN))
+        shares = {
+            "fair": _round_down(fair),
+            "unfair": _round_down(unfair),
+            "cells": CELLS,
+            "pieces": [len(np.unique(column)) for column in self.space.first.T],
+            "leaves": leaves.count,
+            "nodes": _packed(tree.nodes, "<u2"),
+            "cuts": _packed(tree.cuts, "<u4"),
+        }
+        return certificate_of_shares(self.network, self.space.spec, shares, describe_shares(self.space.spec, shares))
+
+    def _proofs(self) -> Ints:
+        """Return how the checker proves each box: those of few people that are not to be split, by listing them."""
+        leaves, space = self.leaves, self.space
+        axes = (*space.axes, *space.protected)
+        single = all(axis.reach == 0 and np.array_equal(axis.low, axis.high) for axis in axes)
+        values = math.prod(axis.cells for axis in space.protected)
+        inputs = np.prod((leaves.boxes.last - leaves.boxes.first + 1).astype(np.float64), axis=1) * values
+        listed = (leaves.axis == -1) & (inputs <= _MOST_LISTED) & (single and values <= _MOST_VALUES)
+        whole, some = (leaves.fair == 1) | (leaves.unfair == 1), (leaves.fair > 0) | (leaves.unfair > 0)
+        return np.select([listed & some, whole, some], [LISTED, WHOLE, LINEAR], NOTHING)
+
+
+def claim_shares(certificate: Certificate, fair: float, unfair: float) -> Certificate:
+    """Return a certificate with the same boxes that claims these shares."""
+    shares = {**certificate.content["shares"], "fair": fair, "unfair": unfair}
+    spec = Spec.from_dict(certificate.content["spec"]["content"])
+    content = {**certificate.content, "shares": shares, "claim": describe_shares(spec, shares)}
+    return replace(certificate, content=content)
+
+
+def describe_shares(spec: Spec, shares: dict[str, Any]) -> str:
+    """Return the claim in English; the checker writes a sentence of its own."""
+    protected = listed([feature.name for feature in spec.protected], most=None)
+    return (
+        f"Of all people that the spec allows, {protected} aside, a share of at least {shares['fair']!r} is treated "
+        f"equally, and a share of at least {shares['unfair']!r} unequally."
+    )
+
+
+def _total(leaves: Leaves, part: Floats, cells: list[int]) -> Fraction:
+    """Return the share of all people that a part of each box is; a part that is not the whole is rounded down."""
+    total = Fraction(0)
+    rows = np.flatnonzero(part)
+    sizes = (leaves.boxes.last - leaves.boxes.first + 1)[rows].tolist()
+    for share, size in zip(part[rows].tolist(), sizes, strict=True):
+        numerator, denominator = share.as_integer_ratio()  # the denominator is a power of 2
+        total += Fraction(numerator * math.prod(size), denominator) * (1 if share == 1 else 1 - _ROUNDING)
+    return total / math.prod(cells)
+
+
+def _round_down(share: Fraction) -> float:
+    nearest = float(share)
+    return nearest if nearest <= share else math.nextafter(nearest, 0.0)
+
+
+def _packed(numbers: npt.NDArray[np.int64], kind: str) -> str:
+    """Return numbers as text: base64 of a zlib stream."""
+    return base64.b64encode(zlib.compress(numbers.astype(kind).tobytes(), 6)).decode("ascii")

@@ -1,0 +1,68 @@
+"""Decide small boxes by listing everyone in them, with every combination of protected values.
+
+A logit that is computed in the network's own precision is within the error of inference of the real one, and so is a
+logit that is computed elsewhere. So a lead of more than twice this error is proven for any program.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairmend.arrays import Floats, Ints
+from fairmend.quantify.decide import Decided, Decider
+from fairmend.quantify.sides import up
+from fairmend.quantify.space import Boxes
+
+__all__ = ["LISTED", "Listing"]
+
+LISTED = 2**14
+"""How many inputs a box may have to be listed: people times combinations of protected values."""
+
+
+class Listing:
+    """Lists people of boxes for a decider; ``possible`` if everyone is one cell, and similar to no other cell."""
+
+    def __init__(self, decider: Decider) -> None:
+        self._decider, space = decider, decider.space
+        exact = all(axis.reach == 0 and np.array_equal(axis.low, axis.high) for axis in (*space.axes, *space.protected))
+        self.possible = exact and space.all_values
+
+    def inputs(self, boxes: Boxes) -> Floats:
+        """Return how many inputs each box has ``(n,)``."""
+        people: Floats = np.prod((boxes.last - boxes.first + 1).astype(np.float64), axis=1)
+        return people * len(self._decider.space.values)
+
+    def decide(self, boxes: Boxes, error: Floats) -> Decided:
+        """Decide boxes, given bounds of the error of inference over each ``(n,)``."""
+        error = np.minimum(error, self._decider.error_over(boxes))
+        shares = np.array([self._shares(boxes.take(slice(k, k + 1)), error[k]) for k in range(len(boxes))])
+        shares = shares.reshape(-1, 2)
+        return Decided(shares[:, 0], shares[:, 1], np.full(len(boxes), -1), error)
+
+    def _shares(self, box: Boxes, error: float) -> tuple[float, float]:
+        decider, space = self._decider, self._decider.space
+        grid = np.meshgrid(
+            *(np.arange(a, b + 1) for a, b in zip(box.first[0], box.last[0], strict=True)), indexing="ij"
+        )
+        cells = np.stack([each.ravel() for each in grid], axis=1)
+        sure = self._sure_classes(space.people(cells, space.values, decider.network.dtype), error)
+        sure = sure.reshape(len(cells), len(space.values))
+        fair = (sure[:, 0] >= 0) & (sure == sure[:, :1]).all(axis=1)
+        known = sure.max(axis=1, keepdims=True)
+        unfair = ((sure >= 0) & (sure != known)).any(axis=1)
+        people = len(cells)
+        return int(fair.sum()) / people, int(unfair.sum()) / people
+
+    def _sure_classes(self, X: np.ndarray, error: float) -> Ints:
+        """Return the class of each input if it is proven, else -1."""
+        decider = self._decider
+        logits = decider.network.logits(X).astype(np.float64).reshape(len(X), -1)
+        if logits.shape[1] == 1:
+            logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
+        need = up(up(decider.needs + error) + error)
+        sure = np.full(len(X), -1)
+        for label in range(logits.shape[1]):
+            rows = np.flatnonzero(decider.leads[:, 0] == label)
+            ahead = [logits[:, label] - logits[:, decider.leads[row, 1]] > need[row] for row in rows]
+            sure[np.all(ahead, axis=0)] = label
+        return sure

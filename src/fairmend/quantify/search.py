@@ -1,0 +1,167 @@
+"""Split boxes until little enough is undecided: branch and bound over the unprotected features.
+
+The boxes with the largest undecided shares come first. Boxes of few people are listed instead of split. The first
+splits lead to a few random people who are treated unequally, so that some unequal treatment is proven early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fairmend.arrays import Bools, Floats, Ints
+from fairmend.bounds.pieces import max_entries
+from fairmend.device.current import current_device
+from fairmend.progress import Progress
+from fairmend.quantify.decide import Decided, Decider
+from fairmend.quantify.leaves import Leaves
+from fairmend.quantify.listing import LISTED, Listing
+from fairmend.quantify.sample import draw_people
+from fairmend.quantify.space import Boxes
+
+__all__ = ["search"]
+
+_ENTRIES = 2_000_000  # in one temporary array of a round
+_MOST_BOXES = 256  # that are split in one round
+_MOST_INPUTS = 16 * LISTED  # that are listed in one round
+_RECOUNT = 0.02  # of the time, to count the boxes that are left more precisely
+_FINER = 4  # how many times as many bins
+_SAMPLED = 1024  # people among whom some are looked for who are treated unequally
+_VISITED = 1  # of them, to whose cells the first splits lead
+_FEW = LISTED // 16  # inputs of their boxes that are listed at once
+_FIRST_SPLITS = 6  # of all boxes, before any is decided
+
+
+def search(
+    decider: Decider,
+    elapsed: Callable[[], float],
+    seconds: float,
+    enough: float,
+    seed: int,
+    progress: Progress | None = None,
+) -> Leaves:
+    """Return boxes that cover everyone, after so many seconds, or when at most ``enough`` is undecided."""
+    space = decider.space
+    root = space.root()
+    if not space.matters(decider.network):
+        return Leaves(root, np.ones(1), Decided(np.ones(1), np.zeros(1), np.array([-1]), np.zeros(1)))
+    searching = _Search(decider, seed)
+    until = seconds * (1 - _RECOUNT if decider.counting else 1)
+    while (undecided := searching.undecided) > enough and elapsed() < until and searching.advance():
+        _report(progress, undecided)
+    _report(progress, searching.undecided)
+    if decider.counting:
+        while (undecided := searching.undecided) > enough and elapsed() < seconds and searching.recount():
+            _report(progress, undecided)
+    return searching.leaves
+
+
+def _report(progress: Progress | None, undecided: float) -> None:
+    if progress is not None:
+        progress("decided", round(10_000 * (1 - undecided)), 10_000)
+
+
+def _boxes_in_a_round(width: int, pieces: int, leads: int) -> int:
+    """Return how many boxes to split in one round, for a network with layers of at most this width.
+
+    On a GPU, as many as its memory allows: each round costs as much time for starting the work, however many they are.
+    """
+    on_cpu = current_device() is None
+    rows = _ENTRIES // min(max(width, leads), 64) if on_cpu else max_entries() // max(width, leads)
+    return max(4, min(_MOST_BOXES, rows // (2 * pieces * width)))
+
+
+class _Search:
+    """The boxes so far, and what to do with them next."""
+
+    def __init__(self, decider: Decider, seed: int) -> None:
+        self._decider, self._listing = decider, Listing(decider)
+        space = decider.space
+        self._most = _boxes_in_a_round(max(decider.network.widths), space.pieces, len(decider.leads))
+        self._recounted: Ints | None = None
+        root, error = space.root(), np.array([decider.root_error()])
+        if self._listable(root)[0]:
+            self.leaves = Leaves(root, space.shares(root), self._listing.decide(root, error))
+        else:
+            self.leaves = Leaves(root, space.shares(root), decider.decide(root, error))
+            if self.leaves.open[0] > 0:
+                self._visit(draw_people(decider.network, space, _SAMPLED, _VISITED, seed))
+
+    @property
+    def undecided(self) -> float:
+        """The share of all people who are undecided."""
+        return float(self.leaves.open.sum())
+
+    def advance(self) -> bool:
+        """Split or list the boxes with the largest undecided shares; return whether there are any."""
+        leaves = self.leaves
+        rows = leaves.widest_open(self._most)
+        if not len(rows):
+            return False
+        listable = self._listable(leaves.boxes.take(rows))
+        listed = rows[listable]
+        if len(listed):
+            total = np.cumsum(self._listing.inputs(leaves.boxes.take(listed)))
+            listed = listed[: max(1, int(np.searchsorted(total, _MOST_INPUTS)))]
+            leaves.update(listed, self._listing.decide(leaves.boxes.take(listed), leaves.error[listed]))
+        split = rows[~listable]
+        if len(split):
+            halves = leaves.boxes.take(split).split(leaves.axis[split])
+            decided = self._decider.decide(halves, np.tile(leaves.error[split], 2))
+            leaves.replace(split, halves, self._decider.space.shares(halves), decided)
+        return True
+
+    def recount(self) -> bool:
+        """Count some boxes again with finer bins, those with the largest undecided shares first."""
+        if self._recounted is None:
+            self._fine = Decider(self._decider.network, self._decider.space, bins=_FINER * self._decider.bins)
+            self._recounted = np.argsort(-self.leaves.open, kind="stable")
+        rows, self._recounted = self._recounted[:128], self._recounted[128:]
+        rows = rows[(self.leaves.open[rows] > 0) & (self.leaves.axis[rows] >= 0)]
+        if not len(rows):
+            return False
+        self.leaves.improve(rows, self._fine.decide(self.leaves.boxes.take(rows), self.leaves.error[rows]))
+        return True
+
+    def _listable(self, boxes: Boxes, most: int = LISTED) -> Bools:
+        if not self._listing.possible:
+            return np.zeros(len(boxes), np.bool_)
+        return np.asarray(self._listing.inputs(boxes) <= most)
+
+    def _visit(self, cells: Ints) -> None:
+        """Split the box of all people into several, further towards some cells ``(people, axes)``; decide all at once.
+
+        Deciding so many boxes takes hardly longer than deciding one.
+        """
+        leaves = self.leaves
+        importance = self._decider.importance(self._decider.space.root())[0]
+        for _ in range(_FIRST_SPLITS):
+            self._halve(np.arange(leaves.count), importance)
+        for cell in cells:
+            row = int(np.flatnonzero(((leaves.boxes.first <= cell) & (cell <= leaves.boxes.last)).all(axis=1))[0])
+            while (
+                not self._listable(box := leaves.boxes.take(np.array([row])), _FEW)[0] and (box.last > box.first).any()
+            ):
+                upper = leaves.count
+                self._halve(np.array([row]), importance)
+                row = row if (cell <= leaves.boxes.last[row]).all() else upper
+        rows = np.arange(leaves.count)
+        listable = self._listable(leaves.boxes, _FEW)
+        small, large = rows[listable], rows[~listable]
+        if len(small):
+            leaves.update(small, self._listing.decide(leaves.boxes.take(small), leaves.error[small]))
+        for start in range(0, len(large), 2 * self._most):
+            part = large[start : start + 2 * self._most]
+            leaves.update(part, self._decider.decide(leaves.boxes.take(part), leaves.error[part]))
+
+    def _halve(self, rows: Ints, importance: Floats) -> None:
+        """Split boxes where they are widest in terms of importance, without deciding their halves."""
+        boxes = self.leaves.boxes.take(rows)
+        widths = boxes.last - boxes.first
+        some = np.flatnonzero(widths.any(axis=1))
+        rows, boxes, widths = rows[some], boxes.take(some), widths[some]
+        axis = np.where(widths > 0, importance * (widths + 1), -1.0).argmax(axis=1)
+        halves, n = boxes.split(axis), 2 * len(rows)
+        nothing = Decided(np.zeros(n), np.zeros(n), np.tile(axis, 2), np.tile(self.leaves.error[rows], 2))
+        self.leaves.replace(rows, halves, self._decider.space.shares(halves), nothing)

@@ -1,0 +1,63 @@
+"""Leaves of few people, who are listed one by one with every combination of protected values."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmend_check.bounds import interval_layers
+from fairmend_check.leaf_bounds import LeafProver
+from fairmend_check.people import People
+from fairmend_check.rounding import Array
+from fairmend_check.tally import Counts
+
+Whole = NDArray[np.int64]
+
+LISTED_INPUTS = 2**14  # of a leaf: its people, each with every combination of protected values
+FEW_INPUTS = 2**9  # so few are listed in any case
+_NUMBERS = 2**21  # in the columns of the inputs that are evaluated at once
+
+
+def count_inputs(people: People, first: Whole, last: Whole) -> Array:
+    """Return how many inputs are to be listed in each box (boxes,); infinite where a cell is not one person."""
+    if not people.finite:
+        return np.full(len(first), np.inf)
+    with np.errstate(over="ignore"):
+        return np.asarray(np.prod((last - first + 1).astype(np.float64), axis=1) * len(people.all_values))
+
+
+def list_people(prover: LeafProver, first: Whole, last: Whole, found: Counts, rows: Whole) -> None:
+    """Count the people of these rows of boxes (boxes, axes) one by one, and note the numbers in what is found."""
+    people = prover.people
+    most = max(1, _NUMBERS // (len(people.all_values) * max(prover.model.widths))) if len(rows) else 1
+    sizes = np.prod(last[rows] - first[rows] + 1, axis=1)
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < len(rows):
+        stop = max(start + 1, int(np.searchsorted(ends, (ends[start - 1] if start else 0) + most, "right")))
+        part = rows[start:stop]
+        cells = np.concatenate([_cells(*box) for box in zip(first[part], last[part], strict=True)])
+        owner = np.repeat(np.arange(len(part)), sizes[start:stop])
+        classes = _sure_classes(prover, cells, prover.errors(first[part], last[part])[owner])
+        known = classes.max(axis=1)
+        fair = (classes == classes[:, :1]).all(axis=1) & (known >= 0)
+        unfair = ((classes >= 0) & (classes < known[:, None])).any(axis=1)
+        found.fair[part], found.unfair[part] = (np.bincount(owner, each, len(part)) for each in (fair, unfair))
+        found.exact[part] = True
+        start = stop
+
+
+def _cells(first: Whole, last: Whole) -> Whole:
+    """Return every cell of a box (cells, axes)."""
+    grid = np.meshgrid(*(np.arange(a, b + 1) for a, b in zip(first, last, strict=True)), indexing="ij")
+    return np.stack([axis.ravel() for axis in grid], axis=1)
+
+
+def _sure_classes(prover: LeafProver, cells: Whole, error: Array) -> Whole:
+    """Return the class of the person in each cell with each protected value (cells, values); -1 if it is not proven."""
+    people = prover.people
+    inputs = (people.people_in(cells)[:, None] + people.all_values).reshape(-1, people.width)
+    with np.errstate(all="ignore"):
+        low, high = interval_layers(prover.model, inputs, inputs)[-1]
+    errors = np.repeat(error, len(people.all_values))
+    return prover.sure_classes(low, high, errors).reshape(len(cells), -1)

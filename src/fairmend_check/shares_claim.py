@@ -1,0 +1,60 @@
+"""What a certificate claims of all people: shares, and the tree of boxes that proves them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmend_check.errors import CheckError
+from fairmend_check.json_reader import only_keys, packed_array, take
+from fairmend_check.spec import Spec
+from fairmend_check.split_tree import MAX_LEAVES, MAX_NUMBERS
+
+MAX_DIVIDED = 2**32  # cells of a continuous feature
+_WHERE = "certificate.shares"
+
+
+@dataclass(frozen=True, eq=False)
+class SharesClaim:
+    """At least ``fair`` of all people are treated equally, and at least ``unfair`` unequally.
+
+    A continuous feature has so many ``cells``, and each protected feature is divided into so many ``pieces``. ``nodes``
+    and ``cuts`` are the tree, as `split_tree` reads it.
+    """
+
+    fair: float
+    unfair: float
+    cells: int
+    pieces: list[int]
+    nodes: NDArray[np.uint16]
+    cuts: NDArray[np.uint32]
+
+    @property
+    def leaves(self) -> int:
+        """The number of leaves of the tree."""
+        return len(self.cuts) + 1
+
+
+def read_shares(data: dict[str, Any], spec: Spec) -> SharesClaim:
+    """Return the claim; refuse shares that are none, and trees that are too large."""
+    only_keys(data, ("fair", "unfair", "cells", "pieces", "leaves", "nodes", "cuts"), _WHERE)
+    if spec.claim is not None or spec.links:
+        raise CheckError(f"{_WHERE}: shares can be checked for claims about classes, and without links")
+    fair, unfair = (take(data, key, float, _WHERE) for key in ("fair", "unfair"))
+    if not (0 <= fair <= 1 and 0 <= unfair <= 1 and fair + unfair > 0):
+        raise CheckError(f"{_WHERE}: fair and unfair must be shares from 0 to 1, not both 0")
+    cells, pieces = take(data, "cells", int, _WHERE), take(data, "pieces", list, _WHERE)
+    if not 1 <= cells <= MAX_DIVIDED or cells & (cells - 1):
+        raise CheckError(f"{_WHERE}.cells is {cells}; it must be a power of 2 up to {MAX_DIVIDED:,}")
+    if not all(type(count) is int and count >= 1 for count in pieces):
+        raise CheckError(f"{_WHERE}.pieces must be a list of whole numbers from 1")
+    leaves, axes = take(data, "leaves", int, _WHERE), sum(not feature.protected for feature in spec.features)
+    if not 1 <= leaves <= min(MAX_LEAVES, MAX_NUMBERS // max(1, axes)):
+        raise CheckError(
+            f"{_WHERE}.leaves is {leaves}; it must be 1 to {min(MAX_LEAVES, MAX_NUMBERS // max(1, axes)):,}"
+        )
+    nodes = packed_array(data, "nodes", (2 * leaves - 1,), "<u2", _WHERE)
+    return SharesClaim(fair, unfair, cells, pieces, nodes, packed_array(data, "cuts", (leaves - 1,), "<u4", _WHERE))

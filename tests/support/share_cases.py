@@ -1,0 +1,62 @@
+"""People, boxes and models for the checker's shares."""
+
+import numpy as np
+
+from fairmend.network import Network
+from fairmend.spec import Feature, Spec
+from fairmend_check.functions import Activation
+from fairmend_check.model import Model, make_model
+from fairmend_check.people import People
+from fairmend_check.spec import Spec as CheckedSpec
+from fairmend_check.spec import read_spec
+from fairmend_check.split_tree import LINEAR, Leaves
+
+CONTINUOUS = Spec(
+    [
+        Feature(name="sex", kind="categorical", categories=("f", "m"), protected=True),
+        Feature(name="income", kind="continuous", range=(0, 100), scale={"mean": 50.3, "std": 25.7}, tolerance=2.5),
+        Feature(name="wealth", kind="continuous", range=(-1, 1.5)),
+        Feature(name="age", kind="continuous", range=(18, 60), protected=True, scale={"min": 18, "max": 60}),
+        Feature(name="race", kind="categorical", categories=("a", "b", "c"), encoding="one-hot", dropped="b"),
+    ]
+)
+
+
+def checked_model(network: Network) -> Model:
+    """Return a chain as the checker has it."""
+    activations = [Activation(each.name, each.slope, tuple(each.parameters)) for each in network.activations]
+    return make_model([(affine.weight, affine.bias) for affine in network.affines], activations)
+
+
+def checked_spec(spec: Spec) -> CheckedSpec:
+    """Return a spec as the checker has it."""
+    return read_spec(spec.with_about(None).to_dict(), "spec", 5)
+
+
+def people_of_spec(spec: Spec, parts: list[int] | None = None, dtype: str = "float32") -> People:
+    """Return all people of a spec, with one piece for each protected feature unless ``parts`` says otherwise."""
+    protected = sum(feature.protected for feature in spec.features)
+    return People.of(checked_spec(spec), dtype, 2**16, parts or [1] * protected)
+
+
+def random_leaves(people: People, rng: np.random.Generator, splits: int) -> Leaves:
+    """Return the leaves of a random tree."""
+    boxes = [(np.zeros(len(people.axes), np.int64), np.array([axis.cells - 1 for axis in people.axes]))]
+    for _ in range(splits):
+        k = int(rng.integers(len(boxes)))
+        first, last = boxes[k]
+        wide = np.flatnonzero(last > first)
+        if len(wide):
+            axis = rng.choice(wide)
+            below, above = last.copy(), first.copy()
+            below[axis] = rng.integers(first[axis], last[axis])
+            above[axis] = below[axis] + 1
+            boxes[k] = first, below
+            boxes.append((above, last))
+    firsts, lasts = (np.stack(ends) for ends in zip(*boxes, strict=True))
+    return Leaves(firsts, lasts, np.full(len(firsts), LINEAR))
+
+
+def part_of(leaves: Leaves, row: int) -> Leaves:
+    """Return one leaf."""
+    return Leaves(leaves.first[[row]], leaves.last[[row]], leaves.proof[[row]])
