@@ -186,7 +186,8 @@ def mark_of(process: psutil.Process) -> str | None:
 
 @contextmanager
 def dask_cluster(folder: Path, environment: dict[str, str]) -> Iterator[str]:
-    """Run a scheduler and two workers, and yield the address."""
+    """Run a scheduler and two workers without Dask's profiler, and yield the address."""
+    environment["DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED"] = "False"
     file = folder / "scheduler.json"
     file.unlink(missing_ok=True)
     run = [sys.executable, "-m"]
