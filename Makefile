@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint coverage picture checker release-check test-oldest test-newest clean
+.PHONY: setup demo test lint coverage picture checker release-check test-clusters test-oldest test-newest clean
 
 setup: $(STAMP)
 
@@ -28,6 +28,11 @@ lint: setup
 # Run the tests and print the share of lines and branches that they run.
 coverage: setup
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term
+
+# Run the tests that need Dask and Ray, which the other tests do without.
+test-clusters: setup
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dask,ray]"
+	$(BIN)/python -m pytest tests/workers
 
 # Build the checker as one file, dist/fairmend-check.pyz, that runs with Python and NumPy alone.
 checker:

@@ -32,6 +32,7 @@ MOST_POINTS = 40_000_000
 KINDS = ("single", "multi", "relaxed")
 MOST_LOSS = {"single": 0.4, "multi": 1.0, "relaxed": 0.5}
 MOST_FALL, MOST_REGRET = 2.0, 0.3
+MOST_SECONDS = {"without tolerances": 1.5, "with tolerances": 5.0}  # of processor time, the median of the settings
 
 
 def kind(name: str) -> str:
@@ -123,6 +124,10 @@ def judge(rows: dict[str, Figures], console: Console) -> bool:
             )
             limits.append((f"{which}: mean accuracy lost", mean(group, "accuracy lost"), MOST_LOSS[which]))
             describe_retrained(which, group, console)
+    for which, most in MOST_SECONDS.items():
+        group = [r for name, r in rows.items() if (kind(name) == "relaxed") == (which == "with tolerances")]
+        if group:
+            limits.append((f"median CPU s {which}", float(np.median([r["seconds"] for r in group])), most))
     constant = [name for name, r in rows.items() if r["original rep_pos"] in (0, 100)]
     console.print(
         f"settings where the paper's method ends in a constant classifier: {len(constant)} ({', '.join(constant)})"

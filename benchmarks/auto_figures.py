@@ -91,8 +91,8 @@ class _Recorder:
         self._judge = judge
         self._networks: dict[Recipe, Network] = {}
 
-    def judge(self, jury: Jury, recipe: Recipe) -> JudgedCandidate:
-        judged = self._judge(jury, recipe)
+    def judge(self, jury: Jury, recipe: Recipe, *rest: Any) -> JudgedCandidate:
+        judged = self._judge(jury, recipe, *rest)
         self._networks[recipe] = judged.attempt.network
         return judged
 
@@ -107,7 +107,7 @@ class _Recorder:
 def _recorded() -> Iterator[_Recorder]:
     judge = Jury.judge
     recorder = _Recorder(judge)
-    with mock.patch.object(Jury, "judge", lambda jury, recipe: recorder.judge(jury, recipe)):
+    with mock.patch.object(Jury, "judge", lambda jury, *rest: recorder.judge(jury, *rest)):
         yield recorder
 
 

@@ -1,6 +1,9 @@
 """Measure step 1 and step 2, compared with the paper's MILP written out (`Dual`) and with the times of the original.
 
     python benchmarks/speed.py [--large]
+    python benchmarks/speed.py --against PATH [SETTING ...] [--rounds 5]
+
+`--against` compares this version with another checkout instead, in one run: see speed_against.py.
 
 All times of fairmend are measured in this run, one setting after the other, the best of three calls. The times of the
 original are those in reference/original_results.csv, from another run on two shared cores. `--large` adds problems of
@@ -9,8 +12,11 @@ original are those in reference/original_results.csv, from another run on two sh
 
 from __future__ import annotations
 
+import argparse
 import statistics
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -23,6 +29,7 @@ from fairmend.repair.calibrate import calibrate
 from fairmend.repair.head.dual import Dual
 from fairmend.repair.head.features import Linear
 from fairmend.repair.head.solve import HeadSolution, repair_head
+from speed_against import compare
 
 ORIGINAL = {"margin": 1e-6, "delta_limit": 3.0}
 DUAL_SECONDS = 300.0
@@ -112,9 +119,23 @@ def large(console: Console) -> None:
     console.print(table)
 
 
-if __name__ == "__main__":
-    arguments = settings.parse_arguments(__doc__, "large", positional=None)
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="SETTING", help="with --against; default: every setting")
+    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--against", type=Path, metavar="PATH", help="another checkout of fairmend")
+    parser.add_argument("--rounds", type=int, default=5, help="with --against; default: 5")
+    arguments = parser.parse_args()
+    if arguments.against is not None:
+        return compare(arguments.against, arguments.names or settings.names(), arguments.rounds)
+    if arguments.names:
+        parser.error("settings are chosen with --against only")
     out = Console(width=max(Console().width, 120))
     paper_settings(out)
     if arguments.large:
         large(out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

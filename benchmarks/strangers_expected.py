@@ -474,10 +474,13 @@ def _weight(sides: tuple[float, float]) -> dict[str, Any]:
 def carried_scores(network: dict[str, Any], X: np.ndarray) -> np.ndarray:
     """Run a network that the page carries, in NumPy; return probabilities."""
     values = X.astype(np.float64)
-    for layer in network["layers"]:
-        numbers = [np.frombuffer(base64.b64decode(layer[name]), "<f4") for name in ("weight", "bias")]
-        values = values @ numbers[0].reshape(layer["outputs"], -1).T.astype(np.float64) + numbers[1]
-        values = np.maximum(values, 0) if layer["activation"] == "relu" else values
+    for node in network["nodes"][1:]:
+        if node["operation"] == "relu":
+            values = np.maximum(values, 0)
+            continue
+        assert node["operation"] == "affine", node["operation"]
+        numbers = [np.frombuffer(base64.b64decode(node[name]), "<f4") for name in ("weight", "bias")]
+        values = values @ numbers[0].reshape(node["width"], -1).T.astype(np.float64) + numbers[1]
     if values.shape[1] == 1:
         return 1 / (1 + np.exp(-values[:, 0]))
     shares = np.exp(values - values.max(axis=1, keepdims=True))

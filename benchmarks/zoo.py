@@ -8,6 +8,7 @@ Each network of the classes A to D goes the whole way: it loads; it predicts wha
 `repair(auto)` is proven; the certificate is VALID; the saved file loads in its framework, strictly, and predicts what
 fairmend's network predicts; and nobody of 1,000 rows is treated unequally, by enumeration in the framework itself.
 Networks of the classes E to G must be refused by name, in one line. Everything is seeded; nothing is downloaded.
+Networks of skorch, Lightning and tf2onnx are skipped where these are not installed.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import zoo_keras
+import zoo_packages
 import zoo_sklearn
 import zoo_torch
 from zoo_data import People
@@ -43,6 +44,7 @@ def all_cases() -> Iterator[Case]:
     yield from _programs()
     yield from zoo_keras.cases(Case)
     yield from zoo_sklearn.cases(Case)
+    yield from zoo_packages.cases(Case)
 
 
 def _modules() -> Iterator[Case]:

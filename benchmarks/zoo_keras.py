@@ -98,14 +98,14 @@ def cases(case: type) -> Iterator[Any]:
         for suffix in (".keras", ".h5") if name in OLD else (".keras",):
             yield case(
                 name, kind, f"Keras ({suffix})", raw, suffix,
-                lambda people, folder, make=make, suffix=suffix: _trained(make, people, folder / f"model{suffix}"),
+                lambda people, folder, make=make, suffix=suffix: train(make, people, folder / f"model{suffix}"),
                 lambda path: path,
                 lambda network, model, path: (network.save(path), path)[1],
                 _decide,
             )  # fmt: skip
 
 
-def _trained(make: Callable[[Any], Any], people: People, path: Path) -> Path:
+def train(make: Callable[[Any], Any], people: People, path: Path) -> Path:
     import keras
 
     keras.utils.set_random_seed(0)

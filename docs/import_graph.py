@@ -15,10 +15,10 @@ SRC = Path(__file__).parents[1] / "src"
 # The parts of fairmend from the bottom up. A module imports from its own part and from parts on lower floors. Parts on
 # the same floor do not import each other.
 FLOORS = (
-    ("text", "arrays", "html_tables", "_version"),
-    ("errors",),
-    ("progress", "atomic", "exchange", "threads", "thresholds", "metrics"),
-    ("tables", "json_files", "folders"),
+    ("text", "arrays", "data_source", "html_tables", "_version"),
+    ("errors", "large_arrays"),
+    ("progress", "atomic", "exchange", "threads", "thresholds", "metrics", "read_ahead"),
+    ("tables", "json_files", "folders", "workers", "device"),
     ("network", "spec"),
     ("bounds", "milp"),
     ("prove",),

@@ -13,7 +13,8 @@ ROOT = Path(__file__).parent.parent
 PYPROJECT = tomlkit.parse((ROOT / "pyproject.toml").read_text()).unwrap()
 PROJECT, TOOLS_OF_PROJECT = PYPROJECT["project"], PYPROJECT["tool"]
 TOOLS = ("dev", "docs")
-NOT_INSTALLED = ("mlflow",)  # extras that are tested with a module in the place of theirs, so no release is tested
+# Extras that are tested with a module in the place of theirs, or by `make test-clusters` alone: no release is tested.
+NOT_INSTALLED = ("mlflow", "dask", "ray")
 
 
 def pins(name):

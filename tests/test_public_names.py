@@ -24,17 +24,17 @@ PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 # Every public name with its parameters: those with a default end in "=", keyword-only ones follow "*". Adding an
 # optional parameter changes a line here; anything else breaks the code of users.
 FUNCTIONS = {
-    "fairmend.audit": "net spec X= samples= seed= * per_row= pairs= method= time_limit= jobs= rows= progress= "
-    "on_plan= witnesses=",
-    "fairmend.certify": "net spec X engine= * time_limit= seed= progress=",
+    "fairmend.audit": "net spec X= samples= seed= * per_row= pairs= method= time_limit= jobs= device= cluster= resume= "
+    "rows= progress= on_plan= witnesses=",
+    "fairmend.certify": "net spec X engine= * time_limit= device= seed= progress=",
     "fairmend.check": "certificate model spec= * real= progress=",
     "fairmend.export_vnnlib": "net spec X out * rows= timeout= most_boxes=",
     "fairmend.load_network": "source activation=",
-    "fairmend.quantify": "net spec * seconds= share= seed= X= samples= counting= progress=",
+    "fairmend.quantify": "net spec * seconds= share= seed= device= X= samples= counting= progress=",
     "fairmend.repair": "net spec X_repair X_cal y_cal method= seed= * features= steps= learning_rate= fairness_weight= "
     "label_weight= reference= bounds= batch_size= patience= margin= delta_limit= solver= search= time_limit= gap= "
     "cover_inference= pairs= keep= guarantee= prefer= X_unlabelled= device= progress=",
-    "fairmend.search": "net spec X method= seed= * seeds= local_steps= global_steps= progress=",
+    "fairmend.search": "net spec X method= seed= * seeds= local_steps= global_steps= device= progress=",
     "fairmend.datasets.load": "name data_dir= download=",
     "fairmend.datasets.train_biased": "dataset seed= * hidden= epochs= progress=",
     "fairmend.report.audit_report": "found network spec data= y= * title= seed= command= what_if= what_if_rows=",
@@ -210,6 +210,12 @@ def test_every_error_is_one_class():
 @pytest.mark.parametrize("module", ["torch", "pandas", "onnx", "highspy"])
 def test_import_does_not_load(module):
     done = run_python(f"import fairmend, sys; sys.exit({module!r} in sys.modules)")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("module", ["html.entities", "difflib", "fairmend.network.folding"])
+def test_networks_do_not_load(module):
+    done = run_python(f"import fairmend, sys; fairmend.Network; sys.exit({module!r} in sys.modules)")
     assert done.returncode == 0, done.stderr
 
 

@@ -5,7 +5,6 @@ Nothing here is HTML, and nothing is escaped for it. Names and values come from 
 
 from __future__ import annotations
 
-import difflib
 import unicodedata
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
@@ -113,6 +112,8 @@ def listed(names: Sequence[str], joint: str = "and", most: int | None = MOST_NAM
 
 def suggest(word: str, known: Iterable[str]) -> str:
     """Return a hint that names the known word nearest to `word`, ignoring case; empty if none is near."""
+    import difflib
+
     by_case = {name.casefold(): name for name in known}
     near = difflib.get_close_matches(word.casefold(), by_case, n=1)
     return f' (did you mean "{by_case[near[0]]}"?)' if near else ""

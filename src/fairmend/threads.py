@@ -37,7 +37,8 @@ def side_by_side(work: Callable[[T], None], parts: Iterable[T]) -> None:
     A wide layer spends as long on numbers one by one, which take one core, as on matrix products, which take all. The
     cores are divided among the threads; products that compete for them were ten times slower.
     """
-    parts, cores = list(parts), os.cpu_count() or 1
+    parts = list(parts)
+    cores = (os.cpu_count() or 1) if len(parts) > 1 else 1  # to count them, the system reads a file
     threads = min(len(parts), cores, _MOST)
     if threads < 2:
         for part in parts:

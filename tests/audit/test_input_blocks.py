@@ -6,7 +6,7 @@ import pytest
 
 import fairmend
 from fairmend.audit import input_blocks
-from fairmend.audit.input_blocks import known_length, sample_blocks, stream_blocks
+from fairmend.audit.input_blocks import block_rows, cut_blocks, encode_chunks, known_length, sample_blocks
 from fairmend.errors import FairmendError
 from support.audit_cases import SPEC, network, people, without_time
 
@@ -39,7 +39,7 @@ def test_blocks_hold_the_inputs_in_order_and_have_one_size(monkeypatch, sizes):
     monkeypatch.setattr(input_blocks, "_ROWS", 64)
     X = people(sum(sizes))
     chunks = np.split(X, np.cumsum(sizes)[:-1])
-    blocks = list(stream_blocks(SPEC, iter(chunks), np.float32))
+    blocks = list(cut_blocks(encode_chunks(SPEC, iter(chunks), np.float32), block_rows(SPEC)))
     assert {len(block) for block in blocks[:-1]} <= {64}
     assert 0 < len(blocks[-1]) <= 64
     assert np.array_equal(np.concatenate(blocks), X)
@@ -78,5 +78,5 @@ def test_a_message_that_looks_like_a_row_number_is_left_alone():
     spec = fairmend.Spec([fairmend.Feature('a", row 7: b', "integer", range=(0, 9), protected=True)])
     chunks = [np.ones((10, 1), np.float32), np.full((10, 1), 20, np.float32)]
     with pytest.raises(FairmendError) as caught:
-        list(stream_blocks(spec, iter(chunks), np.float32))
+        list(encode_chunks(spec, iter(chunks), np.float32))
     assert str(caught.value).startswith('feature "a", row 7: b", row 10: 20 is above the range')

@@ -1,5 +1,7 @@
 """Interval and linear bounds: no point of a box escapes them, and step 1 can train through them."""
 
+import gc
+import weakref
 from dataclasses import dataclass
 from itertools import product
 
@@ -13,7 +15,7 @@ from fairmend.bounds import METHODS, Boxes, feature_bounds, propagate
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.graph import Node
-from fairmend.network.operations import Columns, Input, Lookup, Sum
+from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Sum
 from support.graphs import graph_boxes, graphs
 from support.graphs import points_of as points_in_box
 from support.strategies import ACTIVATIONS, random_network
@@ -109,6 +111,42 @@ def test_no_point_has_features_outside_the_linear_forms(problem):
         weights = np.concatenate([[1.0], t[columns]])
         assert (np.tensordot(weights, lower, 1) <= h + slack).all()
         assert (h <= np.tensordot(weights, upper, 1) + slack).all()
+
+
+@pytest.mark.parametrize("read_twice", [False, True])
+def test_look_ups_side_by_side_keep_what_cancels(read_twice):
+    """The first of two look-ups is added, and subtracted again if another node reads it: the second one is left."""
+    table = np.array([[0.0], [1.0]], np.float32)
+    one, minus = (Affine(np.array([[sign]], np.float32), np.zeros(1, np.float32)) for sign in (1.0, -1.0))
+    both = Affine(np.ones((1, 2), np.float32), np.zeros(1, np.float32))
+    nodes = [
+        Node(Input(2)), Node(Columns((0,)), (0,)), Node(Lookup(table), (1,), "a"),
+        Node(Columns((1,)), (0,)), Node(Lookup(table), (3,), "b"), Node(Concatenate(), (2, 4)), Node(both, (5,), "c"),
+    ]  # fmt: skip
+    if read_twice:
+        nodes += [Node(minus, (2,), "d"), Node(Sum(), (6, 7))]
+    nodes += [Node(Activation("relu"), (len(nodes) - 1,)), Node(one, (len(nodes),), "e")]
+    network = Network.from_nodes(nodes)
+    parameters = [(torch.tensor(a.weight), torch.tensor(a.bias)) for a in network.affines[:-1]]
+    boxes = Boxes.from_arrays(np.zeros((1, 2)), np.ones((1, 2)), torch.float32)
+    lower, upper = feature_bounds(network, parameters, boxes)
+    assert (float(lower), float(upper)) == (0.0, 1.0 if read_twice else 2.0)
+
+
+@pytest.mark.parametrize("width", [4, 200])
+def test_the_tensors_of_the_bounds_are_freed_at_once(width):
+    """A reference cycle would keep the tensors of many steps until the garbage collector runs."""
+    network = random_network(np.random.default_rng(0), 2, [width, 3])
+    parameters = [(torch.tensor(a.weight), torch.tensor(a.bias)) for a in network.affines[:-1]]
+    boxes = Boxes.from_arrays(np.zeros((1, 2)), np.ones((1, 2)), torch.float32)
+    gc.disable()
+    try:
+        found = propagate(network, parameters, boxes)
+        slope = weakref.ref(found.relaxations[0].upper_slope)
+        del found
+        assert slope() is None
+    finally:
+        gc.enable()
 
 
 @settings(deadline=None)

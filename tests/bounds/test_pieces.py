@@ -1,5 +1,7 @@
 """Boxes and points are converted without changing a number, or refused."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,9 @@ from fairmend.bounds import (
     rigorous_bounds,
     rigorous_differences,
 )
-from fairmend.bounds.pieces import batches, widest_layer
+from fairmend.bounds.pieces import MAX_ENTRIES, batches, max_entries, run_batches, widest_layer
+from fairmend.device.choice import CPU
+from fairmend.device.current import compute_on
 from fairmend.errors import FairmendError
 from support.strategies import random_network
 
@@ -52,3 +56,25 @@ def test_batches_cover_all_pieces_once_and_shrink_with_the_network(monkeypatch):
         assert covered == list(range(25))
     assert len(list(batches(small, 25))) == 3
     assert len(list(batches(large, 25))) == 25
+
+
+def test_batches_run_one_after_another_where_each_fills_a_gpu():
+    done, names = [], set()
+
+    def work(part):
+        done.append(part)
+        names.add(threading.current_thread().name)
+
+    with compute_on(CPU):
+        run_batches(work, 10, 4)
+    assert done == [slice(0, 4), slice(4, 8), slice(8, 10)]
+    assert names == {threading.current_thread().name}
+    done.clear()
+    run_batches(work, 10, 4)
+    assert sorted(part.start for part in done) == [0, 4, 8]
+
+
+def test_a_gpu_takes_larger_arrays():
+    assert max_entries() == MAX_ENTRIES
+    with compute_on(CPU):
+        assert max_entries() > MAX_ENTRIES

@@ -299,7 +299,6 @@ def test_groups_of_pieces_and_rows_do_not_change_the_bounds(monkeypatch):
     for entries in (1, 50, 700):
         monkeypatch.setattr(fairmend.bounds.pieces, "MAX_ENTRIES", entries)
         monkeypatch.setattr(fairmend.bounds.rigorous, "MAX_ENTRIES", entries)
-        monkeypatch.setattr(fairmend.bounds.substitution, "MAX_ENTRIES", entries)
         split = [*rigorous_bounds(network, lower, upper, slopes), rigorous_differences(network, lower, upper, slopes)]
         for a, b in zip(whole, split, strict=True):
             assert np.allclose(a, b, rtol=0, atol=1e-12)

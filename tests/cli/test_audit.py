@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,7 @@ import pandas as pd
 import pytest
 
 import fairmend
-from fairmend.audit import input_blocks, plan
-from fairmend.audit import run as run_module
+from fairmend.audit import input_blocks, plan, tally
 from fairmend.audit.neighbours import find_unequal
 from fairmend.evaluate.utility import utility
 from fairmend.network import Affine, Network
@@ -193,9 +193,9 @@ def test_several_outputs(case):
 
 def test_the_figures_of_a_sorted_file_are_those_of_all_rows(case, monkeypatch):
     """Sorted by label and gender, the first rows have one label and one gender."""
-    monkeypatch.setattr("fairmend.tables.PIECE", 30)
+    monkeypatch.setattr("fairmend.tables.stream.PIECE", 30)
     monkeypatch.setattr(input_blocks, "_ROWS", 64)
-    monkeypatch.setattr(run_module, "_EXAMINED_ROWS", 50)
+    monkeypatch.setattr(tally, "_EXAMINED_ROWS", 50)
     frame, net, spec = small_people().sort_values(["good", "gender"]), small_network(), small_spec()
     case.write(frame)
     shown = document(case)
@@ -229,7 +229,7 @@ def test_a_label_that_is_never_positive_is_a_warning(case):
 
 
 def test_bad_rows_are_named_by_file_and_row(case, monkeypatch):
-    monkeypatch.setattr("fairmend.tables.PIECE", 30)
+    monkeypatch.setattr("fairmend.tables.stream.PIECE", 30)
     case.write(small_people().assign(age=lambda f: f["age"].where(f.index != 77, 300)))
     result = audit(case)
     assert result.exit_code == 2
@@ -237,7 +237,7 @@ def test_bad_rows_are_named_by_file_and_row(case, monkeypatch):
 
 
 def test_all_bad_rows_of_the_file_are_counted(case, monkeypatch):
-    monkeypatch.setattr("fairmend.tables.PIECE", 30)
+    monkeypatch.setattr("fairmend.tables.stream.PIECE", 30)
     case.write(small_people().assign(age=lambda f: f["age"].where(f.index < 77, 300)))
     result = audit(case)
     assert result.exit_code == 2
@@ -457,3 +457,35 @@ def test_the_other_class_is_called_by_the_other_value_of_two(case, labels, name)
     assert {pair["answer_names"][pair["answers"].index(0)] for pair in shown["pairs"]} == {name}
     quoted = '"no" (' if name == "no" else 'not "yes" ('
     assert quoted in audit(case, "--no-report").stdout
+
+
+def test_files_are_audited_in_processes_and_resumed_with_the_same_report(case, tmp_path):
+    folder = tmp_path / "people"
+    folder.mkdir()
+    frame = small_people().assign(customer=[f"C-{row}" for row in range(200)])
+    frame.loc[150, "income"] = 500.0
+    for number in range(4):
+        frame.iloc[50 * number :][:50].to_parquet(folder / f"{number}.parquet")
+    Spec(small_spec().features, small_spec().label, id_column="customer").save(case.spec)
+    case.data, resume = folder, ["--resume", tmp_path / "parts"]
+    common, found = ["--out-of-range", "widen", "--no-report", "--out", tmp_path / "unequal.csv"], []
+    for options in ([], ["--jobs", "2"], resume, resume):
+        report = document(case, *common, *options)
+        del report["seconds"]
+        found.append((report, (tmp_path / "unequal.csv").read_text()))
+    assert all(each == found[0] for each in found)
+    assert (found[0][0]["total"], found[0][0]["out_of_range"]["rows"], found[0][0]["labelled_rows"]) == (200, 1, 200)
+    changed = audit(case, *common, *resume, "--seed", "3")
+    assert changed.exit_code == 2
+    assert "parts: holds results for another set of options; choose another folder" in changed.stderr
+
+
+def test_a_scheduler_that_does_not_answer_is_one_line(case, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        address = f"tcp://127.0.0.1:{sock.getsockname()[1]}"
+    done = audit(case, "--cluster", address, "--out", tmp_path / "unequal.csv")
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"Error: {address}: nothing answers there (")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "unequal.csv").exists()
+    assert "--jobs has no effect with --cluster" in audit(case, "--cluster", address, "--jobs", "2").stderr

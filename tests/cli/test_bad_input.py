@@ -322,3 +322,22 @@ def test_links_that_chain_in_a_circle(case, untouched):
         file.write('\n[[link]]\nwhen = {gender = "f"}\nthen = {credits = {offset = 1}}\n')
         file.write('\n[[link]]\nwhen = {credits = 1}\nthen = {gender = {f = "m"}}\n')
     untouched('the links form a circle: "gender" → "credits" → "gender"')
+
+
+@pytest.mark.parametrize("command", ["audit", "certify", "quantify", "repair", "search"])
+def test_a_gpu_that_is_not_there_is_refused_in_one_line(case, monkeypatch, command):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.chdir(case.folder)
+    before = case.listing()
+    more = ["--out", case.out] if command == "repair" else []
+    result = run(command, case.model, "--spec", case.spec, "--data", case.data, *more, "--device", "cuda")
+    refused(case, result, "device is 'cuda', but", "use device cpu, or auto to take a GPU if any")
+    assert case.listing() == before
+
+
+@pytest.mark.parametrize("command", ["audit", "certify", "quantify", "repair", "search"])
+def test_a_device_that_does_not_exist_is_refused(case, command):
+    result = run(command, case.model, "--spec", case.spec, "--data", case.data, "--device", "gpu")
+    refused(case, result, "'gpu' is not auto, cpu, cuda, or cuda:1 for the second GPU")

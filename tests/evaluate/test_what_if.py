@@ -8,13 +8,15 @@ import pandas as pd
 import pytest
 
 import fairmend
-from fairmend.audit import run
+from fairmend.audit import tally
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.what_if import MOST_CATEGORIES, MOST_FEATURES, MOST_WEIGHTS, add_what_if
+from fairmend.network import Affine, Concatenate, Input, Network, Node
+from fairmend.network.folding import Fold, Part
 from fairmend.report import audit_report
 from fairmend.spec import Feature, Label, Spec
 from support.report_cases import audit_of, repair_of, repaired
-from support.what_if_cases import asked_audit, every_kind, network_for, people_of_every_kind
+from support.what_if_cases import asked_audit, every_kind, graph_for, network_for, people_of_every_kind
 
 NO_PAIRS = replace(audit_of().document.pairs, rows=[])
 BARE = replace(audit_of().document, what_if=None, pairs=NO_PAIRS)
@@ -28,26 +30,55 @@ def numbers(text, precision):
 def test_a_network_is_carried_bit_for_bit(dtype):
     report, net, _ = asked_audit(activation="tanh", dtype=dtype)
     carried = report.document.what_if.before
-    assert (carried.precision, carried.inputs) == (dtype, net.inputs)
-    for layer, affine in zip(carried.layers, net.affines, strict=True):
-        assert np.array_equal(numbers(layer.weight, dtype).reshape(affine.weight.shape), affine.weight)
-        assert np.array_equal(numbers(layer.bias, dtype), affine.bias)
-        assert layer.outputs == len(affine.bias)
-    assert [layer.activation for layer in carried.layers] == ["tanh", "tanh", "identity"]
+    assert carried.precision == dtype
+    assert [node.operation for node in carried.nodes] == ["input", "affine", "tanh", "affine", "tanh", "affine"]
+    assert [node.sources for node in carried.nodes] == [[], [0], [1], [2], [3], [4]]
+    assert tuple(node.width for node in carried.nodes) == net.widths
+    for node, affine in zip(carried.nodes[1::2], net.affines, strict=True):
+        assert np.array_equal(numbers(node.weight, dtype).reshape(affine.weight.shape), affine.weight)
+        assert np.array_equal(numbers(node.bias, dtype), affine.bias)
+
+
+def test_a_graph_is_carried_with_all_its_operations():
+    spec = every_kind()
+    net = graph_for(spec)
+    carried = add_what_if(BARE, spec, spec.encode(people_of_every_kind(5)), net).what_if.before
+    assert [node.operation for node in carried.nodes] == [node.operation.kind for node in net.nodes]
+    assert [tuple(node.sources) for node in carried.nodes] == [node.sources for node in net.nodes]
+    for node, own in zip(carried.nodes, net.nodes, strict=True):
+        if node.operation == "lookup":
+            assert np.array_equal(numbers(node.weight, "float32").reshape(-1, node.width), own.operation.table)
+        if node.operation == "scale":
+            assert np.array_equal(numbers(node.weight, "float32"), own.operation.factor)
+            assert np.array_equal(numbers(node.bias, "float32"), own.operation.shift)
+
+
+def test_a_head_of_several_layers_rounds_with_all_their_biases():
+    """Large biases that cancel in the sum round as they are, one by one."""
+    weight = np.ones((1, 2), np.float32)
+    parts = tuple(Part(name, weight, np.float32([bias]), 1.0) for name, bias in (("a", 3000), ("b", -3000)))
+    head = Affine.from_fold(Fold.join(parts, "a test"))
+    nodes = [Node(Input(2)), Node(Concatenate(), (0, 0)), Node(head, (1,), "head")]
+    spec = Spec([Feature(name, "integer", range=(0, 1), protected=name == "a") for name in "ab"], Label("good", "yes"))
+    X = np.zeros((1, 2), np.float32)
+    rounding = add_what_if(BARE, spec, X, Network.from_nodes(nodes)).what_if.before.nodes[-1].rounding
+    assert numbers(rounding.constants, "float64").tolist() == [6000.0]
+    assert rounding.roundings == 4 + 4 * 2 + 8
 
 
 def test_a_repair_carries_both_networks_and_an_audit_one():
     result, *_ = repaired()
     what_if = repair_of().document.what_if
     last = result.network.head.weight
-    assert np.array_equal(numbers(what_if.after.layers[-1].weight, "float32"), last.ravel())
+    assert np.array_equal(numbers(what_if.after.nodes[-1].weight, "float32"), last.ravel())
     assert what_if.before != what_if.after
     assert audit_of().document.what_if.after is None
 
 
 def test_slopes_and_scores_are_named():
     leaky = asked_audit(outputs=2, activation="leaky_relu")[0].document.what_if
-    assert [layer.slope for layer in leaky.before.layers] == [float(np.float32(0.01)), float(np.float32(0.01)), 0.0]
+    slope = [float(np.float32(0.01))]
+    assert [node.parameters for node in leaky.before.nodes] == [[], [], slope, [], slope, []]
     assert (leaky.scores, leaky.threshold) == (["Probability of “yes”"], 0.3)
     several = asked_audit(outputs=3, activation="tanh")[0].document.what_if
     assert (several.scores, several.threshold) == (["class 0", "class 1", "class 2"], None)
@@ -151,7 +182,7 @@ def test_it_can_be_switched_off():
 
 
 def test_people_of_an_audit_that_kept_a_sample_are_those_of_their_rows(monkeypatch):
-    monkeypatch.setattr(run, "_EXAMINED_ROWS", 30)
+    monkeypatch.setattr(tally, "_EXAMINED_ROWS", 30)
     spec, frame = every_kind(), people_of_every_kind(200)
     net = network_for(spec)
     people = audit_report(fairmend.audit(net, spec, frame), net, spec, frame, what_if_rows=5).document.what_if.people

@@ -5,6 +5,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairmend.network import Activation, Affine, Concatenate, Input, Network, Node
 from fairmend_check.bounds import interval_layers, interval_margins, margin_bounds
 from fairmend_check.inference_error import output_errors
 from support.checker_graphs import FUNCTIONS, checker_model, exact_outputs, program_outputs
@@ -30,6 +31,15 @@ def test_margins_are_below_those_of_every_point(network, seed):
             for x in points_of(network, lower[box], upper[box], rng)[::3]:
                 for margin in margins(exact_outputs(model, x), label):
                     assert not margin < arb(max(bounds[box], quick[box]))
+
+
+def test_a_layer_whose_units_are_all_off_is_bounded():
+    off = Affine(np.ones((2, 1), np.float32), np.full(2, -9, np.float32))
+    head = Affine(np.float32([[1, 1, 0]]), np.float32([1]))
+    nodes = [Node(Input(1)), Node(off, (0,), "off"), Node(Activation("relu"), (1,)), Node(Concatenate(), (2, 0))]
+    model = checker_model(with_names(Network.from_nodes([*nodes, Node(head, (3,), "head")])))
+    bounds = margin_bounds(model, np.array([1]), np.array([[-1.0]]), np.array([[1.0]]), None)
+    assert 0.999 < bounds[0] <= 1
 
 
 def margins(outputs, label):

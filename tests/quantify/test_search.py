@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 
+from fairmend.device.current import compute_on
 from fairmend.quantify.decide import Decider
 from fairmend.quantify.sample import draw_people
-from fairmend.quantify.search import search
+from fairmend.quantify.search import _boxes_in_a_round, search
 from fairmend.quantify.space import make_space
 from fairmend.spec import Feature, Spec
 from support.strategies import random_network
@@ -57,3 +59,10 @@ def test_a_small_space_is_listed_at_once():
     leaves = search(Decider(net, make_space(net, spec)), clock(), 1.0, 0.0, 0)
     assert leaves.count == 1
     assert sum(leaves.totals()) == pytest.approx(1)
+
+
+def test_a_gpu_splits_more_boxes_in_a_round_if_the_network_is_wide():
+    with compute_on(torch.device("cpu")):
+        on_a_device = [_boxes_in_a_round(width, 2, 1) for width in (10, 100, 1000)]
+    assert on_a_device == [256, 209, 4], "the memory of a CPU is taken as 2 GB"
+    assert [_boxes_in_a_round(width, 2, 1) for width in (10, 100, 1000)] == [256, 78, 7]

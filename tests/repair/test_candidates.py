@@ -3,11 +3,22 @@
 import numpy as np
 import pytest
 
-from fairmend import FairmendError
+from fairmend import FairmendError, Feature, Spec
+from fairmend.audit.neighbours import find_unequal
 from fairmend.metrics import balanced_accuracy
-from fairmend.repair.candidates import FOLDS, Jury, balanced_shares, lost_classes, make_folds, smooth_shares
+from fairmend.network.input_columns import fix_columns
+from fairmend.repair import candidates
+from fairmend.repair.candidates import (
+    FOLDS,
+    HopelessError,
+    Jury,
+    balanced_shares,
+    lost_classes,
+    make_folds,
+    smooth_shares,
+)
 from fairmend.repair.options import HeadOptions
-from fairmend.repair.recipe import Recipe, run_recipe
+from fairmend.repair.recipe import Recipe, run_recipe, run_recipe_on_parts
 from fairmend.repair.task import prepare_task
 from support.blind_cases import SPEC, TOLERANT, case
 
@@ -45,6 +56,45 @@ def test_figures_come_from_networks_that_were_made_without_the_rows():
     assert candidate.agreement == balanced_accuracy(task.original_predictions, all_rows)
     assert candidate.level == 1
     assert candidate.blind_features == ("age",)
+
+
+def test_a_recipe_that_is_hopeless_on_its_own_rows_is_not_run_without_each_fold(monkeypatch):
+    jury = Jury(prepared(SPEC))
+    recipe = Recipe("blind", "mean", 0.0, 0.0, steps=0, blind_to="varying")
+    asked, parts = [], []
+
+    def counted(recipe, tasks, *rest):
+        parts.append(len(tasks))
+        return run_recipe_on_parts(recipe, tasks, *rest)
+
+    monkeypatch.setattr(candidates, "run_recipe_on_parts", counted)
+    with pytest.raises(HopelessError, match="stopped: even on the rows that it learnt from"):
+        jury.judge(recipe, lambda own: asked.append(own) or True)
+    assert parts == [1]
+    rows = np.concatenate([jury.task.X_cal, jury.task.X_unlabelled])
+    np.testing.assert_array_equal(asked[0].outputs, asked[0].attempt.network.logits(rows))
+    assert asked[0].candidate.level == 2
+    assert jury.judge(recipe, lambda own: False).candidate == Jury(jury.task).judge(recipe).candidate
+
+
+def test_nobody_is_compared_in_features_that_the_network_ignores_and_the_rate_is_the_same():
+    spec = Spec(
+        [
+            Feature("age", "integer", range=(0, 40), protected=True),
+            Feature("sex", "integer", range=(0, 1), protected=True),
+            Feature("amount", "integer", range=(0, 20), tolerance=2),
+            Feature("income", "continuous", range=(-3, 3)),
+        ]
+    )
+    network, X_repair, X_cal, y_cal = case(spec, 3)
+    task = prepare_task(network, spec, X_repair, X_cal, y_cal, HeadOptions(), 0)
+    blind = fix_columns(network, [0, 1], np.array([20, 1]))
+    fewer = candidates._spec_of_differences(spec, blind)
+    assert [feature.name for feature in fewer.varying] == ["amount"]
+    rate = candidates._rate(blind, task, X_cal)
+    assert rate == find_unequal(blind, spec, X_cal).rate
+    assert rate > 0
+    assert candidates._spec_of_differences(spec, network) == spec
 
 
 def test_one_calibration_row_cannot_be_split():

@@ -9,6 +9,7 @@ import fairmend
 from fairmend import FairmendError, Feature, Network, Spec
 from fairmend.network import Activation, Affine
 from fairmend.repair import selection as auto
+from fairmend.repair.choice import Judgement
 from fairmend.repair.options import HeadOptions
 from fairmend.repair.policy import Policy
 from fairmend.repair.recipe import Recipe
@@ -66,7 +67,9 @@ def test_recipes_that_cannot_win_are_not_run_and_say_why():
     result = fairmend.repair(*arguments(TOLERANT, 1), keep=1.0)
     skipped = result.candidates[len(QUICK) :]
     assert [candidate.recipe.name for candidate in skipped][-1] == "prof"
-    assert all(c.problem == "not run: a network with a stronger guarantee keeps the model" for c in skipped)
+    assert all(
+        c.problem == "not run: a network with the same guarantee or a stronger one keeps the model" for c in skipped
+    )
     strict = fairmend.repair(*arguments(SPEC, 1))
     assert strict.candidates[-1].problem.startswith("not run: a network ")
 
@@ -80,6 +83,17 @@ def test_where_a_tolerant_feature_is_needed_the_guarantee_is_weaker_and_the_mode
     assert result.proof.covers_inference.all()
     assert "income by up to 0.05" in result.certificate.claim
     assert chosen(result).balanced_accuracy > 0.9
+
+
+def test_the_slowest_recipe_runs_only_where_no_other_network_keeps_the_model(monkeypatch):
+    kept = fairmend.repair(*income_decides())
+    (slow,) = [each for each in kept.candidates if each.recipe.name.endswith("linear bounds")]
+    assert slow.problem == "not run: a network with the same guarantee or a stronger one keeps the model"
+    monkeypatch.setattr(auto._Contest, "kept", False)
+    monkeypatch.setattr(auto._Contest, "surely_kept", False)
+    lost = fairmend.repair(*income_decides())
+    (slow,) = [each for each in lost.candidates if each.recipe.name.endswith("linear bounds")]
+    assert slow.proven
 
 
 def test_a_guarantee_for_everyone_that_was_demanded_is_given_and_its_price_is_told():
@@ -141,6 +155,19 @@ def test_unlabelled_rows_are_used():
         fairmend.repair(network, spec, X_repair, X_cal, y_cal, method="prof", X_unlabelled=more)
 
 
+def test_a_network_is_hopeless_if_it_loses_the_model_on_its_own_rows_and_another_is_clearly_better():
+    network, spec, *rows = arguments(SPEC, 5)
+    task = prepare_task(network, spec, *rows, HeadOptions(), 0)
+    contest = auto._Contest(task, Judgement(Policy(), task))
+    judged = contest.jury.judge(QUICK[1])
+    wrong = replace(judged, outputs=-judged.outputs)
+    assert not contest._is_hopeless(wrong)  # nothing else is proven yet
+    contest.judged.append(judged)
+    assert contest._is_hopeless(wrong)
+    assert not contest._is_hopeless(judged)
+    assert not contest._is_hopeless(replace(judged, outputs=network.logits(task.X_cal)))
+
+
 def test_a_candidate_that_fails_is_reported_with_the_reason_and_not_selected(monkeypatch):
     monkeypatch.setattr(auto, "EVERYONE", (HOPELESS, QUICK[0]))
     failed, selected, _ = fairmend.repair(*arguments(SPEC, 5)).candidates
@@ -173,11 +200,32 @@ def timed(limit):
 
 
 def test_recipes_that_have_no_time_left_do_not_run_and_say_so():
-    candidates = auto.select_repair(timed(1.5), Policy()).candidates  # the clock is read once before each recipe
-    assert [candidate.proven for candidate in candidates] == [True, *[False] * len(QUICK)]
-    assert all(candidate.problem.startswith("time limit: the 1.5 s") for candidate in candidates[1:])
-    assert candidates[0].chosen
-    assert all(candidate.reason for candidate in candidates)
+    selection = auto.select_repair(timed(1.5), Policy())  # the clock is read once before each recipe
+    distilled, blind, prof = selection.candidates
+    assert distilled.problem == "time limit: the 1.5 s ended before this recipe was run"
+    assert blind.chosen
+    assert prof.problem.startswith("not run: ")
+    assert "the time limit of 1.5 s ended before auto had evaluated blind, distilled;" in selection.warnings[0]
+
+
+def test_a_recipe_is_stopped_in_its_training_when_the_time_is_up():
+    distilled, blind, _ = auto.select_repair(timed(9)).candidates  # the clock is read before each step of training, too
+    assert distilled.problem == "time limit: the 9 s ended while this recipe was run"
+    assert blind.chosen
+
+
+def test_step_1_of_a_recipe_is_stopped_when_the_time_is_up(monkeypatch):
+    monkeypatch.setattr(auto, "EVERYONE", (QUICK[1], replace(QUICK[1], name="trained", steps=50, blind_to=None)))
+    selection = auto.select_repair(timed(9))
+    assert selection.candidates[1].problem == "time limit: the 9 s ended while this recipe was run"
+    assert selection.candidates[0].chosen
+
+
+def test_enough_time_changes_nothing():
+    arguments_of_call = arguments(SPEC, 3)
+    limited, unlimited = fairmend.repair(*arguments_of_call, time_limit=1e6), fairmend.repair(*arguments_of_call)
+    assert limited.network == unlimited.network
+    assert limited.warnings == unlimited.warnings
 
 
 def test_a_time_limit_that_ends_before_anything_is_proven_is_an_error():

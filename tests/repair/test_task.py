@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fairmend import FairmendError
+from fairmend.repair.task import Deadline, TimeLimitError
 from support.prof_cases import CONTINUOUS, SPECS, case, repair
 
 
@@ -54,3 +55,13 @@ def test_points_of_a_continuous_neighbourhood_are_refused():
     network, spec, X, X_cal, y_cal = case(CONTINUOUS)
     with pytest.raises(FairmendError, match="continuous"):
         repair(network, spec, X, X_cal, y_cal, features="points", steps=1)
+
+
+def test_a_deadline_says_what_does_not_go_on_when_the_time_is_up():
+    now = [0.0]
+    deadline = Deadline(2.0, lambda: now[0])
+    deadline.check("too early")
+    now[0] = 2.0
+    with pytest.raises(TimeLimitError, match="time limit: the 2 s ended in the second training"):
+        deadline.check("in the second training")
+    Deadline(None).check("never")

@@ -1,12 +1,15 @@
 """What if?, between report.json and the page: nothing that the page's script cannot compute with is read."""
 
+import base64
 import json
 from dataclasses import asdict, replace
 from importlib.resources import files
 
+import numpy as np
 import pytest
 
 from fairmend.errors import FairmendError
+from fairmend.evaluate.document import StepRounding
 from fairmend.network.activations import ACTIVATIONS
 from fairmend.report import load_report
 from fairmend.report.what_if import what_if_data, what_if_problems
@@ -43,10 +46,12 @@ def test_the_reason_why_it_is_missing_is_on_the_page():
 
 
 def test_the_script_knows_every_activation():
-    script = (files("fairmend.report") / "templates" / "what_if_model.js").read_text()
-    table = script[script.index("const ACTIVATIONS") :]
+    script = (files("fairmend.report") / "templates" / "what_if_functions.js").read_text()
+    table = script[script.index("const FUNCTIONS") :]
     assert all(f"\n    {name}: (z, error" in table for name in ACTIVATIONS)
 
+
+TWELVE = base64.b64encode(np.ones(12, "<f4").tobytes()).decode()
 
 CHANGES = {
     "features": lambda w: replace(w, features=[replace(w.features[0], low=99.0), *w.features[1:]]),
@@ -59,13 +64,22 @@ CHANGES = {
     ),
     "names": lambda w: replace(w, features=[replace(w.features[0], names={"18": "young"}), *w.features[1:]]),
     "width": lambda w: replace(w, features=w.features[:-1], links=[], people=[]),
-    "no network": lambda w: replace(w, before=replace(w.before, layers=[])),
+    "no network": lambda w: replace(w, before=replace(w.before, nodes=[])),
     "precision": lambda w: replace(w, before=replace(w.before, precision="float16")),
     "weights": lambda w: replace(w, before=_with_head(w, weight="AAAA")),
     "base64": lambda w: replace(w, before=_with_head(w, bias="!!!!")),
     "not finite": lambda w: replace(w, before=_with_head(w, bias="AADAfw==")),
-    "activation": lambda w: replace(w, before=_with_head(w, activation="swish")),
-    "parameters": lambda w: replace(w, before=_with_head(w, activation="clip", parameters=[1.0])),
+    "operation": lambda w: replace(w, before=_with_node(w, 2, operation="swish")),
+    "parameters": lambda w: replace(w, before=_with_node(w, 2, operation="clip", parameters=[1.0])),
+    "no slope": lambda w: replace(w, before=_with_node(w, 2, operation="leaky_relu")),
+    "columns": lambda w: replace(w, before=_with_node(w, 2, operation="columns", columns=[12])),
+    "sources": lambda w: replace(w, before=_with_node(w, 2, sources=[2])),
+    "source before the first": lambda w: replace(w, before=_with_node(w, 2, sources=[-1])),
+    "width of a node": lambda w: replace(w, before=_with_node(w, 2, width=11)),
+    "no sum": lambda w: replace(w, before=_with_node(w, 2, operation="sum")),
+    "no head": lambda w: replace(w, before=replace(w.before, nodes=w.before.nodes[:-1])),
+    "no rounding": lambda w: replace(w, before=_with_node(w, 2, operation="scale", weight=TWELVE, bias=TWELVE)),
+    "rounding": lambda w: replace(w, before=_with_head(w, rounding=StepRounding(8, "AAAA", 1.0))),
     "scores": lambda w: replace(w, scores=["a", "b", "c"], threshold=None),
     "threshold": lambda w: replace(w, threshold=None),
     "threshold 1": lambda w: replace(w, threshold=1.0),
@@ -83,8 +97,13 @@ CHANGES = {
 
 
 def _with_head(what_if, **changed):
-    *layers, last = what_if.before.layers
-    return replace(what_if.before, layers=[*layers, replace(last, **changed)])
+    return _with_node(what_if, len(what_if.before.nodes) - 1, **changed)
+
+
+def _with_node(what_if, number, **changed):
+    nodes = list(what_if.before.nodes)
+    nodes[number] = replace(nodes[number], **changed)
+    return replace(what_if.before, nodes=nodes)
 
 
 def _with_change(link, **changed):

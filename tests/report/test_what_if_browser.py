@@ -19,9 +19,17 @@ from fairmend.spec import Claim, Feature, Label, Spec
 from support.browser import NO_CHROMIUM, Opened, launch
 from support.cli_case import small_people
 from support.functions import FUNCTIONS
+from support.graphs import residual_network
 from support.link_cases import HOURS, family_spec
 from support.report_cases import audit_of, repair_of, repaired
-from support.what_if_cases import asked_audit, asked_network, every_kind, network_for, people_of_every_kind
+from support.what_if_cases import (
+    asked_audit,
+    asked_network,
+    every_kind,
+    graph_for,
+    network_for,
+    people_of_every_kind,
+)
 
 pytestmark = pytest.mark.skipif(NO_CHROMIUM is not None, reason=str(NO_CHROMIUM))
 
@@ -56,7 +64,7 @@ COMPUTE = """([data, people, what]) => {
     drawn: (person) => Array.from(whatIfModel.drawSimilar(model, person, 300), encode),
     scores: scores,
     unfolded: (person) => {
-      for (const layer of model.networks[0].layers) layer.folded = null;
+      for (const node of model.networks[0].nodes) node.rounding = null;
       return scores(person);
     },
     shown: (person) => scores(person).map((score) => whatIfModel.describe(model, score)),
@@ -291,6 +299,56 @@ def test_every_activation_stays_within_the_bounds_of_a_score(compute, dtype):
         for values in computed:
             assert ((low <= values) & (values <= high)).all(), str(activation)
         assert np.median(high - low) < (2e-3 if dtype == "float32" else 1e-5), str(activation)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_graph_of_every_operation_gives_the_outputs_of_the_network(compute, tmp_path, dtype):
+    """The page computes them in float64, and the bounds around them hold what NumPy and ONNX Runtime compute."""
+    spec, frame = every_kind(regression=True), people_of_every_kind(300, seed=12)
+    net, X = graph_for(spec, dtype), spec.encode(frame, np.dtype(dtype))
+    scores = compute(spec, net, as_numbers(spec, frame), "scores")
+    value, low, high = (np.array([row[0][key] for row in scores]) for key in ("value", "low", "high"))
+    assert value == pytest.approx(net.logits(X), rel=1e-5 if dtype == "float32" else 1e-12, abs=1e-6)
+    assert value == pytest.approx(net.astype(np.float64).logits(X), rel=1e-5 if dtype == "float32" else 1e-12)
+    others = [run_onnx(net, X, tmp_path)[:, 0]] if dtype == "float32" else []  # ONNX rounds parameters to float32
+    for computed in (net.logits(X), *others):
+        assert ((low <= computed) & (computed <= high)).all()
+    assert np.median(high - low) < (1e-2 if dtype == "float32" else 1e-5)
+
+
+def test_a_deep_graph_is_bounded_through_its_skips(compute, tmp_path):
+    spec, frame = every_kind(regression=True), people_of_every_kind(200, seed=12)
+    net = residual_network(np.random.default_rng(0), spec.width, 8, blocks=5)
+    scores = compute(spec, net, as_numbers(spec, frame), "scores")
+    low, high = (np.array([row[0][end] for row in scores]) for end in ("low", "high"))
+    computed = run_onnx(net, spec.encode(frame), tmp_path)[:, 0]
+    assert ((low <= computed) & (computed <= high)).all()
+    assert np.median((high - low) / np.abs(computed)) < 1e-3
+
+
+def test_a_number_that_no_row_of_a_table_has_gives_no_score(compute):
+    spec = every_kind(regression=True)
+    people = as_numbers(spec, people_of_every_kind(1))
+    assert compute(spec, graph_for(spec), people, "shown") != [["unknown: rounding changes it too much"]]
+    people[0][6] = 13
+    assert compute(spec, graph_for(spec), people, "shown") == [["unknown: rounding changes it too much"]]
+
+
+def test_the_sliders_of_a_graph_move_its_scores(open_report):
+    spec, frame = every_kind(), people_of_every_kind(40)
+    net = graph_for(spec, closing="sigmoid")
+    page = open_report(audit_report(fairmend.audit(net, spec, frame, pairs=0), net, spec, frame), "graph")
+    page.get_by_label("Start from").select_option("0")
+    person = frame.iloc[[int(page.locator("#what-if-start option[value='0']").inner_text().split()[1])]]
+    page.get_by_label("hours, slider").focus()
+    page.keyboard.press("Home")
+    for hours in range(3):
+        assert page.get_by_label("hours", exact=True).input_value() == str(hours)
+        text = page.locator("[data-cell=score-before-0]").inner_text()
+        score = compute_scores(net, spec.encode(person.assign(hours=hours)), "probability")[0, 0]
+        assert text == as_shown(score, text)
+        page.keyboard.press("ArrowRight")
+    page.locator(DONE).wait_for()
 
 
 def test_slopes_for_each_unit_are_those_of_the_units(compute):

@@ -5,10 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairmend.device.choice import CPU
+from fairmend.device.current import compute_on
+from fairmend.search import gradients
 from fairmend.search.gradients import backward, forward, layer_nodes, loss_gradient, output_gradient
 from fairmend.search.oracle import Oracle
 from support.search_cases import biased, people, spec
-from support.strategies import networks
+from support.strategies import networks, random_network
 
 
 @settings(deadline=None, max_examples=40)
@@ -57,3 +60,21 @@ def test_loss_rises_and_the_probability_falls_towards_the_decision(outputs):
             off[column] = 1e-6
             slope = (function(X + off) - function(X - off)) / 2e-6
             assert np.median(np.abs(G[:, column] - slope)) < 1e-6
+
+
+def test_products_on_a_device_give_the_same_gradients(monkeypatch):
+    monkeypatch.setattr(gradients, "_WORTH_MOVING", 0)
+    rng = np.random.default_rng(5)
+    net = random_network(rng, 4, [6, 5], 3)
+    X = rng.normal(size=(7, 4)).astype(np.float32)
+    slope = rng.normal(size=(7, 3))
+
+    def gradient():
+        values = forward(net, X)
+        return backward(net, values, {len(values) - 1: slope})
+
+    expected = gradient()
+    with compute_on(CPU):
+        found, again = gradient(), gradient()
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert found.tobytes() == again.tobytes()

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fairmend.spec import Feature, Label, Spec
-from fairmend.spec.read_values import RowsError, find_problems, is_frame
+from fairmend.spec.read_values import RowsError, find_problems, is_frame, read_values
 from support.spec_cases import AGE, RACE, refused
 
 
@@ -119,3 +119,14 @@ def test_rows_with_one_problem_are_counted_in_all_parts_of_a_table(spec, frame):
     whole = str(caught.value.counted([frame, part, part]))
     assert whole.endswith(f" {2 * len(frame)} of all {3 * len(frame)} rows have this problem.")
     assert "rows checked" not in whole
+
+
+@pytest.mark.parametrize("missing", [None, "b"])
+def test_categoricals_and_texts_give_the_same_codes(missing):
+    feature = Feature("c", "categorical", categories=("a", "b", "1"), encoding="one-hot", missing=missing)
+    column = pd.Series(["b", "1", "a", "b", None if missing else "a"], dtype=object)
+    numbered = column.astype(pd.CategoricalDtype(["unused", "1", "b", "a"]))
+    found = [read_values(feature, pd.DataFrame({"c": values})) for values in (column, numbered)]
+    assert found[0].tolist() == found[1].tolist()
+    with pytest.raises(RowsError, match='row 1: "unused" is not one of its categories'):
+        read_values(feature, pd.DataFrame({"c": pd.Categorical(["a", "unused"])}))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from fairmend import FairmendError
+from fairmend import FairmendError, Feature
 from fairmend.spec import Label, Spec
 from support.spec_cases import AGE, RACE, refused
 from support.strategies_spec import specs_and_inputs, unhurried
@@ -131,6 +131,14 @@ def test_the_threshold_of_the_label_is_kept_in_files_and_left_out_at_one_half(tm
     assert Spec([AGE]).threshold == 0.5
     with pytest.raises(FairmendError, match=r"a threshold needs \[label\]"):
         Spec([AGE]).at_threshold(0.3)
+
+
+def test_a_network_that_ignores_features_is_compared_in_the_others_only():
+    spec = Spec([AGE, Feature("hours", "integer", range=(0, 9), tolerance=1)])
+    fewer = spec.ignoring(["age"])
+    assert [feature.name for feature in fewer.varying] == ["hours"]
+    assert fewer.neighbourhood_sizes(fewer.sample_inputs(1, np.random.default_rng(0)))[0] <= 3
+    assert spec.ignoring([]) == spec
 
 
 @pytest.mark.parametrize("threshold", [0, 1, -1, 1.5])

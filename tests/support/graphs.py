@@ -17,7 +17,7 @@ ALL_FUNCTIONS = (*PIECEWISE_LINEAR, *S_SHAPED, *CURVED)
 OPERATIONS = ("affine", "affine", "function", "function", "sum", "concatenate", "columns", "scale")
 
 
-class _Builder:
+class GraphMaker:
     """Nodes so far, and how wide each is."""
 
     def __init__(self, rng: np.random.Generator, inputs: int, dtype: npt.DTypeLike) -> None:
@@ -96,7 +96,7 @@ def graphs(
     The activation "prelu" stands for one with random slopes. The first columns may be row numbers of tables: see
     `index_columns`. Any node may be read several times.
     """
-    builder = _Builder(
+    builder = GraphMaker(
         np.random.default_rng(draw(st.integers(0, 2**32 - 1))), draw(st.integers(1, 4)), draw(st.sampled_from(dtypes))
     )
     if lookups:
@@ -179,7 +179,7 @@ def residual_network(
 ) -> Network:
     """A residual network in float32: x → W x, then h + W relu(W h) in each block; the input enters the head again."""
     activation = Activation("relu") if activation is None else activation
-    builder = _Builder(rng, inputs, np.float32)
+    builder = GraphMaker(rng, inputs, np.float32)
     last = builder.affine(0, width)
     for _ in range(blocks):
         inner = builder.add(activation, builder.affine(last, width))

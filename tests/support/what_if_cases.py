@@ -6,8 +6,12 @@ import numpy as np
 import pandas as pd
 
 import fairmend
+from fairmend.network import Activation, Network
+from fairmend.network.operations import Columns, Concatenate, Lookup, Sum
 from fairmend.report import audit_report
 from fairmend.spec import Claim, Feature, Label, Spec
+from support.functions import FUNCTIONS
+from support.graphs import GraphMaker
 from support.strategies import random_network
 
 LINKS = [
@@ -67,6 +71,30 @@ def people_of_every_kind(rows: int, seed: int = 0, missing: float = 0.0) -> pd.D
 
 def network_for(spec: Spec, outputs: int = 1, activation: str = "relu", hidden=(12, 7), seed: int = 1, **options):
     return random_network(np.random.default_rng(seed), spec.width, hidden, outputs, activation, **options)
+
+
+def graph_for(spec: Spec, dtype: str = "float32", outputs: int = 1, closing: str = "none") -> Network:
+    """Return a network of every operation and every function that reads people of every kind.
+
+    The hours are looked up in a table. Each function has a branch of its own with two layers, a norm and a skip.
+    """
+    maker = GraphMaker(np.random.default_rng(1), spec.width, dtype)
+    (hours,) = range(spec.width)[spec.columns("hours")]
+    table = maker.rng.normal(size=(13, 3)).astype(dtype)
+    looked_up = maker.add(Lookup(table), maker.add(Columns((hours,)), 0))
+    rest = maker.add(Columns(tuple(i for i in range(spec.width) if i != hours)), 0)
+    row = maker.add(Concatenate(), looked_up, rest)
+    ends = []
+    for activation in FUNCTIONS:
+        if activation == Activation("softplus", parameters=(5.0,)):  # no ONNX file can hold it
+            continue
+        if activation.name == "prelu":
+            activation = Activation("prelu", parameters=(*activation.parameters, 0.3, -0.2))
+        first = maker.affine(row, 3)
+        second = maker.affine(maker.add(activation, maker.scale(first)), 3)
+        ends.append(maker.add(activation, maker.add(Sum(), first, second)))
+    maker.affine(maker.add(Concatenate(), *ends, looked_up), outputs)
+    return Network.from_nodes(maker.nodes, closing)
 
 
 def asked_network(

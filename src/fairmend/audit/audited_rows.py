@@ -11,6 +11,9 @@ import numpy.typing as npt
 
 from fairmend.arrays import Bools, FloatArray
 from fairmend.audit.neighbours import ScanResult
+from fairmend.audit.row_store import RowStore
+from fairmend.large_arrays import in_chunks
+from fairmend.network import Network
 from fairmend.spec import Spec
 
 __all__ = ["AuditedRows", "RowCollector"]
@@ -31,26 +34,38 @@ class AuditedRows:
     unequal: Bools = field(repr=False)
     protected: Mapping[str, npt.NDArray[Any]] = field(repr=False)
 
+    def decide(self, net: Network) -> npt.NDArray[np.int16]:
+        """Return the predictions (rows,)."""
+        return in_chunks(self.logits, net.decide, np.int16)
+
 
 class RowCollector:
     """Collects what is known of a stream of inputs."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self) -> None:
         """Start without inputs."""
-        self._features = [(feature, spec.columns(feature.name)) for feature in spec.protected]
-        self._logits: list[FloatArray] = []
-        self._unequal: list[Bools] = []
-        self._protected: dict[str, list[npt.NDArray[Any]]] = {feature.name: [] for feature, _ in self._features}
+        self._logits, self._unequal = RowStore(), RowStore()
+        self._protected: dict[str, RowStore] = {}
 
-    def add(self, X: FloatArray, found: ScanResult) -> None:
+    def add(self, spec: Spec, X: FloatArray, found: ScanResult) -> None:
         """Add the next inputs X (k, width), and what the scan found about them."""
-        self._logits.append(found.logits)
-        self._unequal.append(found.unequal)
-        for feature, where in self._features:
-            column = feature.category_of(X[:, where]).astype(np.int32) if feature.one_hot else X[:, where.start].copy()
-            self._protected[feature.name].append(column)
+        self._logits.add(found.logits)
+        self._unequal.add(found.unequal)
+        for feature in spec.protected:
+            where = spec.columns(feature.name)
+            column = X[:, where.start].copy()
+            if feature.one_hot:
+                column = feature.category_of(X[:, where]).astype(np.min_scalar_type(len(feature.categories or ())))
+            self._protected.setdefault(feature.name, RowStore()).add(column)
+
+    def merge(self, other: RowCollector) -> None:
+        """Add the inputs that follow."""
+        self._logits.merge(other._logits)
+        self._unequal.merge(other._unequal)
+        for name, store in other._protected.items():
+            self._protected.setdefault(name, RowStore()).merge(store)
 
     def rows(self) -> AuditedRows:
         """Return all inputs; read it once, after the last `add`."""
-        protected = {name: np.concatenate(parts) for name, parts in self._protected.items()}
-        return AuditedRows(np.concatenate(self._logits), np.concatenate(self._unequal), protected)
+        protected = {name: store.array() for name, store in self._protected.items()}
+        return AuditedRows(self._logits.array(), self._unequal.array(), protected)

@@ -34,8 +34,9 @@ def can_branch(spec: Spec) -> bool:
 class BranchScan:
     """Decides every input, except those that rounding error or the time limit leaves open."""
 
-    def __init__(self, net: Network, spec: Spec, per_row: int, seed: int) -> None:
-        self._net, self._spec = net, spec
+    def __init__(self, net: Network, spec: Spec, per_row: int, seed: int, device: str = "cpu") -> None:
+        """Prepare the scan; bounds are computed on the device."""
+        self._net, self._spec, self._device = net, spec, device
         self._random = RandomScan(net, spec, per_row, seed)
 
     def scan(
@@ -73,7 +74,9 @@ class BranchScan:
             return replace(found, unknown=np.zeros(len(X), np.bool_))
         done = len(X) - len(rows)
         report = None if progress is None else lambda _, decided, __: progress(done + decided)
-        proofs = certify(self._net, self._spec, X[rows], "branch", time_limit=seconds, progress=report)
+        proofs = certify(
+            self._net, self._spec, X[rows], "branch", time_limit=seconds, device=self._device, progress=report
+        )
         unequal, gap, unknown = found.unequal.copy(), found.gap.copy(), np.zeros(len(X), np.bool_)
         first, other = found.first.copy(), found.other.copy()
         unknown[rows] = [verdict is Verdict.UNKNOWN for verdict in proofs.verdicts]

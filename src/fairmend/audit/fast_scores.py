@@ -6,9 +6,9 @@ sums, so a score differs from `Network.logits` in its last bits. `error` is a ri
 score is smaller, only the network itself can decide its sign. With links, all of this is done for each product of a
 neighbourhood, in which features are independent.
 
-`later_layers` computes the scores, and `extremes_search` spares those that cannot be the lowest or the highest. The
-code uses one thread: blocks are below the size at which BLAS starts threads, and two Python threads were no faster than
-one.
+`later_layers` computes the scores, and `extremes_search` spares those that cannot be the lowest or the highest; on a
+GPU, `device_search` does that. The code uses one thread: blocks are below the size at which BLAS starts threads, and
+two Python threads were no faster than one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,9 @@ from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 from fairmend.spec.products import Products
 from fairmend.spec.reachable import ReachableValues, encode_column
+
+if TYPE_CHECKING:
+    from fairmend.audit.device_search import DeviceSearch  # PyTorch comes with it
 
 __all__ = ["Extremes", "FastScores"]
 
@@ -57,6 +61,7 @@ class Extremes:
     left_out : bool (inputs,); inputs whose neighbourhood shares its shape with too few others
     regrouping : (inputs,), what to add to the bounds on the error, for tables that replace the later layers' biases
     points : number of scores compared: all of the neighbourhoods that were not left out
+    error : one bound on the error of all scores, less `regrouping`
     """
 
     lowest: FloatArray
@@ -64,6 +69,7 @@ class Extremes:
     left_out: npt.NDArray[np.bool_]
     regrouping: Floats
     points: int
+    error: float
 
 
 class FastScores:
@@ -75,9 +81,9 @@ class FastScores:
         known = all(each.name in _KNOWN and each.slope <= 1 for each in net.activations)
         return net.outputs == 1 and net.is_chain and known
 
-    def __init__(self, net: Network, spec: Spec) -> None:
-        """Prepare everything that does not depend on the inputs."""
-        self.net, self.spec = net, spec
+    def __init__(self, net: Network, spec: Spec, device: DeviceSearch | None = None) -> None:
+        """Prepare everything that does not depend on the inputs; a device finds the same extremes."""
+        self.net, self.spec, self._device = net, spec, device
         self._varying = [(f, spec.columns(f.name)) for f in spec.varying]
         self._near = any(f.tolerance for f, _ in self._varying)
         # The features whose values differ from product to product, in the order of the ends of a shape.
@@ -114,7 +120,7 @@ class FastScores:
             highest = np.maximum.reduceat(highest, products.starts)
             left_out = np.logical_or.reduceat(left_out, products.starts)
             regrouping = np.maximum.reduceat(regrouping, products.starts)
-        return Extremes(lowest, highest, left_out, regrouping, points)
+        return Extremes(lowest, highest, left_out, regrouping, points, error)
 
     def error(self, X: FloatArray) -> float:
         """Return one bound on the error of all scores in the neighbourhoods of X (inputs, width), less `regrouping`."""
@@ -225,6 +231,9 @@ class FastScores:
             table = self._table(steps, sizes, points.ravel(), base.dtype)
             tables, more = self._later.tables(table, _REGROUPING * error)
             regrouping = max(regrouping, more)
+            if self._device is not None and self._device.pays(base.shape[1], table.shape[1]):
+                self._device.search(self._later, base, table, tables, more, found)
+                continue
             with np.errstate(over="ignore", invalid="ignore"):
                 if len(tables) > 1 and points.shape[1] >= _LINE:
                     search_lines(self._later, base, tables, len(points), found)

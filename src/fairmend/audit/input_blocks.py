@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import FloatArray
-from fairmend.errors import FairmendError
 from fairmend.spec import Spec
 from fairmend.spec.read_values import RowsError, is_frame
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Inputs", "known_length", "sample_blocks", "stream_blocks"]
+__all__ = ["Inputs", "block_rows", "cut_blocks", "encode_chunks", "known_length", "sample_blocks"]
 
 Inputs: TypeAlias = Union["pd.DataFrame", npt.ArrayLike, "Iterable[pd.DataFrame | npt.ArrayLike]"]
 
@@ -28,12 +27,10 @@ def known_length(X: Inputs) -> int:
     return 0 if _is_stream(X) else len(X)  # type: ignore[arg-type]
 
 
-def stream_blocks(spec: Spec, X: Inputs, dtype: npt.DTypeLike) -> Iterator[FloatArray]:
-    """Yield X, checked and encoded, in blocks of one size; the last block may be smaller."""
-    size = _block_rows(spec)
-    waiting: list[FloatArray] = []
-    rows = done = 0
-    for chunk in _chunks(X, size):
+def encode_chunks(spec: Spec, X: Inputs, dtype: npt.DTypeLike) -> Iterator[FloatArray]:
+    """Yield X in pieces of any size, checked and encoded."""
+    done = 0
+    for chunk in _chunks(X, block_rows(spec)):
         try:
             encoded = spec.as_inputs(chunk, dtype, first_row=done)
         except RowsError:
@@ -41,27 +38,33 @@ def stream_blocks(spec: Spec, X: Inputs, dtype: npt.DTypeLike) -> Iterator[Float
                 spec.as_inputs(X, dtype)  # type: ignore[arg-type]  # raises the same error, counted over all rows
             raise
         done += len(encoded)
-        waiting.append(encoded)
-        rows += len(encoded)
+        yield encoded
+
+
+def cut_blocks(pieces: Iterable[FloatArray], size: int) -> Iterator[FloatArray]:
+    """Yield inputs that come in pieces of any size in blocks of one size; the last block may be smaller."""
+    waiting: list[FloatArray] = []
+    rows = 0
+    for piece in pieces:
+        waiting.append(piece)
+        rows += len(piece)
         if rows >= size:
-            joined = np.concatenate(waiting)
+            joined = waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
             whole = rows - rows % size
             yield from (joined[start : start + size] for start in range(0, whole, size))
             waiting, rows = [joined[whole:].copy()], rows - whole
     if rows:
         yield np.concatenate(waiting)
-    if done == 0:
-        raise FairmendError("X has no rows; give at least one input")
 
 
 def sample_blocks(spec: Spec, samples: int, seed: int, dtype: npt.DTypeLike) -> Iterator[FloatArray]:
     """Yield `samples` uniform samples of the input space, in blocks."""
-    rng, size = np.random.default_rng(seed), _block_rows(spec)
+    rng, size = np.random.default_rng(seed), block_rows(spec)
     for start in range(0, samples, size):
         yield spec.sample_inputs(min(size, samples - start), rng, dtype)
 
 
-def _block_rows(spec: Spec) -> int:
+def block_rows(spec: Spec) -> int:
     """Return the number of inputs in a block: fewer if they are wide."""
     return max(64, min(_ROWS, _NUMBERS // spec.width))
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairmend.arrays import FloatArray
+from fairmend.arrays import FloatArray, Ints
 from fairmend.network import Affine, Network
 
 __all__ = ["LaterLayers", "ScoreBlock", "shifted_tables"]
@@ -86,6 +86,15 @@ class LaterLayers:
                     own = first if len(rest) == 1 else first[:, :, : here[0].shape[2]]
                     scores, sums = self._block_scores(own, here, rows)
                     yield ScoreBlock(part, chosen, scores.T, sums.transpose(0, 2, 1))
+
+    def scores_at(self, base: FloatArray, tables: Sequence[FloatArray], points: Ints) -> FloatArray:
+        """Return the scores (k,) of base (units, k), each at one of the points (k,) of the tables."""
+        scores = np.empty(len(points), base.dtype)
+        for start in range(0, len(points), self._block):
+            part = slice(start, start + self._block)
+            here = [np.take(table, points[part], axis=1)[:, None] for table in tables]
+            scores[part] = self._block_scores(base[:, None, part], here, ())[0][0]
+        return scores
 
     def _block_scores(
         self, base: FloatArray, tables: Sequence[FloatArray], rows: Sequence[FloatArray]

@@ -34,6 +34,8 @@ from fairmend.text import percent
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fairmend.audit.device_search import DeviceSearch
+
 __all__ = [
     "MOST_POINTS",
     "ExhaustiveScan",
@@ -139,10 +141,11 @@ class ExhaustiveScan:
 
     exact = True
 
-    def __init__(self, net: Network, spec: Spec) -> None:
+    def __init__(self, net: Network, spec: Spec, device: DeviceSearch | None = None) -> None:
+        """Prepare the scan; a device finds the same scores, where `FastScores` knows the network."""
         self._net, self._spec = net, spec
         # For what FastScores does not know, every point goes through the network.
-        self._scores = FastScores(net, spec) if FastScores.knows(net) else None
+        self._scores = FastScores(net, spec, device) if FastScores.knows(net) else None
         self._rounding = 4 * float(np.finfo(np.float64).eps) * abs(net.offset)  # of `Network.centre`
 
     def scan(self, X: FloatArray) -> ScanResult:
@@ -153,7 +156,7 @@ class ExhaustiveScan:
             return self._scan_scores(X, self._scores)
         extremes = self._scores.extremes(X)
         more = extremes.regrouping + self._rounding
-        error = self._scores.error(X) + more
+        error = extremes.error + more
         lowest, highest = self._net.centre(extremes.lowest), self._net.centre(extremes.highest)
         undecided = np.flatnonzero(~_is_decided(lowest, highest, error))
         rest = undecided[~extremes.left_out[undecided]]
@@ -177,7 +180,7 @@ class ExhaustiveScan:
         """Return in which neighbourhoods scores differ by more than delta; the network decides the close ones."""
         claim = self._spec.claim
         extremes = fast.extremes(X)
-        error = fast.error(X) + extremes.regrouping
+        error = extremes.error + extremes.regrouping
         least, most, decided = enclose_differences(claim, extremes.lowest, extremes.highest, error)
         rest = np.flatnonzero(~decided & ~extremes.left_out)
         if len(rest):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.text import suggest
+
+if TYPE_CHECKING:
+    from fairmend.audit.device_search import DeviceSearch
 
 __all__ = ["EXACT_SECONDS", "METHODS", "AuditPlan", "choose_plan", "describe_seconds"]
 
@@ -38,6 +41,7 @@ UNKNOWN_ROWS = 100_000
 # Neighbours in all, and of one input, that are enumerated without comparing costs: about two seconds.
 _QUICK, _SMALL = 30_000_000, 50_000
 _POINTS_PER_SECOND = 12_000_000  # for those; networks differ, but two seconds need no estimate
+_PILOT_POINTS_ON_DEVICE = 100_000_000
 _PILOT_ROWS, _PILOT_ENUMERATED, _PILOT_POINTS, _PILOT_SECONDS = 64, 1024, 500_000, 1.0
 
 _HOW = {"enumerate": "enumeration", "branch": "bounds", "sample": "sampling"}
@@ -83,12 +87,23 @@ def describe_seconds(seconds: float) -> str:
 
 
 def choose_plan(
-    net: Network, spec: Spec, X: FloatArray, rows: int, method: str = "auto", *, per_row: int = 64, seed: int = 0
+    net: Network,
+    spec: Spec,
+    X: FloatArray,
+    rows: int,
+    method: str = "auto",
+    *,
+    per_row: int = 64,
+    seed: int = 0,
+    device: DeviceSearch | None = None,
 ) -> AuditPlan:
-    """Return how to audit `rows` inputs (0 if unknown) like X (inputs, width), the first of them."""
+    """Return how to audit `rows` inputs (0 if unknown) like X (inputs, width), the first of them.
+
+    The costs of enumeration are those on the device, if there is one.
+    """
     if method not in METHODS:
         raise FairmendError(f"unknown method {method!r}{suggest(str(method), METHODS)}; use {', '.join(METHODS)}")
-    costs = _Costs(net, spec, X, per_row, seed)
+    costs = _Costs(net, spec, X, per_row, seed, device)
     many, size = rows or UNKNOWN_ROWS, costs.neighbours
 
     def plan(chosen: str, per_input: float, exact: float | None = None) -> AuditPlan:
@@ -132,8 +147,11 @@ def _cheapest(costs: _Costs, method: str, rows: int) -> tuple[str, float]:
 class _Costs:
     """Seconds per input of each method, measured on a few of X (inputs, width)."""
 
-    def __init__(self, net: Network, spec: Spec, X: FloatArray, per_row: int, seed: int) -> None:
+    def __init__(
+        self, net: Network, spec: Spec, X: FloatArray, per_row: int, seed: int, device: DeviceSearch | None
+    ) -> None:
         self.net, self.spec, self._X, self._per_row, self._seed = net, spec, X, per_row, seed
+        self._device = device
         self.pilot = _spread_out(X, _PILOT_ROWS)
         self.neighbours: int | None = None
         if spec.finite:
@@ -149,12 +167,13 @@ class _Costs:
         """Return the seconds that all neighbours of one input take."""
         assert self.neighbours is not None
         # Many inputs at once take less time each, so it takes more of them than the other methods to measure it.
-        pilot = _spread_out(self._X, min(_PILOT_ENUMERATED, max(4, _PILOT_POINTS // self.neighbours)))
-        if len(pilot) * self.neighbours <= 2 * _PILOT_POINTS:
-            scanner = ExhaustiveScan(self.net, self.spec)
+        points = _PILOT_POINTS if self._device is None else _PILOT_POINTS_ON_DEVICE
+        pilot = _spread_out(self._X, min(_PILOT_ENUMERATED, max(4, points // self.neighbours)))
+        if len(pilot) * self.neighbours <= 2 * points:
+            scanner = ExhaustiveScan(self.net, self.spec, self._device)
             return _seconds(lambda: scanner.scan(pilot)) / len(pilot)
-        points = self.spec.sample_inputs(8192, np.random.default_rng(0), self.net.dtype)
-        return float(min(self.neighbours, 10**300)) * (_seconds(lambda: self.net.logits(points)) / len(points))
+        some = self.spec.sample_inputs(8192, np.random.default_rng(0), self.net.dtype)
+        return float(min(self.neighbours, 10**300)) * (_seconds(lambda: self.net.logits(some)) / len(some))
 
     def branching(self) -> float:
         """Return the seconds that branch and bound takes for one input; a lower bound if it takes very long."""

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Iterator
-from copy import copy
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fairmend.arrays import FloatArray, Ints
 from fairmend.audit.branch_scan import BranchScan
 from fairmend.audit.neighbours import ExhaustiveScan, RandomScan, ScanResult, WorstNeighbours
-from fairmend.audit.plan import UNKNOWN_ROWS, AuditPlan
+from fairmend.audit.plan import AuditPlan
 from fairmend.audit.score_differences import WidestPairs
 from fairmend.network import Network
-from fairmend.progress import Progress
 from fairmend.spec import Spec
 
-__all__ = ["PlannedScan", "ScanTask"]
+if TYPE_CHECKING:
+    from fairmend.audit.device_search import DeviceSearch
 
-# A block that is enumerated is cut into parts that take about so long, but have at least so many inputs.
-_PART_SECONDS, _PART_ROWS = 2.0, 64
+__all__ = ["PlannedScan", "ScanTask", "TimeShare"]
+
+# A block that is enumerated is cut into parts of about so many neighbours, two seconds' worth, but at least so many
+# inputs. Measured times would cut it elsewhere in another run, and round other last bits.
+_PART_POINTS, _PART_ROWS = 24_000_000, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,17 +37,29 @@ class ScanTask:
     X : (inputs, width)
     done : how many inputs came before them
     seed : for random neighbours
-    until : the time, in seconds since 1970, at which "branch" stops; None without a limit
+    seconds : how long "branch" may take; None without a limit
     """
 
     X: FloatArray
     done: int
     seed: int
-    until: float | None
+    seconds: float | None
+
+    def digest(self) -> str:
+        """Return a digest of the inputs and the seed."""
+        return hashlib.sha256(f"{self.seed} {self.X.shape}\n".encode() + self.X.tobytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class TimeShare:
+    """The seconds that so many inputs may take together, from now on."""
+
+    seconds: float
+    rows: int
 
 
 class PlannedScan:
-    """Scans inputs as planned, and reports progress within long blocks."""
+    """Scans inputs as planned."""
 
     def __init__(
         self,
@@ -52,54 +68,48 @@ class PlannedScan:
         plan: AuditPlan,
         per_row: int,
         seed: int,
-        limit: float | None,
-        progress: Progress | None,
+        search: DeviceSearch | None = None,
+        device: str = "cpu",
     ) -> None:
-        self._plan, self._limit, self._progress = plan, limit, progress
+        self._plan = plan
         self._scan: ExhaustiveScan | RandomScan | BranchScan
         if plan.method == "enumerate":
-            self._scan = ExhaustiveScan(net, spec)
+            self._scan = ExhaustiveScan(net, spec, search)
+        elif plan.method == "branch":
+            self._scan = BranchScan(net, spec, per_row, seed, device)
         else:
-            self._scan = (BranchScan if plan.method == "branch" else RandomScan)(net, spec, per_row, seed)
-        self._seeds = np.random.default_rng(seed)
-        self._started = time.time()
+            self._scan = RandomScan(net, spec, per_row, seed)
 
     def parts(self, stream: Iterator[FloatArray]) -> Iterator[FloatArray]:
         """Yield the blocks of inputs, those that take long to enumerate in parts, so that progress shows."""
-        rows = self._plan.rows or UNKNOWN_ROWS
-        step = max(_PART_ROWS, int(_PART_SECONDS * rows / max(self._plan.seconds, 1e-9)))
+        step = max(_PART_ROWS, _PART_POINTS // max(1, self._plan.neighbours or 1))
         for block in stream:
             if self._plan.method != "enumerate" or step >= len(block):
                 yield block
             else:
                 yield from (block[start : start + step] for start in range(0, len(block), step))
 
-    def tasks(self, blocks: Iterator[FloatArray]) -> Iterator[ScanTask]:
+    def tasks(
+        self, blocks: Iterator[FloatArray], seeds: np.random.Generator, limit: TimeShare | None = None
+    ) -> Iterator[ScanTask]:
         """Yield what to do with each of all blocks (inputs, width)."""
-        done = 0
+        done, started = 0, time.monotonic()
         for X in blocks:
-            until, after = None, done + len(X)
-            if self._limit is not None:
-                until = self._started + self._limit * after / max(self._plan.rows or UNKNOWN_ROWS, after)
-            yield ScanTask(X, done, int(self._seeds.integers(2**32)), until)
+            seconds, after = None, done + len(X)
+            if limit is not None:
+                until = started + limit.seconds * after / max(limit.rows, after)
+                seconds = max(0.01, until - time.monotonic())
+            yield ScanTask(X, done, int(seeds.integers(2**32)), seconds)
             done = after
 
-    def scan(self, task: ScanTask) -> ScanResult:
-        """Return which inputs of the task are treated unequally."""
+    def scan(self, task: ScanTask, report: Callable[[int], None] | None = None) -> ScanResult:
+        """Return which inputs of the task are treated unequally; `report` is called with how many are decided."""
         if isinstance(self._scan, ExhaustiveScan):
             return self._scan.scan(task.X)
         if isinstance(self._scan, RandomScan):
             return self._scan.scan(task.X, task.seed)
-        expected, progress = self._plan.rows, self._progress
-        seconds = None if task.until is None else max(0.01, task.until - time.time())
-        report = None if progress is None else lambda decided: progress("audit", task.done + decided, expected)
-        return self._scan.scan(task.X, seconds, report, seed=task.seed)
-
-    def without_progress(self) -> PlannedScan:
-        """Return the same scan for another process, which cannot report progress here."""
-        other = copy(self)
-        other._progress = None
-        return other
+        progress = None if report is None else lambda decided: report(task.done + decided)
+        return self._scan.scan(task.X, task.seconds, progress, seed=task.seed)
 
     def worst(self, X: FloatArray) -> WorstNeighbours:
         """Return the worst pair for each of X (inputs, width)."""

@@ -1,7 +1,8 @@
 """A seeded random sample of the rows of a stream: all rows if they fit, otherwise each with the same probability.
 
 Each row draws a number, and the rows with the lowest numbers are kept. So the sample depends neither on the order of
-the rows nor on how the stream is cut into pieces.
+the rows nor on how the stream is cut into pieces. The numbers are those of one sequence, which a part of the stream
+enters at its first row: samples of parts, merged, are the sample of the whole.
 """
 
 from __future__ import annotations
@@ -24,36 +25,50 @@ _ROWS = "row"
 class RowSample:
     """Collects columns of the sampled rows; the column "row" is their number in the stream."""
 
-    def __init__(self, most: int, seed: int) -> None:
-        """Start without rows; at most `most` are kept."""
+    def __init__(self, most: int, seed: int, first: int = 0) -> None:
+        """Start without rows; at most `most` are kept, and `first` rows come before in the sequence of numbers."""
         self._most = most
-        self._rng = np.random.default_rng([seed, 1])  # not the stream that draws neighbours or inputs
+        # Not the stream that draws neighbours or inputs. Each row takes one step of the generator.
+        self._rng = np.random.Generator(np.random.PCG64([seed, 1]).advance(first))
         self._numbers: list[Floats] = []
         self._columns: dict[str, list[npt.NDArray[Any]]] = {}
-        self._kept, self._limit = 0, np.inf
+        self._kept, self._limit = 0, float("inf")
         self.seen = 0
 
     def add(self, columns: Columns) -> None:
         """Add the next rows, by their columns (k, ...), which are copied."""
         count = len(next(iter(columns.values())))
-        numbers = self._rng.random(count)
-        given = {_ROWS: np.arange(self.seen, self.seen + count, dtype=np.int64), **columns}
+        rows = np.arange(count, dtype=np.int64)
+        self._take({_ROWS: rows, **columns}, self._rng.random(count))
         self.seen += count
+
+    def merge(self, other: RowSample) -> None:
+        """Add the sample of the rows that follow; it is emptied."""
+        if other.seen:
+            other.shrink()
+            self._take({name: parts[0] for name, parts in other._columns.items()}, other._numbers[0])
+            self.seen += other.seen
+
+    def _take(self, columns: Columns, numbers: Floats) -> None:
+        """Take in rows whose column "row" counts from the rows seen so far."""
         chosen = np.flatnonzero(numbers < self._limit)
         self._numbers.append(numbers[chosen])
-        for name, values in given.items():
-            self._columns.setdefault(name, []).append(values[chosen])
+        for name, values in columns.items():
+            part = values[chosen]
+            self._columns.setdefault(name, []).append(part + self.seen if name == _ROWS else part)
         self._kept += len(chosen)
         if self._kept > 2 * self._most:
-            self._shrink()
+            self.shrink()
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns of the sample, in the order of the stream; read it after the last `add`."""
-        self._shrink()
+        self.shrink()
         return {name: parts[0] for name, parts in self._columns.items()}
 
-    def _shrink(self) -> None:
+    def shrink(self) -> None:
         """Join the parts, and keep the rows with the lowest numbers."""
+        if not self._numbers:
+            return
         numbers = np.concatenate(self._numbers)
         kept: slice | Ints = slice(None)
         if len(numbers) > self._most:
@@ -62,3 +77,8 @@ class RowSample:
         self._numbers = [numbers[kept]]
         self._kept = len(self._numbers[0])
         self._columns = {name: [np.concatenate(parts)[kept]] for name, parts in self._columns.items()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the generator and the rows that are not in the sample: it is finished when it is sent elsewhere."""
+        self.shrink()
+        return {name: value for name, value in self.__dict__.items() if name != "_rng"}

@@ -6,52 +6,57 @@ The spec's claim says what is unequal: two classes in a neighbourhood, or two sc
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Floats, Ints
-from fairmend.audit.audited_rows import RowCollector
-from fairmend.audit.input_blocks import Inputs, known_length, sample_blocks, stream_blocks
-from fairmend.audit.neighbours import ScanResult, WorstNeighbours
+from fairmend.arrays import FloatArray
+from fairmend.audit.audit_slice import AuditJob, SliceTask, audit_reading, audit_slice, read_blocks
+from fairmend.audit.input_blocks import Inputs
+from fairmend.audit.kept_audit import keep_plan, open_kept_audit
 from fairmend.audit.plan import EXACT_SECONDS, AuditPlan, choose_plan
 from fairmend.audit.planned_scan import PlannedScan
-from fairmend.audit.result import AuditPair, AuditResult, ExaminedInputs, make_pairs, wilson_interval
-from fairmend.audit.row_sample import RowSample
-from fairmend.audit.scan_processes import scan_blocks
-from fairmend.audit.score_disparity import DisparityCollector, ScoreDisparity, disparity_score
-from fairmend.audit.score_summary import ScoreSummary
+from fairmend.audit.result import AuditPair, AuditResult, make_pairs, wilson_interval
+from fairmend.audit.score_disparity import disparity_score
+from fairmend.audit.sliced_inputs import GivenInputs, SlicedInputs, TableInputs, Witnesses
+from fairmend.audit.tally import AuditTally
+from fairmend.device.names import check_device_name
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
 from fairmend.prove.fit import require_fit
 from fairmend.prove.score_bounds import require_scores
 from fairmend.prove.threshold import network_of_spec
-from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
+from fairmend.tables import TableStream
 from fairmend.text import as_text
+from fairmend.workers.engine import Engine, run_tasks
+from fairmend.workers.kept_results import KeptResults
+from fairmend.workers.open_engine import open_engine
+
+if TYPE_CHECKING:
+    from fairmend.audit.device_search import DeviceSearch
 
 __all__ = ["Witnesses", "audit"]
 
 _logger = logging.getLogger(__name__)
 
-# What an audit keeps for reports: a random sample of so many inputs, or fewer if they are wide.
-_EXAMINED_ROWS, _EXAMINED_NUMBERS = 20_000, 5_000_000
-
-Witnesses = Callable[[Ints, FloatArray, FloatArray], None]
-"""Called with rows (k,) and the worst pair of each: two arrays (k, width), the first of them the inputs themselves if
-the claim is about classes."""
+_SHORT = 5.0  # seconds on the CPU
 
 
 @shows_progress
 def audit(
     net: NetworkSource,
     spec: Spec,
-    X: Inputs | None = None,
+    X: Inputs | SlicedInputs | None = None,
     samples: int = 100_000,
     seed: int = 0,
     *,
@@ -60,6 +65,9 @@ def audit(
     method: str = "auto",
     time_limit: float | None = None,
     jobs: int = 1,
+    device: str = "cpu",
+    cluster: str | Engine | None = None,
+    resume: str | os.PathLike[str] | None = None,
     rows: int | None = None,
     progress: Progress | None = None,
     on_plan: Callable[[AuditPlan], None] | None = None,
@@ -73,8 +81,9 @@ def audit(
     Parameters
     ----------
     net, spec : the network, and the spec that defines which people are similar.
-    X : the inputs, encoded or as a DataFrame, or an iterator over chunks of either; a few bytes of memory are used for
-        each. None audits uniform samples of the spec's input space.
+    X : the inputs, encoded or as a DataFrame, an iterator over chunks of either, or a table in files
+        (`fairmend.tables.stream_table`); a few bytes of memory are used for each. None audits uniform samples of the
+        spec's input space.
     samples : how many samples to draw if X is None.
     seed : random seed.
     per_row : how many random neighbours of an input to compare, if not all are; up to 64 corners of the neighbourhood
@@ -88,6 +97,12 @@ def audit(
         decided by then are unknown.
     jobs : how many processes compare inputs with their neighbours; the answer is the same, but for what a time limit
         leaves open. With more than one, call this under ``if __name__ == "__main__":`` in a script.
+    device : where all neighbours of an input are compared: "cpu", "cuda" (a GPU; "cuda:1" is the second), or "auto": a
+        GPU, if there is one and the CPU would take more than a few seconds. The answer is the same. A GPU compares for
+        networks with one output that are chains of layers with ReLU, LeakyReLU, tanh or sigmoid.
+    cluster : the address of an engine that does so instead: "tcp://host:port" of a Dask scheduler, "ray://host:port" of
+        Ray, or "ray://local" for a Ray of this call. Workers read a table in files themselves.
+    resume : a folder that keeps finished parts; the same call with the same folder continues from them.
     rows : the number of inputs, for the estimate and the progress, if X is an iterator.
     progress : called with the stage, the number of inputs done and the number of all inputs.
     on_plan : called before the work with the method, and with how long it may take.
@@ -95,60 +110,64 @@ def audit(
     """
     network = network_of_spec(load_network(net), spec)
     started = time.perf_counter()
-    _check(network, spec, X is None, samples=samples, per_row=per_row, pairs=pairs, jobs=jobs, time_limit=time_limit)
-    stream: Iterator[FloatArray]
-    if X is None:
-        stream, expected = sample_blocks(spec, samples, seed, network.dtype), samples
-    else:
-        stream, expected = stream_blocks(spec, X, network.dtype), rows or known_length(X)
-    start = next(stream)
-    plan = choose_plan(network, spec, start, expected, method, per_row=per_row, seed=seed)
-    _logger.info("audit: %s", plan.describe())
-    if on_plan is not None:
-        on_plan(replace(plan, seconds=plan.seconds / jobs))
-    limit = 2 * EXACT_SECONDS if time_limit is None and method == "auto" else time_limit
-    scanner = PlannedScan(network, spec, plan, per_row, seed, limit, progress)
-    # Twice as many as asked for: their order is only known up to rounding so far.
-    largest, widest = _LargestGaps(2 * pairs), _WidestSpread()
-    rows_kept, examined = RowCollector(spec), _ExaminedInputs(spec, seed)
-    scores = _ScoreDifferences(network, spec)
-    count = total = evaluations = unknown = 0
-    for block, found in scan_blocks(scanner, scanner.parts(chain([start], stream)), jobs):
-        unequal = np.flatnonzero(found.unequal)
-        shown = np.flatnonzero(found.gap > 0) if spec.claim.is_score else unequal
-        largest.add(total + shown, block[shown], found.gap[shown])
-        widest.add(total, block, found.spread.difference)
-        scores.add(found)
-        rows_kept.add(block, found)
-        examined.add(block, found)
-        if witnesses is not None and len(unequal):
-            owner, first, other = scanner.witnesses(block, found)
-            witnesses(total + owner, first, keep_ignored_features(network, spec, first, other))
-        count, total, evaluations = count + len(unequal), total + len(block), evaluations + found.points
-        unknown += 0 if found.unknown is None else int(found.unknown.sum())
-        if progress is not None:
-            progress("audit", total, expected)
-    _logger.info(
-        "audit: %d of %d treated unequally, %d unknown, %d scores computed", count, total, unknown, evaluations
+    _check(
+        network,
+        spec,
+        X is None,
+        samples=samples,
+        per_row=per_row,
+        pairs=pairs,
+        jobs=jobs,
+        time_limit=time_limit,
+        device=device,
     )
-    widest_pair = _widest_pair(network, spec, scanner, widest)
-    disparity = scores.disparity(
-        None if widest_pair is None else _with_ids((widest_pair,), X, spec.id_column)[0], count
+    inputs = _sliced(network, spec, X, samples, seed, rows, witnesses)
+    limit = 2 * EXACT_SECONDS if time_limit is None and method == "auto" else time_limit
+    options = {"method": method, "seed": seed, "per_row": per_row, "pairs": pairs, "time_limit": limit}
+    options |= {"samples": samples if X is None else None, "with_pairs": inputs.wants_pairs}
+    with _engine(cluster, jobs) as engine:
+        kept = None if resume is None else open_kept_audit(Path(resume), network, spec, inputs, options)
+        first = inputs.read(0) if inputs.count == 1 else None
+        blocks = read_blocks(spec, inputs, first, ahead=True) if first is not None else None
+        start = next(_all_blocks(spec, inputs) if blocks is None else blocks, None)
+        if start is None:
+            raise inputs.error_for_none()
+        plan, search = _plan(network, spec, start, inputs.total, method, per_row, seed, device)
+        plan = plan if kept is None else keep_plan(kept, plan)
+        _logger.info("audit: %s", plan.describe())
+        if on_plan is not None:
+            on_plan(replace(plan, seconds=plan.seconds / engine.slots))
+        scanner = PlannedScan(network, spec, plan, per_row, seed, search, device)
+        steps = _Steps(progress, inputs.total)
+        job = AuditJob(network, spec, scanner, inputs, pairs, seed, limit, steps.report)
+        if first is None or blocks is None:
+            tally = _audit_slices(job, inputs, steps, engine, kept)
+        else:
+            everyone = chain([start], blocks)
+            tally = audit_reading(job, first, everyone, np.random.default_rng(seed), engine, kept)
+            inputs.take(first.notes(), 0)
+    _logger.info(
+        "audit: %d of %d treated unequally, %d unknown, %d scores computed",
+        *(tally.count, tally.total, tally.unknown, tally.evaluations),
+    )
+    widest_pair = _widest_pair(network, spec, scanner, tally)
+    disparity = tally.disparity(
+        spec.claim, None if widest_pair is None else _with_ids((widest_pair,), X, spec.id_column)[0]
     )
     result = AuditResult(
-        count=count,
-        total=total,
-        pairs=_with_ids(_worst_pairs(network, spec, scanner, largest, pairs), X, spec.id_column),
-        exact=unknown == 0,
+        count=tally.count,
+        total=tally.total,
+        pairs=_with_ids(_worst_pairs(network, spec, scanner, tally, pairs), X, spec.id_column),
+        exact=tally.unknown == 0,
         sampled=X is None,
-        interval=wilson_interval(count, total) if X is None else None,
-        evaluations=evaluations,
+        interval=wilson_interval(tally.count, tally.total) if X is None else None,
+        evaluations=tally.evaluations,
         seconds=time.perf_counter() - started,
-        examined=examined.kept(),
-        rows=rows_kept.rows(),
+        examined=tally.examined(),
+        rows=tally.rows(),
         disparity=disparity,
-        scores=scores.summary(disparity),
-        unknown=unknown,
+        scores=tally.scores(spec.claim, disparity),
+        unknown=tally.unknown,
         plan=plan,
     )
     if spec.label is None or not is_frame(X) or spec.label.column not in X.columns:
@@ -156,98 +175,87 @@ def audit(
     return result.name_classes(spec.label, X[spec.label.column].dropna().unique())
 
 
-class _ScoreDifferences:
-    """Collects how far scores differ: for the disparity, and for a claim about scores in the claim's own unit."""
-
-    def __init__(self, net: Network, spec: Spec) -> None:
-        self._claim = spec.claim
-        on = disparity_score(spec)
-        self._same = spec.claim.on == on
-        self._collector = DisparityCollector(on, net.threshold)
-        self._claimed: list[Floats] = []
-
-    def add(self, found: ScanResult) -> None:
-        """Add what the scan found about the next inputs."""
-        self._collector.add(found.spread, found.gap if self._same else None)
-        if self._claim.is_score and not self._same:
-            self._claimed.append(found.gap)
-
-    def disparity(self, worst: AuditPair | None, count: int) -> ScoreDisparity:
-        """Return the disparity, with `count` unequal inputs at the threshold that decides."""
-        found = self._collector.disparity(worst)
-        if found.curve is None or self._claim.is_score:
-            return found
-        return replace(found, curve=found.curve.with_decided(count))
-
-    def summary(self, disparity: ScoreDisparity) -> ScoreSummary | None:
-        """Return the differences that the claim is about; None for a claim about classes."""
-        if not self._claim.is_score:
-            return None
-        return ScoreSummary(self._claim, disparity.differences if self._same else np.concatenate(self._claimed))
+def _sliced(
+    net: Network,
+    spec: Spec,
+    X: Inputs | SlicedInputs | None,
+    samples: int,
+    seed: int,
+    rows: int | None,
+    witnesses: Witnesses | None,
+) -> SlicedInputs:
+    """Return inputs of any origin in slices."""
+    if X is None:
+        return GivenInputs.samples(spec, samples, seed, net.dtype, witnesses)
+    if isinstance(X, TableStream):
+        return TableInputs(spec, net.dtype, X, witnesses)
+    if isinstance(X, SlicedInputs):
+        return X
+    return GivenInputs.of(spec, X, net.dtype, rows, witnesses)
 
 
-class _ExaminedInputs:
-    """Keeps a random sample of the inputs of a stream and what the scan found about them."""
+def _plan(
+    network: Network, spec: Spec, X: FloatArray, rows: int, method: str, per_row: int, seed: int, device: str
+) -> tuple[AuditPlan, DeviceSearch | None]:
+    """Return how to audit inputs like X (inputs, width), and the search on a GPU, if it is to compare them."""
+    plan = None
+    if device in ("cpu", "auto"):
+        plan = choose_plan(network, spec, X, rows, method, per_row=per_row, seed=seed)
+    if plan is not None and (device == "cpu" or _is_short(plan)):
+        return plan, None
+    from fairmend.audit.device_search import find_device
 
-    def __init__(self, spec: Spec, seed: int) -> None:
-        self._sample = RowSample(max(1, min(_EXAMINED_ROWS, _EXAMINED_NUMBERS // spec.width)), seed)
-
-    def add(self, X: FloatArray, found: ScanResult) -> None:
-        """Add the next inputs X (k, width)."""
-        columns = {"X": X, "unequal": found.unequal}
-        self._sample.add(columns | ({"other": found.other} if isinstance(found, WorstNeighbours) else {}))
-
-    def kept(self) -> ExaminedInputs:
-        """Return the inputs kept."""
-        kept = self._sample.columns()
-        return ExaminedInputs(kept["X"], kept["unequal"], kept["row"], kept.get("other"))
-
-
-class _WidestSpread:
-    """The input with the largest difference of scores in its neighbourhood."""
-
-    def __init__(self) -> None:
-        self.row, self.difference, self.X = 0, -np.inf, np.zeros((0, 0), np.float32)
-
-    def add(self, first_row: int, X: FloatArray, difference: Floats) -> None:
-        """Add the next inputs X (k, width), from row `first_row` on, with their differences (k,)."""
-        widest = int(difference.argmax())
-        if difference[widest] > self.difference:
-            self.row, self.difference, self.X = first_row + widest, difference[widest], X[widest : widest + 1].copy()
+    search = find_device(device, network, spec)
+    if plan is not None and search is None:
+        return plan, None
+    return choose_plan(network, spec, X, rows, method, per_row=per_row, seed=seed, device=search), search
 
 
-class _LargestGaps:
-    """The inputs with the largest gaps so far, equal inputs once."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: dict[bytes, tuple[float, int, FloatArray]] = {}
-        self._least = -np.inf
-
-    def add(self, rows: Ints, X: FloatArray, gap: Floats) -> None:
-        """Add inputs X (k, width) with their rows (k,) among all inputs and their gaps (k,)."""
-        chosen = np.flatnonzero(gap >= self._least)
-        if len(chosen) == 0 or self._most == 0:
-            return
-        # Of equal inputs, keep the first row.
-        _, first = np.unique(X[chosen], axis=0, return_index=True)
-        for i in chosen[np.sort(first)][np.argsort(-gap[chosen[np.sort(first)]], kind="stable")[: self._most]]:
-            self._kept.setdefault(X[i].tobytes(), (float(gap[i]), int(rows[i]), X[i].copy()))
-        best = sorted(self._kept.items(), key=lambda item: (-item[1][0], item[1][1]))[: self._most]
-        self._kept = dict(best)
-        if len(best) == self._most:
-            self._least = best[-1][1][0]
-
-    def kept(self) -> tuple[list[int], list[FloatArray]]:
-        """Return the rows and the inputs (width,)."""
-        return [row for _, row, _ in self._kept.values()], [x for _, _, x in self._kept.values()]
+def _is_short(plan: AuditPlan) -> bool:
+    """Return whether starting a GPU, and PyTorch before that, would take longer than the audit."""
+    return plan.method == "enumerate" and plan.seconds < _SHORT
 
 
-def _worst_pairs(
-    net: Network, spec: Spec, scanner: PlannedScan, largest: _LargestGaps, most: int
-) -> tuple[AuditPair, ...]:
+def _engine(cluster: str | Engine | None, jobs: int) -> AbstractContextManager[Engine]:
+    """Return the engine for a ``with`` block; one that the caller opened stays open."""
+    return open_engine(cluster, jobs) if cluster is None or isinstance(cluster, str) else nullcontext(cluster)
+
+
+def _all_blocks(spec: Spec, inputs: SlicedInputs) -> Iterator[FloatArray]:
+    for number in range(inputs.count):
+        yield from read_blocks(spec, inputs, inputs.read(number), ahead=False)
+
+
+def _audit_slices(
+    job: AuditJob, inputs: SlicedInputs, steps: _Steps, engine: Engine, kept: KeptResults | None
+) -> AuditTally:
+    """Return what is known of all slices, merged in their order as they come."""
+    tally = AuditTally(job.net, job.spec, job.pairs, job.seed)
+    shared = job if engine.is_here else job.for_workers(inputs.for_workers(), engine.slots)
+    tasks = map(SliceTask, range(inputs.count))
+    for _, part in run_tasks(engine, audit_slice, shared, tasks, kept):
+        inputs.take(part.notes, tally.total)
+        tally.merge(part)
+        steps.before = tally.total
+        steps.report(0)
+    return tally
+
+
+class _Steps:
+    """Reports progress: the inputs of the slices before, and those done in the current one."""
+
+    def __init__(self, progress: Progress | None, expected: int) -> None:
+        self._progress, self._expected, self.before = progress, expected, 0
+
+    def report(self, done: int) -> None:
+        """Report that so many inputs of the current slice are done."""
+        if self._progress is not None:
+            self._progress("audit", self.before + done, self._expected)
+
+
+def _worst_pairs(net: Network, spec: Spec, scanner: PlannedScan, tally: AuditTally, most: int) -> tuple[AuditPair, ...]:
     """Return the worst pairs of the inputs kept; the network itself evaluates their neighbours."""
-    rows, inputs = largest.kept()
+    rows, inputs = tally.largest()
     if not rows:
         return ()
     X = np.stack(inputs)
@@ -259,18 +267,21 @@ def _worst_pairs(
     return tuple([pair for pair in pairs if once[pair.x.tobytes(), pair.other.tobytes()] is pair][:most])
 
 
-def _with_ids(pairs: tuple[AuditPair, ...], X: Inputs | None, column: str | None) -> tuple[AuditPair, ...]:
+def _with_ids(
+    pairs: tuple[AuditPair, ...], X: Inputs | SlicedInputs | None, column: str | None
+) -> tuple[AuditPair, ...]:
     """Return the pairs with the ids of the people, if the inputs are a data frame that has them."""
     if column is None or not is_frame(X) or column not in X.columns:
         return pairs
     return tuple(replace(pair, id=as_text(X[column].iloc[pair.row])) for pair in pairs)
 
 
-def _widest_pair(net: Network, spec: Spec, scanner: PlannedScan, widest: _WidestSpread) -> AuditPair | None:
+def _widest_pair(net: Network, spec: Spec, scanner: PlannedScan, tally: AuditTally) -> AuditPair | None:
     """Return the two similar people whose scores differ most; None if no scores differ."""
     on = disparity_score(spec)
-    found = scanner.widest(widest.X, on)
-    return make_pairs(net, spec, [widest.row], found.first, found.other, on=on)[0] if found.difference[0] > 0 else None
+    row, X = tally.widest()
+    found = scanner.widest(X, on)
+    return make_pairs(net, spec, [row], found.first, found.other, on=on)[0] if found.difference[0] > 0 else None
 
 
 def _check(
@@ -283,7 +294,9 @@ def _check(
     pairs: int,
     jobs: int,
     time_limit: float | None,
+    device: str,
 ) -> None:
+    check_device_name(device)
     require_fit(net, spec)
     require_scores(net, spec.claim)
     least = {

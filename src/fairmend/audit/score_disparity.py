@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairmend.arrays import Floats, Ints
+from fairmend.audit.row_store import RowStore
 from fairmend.audit.score_spread import ScoreSpread
 from fairmend.html_tables import html_pairs
+from fairmend.large_arrays import count_above, quantiles
 from fairmend.spec import Spec
 from fairmend.text import in_points, number, percent
 
@@ -107,15 +110,15 @@ class ScoreDisparity:
         found = float(self.differences.max())
         return found if self.worst is None else self.worst.gap if self.exact else max(found, self.worst.gap)
 
-    @property
+    @cached_property
     def quantiles(self) -> dict[str, float]:
         """The differences that 50, 90, 95 and 99 % of the inputs do not exceed, by name."""
-        return dict(zip(QUANTILES, np.quantile(self.differences, list(QUANTILES.values())).tolist(), strict=True))
+        return dict(zip(QUANTILES, quantiles(self.differences, list(QUANTILES.values())), strict=True))
 
-    @property
+    @cached_property
     def above(self) -> Mapping[float, int]:
         """How many inputs have a difference above 0.01, 0.05 and 0.1; empty for a regression network."""
-        return {limit: int((self.differences > limit).sum()) for limit in LIMITS} if self.on == "probability" else {}
+        return {limit: count_above(self.differences, limit) for limit in LIMITS} if self.on == "probability" else {}
 
     def describe(self) -> str:
         """Return the disparity as a line of text."""
@@ -186,12 +189,12 @@ class DisparityCollector:
         self._on, self._decision = on, decision
         self._thresholds = np.unique([*(np.arange(1, _STEPS) / _STEPS), decision])
         self._below = np.zeros((2, len(self._thresholds) + 1), dtype=np.int64)
-        self._parts: list[Floats] = []
+        self._differences = RowStore()
         self._exact = self._has_ranges = True
 
     def add(self, spread: ScoreSpread, differences: Floats | None = None) -> None:
         """Add the next inputs; `differences` (k,) replace those of the spread where they are known more precisely."""
-        self._parts.append((spread.difference if differences is None else differences).copy())
+        self._differences.add((spread.difference if differences is None else differences).copy())
         self._exact &= spread.exact
         self._has_ranges &= spread.range is not None
         if spread.range is not None:
@@ -200,9 +203,16 @@ class DisparityCollector:
                 first = np.searchsorted(self._thresholds, end, side="right")
                 counts += np.bincount(first, minlength=len(counts))
 
+    def merge(self, other: DisparityCollector) -> None:
+        """Add the inputs that follow."""
+        self._differences.merge(other._differences)
+        self._exact &= other._exact
+        self._has_ranges &= other._has_ranges
+        self._below += other._below
+
     def disparity(self, worst: AuditPair | None) -> ScoreDisparity:
         """Return the figures of all inputs so far."""
-        differences = np.concatenate(self._parts)
+        differences = self._differences.array()
         curve = None
         if self._has_ranges:
             low, high = np.cumsum(self._below[:, :-1], axis=1)

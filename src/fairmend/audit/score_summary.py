@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from fairmend.arrays import Floats
+from fairmend.large_arrays import quantiles
 from fairmend.spec import Claim
 
 __all__ = ["ScoreSummary"]
@@ -34,12 +33,12 @@ class ScoreSummary:
     @property
     def median(self) -> float:
         """The difference that half of the inputs do not exceed."""
-        return float(np.quantile(self.differences, 0.5))
+        return quantiles(self.differences, [0.5])[0]
 
     @property
     def most(self) -> float:
         """The difference that 90 % of the inputs do not exceed."""
-        return float(np.quantile(self.differences, 0.9))
+        return quantiles(self.differences, [0.9])[0]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the summary as plain data."""

@@ -8,15 +8,18 @@ values.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fairmend.arrays import FloatArray
 from fairmend.bounds.relaxation import Lines
+from fairmend.network.operations import Affine, Columns, Concatenate, Operation, Scale, Sum
 
-__all__ = ["Boxes", "Forms", "Interval", "least_of_line"]
+__all__ = ["Boxes", "Forms", "Interval", "least_of_line", "linear_form", "signed_product", "tensor_like", "total"]
 
 Interval = tuple[Tensor, Tensor]
 """Lower and upper ends, each ``(pieces, units)``."""
@@ -65,7 +68,10 @@ class Forms(NamedTuple):
         if self.lower is self.upper:
             spread = self.lower[1:].abs().sum(0)
             return self.lower[0] - spread, self.lower[0] + spread
-        return self.lower[0] - self.lower[1:].abs().sum(0), self.upper[0] + self.upper[1:].abs().sum(0)
+        # One split takes less time than two slices: its gradient is one concatenation.
+        slopes = [1, len(self.lower) - 1]
+        (low, low_slopes), (high, high_slopes) = (form.split_with_sizes(slopes) for form in self)
+        return (low - low_slopes.abs().sum(0)).squeeze(0), (high + high_slopes.abs().sum(0)).squeeze(0)
 
     def through(self, lines: Lines, first: Tensor, increasing: bool = True) -> Forms:
         """Return the forms of a function's output, given its lines; those of increasing functions do not fall."""
@@ -90,3 +96,47 @@ def least_of_line(slope: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
     """
     rising = slope.clamp(min=0)
     return rising * lower + (slope - rising) * upper
+
+
+def linear_form(
+    operation: Operation, forms: Sequence[Tensor], first: Tensor, layer: tuple[Tensor, Tensor] | None
+) -> Tensor:
+    """Return the form of an operation, one of those that are affine, from the forms of what it reads.
+
+    ``first`` is that of the boxes; ``layer`` is weight and bias of an affine layer.
+    """
+    if isinstance(operation, Affine):
+        assert layer is not None
+        weight, bias = layer
+        return torch.addcmul(forms[0] @ weight.T, first, bias)
+    if isinstance(operation, Scale):
+        factor, shift = tensor_like(first, operation.factor), tensor_like(first, operation.shift)
+        return torch.addcmul(forms[0] * factor, first, shift)
+    if isinstance(operation, Sum):
+        return total(forms)
+    if isinstance(operation, Concatenate):
+        return torch.cat(list(forms), dim=-1)
+    if isinstance(operation, Columns):
+        return forms[0][..., list(operation.indices)]
+    raise NotImplementedError(f"the linear bounds of {operation.kind}")
+
+
+def signed_product(A: Tensor, where_positive: Tensor, where_negative: Tensor) -> Tensor:
+    """Return ``A+ @ where_positive + A- @ where_negative`` for each piece: A ``(pieces, units, width)``."""
+    positive = A.clamp(min=0)
+    return torch.einsum("puw,kpw->kpu", positive, where_positive) + torch.einsum(
+        "puw,kpw->kpu", A - positive, where_negative
+    )
+
+
+def total(parts: Sequence[Tensor]) -> Tensor:
+    """Return the sum of tensors, added up in their order."""
+    added = parts[0]
+    for part in parts[1:]:
+        added = added + part
+    return added
+
+
+def tensor_like(like: Tensor, values: FloatArray) -> Tensor:
+    """Return values in the dtype and on the device of a tensor."""
+    return torch.tensor(values, dtype=like.dtype, device=like.device)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from fairmend.bounds.relaxation import apply_activation
 from fairmend.network import Activation, Affine, Network
@@ -30,7 +31,7 @@ def forward(network: Network, layers: Layers, X: Tensor) -> Tensor:
 
 def affine(weight: Tensor, bias: Tensor, h: Tensor) -> Tensor:
     """Return an affine layer of values ``(rows, in)``, or those of several networks of ``(networks, rows, in)``."""
-    return torch.addmm(bias, h, weight.T) if weight.ndim == 2 else torch.baddbmm(bias[:, None], h, weight.mT)
+    return F.linear(h, weight, bias) if weight.ndim == 2 else torch.baddbmm(bias[:, None], h, weight.mT)
 
 
 def forward_nodes(

@@ -19,14 +19,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from fairmend.arrays import FloatArray, Floats, Ints
-from fairmend.bounds.pieces import MAX_ENTRIES, widest_layer
+from fairmend.bounds.pieces import max_entries, run_batches, widest_layer
 from fairmend.bounds.running_error import RunningError, affine_image
 from fairmend.bounds.sensitivity import Intervals, traced_error
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.decision import closing_gaps
 from fairmend.network.functions.base import SLACK, Precision, size_of
 from fairmend.network.operations import Columns, Concatenate, Lookup, Operation, Scale, Sum
-from fairmend.threads import side_by_side
 
 __all__ = ["closing_error", "inference_error", "lead_error", "summation_error"]
 
@@ -146,7 +145,7 @@ def _error_of_rows(
     if (widest + 1) * kind.unit >= 0.1:
         return error
     low, high = lower.astype(np.float64), upper.astype(np.float64)
-    step = max(1, MAX_ENTRIES // (_ARRAYS * widest) // max(1, rows.shape[1], widest if thorough else 1))
+    step = max(1, max_entries() // (_ARRAYS * widest) // max(1, rows.shape[1], widest if thorough else 1))
 
     @np.errstate(all="ignore")
     def bound_error(part: slice) -> None:
@@ -158,5 +157,5 @@ def _error_of_rows(
         # What overflows stays infinite, whatever is added to it, and infinity times 0 is not a number.
         error[part] = np.where(overflow[:, None] | np.isnan(bound), np.inf, bound)
 
-    side_by_side(bound_error, (slice(start, start + step) for start in range(0, len(low), step)))
+    run_batches(bound_error, len(low), step)
     return error

@@ -2,8 +2,9 @@
 
 Differentiable in the weights, in float32 or float64. Nodes that are affine functions of the inputs have exact forms.
 The forms of other nodes come from backward substitution: it walks the graph in reverse with a pair of coefficients for
-each node, adds them where paths meet, and ends at exact nodes, at functions of these, and at look-ups. Wide networks
-get the same forms with fewer products, from `symbols`, wherever few units are unstable.
+each node, adds them where paths meet, and ends at exact nodes, at functions of these, and at look-ups, or at the node
+that puts these side by side. Wide networks get the same forms with fewer products, from `symbols`, wherever few units
+are unstable; on a GPU, `stacked` does the backward substitution.
 """
 
 from __future__ import annotations
@@ -13,15 +14,24 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from fairmend.arrays import FloatArray
-from fairmend.bounds.forms import Boxes, Forms, Interval, least_of_line
+from fairmend.bounds.forms import (
+    Boxes,
+    Forms,
+    Interval,
+    least_of_line,
+    linear_form,
+    signed_product,
+    tensor_like,
+    total,
+)
 from fairmend.bounds.relaxation import Lines, apply_activation, relax
+from fairmend.bounds.stacked import Stacked
 from fairmend.bounds.symbols import Symbols
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 
-__all__ = ["METHODS", "Boxes", "Forms", "Parameters", "Propagation", "feature_bounds", "propagate"]
+__all__ = ["METHODS", "Boxes", "Forms", "Parameters", "Propagation", "feature_bounds", "propagate", "takes_symbols"]
 
 Parameters = Sequence[tuple[Tensor, Tensor]]
 """The affine layers before the head, in the order of the nodes: each ``(weight (out, in), bias (out,))``."""
@@ -31,6 +41,9 @@ METHODS = ("linear", "interval")
 WIDE = 128
 """Networks with a wider layer may take symbols instead of backward passes; below that, tensor operations are so cheap
 that their number counts, and results keep every digit."""
+
+# On a GPU, symbols take some milliseconds for each layer, as long as so many products.
+_WORK_FOR_SYMBOLS = 10**10
 
 _KINKED_AT_0 = ("relu", "leaky_relu", "prelu", "identity")
 
@@ -92,23 +105,41 @@ def feature_bounds(network: Network, parameters: Parameters, boxes: Boxes, metho
     return graph.interval(graph.features)
 
 
+def takes_symbols(network: Network, pieces: int, device: torch.device) -> bool:
+    """Return whether a network is wide enough for symbols, if it has no look-ups, over so many boxes.
+
+    On a GPU, products must also take long enough: symbols wait for it at every layer.
+    """
+    widest = max(network.widths[:-1])
+    return widest > WIDE and (device.type == "cpu" or pieces * widest**3 >= _WORK_FOR_SYMBOLS)
+
+
+def _stacks(device: torch.device) -> bool:
+    """Return whether lower and upper forms are computed at once: on a CPU, results keep every digit of earlier ones."""
+    return device.type != "cpu"
+
+
 class _Graph:
     """The nodes before the head, with their parameters, over boxes, and what is known about each node so far."""
 
     def __init__(self, network: Network, parameters: Parameters, boxes: Boxes) -> None:
         self.nodes, self.widths, self.boxes = network.nodes[:-1], network.widths, boxes
-        self.features = network.nodes[-1].sources[0]
-        affine = [i for i, node in enumerate(self.nodes) if isinstance(node.operation, Affine)]
-        self.parameters = dict(zip(affine, parameters, strict=True))
+        self.features, self.readers = network.nodes[-1].sources[0], network.readers
+        self.parameters: dict[int, tuple[Tensor, Tensor]] = {}
         self.exact: dict[int, Forms] = {}
         self.hulls: dict[int, Forms] = {}
         self.lines: dict[int, Lines] = {}
         self._forms: dict[int, Forms] = {}
         self._intervals: dict[int, Interval] = {}
-        self._symbols = Symbols(network.nodes, self.exact, self.parameters, self._linear, boxes.first)
+        remaining = iter(parameters)
         for i, node in enumerate(self.nodes):
+            if isinstance(node.operation, Affine):
+                self.parameters[i] = next(remaining)
             self._find_exact(i, node.operation, node.sources)
-        self.wide = max(self.widths[:-1]) > WIDE and not self.hulls
+        self.wide = not self.hulls and takes_symbols(network, boxes.rows.shape[1], boxes.rows.device)
+        self._symbols = Symbols(network.nodes, self.exact, self.parameters, boxes.first) if self.wide else None
+        known = {**self.exact, **self.hulls}
+        self._stacked = Stacked(self.nodes, self.widths, known, self.lines, self.parameters, boxes.first)
         self._intervals.clear()  # those that look-ups needed have no gradients
 
     def function(self, i: int) -> tuple[Activation, int]:
@@ -126,37 +157,40 @@ class _Graph:
         elif not isinstance(operation, Activation) and all(source in self.exact for source in sources):
             form = self._linear(i, operation, [self.exact[source].lower for source in sources])
             self.exact[i] = Forms(form, form)
+        elif isinstance(operation, Concatenate) and all(self._ends_in(source) for source in sources):
+            parts = [self.forms(source) for source in sources]
+            self.hulls[i] = Forms(
+                torch.cat([part.lower for part in parts], -1), torch.cat([part.upper for part in parts], -1)
+            )
+
+    def _ends_in(self, source: int) -> bool:
+        """Return whether substitution may end in the one node that reads this one, instead of in this one.
+
+        Where two nodes read it, it ends here, because coefficients that meet may cancel.
+        """
+        return (source in self.exact or source in self.hulls) and self.readers[source] == 1
 
     def _look_up(self, operation: Lookup, source: int) -> Forms:
         """Return the rows of a table as constant forms: the row itself where it is fixed, else the hull of them."""
         with torch.no_grad():
             ends = [end[:, 0].cpu().numpy() for end in self.interval(source)]
         lower, upper = operation.hull(*ends)
-        below = self.boxes.first * _tensor(lower, self.boxes)
-        return Forms(below, below) if lower is upper else Forms(below, self.boxes.first * _tensor(upper, self.boxes))
+        first = self.boxes.first
+        below = first * tensor_like(first, lower)
+        return Forms(below, below) if lower is upper else Forms(below, first * tensor_like(first, upper))
 
     def _linear(self, i: int, operation: Operation, forms: Sequence[Tensor]) -> Tensor:
-        """Return an operation, one of those that are affine, on exact forms."""
-        if isinstance(operation, Affine):
-            weight, bias = self.parameters[i]
-            return torch.addcmul(forms[0] @ weight.T, self.boxes.first, bias)
-        if isinstance(operation, Scale):
-            factor, shift = _tensor(operation.factor, self.boxes), _tensor(operation.shift, self.boxes)
-            return torch.addcmul(forms[0] * factor, self.boxes.first, shift)
-        if isinstance(operation, Sum):
-            return _total(forms)
-        if isinstance(operation, Concatenate):
-            return torch.cat(list(forms), dim=-1)
-        if isinstance(operation, Columns):
-            return forms[0][..., list(operation.indices)]
-        raise NotImplementedError(f"the linear bounds of {operation.kind}")
+        return linear_form(operation, forms, self.boxes.first, self.parameters.get(i))
+
+    def _scale(self, operation: Scale) -> tuple[Tensor, Tensor]:
+        return tensor_like(self.boxes.first, operation.factor), tensor_like(self.boxes.first, operation.shift)
 
     def relax_functions(self) -> None:
         """Find the lines of every function, in the order of the nodes."""
         for i, node in enumerate(self.nodes):
             if isinstance(node.operation, Activation):
                 self.lines[i] = self._relax(node.operation, node.sources[0])
-                if self.wide:
+                if self._symbols is not None:
                     self._symbols.add(i, self.lines[i])
 
     def _relax(self, activation: Activation, source: int) -> Lines:
@@ -167,7 +201,7 @@ class _Graph:
             with torch.no_grad():
                 low, high = self.interval(source)
                 stable = ((low >= 0) | (high <= 0)).all(dim=0)
-            if stable.any():
+            if stable.is_cuda or stable.any():  # to ask a GPU is to wait for it
                 lower, upper = torch.where(stable, low, lower), torch.where(stable, high, upper)
         return relax(activation, lower, upper)
 
@@ -190,10 +224,10 @@ class _Graph:
             return _interval_affine(*self.parameters[i], lower, upper)
         if isinstance(operation, Activation):
             return _image(operation, lower, upper)
-        if isinstance(operation, Lookup):
+        if i in self.hulls:
             return self.hulls[i].concretise()
         if isinstance(operation, Scale):
-            factor, shift = _tensor(operation.factor, self.boxes), _tensor(operation.shift, self.boxes)
+            factor, shift = self._scale(operation)
             ends = lower * factor, upper * factor
             return torch.minimum(*ends) + shift, torch.maximum(*ends) + shift
         below, above = zip(*sources, strict=True)
@@ -203,6 +237,8 @@ class _Graph:
         """Return the forms of a node, by a backward pass where paths may meet."""
         if i in self.exact:
             return self.exact[i]
+        if i in self.hulls:
+            return self.hulls[i]
         if i not in self._forms:
             self._forms[i] = self._find_forms(i, self.nodes[i].operation, self.nodes[i].sources)
         return self._forms[i]
@@ -210,29 +246,26 @@ class _Graph:
     def _find_forms(self, i: int, operation: Operation, sources: Sequence[int]) -> Forms:
         if isinstance(operation, Activation):
             return self.forms(sources[0]).through(self.lines[i], self.boxes.first, operation.increasing)
-        if isinstance(operation, Lookup):
-            return self.hulls[i]
         met = isinstance(operation, Sum) and sum(source not in self.exact for source in sources) > 1
         if isinstance(operation, Affine) or met:
-            if self._symbols_pay(i):
-                return self._symbols.forms(i)
-            return self._backward(i, operation, sources)
+            symbols = self._cheaper_symbols(i)
+            return self._backward(i, operation, sources) if symbols is None else symbols.forms(i)
         parts = [self.forms(source) for source in sources]
         if isinstance(operation, Scale):
-            factor, shift = _tensor(operation.factor, self.boxes), _tensor(operation.shift, self.boxes)
+            factor, shift = self._scale(operation)
             lower = least_of_line(factor, parts[0].lower, parts[0].upper)
             upper = least_of_line(factor, parts[0].upper, parts[0].lower)
             return Forms(torch.addcmul(lower, self.boxes.first, shift), torch.addcmul(upper, self.boxes.first, shift))
         lower, upper = (self._linear(i, operation, [part[side] for part in parts]) for side in (0, 1))
         return Forms(lower, upper)
 
-    def _symbols_pay(self, root: int) -> bool:
-        """Return whether symbols take fewer products than a backward pass for the forms of a node."""
-        if not self.wide:
-            return False
+    def _cheaper_symbols(self, root: int) -> Symbols | None:
+        """Return the symbols if they take fewer products than a backward pass for the forms of a node."""
+        if self._symbols is None:
+            return None
         passed = sum(weight.numel() for i, (weight, _) in self.parameters.items() if i < root and i not in self.exact)
         backward = 2 * self.widths[root] * passed
-        return self._symbols.cost(root, self.widths[root]) < backward
+        return self._symbols if self._symbols.cost(root, self.widths[root]) < backward else None
 
     def _stop(self, i: int) -> Forms | None:
         """Return the forms of a node at which backward substitution ends, or None if it goes on."""
@@ -245,17 +278,19 @@ class _Graph:
     def _backward(self, root: int, operation: Operation, sources: Sequence[int]) -> Forms:
         """Return the forms of an affine layer or a sum, substituted back to the nodes where that ends."""
         first = self.boxes.first
-        if isinstance(operation, Affine):
+        stop = self._stop(sources[0]) if isinstance(operation, Affine) else None
+        if stop is not None:
+            # Both passes start from the same weight W, so they share a product of the forms' middle and half distance:
+            # W+ a + W- b = W (a + b)/2 + |W| (a - b)/2.
             weight, bias = self.parameters[root]
-            stop = self._stop(sources[0])
-            if stop is not None:
-                # Both passes start from the same weight W, so they share a product of the forms' middle and half
-                # distance: W+ a + W- b = W (a + b)/2 + |W| (a - b)/2.
-                lower, upper = stop
-                middle = torch.addcmul((lower + upper) @ (weight / 2).T, first, bias)
-                spread = (upper - lower) @ (weight / 2).abs().T
-                return Forms(middle - spread, middle + spread)
-            start, value = weight.unsqueeze(0), bias
+            lower, upper = stop
+            middle = torch.addcmul((lower + upper) @ (weight / 2).T, first, bias)
+            spread = (upper - lower) @ (weight / 2).abs().T
+            return Forms(middle - spread, middle + spread)
+        if _stacks(first.device):
+            return self._stacked.forms(root)
+        if isinstance(operation, Affine):
+            start, value = self.parameters[root][0].unsqueeze(0), self.parameters[root][1]
         else:
             width = self.widths[root]
             start, value = torch.eye(width, dtype=first.dtype, device=first.device).unsqueeze(0), first.new_zeros(width)
@@ -266,8 +301,8 @@ class _Graph:
             if i in rows.carried:
                 self._substitute(rows, i)
         return Forms(
-            torch.addcmul(_total(rows.lower), first, rows.lower_value),
-            torch.addcmul(_total(rows.upper), first, rows.upper_value),
+            torch.addcmul(total(rows.lower), first, rows.lower_value),
+            torch.addcmul(total(rows.upper), first, rows.upper_value),
         )
 
     def _substitute(self, rows: _Rows, i: int) -> None:
@@ -289,7 +324,7 @@ class _Graph:
             rows.add_constants(*_both(lower_A, upper_A, lambda A: A @ bias))
             rows.carry(sources[0], *_both(lower_A, upper_A, lambda A: A @ weight))
         elif isinstance(operation, Scale):
-            factor, shift = _tensor(operation.factor, self.boxes), _tensor(operation.shift, self.boxes)
+            factor, shift = self._scale(operation)
             rows.add_constants(*_both(lower_A, upper_A, lambda A: A @ shift))
             rows.carry(sources[0], *_both(lower_A, upper_A, lambda A: A * factor))
         elif isinstance(operation, Sum):
@@ -345,8 +380,8 @@ class _Rows:
         if forms.lower is forms.upper:
             lower, upper = _both(lower_A, upper_A, lambda A: torch.einsum("puw,kpw->kpu", A, forms.lower))
         else:
-            lower = _signed_product(lower_A, forms.lower, forms.upper)
-            upper = _signed_product(upper_A, forms.upper, forms.lower)
+            lower = signed_product(lower_A, forms.lower, forms.upper)
+            upper = signed_product(upper_A, forms.upper, forms.lower)
         self.lower.append(lower)
         self.upper.append(upper)
 
@@ -355,17 +390,6 @@ def _both(lower: Tensor, upper: Tensor, function: Callable[[Tensor], Tensor]) ->
     """Return the function of both, computed once if they are one tensor."""
     result = function(lower)
     return result, result if lower is upper else function(upper)
-
-
-def _total(parts: Sequence[Tensor]) -> Tensor:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
-
-
-def _tensor(values: FloatArray, boxes: Boxes) -> Tensor:
-    return torch.tensor(values, dtype=boxes.rows.dtype, device=boxes.rows.device)
 
 
 def _image(activation: Activation, lower: Tensor, upper: Tensor) -> Interval:
@@ -384,14 +408,6 @@ def _interval_affine(weight: Tensor, bias: Tensor, lower: Tensor, upper: Tensor)
     middle = torch.addmm(bias, lower + upper, weight.T, alpha=0.5)
     spread = (upper - lower) @ weight.abs().T / 2
     return middle - spread, middle + spread
-
-
-def _signed_product(A: Tensor, where_positive: Tensor, where_negative: Tensor) -> Tensor:
-    """Return ``A+ @ where_positive + A- @ where_negative`` for each piece: A ``(pieces, units, width)``."""
-    positive = A.clamp(min=0)
-    return torch.einsum("puw,kpw->kpu", positive, where_positive) + torch.einsum(
-        "puw,kpw->kpu", A - positive, where_negative
-    )
 
 
 def _through_activation(A: Tensor, lines: Lines) -> tuple[Tensor, Tensor]:

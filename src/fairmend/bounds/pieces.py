@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import Floats, Ints
+from fairmend.device.current import current_device
 from fairmend.errors import FairmendError
 from fairmend.network import Network
+from fairmend.threads import side_by_side
 
-__all__ = ["MAX_ENTRIES", "batches", "exact_boxes", "exact_rows", "used_columns", "widest_layer"]
+__all__ = [
+    "MAX_ENTRIES",
+    "batch_size",
+    "batches",
+    "exact_boxes",
+    "exact_rows",
+    "max_entries",
+    "run_batches",
+    "used_columns",
+    "widest_layer",
+]
 
 MAX_ENTRIES = 1_000_000
-"""The entries of one temporary array, 8 MB; only a few of them exist at a time."""
+"""The entries of one temporary array on a CPU, 8 MB; only a few of them exist at a time."""
 
-
+_ARRAYS = 32  # of that size that fit the memory of a GPU
 _WIDE = 128  # columns, from which on leaving some out is worth the copy
+
+
+def max_entries() -> int:
+    """Return the entries of one temporary array on the device that bounds are computed on."""
+    device = current_device()
+    if device is None:
+        return MAX_ENTRIES
+    from fairmend.device.choice import memory_of
+
+    return memory_of(device) // (8 * _ARRAYS)
 
 
 def exact_rows(network: Network, array: npt.ArrayLike, name: str) -> Floats:
@@ -51,13 +73,34 @@ def used_columns(*arrays: Floats) -> Ints | None:
     A product with the columns that are used is as good, and in a wide layer of ReLU units about half are surely off.
     """
     columns = arrays[0].shape[2]
-    if columns < _WIDE:
+    if columns < _WIDE or not isinstance(arrays[0], np.ndarray):  # to ask a GPU takes longer than the product
         return None
     used = np.flatnonzero(np.any([array.any(axis=(0, 1)) for array in arrays], axis=0))
     return used if len(used) < 0.8 * columns else None
 
 
+def batch_size(network: Network) -> int:
+    """Return how many pieces are a batch: the coefficients of the widest layer, of both signs, fit in an array."""
+    return max(1, max_entries() // (2 * widest_layer(network) ** 2))
+
+
 def batches(network: Network, pieces: int) -> Iterator[slice]:
-    """Return batches of pieces; the coefficients of the widest layer, of both signs, fit in a temporary array."""
-    step = max(1, MAX_ENTRIES // (2 * widest_layer(network) ** 2))
-    return (slice(start, min(start + step, pieces)) for start in range(0, pieces, step))
+    """Return batches of pieces."""
+    return _slices(pieces, batch_size(network))
+
+
+def run_batches(work: Callable[[slice], None], pieces: int, size: int) -> None:
+    """Call ``work`` on batches of so many pieces: side by side on the CPU, and one after another on a GPU.
+
+    Each of them may fill the memory of the GPU. If it is full, batches become smaller, with a warning.
+    """
+    if current_device() is None:
+        side_by_side(work, _slices(pieces, size))
+        return
+    from fairmend.device.memory import run_in_parts
+
+    run_in_parts(pieces, size, work, "neighbourhoods")
+
+
+def _slices(pieces: int, size: int) -> Iterator[slice]:
+    return (slice(start, min(start + size, pieces)) for start in range(0, pieces, size))

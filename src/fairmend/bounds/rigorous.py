@@ -25,7 +25,7 @@ from fairmend.bounds.enclosure import (
     lower_line,
     upper_line,
 )
-from fairmend.bounds.pieces import MAX_ENTRIES, batches, exact_boxes, exact_rows, widest_layer
+from fairmend.bounds.pieces import MAX_ENTRIES, batch_size, batches, exact_boxes, exact_rows, run_batches, widest_layer
 from fairmend.bounds.substitution import (
     Known,
     Layer,
@@ -38,7 +38,6 @@ from fairmend.bounds.substitution import (
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
-from fairmend.threads import side_by_side
 
 __all__ = [
     "Choice",
@@ -63,7 +62,6 @@ Choice = Callable[[int, Floats, Floats], Slopes]
 """Returns the slopes of a function, by its number among the functions, on an interval of its inputs."""
 
 
-@np.errstate(all="ignore")
 def rigorous_bounds(
     network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike, slopes: Sequence[Slopes] | None = None
 ) -> tuple[Floats, Floats]:
@@ -91,11 +89,10 @@ def bounds_and_layers(
         bounds[part] = lower_bounds(rows, network.nodes[-1].sources[0], known)
         _store(layers, part, known)
 
-    side_by_side(bound, batches(network, len(low)))
+    run_batches(bound, len(low), batch_size(network))
     return bounds[:, : network.outputs], -bounds[:, network.outputs :], layers
 
 
-@np.errstate(all="ignore")
 def rigorous_differences(
     network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike, slopes: Sequence[Slopes] | None = None
 ) -> Floats:
@@ -128,7 +125,7 @@ def differences_and_layers(
         bounds[part, k, j] = lower_bounds(Rows(A[None], c[None], slack), features, known)
         _store(layers, part, known)
 
-    side_by_side(bound, batches(network, len(low)))
+    run_batches(bound, len(low), batch_size(network))
     return bounds, layers
 
 
@@ -234,15 +231,14 @@ def analyse(network: Network, lower: Floats, upper: Floats, choose: Choice) -> K
 
 def _enclose_affine(known: Known, i: int, operation: Affine, source: int, relaxed: bool) -> Interval:
     """Return the interval of an affine layer, by backward substitution if a function reads it."""
-    rows = both_signs(operation.weight, operation.bias)
-    weight, bias = np.split(rows.A[0], 2)[0], np.split(rows.c[0], 2)[0]
+    rows, width = both_signs(operation.weight, operation.bias), len(operation.bias)
+    weight, bias = rows.A[0, :width], rows.c[0, :width]
     bounds = lower_bounds(rows, source, known) if relaxed else over_box(rows, *known.intervals[source])
-    low, high = np.split(bounds, 2, axis=1)
     inputs = largest(*known.intervals[source])
     magnitude = inputs @ np.abs(weight).T + np.abs(bias) + TINY
     floor = TINY * (1 + inputs.sum(1, keepdims=True) + magnitude.sum(1, keepdims=True))
     known.layers[i] = Layer(weight, bias, magnitude, floor)
-    return low, -high
+    return bounds[:, :width], -bounds[:, width:]
 
 
 def _tighten(known: Known, i: int) -> Interval:
@@ -250,9 +246,9 @@ def _tighten(known: Known, i: int) -> Interval:
     if isinstance(known.network.nodes[i].operation, Lookup):
         return known.intervals[i]
     width = known.network.widths[i]
-    low, high = np.split(lower_bounds(both_signs(np.eye(width), np.zeros(width)), i, known), 2, axis=1)
-    own_low, own_high = known.intervals[i]
-    return np.maximum(own_low, low), np.minimum(own_high, -high)
+    bounds = lower_bounds(both_signs(np.eye(width), np.zeros(width)), i, known)
+    low, high = known.intervals[i]
+    return np.maximum(low, bounds[:, :width]), np.minimum(high, -bounds[:, width:])
 
 
 def _empty_layers(network: Network, pieces: int) -> list[tuple[Floats, Floats]]:

@@ -46,7 +46,9 @@ class RunningError:
             self._nonlinear.append(behind or isinstance(node.operation, Activation))
             if i in readers:
                 self.found[i] = self._improve(i, readers[i], behind)
-        local, overflow = self._lost(self.network.head, self.found[self.network.nodes[-1].sources[0]])
+        head, source = self.network.head, self.found[self.network.nodes[-1].sources[0]]
+        weight, bias = head.weight.astype(np.float64), head.bias.astype(np.float64)
+        local, overflow = self._lost(head, weight, bias, source)
         return [*self.found, NodeError((local, local), (local, local), local, local, overflow)]
 
     def _improve(self, i: int, functions: list[int], behind: bool) -> NodeError:
@@ -101,14 +103,13 @@ class RunningError:
 
     def _affine(self, operation: Affine, source: NodeError) -> NodeError:
         weight, bias = operation.weight.astype(np.float64), operation.bias.astype(np.float64)
-        summed, overflow = self._lost(operation, source)
+        summed, overflow = self._lost(operation, weight, bias, source)
         error = (source.error @ np.abs(weight).T + summed) * (1 + SLACK)
         return self._node(affine_image(weight, bias, *source.exact), error, summed, overflow)
 
-    def _lost(self, operation: Affine, source: NodeError) -> tuple[Floats, Bools]:
+    def _lost(self, operation: Affine, weight: Floats, bias: Floats, source: NodeError) -> tuple[Floats, Bools]:
         """Return what a computed affine layer is off by, given its inputs, and where it may overflow."""
         if operation.fold is None:
-            weight, bias = operation.weight.astype(np.float64), operation.bias.astype(np.float64)
             summed, overflow = _summation(weight, bias, *source.computed, self.precision)
         else:
             summed, overflow = _folded_summation(operation.fold, *source.computed, self.precision)

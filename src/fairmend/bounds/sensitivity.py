@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairmend.arrays import Bools, Floats
+from fairmend.arrays import Bools, FloatArray, Floats
+from fairmend.bounds.either import as_array, larger, on_device, smaller, split_columns, zeros
 from fairmend.bounds.pieces import used_columns
+from fairmend.device.current import current_device
 from fairmend.network import Activation, Affine, Network
-from fairmend.network.functions.base import NARROW, SLACK, size_of
+from fairmend.network.functions.base import NARROW, SLACK
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 
 __all__ = ["Intervals", "NodeError", "traced_error"]
 
 Intervals = tuple[Floats, Floats]
 """Lower and upper ends, each ``(pieces, units)`` or, of sensitivities, ``(pieces, rows, units)``."""
+
+
+_STOPS = (Activation, Input)
+_STARTS = (Input, Lookup)
 
 
 class NodeError(NamedTuple):
@@ -40,79 +47,106 @@ def traced_error(network: Network, found: Sequence[NodeError], node: int, rows: 
 
     ``carried`` are intervals of the sensitivities of the rows to the errors of the nodes reached so far. Going back to
     some nodes, the error consists of what was lost on the way and of the errors of these nodes. The result is the
-    better of stopping at any function, and of going on.
+    better of stopping at any function, and of going on. Every sum here may be computed in any order, so on a GPU the
+    same bounds hold.
     """
+    device = current_device()
+    if device is not None:
+        rows, found = on_device(rows, device), [_on(device, each) for each in found[: node + 1]]
     carried: dict[int, Intervals] = {node: (rows, rows)}
-    lost, best = np.zeros(rows.shape[:2]), np.full(rows.shape[:2], np.inf)
+    lost = zeros(rows.shape[:2], rows)
+    best = lost + np.inf
     for i in range(node, -1, -1):
         if i not in carried:
             continue
         operation, sources = network.nodes[i].operation, network.nodes[i].sources
-        if isinstance(operation, Activation | Input):
-            stopped = lost
-            for j in sorted(carried, reverse=True):
-                stopped = stopped + _times(*carried[j], found[j].error)
-            best = np.minimum(best, stopped)
         low, high = carried.pop(i)
-        lost = lost + _times(low, high, found[i].local)
-        for source, part in _inputs(network, operation, sources, found[i].slopes, low, high):
+        size = _size_of(low, high)
+        if isinstance(operation, _STOPS):
+            stopped = lost + _times(size, found[i].error)
+            for j in sorted(carried, reverse=True):
+                stopped = stopped + _times(_size_of(*carried[j]), found[j].error)
+            best = smaller(best, stopped)
+        lost = lost + _times(size, found[i].local)
+        for source, part in _inputs(network, operation, sources, found[i].slopes, low, high, size):
             carried[source] = _merged(carried[source], part) if source in carried else part
-    return np.asarray(np.minimum(best, lost) * (1 + SLACK))
+    return as_array(smaller(best, lost) * (1 + SLACK))
+
+
+def _on(device: Any, node: NodeError) -> NodeError:
+    """Return a node with what is traced on a device."""
+    slopes = None if node.slopes is None else (on_device(node.slopes[0], device), on_device(node.slopes[1], device))
+    return node._replace(error=on_device(node.error, device), local=on_device(node.local, device), slopes=slopes)
+
+
+def _like(low: Floats, array: FloatArray) -> Floats:
+    exact = array.astype(np.float64)
+    return exact if isinstance(low, np.ndarray) else on_device(exact, low.device)
+
+
+def _size_of(low: Floats, high: Floats) -> Floats:
+    return larger(abs(low), abs(high))
 
 
 def _inputs(
-    network: Network, operation: Operation, sources: Sequence[int], slopes: Intervals | None, low: Floats, high: Floats
+    network: Network,
+    operation: Operation,
+    sources: Sequence[int],
+    slopes: Intervals | None,
+    low: Floats,
+    high: Floats,
+    size: Floats,
 ) -> list[tuple[int, Intervals]]:
-    """Return the sensitivities to the inputs of an operation from those to its outputs."""
-    if isinstance(operation, Input | Lookup):
+    """Return the sensitivities to the inputs of an operation from those to its outputs, ``size`` being theirs."""
+    if isinstance(operation, _STARTS):
         return []
     if isinstance(operation, Affine):
-        return [(sources[0], _through_affine(operation.weight.astype(np.float64), low, high))]
+        return [(sources[0], _through_affine(_like(low, operation.weight), low, high, size))]
     if isinstance(operation, Activation):
         assert slopes is not None
         return [(sources[0], _through_function(slopes, operation.increasing, low, high))]
     if isinstance(operation, Scale):
-        factor = operation.factor.astype(np.float64)
+        factor = _like(low, operation.factor)
         ends = low * factor, high * factor
-        return [(sources[0], _widened(np.minimum(*ends), np.maximum(*ends), size_of(*ends)))]
+        return [(sources[0], _widened(smaller(*ends), larger(*ends), _size_of(*ends)))]
     if isinstance(operation, Sum):
         return [(source, (low, high)) for source in sources]
     if isinstance(operation, Concatenate):
-        starts = np.cumsum([network.widths[source] for source in sources])[:-1]
-        parts = zip(np.split(low, starts, axis=2), np.split(high, starts, axis=2), strict=True)
+        starts = np.cumsum([network.widths[source] for source in sources])[:-1].tolist()
+        parts = zip(split_columns(low, starts), split_columns(high, starts), strict=True)
         return list(zip(sources, parts, strict=True))
     if isinstance(operation, Columns):
         shape = (*low.shape[:2], network.widths[sources[0]])
-        whole_low, whole_high, sizes = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        whole_low, whole_high, sizes = zeros(shape, low), zeros(shape, low), zeros(shape, low)
         for position, index in enumerate(operation.indices):
             whole_low[:, :, index] += low[:, :, position]
             whole_high[:, :, index] += high[:, :, position]
-            sizes[:, :, index] += size_of(low[:, :, position], high[:, :, position])
+            sizes[:, :, index] += size[:, :, position]
         return [(sources[0], _widened(whole_low, whole_high, sizes))]
     raise NotImplementedError(f"the sensitivities of {operation.kind}")
 
 
-def _through_affine(weight: Floats, low: Floats, high: Floats) -> Intervals:
+def _through_affine(weight: Floats, low: Floats, high: Floats, size: Floats) -> Intervals:
     used = used_columns(low, high)
     if used is not None:
-        weight, low, high = weight[used], low[:, :, used], high[:, :, used]
-    magnitude = np.abs(weight)
+        weight, low, high, size = weight[used], low[:, :, used], high[:, :, used], size[:, :, used]
+    magnitude = abs(weight)
     middle, spread = (low + high) / 2 @ weight, (high - low) / 2 @ magnitude
-    spread += (NARROW + 16 * len(weight) * 2.0**-53) * (size_of(low, high) @ magnitude)
+    spread += (NARROW + 16 * len(weight) * 2.0**-53) * (size @ magnitude)
     return middle - spread, middle + spread
 
 
 def _through_function(slopes: Intervals, increasing: bool, low: Floats, high: Floats) -> Intervals:
     flat, steep = (slope[:, None, :] for slope in slopes)
     if increasing:
-        return np.minimum(low * flat, low * steep), np.maximum(high * flat, high * steep)
+        return smaller(low * flat, low * steep), larger(high * flat, high * steep)
     products = (low * flat, low * steep, high * flat, high * steep)
-    return np.minimum.reduce(products), np.maximum.reduce(products)
+    return reduce(smaller, products), reduce(larger, products)
 
 
 def _merged(first: Intervals, second: Intervals) -> Intervals:
     """Return the sum of the sensitivities by two paths."""
-    return _widened(first[0] + second[0], first[1] + second[1], size_of(*first) + size_of(*second))
+    return _widened(first[0] + second[0], first[1] + second[1], _size_of(*first) + _size_of(*second))
 
 
 def _widened(low: Floats, high: Floats, sizes: Floats) -> Intervals:
@@ -121,6 +155,6 @@ def _widened(low: Floats, high: Floats, sizes: Floats) -> Intervals:
     return low - slack, high + slack
 
 
-def _times(low: Floats, high: Floats, errors: Floats) -> Floats:
-    """Return what errors ``(pieces, units)`` can change at sensitivities ``(pieces, rows, units)``."""
-    return np.asarray(np.matmul(size_of(low, high), errors[:, :, None])[:, :, 0] * (1 + SLACK))
+def _times(size: Floats, errors: Floats) -> Floats:
+    """Return what errors ``(pieces, units)`` can change at sensitivities of a size ``(pieces, rows, units)``."""
+    return (size @ errors[:, :, None])[:, :, 0] * (1 + SLACK)

@@ -13,23 +13,20 @@ n x n times the number of symbols for a layer of n units, instead of n x n x n f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fairmend.bounds.forms import Forms
+from fairmend.bounds.forms import Forms, linear_form, tensor_like
 from fairmend.bounds.relaxation import Lines
 from fairmend.network import Activation, Affine
 from fairmend.network.graph import Node
 from fairmend.network.operations import Columns, Concatenate, Operation, Scale, Sum
 
 __all__ = ["Symbols"]
-
-Linear = Callable[[int, Operation, Sequence[Tensor]], Tensor]
-"""Returns an operation, one of those that are affine, on forms ``(1 + varying, pieces, units)``."""
 
 
 class _Function(NamedTuple):
@@ -64,10 +61,9 @@ class Symbols:
         nodes: Sequence[Node],
         exact: Mapping[int, Forms],
         parameters: Mapping[int, tuple[Tensor, Tensor]],
-        linear: Linear,
         first: Tensor,
     ) -> None:
-        self._nodes, self._exact, self._parameters, self._linear, self._first = nodes, exact, parameters, linear, first
+        self._nodes, self._exact, self._parameters, self._first = nodes, exact, parameters, first
         self._functions: dict[int, _Function] = {}
         self._known: dict[int, _Form] = {}
         self._gaps: dict[int, _Form] = {}
@@ -142,7 +138,8 @@ class Symbols:
             return _Form(self._exact[i].lower, {})
         if isinstance(operation, Activation):
             return self._through(i, sources[0])
-        inputs = self._linear(i, operation, [self._known[source].inputs for source in sources])
+        before = [self._known[source].inputs for source in sources]
+        inputs = linear_form(operation, before, self._first, self._parameters.get(i))
         return _Form(inputs, self._linear_symbols(i, operation, sources))
 
     def _through(self, i: int, source: int) -> _Form:
@@ -163,7 +160,7 @@ class Symbols:
             return symbols
         parts = [self._with_own(source) for source in sources]
         if isinstance(operation, Scale):
-            factor = torch.tensor(operation.factor, dtype=self._first.dtype, device=self._first.device)
+            factor = tensor_like(self._first, operation.factor)
             return {function: part * factor for function, part in parts[0].items()}
         if isinstance(operation, Columns):
             return {function: part[..., list(operation.indices)] for function, part in parts[0].items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +10,19 @@ import click
 from fairmend._version import __version__
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
+    DATA,
+    DATA_FORMATS,
     FILE,
     POSITIVE,
     about_option,
     activation_option,
+    cluster_options,
     common_options,
+    device_option,
     ignore_scores_option,
     insert_formats,
     json_option,
+    keep_going_option,
     model_argument,
     out_of_range_option,
     refuse_together,
@@ -27,18 +31,17 @@ from fairmend.cli.options import (
     threshold_option,
     what_if_options,
 )
+from fairmend.data_source import DataSource
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from fairmend.arrays import FloatArray
     from fairmend.audit.plan import AuditPlan
     from fairmend.audit.result import AuditResult
     from fairmend.audit.score_summary import ScoreSummary
-    from fairmend.evaluate.labelled import LabelledFigures, LabelledRows
-    from fairmend.evaluate.people import PeopleStream
+    from fairmend.evaluate.labelled import LabelledFigures
     from fairmend.spec import Spec
 
 __all__ = ["command"]
@@ -51,7 +54,8 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
 @click.command("audit", cls=Command)
 @model_argument
 @spec_option
-@click.option("--data", type=FILE, help="People to audit, .csv or .parquet. Without it, audit random samples.")
+@click.option("--data", type=DATA, help=f"People to audit, {DATA_FORMATS} Without it, audit random samples.")
+@keep_going_option
 @click.option(
     "--samples",
     type=click.IntRange(min=1),
@@ -76,6 +80,8 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
     show_default=True,
     help="Number of processes that compare people with their counterfactuals. The result is the same.",
 )
+@device_option
+@cluster_options
 @seed_option
 @click.option("--pairs", type=click.IntRange(min=0), default=5, show_default=True, help="Number of pairs to show.")
 @click.option("--out", type=FILE, help="CSV file for everyone who is treated unequally, each with a counterfactual.")
@@ -115,9 +121,12 @@ def command(
     than delta. Exits with 0 if no one is treated unequally, 1 if at least one person is.
     """
     refuse_together(ctx, "samples", "data")
+    refuse_together(ctx, "jobs", "cluster")
     refuse_together(ctx, "report", "no_report")
     if options["data"] is None and options["out_of_range"] != "refuse":
         raise FairmendError("--out-of-range needs --data: random samples are always in range")
+    if options["data"] is None and options["keep_going"]:
+        raise FairmendError("--keep-going needs --data: random samples come from no files")
     refuse_together(ctx, "about", "no_report")
     refuse_together(ctx, "no_what_if", "no_report")
     refuse_together(ctx, "what_if_rows", "no_report")
@@ -130,11 +139,15 @@ def run_audit(
     model: Path,
     spec_file: Path,
     *,
-    data: Path | None = None,
+    data: DataSource | None = None,
+    keep_going: bool = False,
     samples: int = 100_000,
     method: str = "auto",
     time_limit: float | None = None,
     jobs: int = 1,
+    device: str = "cpu",
+    cluster: str | None = None,
+    resume: Path | None = None,
     seed: int = 0,
     pairs: int = 5,
     out: Path | None = None,
@@ -156,71 +169,76 @@ def run_audit(
     from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
     from fairmend.cli.disparity import show_disparity
     from fairmend.cli.inputs import add_about, load_model, save_widened_spec, widened_spec_file
-    from fairmend.cli.read_ahead import read_ahead
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
     from fairmend.evaluate.audit_document import audit_document, audit_warnings
     from fairmend.evaluate.labelled import LabelledRows
     from fairmend.evaluate.pairs_file import PairsFile
-    from fairmend.evaluate.people import PeopleStream, choose_policy
+    from fairmend.evaluate.people import choose_policy
+    from fairmend.evaluate.people_stream import PeopleStream
     from fairmend.evaluate.provenance import describe_origin
     from fairmend.evaluate.row_numbers import RowNumbers, number_pairs
     from fairmend.evaluate.what_if import add_what_if
     from fairmend.folders import check_folder, staged_folder
     from fairmend.spec.out_of_range import OutOfRange
-    from fairmend.tables import stream_table
+    from fairmend.tables import describe_broken, local_files, stream_table
+    from fairmend.workers.open_engine import open_engine
 
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     spec = add_about(spec, about)
-    inputs = [path for path in (model, spec_file, data, about) if path is not None]
+    inputs = [path for path in (model, spec_file, *local_files(data), about) if path is not None]
     if report is not None:
         check_folder(report, [*REPORT_FILES, WIDENED], inputs, "--report, or pass --no-report")
     spec_out = None if out is None else widened_spec_file(out, inputs)
-    table = None if data is None else stream_table(data).only(*spec.data_columns)
-    people = None
-    if table is not None:
-        people = PeopleStream(spec, net, table, choose_policy(out_of_range, reads_what_varies(net, spec)))
-        spec = people.spec
-    labelled = LabelledRows(spec, net)
-
-    def numbers() -> RowNumbers:  # of the people read so far
-        return RowNumbers(first=1) if people is None else people.rows
-
-    with (
-        PairsFile(out, spec, net, inputs, with_ids=people is not None) as file,
-        progress_bars(quiet=json_output) as progress,
-    ):
-        result = audit(
-            net,
-            spec,
-            None if people is None else read_ahead(_inputs(people, labelled)),
-            samples,
-            seed,
-            pairs=pairs,
-            method=method,
-            time_limit=time_limit,
-            jobs=jobs,
-            rows=None if table is None else table.total,
-            progress=progress,
-            on_plan=None if json_output else _announce,
-            witnesses=None if out is None else lambda rows, X, other: file.write_people(numbers(), rows, X, other),
-        )
-    result = number_pairs(result, numbers()).name_classes(spec.label, labelled.distinct_values)
+    with open_engine(cluster, jobs) as engine:
+        table = None if data is None else stream_table(data, keep_going=keep_going).only(*spec.data_columns)
+        people = None
+        if table is not None:
+            policy = choose_policy(out_of_range, reads_what_varies(net, spec))
+            people = PeopleStream(spec, net, table, policy, engine=engine)
+            spec = people.spec
+        numbers = RowNumbers(first=1) if people is None else people.rows
+        with (
+            PairsFile(out, spec, net, inputs, with_ids=people is not None, table=table) as file,
+            progress_bars(quiet=json_output) as progress,
+        ):
+            if people is not None:
+                people.write_pairs(file)
+            result = audit(
+                net,
+                spec,
+                people,
+                samples,
+                seed,
+                pairs=pairs,
+                method=method,
+                time_limit=time_limit,
+                device=device,
+                cluster=engine,
+                resume=resume,
+                progress=progress,
+                on_plan=None if json_output else _announce,
+                witnesses=None if out is None else lambda rows, X, other: file.write_people(numbers, rows, X, other),
+            )
+    labelled = LabelledRows(spec, net) if people is None else people.labelled
+    result = number_pairs(result, numbers).name_classes(spec.label, labelled.distinct_values)
     done = OutOfRange(out_of_range) if people is None else people.out_of_range
     figures = labelled.figures(result.rows)
-    warnings = [*labelled.warnings(data), *audit_warnings(net, spec, result, figures)]
+    broken = () if table is None else table.broken
+    warnings = [*describe_broken(broken), *labelled.warnings(data), *audit_warnings(net, spec, result, figures)]
     title = f"{model.name} on {data.name if data else 'random samples'}{at_threshold(spec)}"
     if report is not None:
-        sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
+        sources: dict[str, DataSource] = {"model": model, "spec": spec_file}
+        sources |= {} if data is None else {"data": data}
         document = audit_document(
             net,
             spec,
             result,
-            describe_origin(sources, command=typed, seed=seed),
+            describe_origin(sources, parts=None if table is None else {"data": table.files}, command=typed, seed=seed),
             title=title,
             labelled=figures,
             frame=labelled.distinct_labels(),
             warnings=warnings,
-            rows=numbers(),
+            rows=numbers,
             out_of_range=done,
         )
         if what_if_rows is not None:
@@ -230,7 +248,7 @@ def run_audit(
                 result.examined.X,
                 net,
                 people=result.examined.rows,
-                numbers=numbers(),
+                numbers=numbers,
                 rows=what_if_rows,
                 seed=seed,
             )
@@ -249,7 +267,8 @@ def run_audit(
             **result.as_dict(),
             **_labelled_figures(figures),
         }
-        handled = {"out_of_range": done.as_dict(), "widened_spec": wider}
+        handled: dict[str, Any] = {"out_of_range": done.as_dict(), "widened_spec": wider}
+        handled |= {"broken_files": [file.as_dict() for file in broken]}
         show_json({**names, **measured, "out": out, "report": page, **handled, "warnings": warnings})
     else:
         screen = console()
@@ -276,13 +295,6 @@ def _announce(plan: AuditPlan) -> None:
     if plan.method != "sample":
         line += " --method sample gives a lower bound sooner."
     stderr_console().print(line)
-
-
-def _inputs(people: PeopleStream, labelled: LabelledRows) -> Iterator[FloatArray]:
-    """Yield the pieces of the file as inputs, and collect the labels."""
-    for frame, X in people:
-        labelled.add(frame)
-        yield X
 
 
 def _labelled_figures(labelled: LabelledFigures) -> dict[str, object]:

@@ -10,19 +10,24 @@ import click
 from fairmend._version import __version__
 from fairmend.cli.group import Command
 from fairmend.cli.options import (
+    DATA,
+    DATA_FORMATS,
     FILE,
     POSITIVE,
     activation_option,
     common_options,
+    device_option,
     ignore_scores_option,
     insert_formats,
     json_option,
+    keep_going_option,
     model_argument,
     out_of_range_option,
     seed_option,
     spec_option,
     threshold_option,
 )
+from fairmend.data_source import DataSource
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
@@ -50,7 +55,8 @@ _UNDECIDED = "undecided: neither proven nor refuted"
 
 @click.command("certify", cls=Command)
 @model_argument
-@click.option("--data", type=FILE, required=True, help="People to certify, .csv or .parquet.")
+@click.option("--data", type=DATA, required=True, help=f"People to certify, {DATA_FORMATS}")
+@keep_going_option
 @spec_option
 @click.option(
     "--engine",
@@ -65,13 +71,14 @@ _UNDECIDED = "undecided: neither proven nor refuted"
 @threshold_option
 @activation_option
 @ignore_scores_option
+@device_option
 @seed_option
 @click.option("--certificate", type=FILE, help="Write a certificate for the FAIR inputs to this file.")
 @json_option
 @common_options
 @click.pass_context
 @insert_formats
-def command(ctx: click.Context, /, model: Path, data: Path, spec_file: Path, **options: Any) -> None:
+def command(ctx: click.Context, /, model: Path, data: DataSource, spec_file: Path, **options: Any) -> None:
     """Prove for each person whether they are treated equally.
 
     MODEL is a file: {formats}. The verdict on each person in the data is FAIR (proven), UNFAIR (with a similar person
@@ -83,12 +90,14 @@ def command(ctx: click.Context, /, model: Path, data: Path, spec_file: Path, **o
 
 def run_certify(
     model: Path,
-    data: Path,
+    data: DataSource,
     spec_file: Path,
     *,
+    keep_going: bool = False,
     engine: str = "auto",
     rows: int | None = None,
     time_limit: float | None = None,
+    device: str = "cpu",
     seed: int = 0,
     threshold: float | None = None,
     activation: str | None = None,
@@ -104,13 +113,14 @@ def run_certify(
     from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file
     from fairmend.prove.certify import certify
     from fairmend.spec.sanity import spec_warnings
+    from fairmend.tables import describe_broken, local_files
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
-    people = load_people(data, spec, net, rows, seed, out_of_range)
+    people = load_people(data, spec, net, rows, seed, out_of_range, keep_going=keep_going)
     spec, X = people.spec, people.X
-    spec_out = None if certificate is None else widened_spec_file(certificate, [model, data, spec_file])
+    spec_out = None if certificate is None else widened_spec_file(certificate, [model, *local_files(data), spec_file])
     with progress_bars(quiet=json_output) as progress:
         result = certify(
             net,
@@ -118,16 +128,19 @@ def run_certify(
             X,
             engine,
             time_limit=time_limit,
+            device=device,
             seed=seed,
             progress=lambda _, done, total: progress("certify", done, total),
         )
         written = {} if certificate is None else _write_certificate(certificate, model, net, spec, X, result, progress)
-    warnings = [] if spec.regression else spec_warnings(net.predict(X), classes=spec.classes)
+    warnings = describe_broken(people.broken)
+    warnings += [] if spec.regression else spec_warnings(net.predict(X), classes=spec.classes)
     wider = save_widened_spec(spec, people.out_of_range, spec_out)
     if json_output:
         names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed, "rows": people.rows}
         names |= {"ids": people.ids, "threshold": spec.threshold}
-        done = {"out_of_range": people.out_of_range.as_dict(), "widened_spec": wider}
+        done: dict[str, Any] = {"out_of_range": people.out_of_range.as_dict(), "widened_spec": wider}
+        done |= {"broken_files": [file.as_dict() for file in people.broken]}
         show_json(
             {
                 **names,

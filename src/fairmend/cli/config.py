@@ -19,6 +19,7 @@ from typing import Any
 
 import click
 
+from fairmend.data_source import is_url
 from fairmend.errors import FairmendError
 
 __all__ = ["check_config", "command_defaults", "commands_of", "find_config"]
@@ -178,7 +179,7 @@ def _one(value: object, parameter: click.Parameter, folder: Path) -> Any:
         what, fits = "text", isinstance(value, str)
     if not fits:
         raise FairmendError(f"must be {what}, got {_shown(value)}")
-    if isinstance(kind, click.Path):
+    if isinstance(kind, click.Path) and not is_url(str(value)):
         value = str(value) if folder == Path.cwd() else str(folder / str(value))
     kind.convert(value, parameter, None)  # ranges and choices
     return value

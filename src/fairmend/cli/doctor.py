@@ -73,7 +73,7 @@ def run_doctor(commands: click.Group, config: Path | None = None, *, json_output
         "packages": {p.name: asdict(p) for p in packages},
         "solvers": {name: _check_solver(name) for name in _SOLVERS},
         "threads": _threads(),
-        "gpu": _gpu(),
+        **_gpu(),
         "extras_missing": {
             extra: f"pip install 'fairmend[{extra}]'"
             for extra in sorted({p.extra for p in packages if p.extra and p.problem})
@@ -164,9 +164,14 @@ def _threads() -> dict[str, Any]:
     }
 
 
-def _gpu() -> str | None:
+def _gpu() -> dict[str, Any]:
     torch = sys.modules.get("torch")
-    return torch.cuda.get_device_name(0) if torch is not None and torch.cuda.is_available() else None
+    if torch is None:
+        return {"gpu": None, "no_gpu": "PyTorch is not loaded"}
+    from fairmend.device.choice import count_gpus, why_no_gpu
+
+    found = count_gpus()
+    return {"gpu": torch.cuda.get_device_name(0) if found else None, "no_gpu": None if found else why_no_gpu(0)}
 
 
 def _show(document: dict[str, Any], packages: list[PackageStatus]) -> None:
@@ -183,8 +188,12 @@ def _show(document: dict[str, Any], packages: list[PackageStatus]) -> None:
     threads = document["threads"]
     used = "is not loaded" if threads["torch"] is None else f"uses {_counted(threads['torch'], 'thread')}"
     echo_line(f"CPUs: {threads['cpus']} (PyTorch {used})")
-    use = "for fairmend repair --device cuda or auto" if document["gpu"] else "fairmend computes on the CPU"
-    echo_line(f"GPU: {document['gpu'] or 'none'} ({use}; proofs always run on the CPU)")
+    use = (
+        "for --device cuda or auto of audit, certify, quantify, repair and search"
+        if document["gpu"]
+        else f"fairmend computes on the CPU: {document['no_gpu']}"
+    )
+    echo_line(f"GPU: {document['gpu'] or 'none'} ({use})")
     echo_line(f"Browser for screenshots of a report: {document['browser'] or 'none (optional)'}")
     echo_line(f"fairmend.toml: {document['config'] or 'none in this folder or a parent folder'}")
 

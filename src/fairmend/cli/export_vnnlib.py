@@ -11,6 +11,8 @@ from fairmend._version import __version__
 from fairmend.cli.echo import echo_line
 from fairmend.cli.group import Command
 from fairmend.cli.options import (
+    DATA,
+    DATA_FORMATS,
     FILE,
     activation_option,
     common_options,
@@ -23,6 +25,7 @@ from fairmend.cli.options import (
     spec_option,
     threshold_option,
 )
+from fairmend.data_source import DataSource
 
 __all__ = ["command"]
 
@@ -30,7 +33,7 @@ __all__ = ["command"]
 @click.command("export-vnnlib", cls=Command)
 @model_argument
 @spec_option
-@click.option("--data", type=FILE, required=True, help="People to export, .csv or .parquet.")
+@click.option("--data", type=DATA, required=True, help=f"People to export, {DATA_FORMATS}")
 @click.option("--out", type=FILE, required=True, help="Folder for the files; other files in it are kept.")
 @click.option("--rows", type=click.IntRange(min=1), help="Export only this many rows, drawn at random.")
 @click.option(
@@ -55,7 +58,7 @@ __all__ = ["command"]
 @json_option
 @common_options
 @insert_formats
-def command(model: Path, data: Path, spec_file: Path, out: Path, **options: Any) -> None:
+def command(model: Path, data: DataSource, spec_file: Path, out: Path, **options: Any) -> None:
     """Export fairness properties for other verifiers.
 
     MODEL is a file: {formats}. The folder gets one property for each person in the data, in the VNN-LIB format:
@@ -67,7 +70,7 @@ def command(model: Path, data: Path, spec_file: Path, out: Path, **options: Any)
 
 def run_export(
     model: Path,
-    data: Path,
+    data: DataSource,
     spec_file: Path,
     out: Path,
     *,
@@ -85,9 +88,10 @@ def run_export(
     from fairmend.cli.console import show_json
     from fairmend.cli.inputs import load_model, load_people, save_widened_spec
     from fairmend.folders import check_folder, staged_folder
+    from fairmend.tables import local_files
     from fairmend.vnnlib import INSTANCES, MANIFEST, MODEL, export_vnnlib
 
-    check_folder(out, [MODEL, INSTANCES, MANIFEST, "spec.toml"], [model, data, spec_file])
+    check_folder(out, [MODEL, INSTANCES, MANIFEST, "spec.toml"], [model, *local_files(data), spec_file])
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     people = load_people(data, spec, net, rows, seed, out_of_range)
     spec, numbers = people.spec, people.rows.tolist()

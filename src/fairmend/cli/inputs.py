@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairmend.data_source import DataSource
 from fairmend.errors import FairmendError
 from fairmend.network import Network, load_network
 from fairmend.prove.fit import require_fit
 from fairmend.prove.threshold import network_of_spec
 from fairmend.spec import Spec
 from fairmend.spec.about import load_about
-from fairmend.tables import read_table
+from fairmend.tables import BrokenFile, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,9 +70,16 @@ def without_scores(spec: Spec) -> Spec:
 
 
 def load_people(
-    data: Path, spec: Spec, net: Network, rows: int | None = None, seed: int = 0, out_of_range: str = "refuse"
+    data: DataSource,
+    spec: Spec,
+    net: Network,
+    rows: int | None = None,
+    seed: int = 0,
+    out_of_range: str = "refuse",
+    *,
+    keep_going: bool = False,
 ) -> People:
-    """Return all people in the file, or `rows` people drawn at random.
+    """Return all people in the data, or `rows` people drawn at random; leave out files that cannot be read if asked to.
 
     Scores in the data that spec and network do not reproduce are refused.
     """
@@ -79,7 +87,9 @@ def load_people(
     from fairmend.evaluate.people import choose_policy, take_people
 
     policy = choose_policy(out_of_range, reads_what_varies(net, spec))
-    return take_people(read_table(data), data, spec, net, policy, most=rows, seed=seed)
+    broken: list[BrokenFile] = []
+    frame = read_table(data, broken=broken if keep_going else None)
+    return take_people(frame, data, spec, net, policy, most=rows, seed=seed, broken=broken)
 
 
 def widened_spec_file(beside: Path, inputs: Sequence[Path]) -> Path:

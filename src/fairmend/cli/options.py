@@ -9,19 +9,27 @@ from typing import Any, TypeVar
 import click
 
 from fairmend.cli.group import CONFIG, LOG_FILE, NO_CONFIG, VERBOSE
+from fairmend.data_source import DataURL, is_url
+from fairmend.device.names import is_device_name
 from fairmend.errors import FairmendError
 
 __all__ = [
+    "DATA",
+    "DATA_FORMATS",
     "FILE",
     "POSITIVE",
     "Decorated",
+    "DeviceName",
     "about_option",
     "activation_option",
     "add_options",
+    "cluster_options",
     "common_options",
+    "device_option",
     "ignore_scores_option",
     "insert_formats",
     "json_option",
+    "keep_going_option",
     "model_argument",
     "out_of_range_option",
     "refuse_together",
@@ -33,7 +41,36 @@ __all__ = [
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
+
+class DeviceName(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
+    """The name of a device."""
+
+    name = "device"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Return what the help shows."""
+        return "[auto|cpu|cuda]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name, or fail if there is no such device anywhere."""
+        if not is_device_name(value):
+            self.fail(f"{value!r} is not auto, cpu, cuda, or cuda:1 for the second GPU.", param, ctx)
+        return str(value)
+
+
 FILE = click.Path(path_type=Path)
+
+
+class _DataType(click.Path):
+    """A file, a folder or a pattern, or a URL."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a path, or the URL as it was typed."""
+        return DataURL(value) if isinstance(value, str) and is_url(value) else super().convert(value, param, ctx)
+
+
+DATA = _DataType(path_type=Path)
+DATA_FORMATS = '.csv, .csv.gz or .parquet: a file, a folder of files, a pattern such as "people/*.parquet", or a URL.'
 POSITIVE = click.FloatRange(min=0, min_open=True)
 MODEL_FORMATS = ".onnx, .h5, .keras, .nnet, .pt2, .pth, .ckpt or .safetensors"
 
@@ -51,6 +88,14 @@ about_option = click.option(
     "It replaces what [about] in the spec says.",
 )
 json_option = click.option("--json", "json_output", is_flag=True, help="Print one JSON document and nothing else.")
+device_option = click.option(
+    "--device",
+    type=DeviceName(),
+    default="cpu",
+    show_default=True,
+    help="Where to compute: cpu, cuda (a GPU; cuda:1 is the second one), or auto, which takes a GPU, if there is one, "
+    "for work that is large enough.",
+)
 seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed.")
 activation_option = click.option(
     "--activation",
@@ -66,6 +111,12 @@ out_of_range_option = click.option(
     help="What to do about a value outside of the range of its feature: refuse the file, move the value to the nearest "
     "end (clip), leave out the row (skip), or widen the range for this run (widen). Unknown categories can only be "
     "refused or skipped.",
+)
+keep_going_option = click.option(
+    "--keep-going",
+    is_flag=True,
+    help="Leave out files of the data that cannot be read, and say in the result that it is partial. Without it, one "
+    "such file is an error.",
 )
 ignore_scores_option = click.option(
     "--ignore-scores",
@@ -140,6 +191,22 @@ what_if_options = add_options(
     ),
 )
 """Add the options of the part "What if?" of the report; the second has no effect beside the first."""
+
+cluster_options = add_options(
+    click.option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Run on the workers of an engine instead: tcp://host:port (Dask), ray://host:port (Ray), or ray://local "
+        "for a Ray of this run. Workers read tables in files themselves. The result is the same.",
+    ),
+    click.option(
+        "--resume",
+        type=FILE,
+        metavar="FOLDER",
+        help="Keep finished parts in this folder; the same command continues from them after it was interrupted.",
+    ),
+)
+"""Add the options of work that workers share."""
 
 common_options = add_options(
     click.option(

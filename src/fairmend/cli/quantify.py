@@ -10,19 +10,24 @@ import click
 from fairmend._version import __version__
 from fairmend.cli.group import Command
 from fairmend.cli.options import (
+    DATA,
+    DATA_FORMATS,
     FILE,
     POSITIVE,
     activation_option,
     common_options,
+    device_option,
     ignore_scores_option,
     insert_formats,
     json_option,
+    keep_going_option,
     model_argument,
     out_of_range_option,
     seed_option,
     spec_option,
     threshold_option,
 )
+from fairmend.data_source import DataSource
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
@@ -41,7 +46,8 @@ _ROOM = 0.001  # of the undecided share: another machine may round differently, 
 @click.command("quantify", cls=Command)
 @model_argument
 @spec_option
-@click.option("--data", type=FILE, help="People to count as well, .csv or .parquet.")
+@click.option("--data", type=DATA, help=f"People to count as well, {DATA_FORMATS}")
+@keep_going_option
 @click.option("--seconds", type=POSITIVE, default=60.0, show_default=True, help="Stop after so many seconds.")
 @click.option(
     "--share",
@@ -62,6 +68,7 @@ _ROOM = 0.001  # of the undecided share: another machine may round differently, 
     show_default=True,
     help="How many random people to compare, for an estimate beside the proof.",
 )
+@device_option
 @click.option("--certificate", type=FILE, help="Write a certificate of the shares, for fairmend check, to this file.")
 @seed_option
 @out_of_range_option
@@ -86,11 +93,13 @@ def run_quantify(
     model: Path,
     spec_file: Path,
     *,
-    data: Path | None = None,
+    data: DataSource | None = None,
+    keep_going: bool = False,
     seconds: float = 60.0,
     share: float | None = None,
     boxes: int = 10,
     samples: int = 20_000,
+    device: str = "cpu",
     certificate: Path | None = None,
     seed: int = 0,
     out_of_range: str = "refuse",
@@ -100,16 +109,17 @@ def run_quantify(
     json_output: bool = False,
 ) -> int:
     """Quantify, show the shares and the map, and return the exit code."""
-    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range
+    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
     from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file
     from fairmend.quantify.run import quantify
+    from fairmend.tables import describe_broken, local_files
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
-    people = None if data is None else load_people(data, spec, net, out_of_range=out_of_range)
+    people = None if data is None else load_people(data, spec, net, out_of_range=out_of_range, keep_going=keep_going)
     spec = spec if people is None else people.spec
-    inputs = [model, spec_file, *([] if data is None else [data])]
+    inputs = [model, spec_file, *([] if data is None else local_files(data))]
     spec_out = None if certificate is None else widened_spec_file(certificate, inputs)
     with progress_bars(quiet=json_output) as progress:
         found = quantify(
@@ -118,6 +128,7 @@ def run_quantify(
             seconds=seconds,
             share=share,
             seed=seed,
+            device=device,
             X=None if people is None else people.X,
             samples=samples,
             progress=progress,
@@ -129,6 +140,7 @@ def run_quantify(
         "seed": seed,
         "threshold": spec.threshold,
         "out_of_range": None if people is None else people.out_of_range.as_dict(),
+        "broken_files": [] if people is None else [file.as_dict() for file in people.broken],
     }
     screen = console()
     if not json_output:  # before the certificate: its errors must not cost the result of a long run
@@ -148,6 +160,7 @@ def run_quantify(
             _show_certificate(screen, certificate, written["certified"])
         if people is not None:
             show_out_of_range(screen, people.out_of_range, written.get("widened_spec"))
+            show_warnings(screen, describe_broken(people.broken))
     return _exit_code(found, share)
 
 

@@ -10,8 +10,11 @@ import click
 
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
+    DATA,
+    DATA_FORMATS,
     FILE,
     POSITIVE,
+    DeviceName,
     about_option,
     activation_option,
     common_options,
@@ -26,6 +29,7 @@ from fairmend.cli.options import (
     threshold_option,
     what_if_options,
 )
+from fairmend.data_source import DataSource
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
@@ -42,7 +46,7 @@ GOOD, BAD = 0, 1
 
 @click.command("repair", cls=Command)
 @model_argument
-@click.option("--data", type=FILE, required=True, help="People with their label, .csv or .parquet.")
+@click.option("--data", type=DATA, required=True, help=f"People with their label, {DATA_FORMATS}")
 @spec_option
 @click.option("--out", type=FILE, required=True, help="Folder for the results; other files in it are kept.")
 @click.option(
@@ -71,10 +75,10 @@ GOOD, BAD = 0, 1
     type=click.Choice(["accuracy", "decisions"]),
     help="For auto: what to keep, the accuracy (the default) or the decisions of the original network.",
 )
-@click.option("--repair-data", type=FILE, help="File with the repair inputs. By default they are drawn from the data.")
+@click.option("--repair-data", type=DATA, help="Data with the repair inputs. By default they are drawn from the data.")
 @click.option(
     "--test-data",
-    type=FILE,
+    type=DATA,
     help="Labelled people that the network was not trained on, .csv or .parquet: accuracy and group figures are "
     "measured on them. By default they come from rows of the data, which may have been used for training.",
 )
@@ -106,9 +110,10 @@ GOOD, BAD = 0, 1
 )
 @click.option(
     "--device",
-    type=click.Choice(["auto", "cpu", "cuda"]),
-    help="Where networks are trained; proofs always run on the CPU in float64. By default cpu. cuda is a GPU, and auto "
-    "takes a GPU, if there is one, for networks with a layer of more than 128 units.",
+    type=DeviceName(),
+    help="Where networks are trained and bounds are computed, those of the proof in float64. By default cpu. cuda is a "
+    "GPU (cuda:1 the second one), and auto takes a GPU, if there is one, for networks with a layer of more than 128 "
+    "units.",
 )
 @click.option(
     "--margin",
@@ -123,7 +128,8 @@ GOOD, BAD = 0, 1
 @click.option(
     "--time-limit",
     type=POSITIVE,
-    help="Seconds for the whole repair. The solver then returns its best solution, and auto runs no further recipe.",
+    help="Seconds for the whole repair. The solver then returns its best solution, and auto selects among the "
+    "recipes that it has evaluated.",
 )
 @click.option(
     "--gap",
@@ -144,11 +150,11 @@ def command(
     ctx: click.Context,
     /,
     model: Path,
-    data: Path,
+    data: DataSource,
     spec_file: Path,
     out: Path,
-    repair_data: Path | None,
-    test_data: Path | None,
+    repair_data: DataSource | None,
+    test_data: DataSource | None,
     repair_rows: int,
     calibration_rows: int,
     seed: int,
@@ -206,12 +212,12 @@ def _is_given(ctx: click.Context, name: str) -> bool:
 
 def run_repair(
     model: Path,
-    data: Path,
+    data: DataSource,
     spec_file: Path,
     out: Path,
     *,
-    repair_data: Path | None = None,
-    test_data: Path | None = None,
+    repair_data: DataSource | None = None,
+    test_data: DataSource | None = None,
     repair_rows: int = 100,
     calibration_rows: int = 500,
     seed: int = 0,
@@ -242,7 +248,8 @@ def run_repair(
     from fairmend.evaluate.people import choose_policy, require_given_scores
     from fairmend.evaluate.split import split_data
     from fairmend.folders import check_folder
-    from fairmend.tables import read_table
+    from fairmend.network.formats import require_room
+    from fairmend.tables import local_files, read_table
 
     repaired = f"model{model.suffix.lower()}"
     files = {
@@ -253,11 +260,15 @@ def run_repair(
         "result.json": "all figures, losses and warnings",
         **REPORT_FILES,
     }
-    inputs = [path for path in (model, data, spec_file, repair_data, test_data, about) if path is not None]
+    roles = {"data": data, "repair data": repair_data, "test data": test_data}
+    tables = {role: source for role, source in roles.items() if source is not None}
+    files_of_tables = [path for source in tables.values() for path in local_files(source)]
+    inputs = [path for path in (model, *files_of_tables, spec_file, about) if path is not None]
     check_folder(out, list(files), inputs)
     replaces = (out / "result.json").exists()
     replaced_model = _model_of_earlier_repair(out, inputs)
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
+    require_room(net, model)
     spec = add_about(spec, about)
     frame, policy = read_table(data), choose_policy(out_of_range, claim_needs_range(spec, options))
     require_given_scores(spec, net, frame, data, policy)
@@ -287,9 +298,7 @@ def run_repair(
         "data": data.name,
         "test_data": None if test_data is None else test_data.name,
     }
-    sources = {"model": model, "data": data, "spec": spec_file}
-    sources |= {} if repair_data is None else {"repair data": repair_data}
-    sources |= {} if test_data is None else {"test data": test_data}
+    sources = {"model": model, "data": data, "spec": spec_file, **tables}
     checked = _write(out, net, comparison, document, sources, typed, seed, what_if_rows, without=replaced_model)
     certificate = comparison.result.certificate
     covers = comparison.guarantee.partial_coverage()
@@ -373,7 +382,7 @@ def _write(
     original: Network,
     comparison: RepairComparison,
     document: Mapping[str, object],
-    sources: Mapping[str, Path],
+    sources: Mapping[str, DataSource],
     typed: str | None,
     seed: int,
     what_if_rows: int | None,
@@ -393,7 +402,7 @@ def _write(
     # a certificate of an earlier repair is about another network
     outdated = [*without, *(["certificate.json"] if certificate is None else [])]
     with staged_folder(out, without=outdated) as stage:
-        model = stage / f"model{sources['model'].suffix.lower()}"
+        model = stage / f"model{Path(sources['model'].name).suffix.lower()}"
         if certificate is None:
             comparison.result.network.save(model)
         else:

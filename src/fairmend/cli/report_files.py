@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairmend.data_source import DataSource
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ REPORT_FILES = {
     "report.html": "the report, for a browser",
     "report.json": "the data of the report, for fairmend report",
 }
+
+_TABLES = ("data", "repair data", "test data")  # the roles of sources that may have several files
 
 
 def write_report(folder: Path, document: Document) -> None:
@@ -97,7 +100,7 @@ def describe_repair(
     folder: Path,
     stage: Path,
     repaired: str,
-    sources: Mapping[str, Path],
+    sources: Mapping[str, DataSource],
     command: str | None,
     seed: int,
     what_if_rows: int | None,
@@ -109,15 +112,18 @@ def describe_repair(
     from fairmend.evaluate.provenance import describe_origin
     from fairmend.evaluate.repair_document import repair_document
     from fairmend.evaluate.what_if import add_what_if
+    from fairmend.tables import find_files
 
-    files, check = {**sources, "repaired model": stage / repaired}, None
+    files: dict[str, DataSource] = {**sources, "repaired model": stage / repaired}
+    check = None
     certificate = stage / "certificate.json"
     if certificate.exists():
         files["certificate"] = certificate
         claimed = comparison.result.certificate
         real = ["--real"] if claimed is not None and claimed.real_only else []
         check = shlex.join(["fairmend", "check", str(folder / certificate.name), str(folder / repaired), *real])
-    where = describe_origin(files, command=command, seed=seed)
+    parts = {role: [file.name for file in find_files(files[role])] for role in _TABLES if role in files}
+    where = describe_origin(files, parts=parts, command=command, seed=seed)
     document = repair_document(original, comparison, where, title=sources["model"].name, check=check)
     if what_if_rows is None:
         return document

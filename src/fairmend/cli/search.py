@@ -10,18 +10,23 @@ import click
 from fairmend._version import __version__
 from fairmend.cli.group import Command
 from fairmend.cli.options import (
+    DATA,
+    DATA_FORMATS,
     FILE,
     activation_option,
     common_options,
+    device_option,
     ignore_scores_option,
     insert_formats,
     json_option,
+    keep_going_option,
     model_argument,
     out_of_range_option,
     seed_option,
     spec_option,
     threshold_option,
 )
+from fairmend.data_source import DataSource
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,7 +46,8 @@ _SHOWN = 5
 @click.command("search", cls=Command)
 @model_argument
 @spec_option
-@click.option("--data", type=FILE, required=True, help="People to start from, .csv or .parquet.")
+@click.option("--data", type=DATA, required=True, help=f"People to start from, {DATA_FORMATS}")
+@keep_going_option
 @click.option(
     "--method",
     type=click.Choice(["adf", "eidig", "neuronfair", "grft"]),
@@ -60,6 +66,7 @@ _SHOWN = 5
     show_default=True,
     help="Steps of the local phase around each result of the global phase.",
 )
+@device_option
 @seed_option
 @click.option(
     "--out", type=FILE, help="CSV file for everyone found to be treated unequally, each with a counterfactual."
@@ -72,7 +79,7 @@ _SHOWN = 5
 @common_options
 @click.pass_context
 @insert_formats
-def command(ctx: click.Context, /, model: Path, spec_file: Path, data: Path, **options: Any) -> None:
+def command(ctx: click.Context, /, model: Path, spec_file: Path, data: DataSource, **options: Any) -> None:
     """Search the input space for unequal treatment.
 
     MODEL is a file: {formats}. A fairness tester starts from people in the data and searches for inputs that are
@@ -84,11 +91,13 @@ def command(ctx: click.Context, /, model: Path, spec_file: Path, data: Path, **o
 def run_search(
     model: Path,
     spec_file: Path,
-    data: Path,
+    data: DataSource,
     *,
+    keep_going: bool = False,
     method: str = "adf",
     seeds: int = 1000,
     local_steps: int = 1000,
+    device: str = "cpu",
     seed: int = 0,
     out: Path | None = None,
     out_of_range: str = "refuse",
@@ -101,18 +110,22 @@ def run_search(
     import numpy as np
     from rich.text import Text
 
-    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range
+    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
     from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file
     from fairmend.evaluate.pairs_file import PairsFile
     from fairmend.search.run import search
+    from fairmend.tables import describe_broken, local_files
 
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
-    people = load_people(data, spec, net, out_of_range=out_of_range)
+    people = load_people(data, spec, net, out_of_range=out_of_range, keep_going=keep_going)
     spec, X = people.spec, people.X
-    spec_out = None if out is None else widened_spec_file(out, [model, spec_file, data])
-    with PairsFile(out, spec, net, [model, spec_file, data]) as file:
+    inputs = [model, spec_file, *local_files(data)]
+    spec_out = None if out is None else widened_spec_file(out, inputs)
+    with PairsFile(out, spec, net, inputs) as file:
         with progress_bars(quiet=json_output) as progress:
-            result = search(net, spec, X, method, seed, seeds=seeds, local_steps=local_steps, progress=progress)
+            result = search(
+                net, spec, X, method, seed, seeds=seeds, local_steps=local_steps, device=device, progress=progress
+            )
         if out is not None and result.count:
             file.write(np.arange(1, result.count + 1), result.idis, result.others)
     wider = save_widened_spec(spec, people.out_of_range, spec_out)
@@ -126,12 +139,14 @@ def run_search(
             "threshold": spec.threshold,
         }
         listed = [pair.as_dict() for pair in pairs]
-        done = {"out_of_range": people.out_of_range.as_dict(), "widened_spec": wider}
+        done: dict[str, Any] = {"out_of_range": people.out_of_range.as_dict(), "widened_spec": wider}
+        done |= {"broken_files": [file.as_dict() for file in people.broken]}
         show_json({**names, "local_steps": local_steps, **result.as_dict(), "pairs": listed, "out": out, **done})
     else:
         screen = console()
         _show(screen, f"{model.name}, searched from {data.name}{at_threshold(spec)}", result, spec, net.outputs, pairs)
         show_out_of_range(screen, people.out_of_range, wider)
+        show_warnings(screen, describe_broken(people.broken))
         if out is not None:
             screen.print()
             screen.print(Text.assemble("Everyone found to be treated unequally: ", (str(out), "bold")), soft_wrap=True)

@@ -53,7 +53,7 @@ def audit_warnings(net: Network, spec: Spec, result: AuditResult, labelled: Labe
     if result.sampled or (result.scores is not None and result.scores.claim.on == "output"):
         return []
     auc = None if labelled.utility is None else labelled.utility.auc
-    return spec_warnings(net.decide(result.rows.logits), auc, spec.classes)
+    return spec_warnings(result.rows.decide(net), auc, spec.classes)
 
 
 def audit_document(
@@ -120,7 +120,7 @@ def audit_document(
             spec,
             values_of_rows(spec, result.rows),
             [labelled.groups] if labelled.groups else [],
-            [net.decide(result.rows.logits)],
+            [result.rows.decide(net)],
             classes=net.outputs,
             unfair=result.rows.unequal,
         ),
@@ -141,7 +141,7 @@ def _outcomes(net: Network, spec: Spec, result: AuditResult, names: list[str]) -
     """Return who is selected among all audited people; None for a regression network and for samples."""
     if spec.regression or result.sampled:
         return None
-    return tabulate_outcomes(spec, values_of_rows(spec, result.rows), [net.decide(result.rows.logits)], names)
+    return tabulate_outcomes(spec, values_of_rows(spec, result.rows), [result.rows.decide(net)], names)
 
 
 def _audit(

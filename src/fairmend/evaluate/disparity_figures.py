@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from fairmend.audit.result import AuditPair
 from fairmend.audit.score_disparity import ScoreDisparity
 from fairmend.evaluate.document import DisparityFigures, ScorePair
+from fairmend.large_arrays import histogram
 from fairmend.spec import Spec
 from fairmend.text import plain_value, short
 
@@ -26,7 +25,7 @@ def disparity_figures(
     `answers` are the names of the classes.
     """
     end = end or disparity.largest or 1.0
-    counts, edges = np.histogram(np.minimum(disparity.differences, end), bins=_BINS, range=(0, end))
+    counts, edges = histogram(disparity.differences, _BINS, end)
     total, curve = len(disparity.differences), disparity.curve
     return DisparityFigures(
         on=disparity.on,

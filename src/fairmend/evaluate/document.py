@@ -452,43 +452,49 @@ class Audit:
 
 
 @dataclass(frozen=True)
-class FoldedRounding:
-    """What the steps of a folded layer can be off by: `roundings` units of the sizes of all terms, and underflow.
+class StepRounding:
+    """What several steps that are computed as one can be off by, in a folded layer or in norms.
 
-    `constants` is base64 of float64 numbers, for each output the size of the terms that no input is part of.
-    `underflow` is the most that a number too small to be normal, taken as 0, is multiplied by, for inputs of size 1.
+    That is `roundings` units of the sizes of all terms; `constants` is base64 of float64 numbers, for each number of
+    the result the size of the terms that no input is part of. `reach` bounds how large a number becomes on the way, and
+    what a number too small to be normal, taken as 0, is multiplied by: for inputs whose sizes add up to 1.
     """
 
     roundings: int
     constants: str
-    underflow: float
+    reach: float
 
 
 @dataclass(frozen=True)
-class CarriedLayer:
-    """An affine layer and the activation after it ("identity" after the last), so that the page can run the network.
+class CarriedNode:
+    """A node of a network's graph: an operation on the results of earlier nodes, the `sources`, with `width` numbers.
 
-    `weight` and `bias` are base64 of little-endian numbers in the network's precision, `weight` row by row: one row
-    for each of the `outputs`. `slope` is that of leaky_relu, `parameters` are those of other activations. If norms are
-    folded into the layer, `folded` says how much more the steps round which other programs compute.
+    `operation` is "input", "affine", "scale", "sum", "concatenate", "columns", "lookup", or a function with its
+    `parameters`, those of each unit for "prelu". `weight` and `bias` are base64 of little-endian numbers in the
+    network's precision: of an affine layer, `weight` row by row, one row for each number of the result; of a scale, the
+    factors and what is added; of a look-up, `weight` is the table. `columns` are those that are chosen. `rounding` is
+    that of a scale, and of an affine layer with norms folded into it.
     """
 
-    outputs: int
-    weight: str
-    bias: str
-    activation: str
-    slope: float
+    operation: str
+    sources: list[int]
+    width: int
+    weight: str = ""
+    bias: str = ""
     parameters: list[float] = field(default_factory=list)
-    folded: FoldedRounding | None = None
+    columns: list[int] = field(default_factory=list)
+    rounding: StepRounding | None = None
 
 
 @dataclass(frozen=True)
 class CarriedNetwork:
-    """A network in the report; `precision` is "float32" or "float64"."""
+    """A network in the report: its nodes, the input first and the last layer last.
+
+    `precision` is "float32" or "float64".
+    """
 
     precision: str
-    inputs: int
-    layers: list[CarriedLayer]
+    nodes: list[CarriedNode]
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-import numpy as np
-import numpy.typing as npt
-
-from fairmend.arrays import Bools, Ints
+from fairmend.arrays import Bools
 from fairmend.evaluate.document import FeatureGroups, GroupRates
-from fairmend.evaluate.groups import GroupMetrics, Values, class_shares, grouped
+from fairmend.evaluate.groups import CodedValues, GroupMetrics, Values, class_shares, grouped
+from fairmend.large_arrays import count_codes
+from fairmend.metrics import Classes
 from fairmend.spec import Spec
 from fairmend.text import short
 
@@ -20,9 +19,9 @@ _MOST_FEATURES, _MOST_GROUPS, _MOST_CLASSES = 12, 12, 12
 
 def tabulate_groups(
     spec: Spec,
-    values: dict[str, Values],
+    values: Mapping[str, Values | CodedValues],
     metrics: Sequence[Sequence[GroupMetrics]],
-    predictions: Sequence[Ints],
+    predictions: Sequence[Classes],
     *,
     classes: int,
     unfair: Bools | None = None,
@@ -46,20 +45,20 @@ def tabulate_groups(
 def _feature(
     spec: Spec,
     number: int,
-    values: dict[str, Values],
+    values: Mapping[str, Values | CodedValues],
     metrics: list[GroupMetrics],
-    predictions: Sequence[Ints],
+    predictions: Sequence[Classes],
     classes: int,
     unfair: Bools | None,
 ) -> FeatureGroups:
     feature = spec.protected[number]
     names, codes, binned = grouped(feature, values[feature.name])
-    sizes = np.bincount(codes, minlength=len(names))
+    sizes = count_codes(codes, len(names))
 
-    def share_of(which: npt.NDArray[np.generic] | None) -> list[float | None]:
+    def share_of(which: Bools | None) -> list[float | None]:
         if which is None:
             return [None] * len(names)
-        return (np.bincount(codes, weights=which.astype(np.float64), minlength=len(names)) / sizes).tolist()  # type: ignore[no-any-return]
+        return (count_codes(codes, len(names), which) / sizes).tolist()  # type: ignore[no-any-return]
 
     positives = [share_of(a == 1 if classes <= 2 else None) for a in predictions]
     positives += [[None] * len(names)] * (2 - len(positives))

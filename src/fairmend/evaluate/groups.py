@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import Floats, Ints
+from fairmend.arrays import Bools, Floats, Ints
 from fairmend.audit.audited_rows import AuditedRows
 from fairmend.errors import FairmendError
+from fairmend.large_arrays import chunks, count_codes, in_chunks
+from fairmend.metrics import Classes
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.encoding import decode_columns
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "CodedValues",
+    "Codes",
     "GroupMetrics",
     "Values",
     "class_shares",
@@ -36,6 +40,7 @@ __all__ = [
 ]
 
 Values = npt.NDArray[Any]
+Codes = npt.NDArray[np.integer[Any]]
 
 _MOST_NUMERIC_GROUPS = 4
 _MOST_VALUES = 8  # of whole numbers, which may be codes, that are groups of their own
@@ -84,22 +89,47 @@ def protected_values(spec: Spec, X: npt.NDArray[np.floating[Any]]) -> dict[str, 
     return {f.name: decode_columns(f, X[:, spec.columns(f.name)]) for f in spec.protected}
 
 
-def values_of_rows(spec: Spec, rows: AuditedRows) -> dict[str, Values]:
-    """Return the user's values (rows,) of each protected feature of all audited inputs."""
+@dataclass(frozen=True, eq=False)
+class CodedValues:
+    """Values of many rows in little memory.
+
+    Attributes
+    ----------
+    distinct : the different values (k,)
+    codes : which of them each row has (rows,)
+    """
+
+    distinct: Values
+    codes: Codes
+
+    def chosen(self, rows: Bools) -> CodedValues:
+        """Return the values of some rows (rows,)."""
+        return CodedValues(self.distinct, self.codes[rows])
+
+
+def values_of_rows(spec: Spec, rows: AuditedRows) -> dict[str, CodedValues]:
+    """Return the user's values of each protected feature of all audited inputs."""
     return {f.name: _decode(f, rows.protected[f.name]) for f in spec.protected}
 
 
-def _decode(feature: Feature, column: Values) -> Values:
+def _decode(feature: Feature, column: Values) -> CodedValues:
     if feature.one_hot:
-        return np.array(feature.categories, dtype=object)[column]
-    distinct, codes = _factorize(column)
-    return np.asarray(decode_columns(feature, distinct[:, None])[codes])
+        return CodedValues(np.array(feature.categories, dtype=object), column)
+    distinct = np.unique(np.concatenate([_different(column[part]) for part in chunks(len(column))]))
+    codes = in_chunks(column, lambda part: np.searchsorted(distinct, part), np.min_scalar_type(len(distinct)))
+    return CodedValues(np.asarray(decode_columns(feature, distinct[:, None])), codes)
+
+
+def _different(values: Values) -> Values:
+    import pandas as pd
+
+    return np.asarray(pd.unique(values))
 
 
 def group_metrics_of(
     spec: Spec,
-    values: Mapping[str, Values],
-    predicted: Ints,
+    values: Mapping[str, Values | CodedValues],
+    predicted: Classes,
     y: npt.ArrayLike | None = None,
     *,
     classes: int = 2,
@@ -114,18 +144,18 @@ def group_metrics_of(
     return tuple(_of_feature(f, values[f.name], predicted, true, names) for f in spec.protected)
 
 
-def class_shares(codes: Ints, predicted: Ints, groups: int, classes: int) -> Floats:
+def class_shares(codes: Codes, predicted: Classes, groups: int, classes: int) -> Floats:
     """Return the share of each group that gets each class (groups, classes); codes (rows,) name the groups from 0."""
-    counts = np.bincount(codes * classes + predicted, minlength=groups * classes).reshape(groups, classes)
+    counts = np.stack([count_codes(codes, groups, predicted == number) for number in range(classes)], axis=1)
     return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
 def _of_feature(
-    feature: Feature, values: Values, predicted: Ints, true: Values | None, classes: Sequence[str]
+    feature: Feature, values: Values | CodedValues, predicted: Classes, true: Values | None, classes: Sequence[str]
 ) -> GroupMetrics:
     """Return the metrics of one feature; `classes` names the classes if there are more than two."""
     names, codes, binned = grouped(feature, values)
-    sizes = {name: int(size) for name, size in zip(names, np.bincount(codes, minlength=len(names)), strict=True)}
+    sizes = {name: int(size) for name, size in zip(names, count_codes(codes, len(names)), strict=True)}
     if classes:
         shares = class_shares(codes, predicted, len(names), len(classes))
         rates = {
@@ -134,7 +164,7 @@ def _of_feature(
         return GroupMetrics(feature.name, sizes, binned, None, None, "only defined for two classes", rates)
     if len(names) < 2:
         return GroupMetrics(feature.name, sizes, binned, None, None, f"every row is {names[0]}")
-    parity = _spread(_selection_rates(codes, predicted))
+    parity = _spread(_selection_rates(codes, predicted, len(names)))
     if true is None:
         return GroupMetrics(feature.name, sizes, binned, parity, None, "the true classes are not known")
     for code, name in enumerate(names):
@@ -142,42 +172,55 @@ def _of_feature(
         if len(labels) < 2:  # one of the two rates would be a rate of no rows
             reason = f"every row with {feature.name} {name} has the label {labels[0]}"
             return GroupMetrics(feature.name, sizes, binned, parity, None, reason)
-    odds = max(_spread(_selection_rates(codes[true == label], predicted[true == label])) for label in (0, 1))
+    odds = max(
+        _spread(_selection_rates(codes[true == label], predicted[true == label], len(names))) for label in (0, 1)
+    )
     return GroupMetrics(feature.name, sizes, binned, parity, odds)
 
 
-def _selection_rates(codes: Ints, predicted: Ints) -> Floats:
+def _selection_rates(codes: Codes, predicted: Classes, groups: int) -> Floats:
     """Return the share of predictions (rows,) that are 1 in each group; codes (rows,) name the groups from 0."""
-    return np.bincount(codes, weights=predicted == 1) / np.bincount(codes)
+    return np.asarray(count_codes(codes, groups, predicted == 1) / count_codes(codes, groups))
 
 
 def _spread(rates: Floats) -> float:
     return float(rates.max() - rates.min())
 
 
-def grouped(feature: Feature, values: Values) -> tuple[list[str], Ints, bool]:
+def grouped(feature: Feature, values: Values | CodedValues) -> tuple[list[str], Codes, bool]:
     """Return the names of the groups, the group of each row (rows,) from 0, and whether numbers were binned."""
     distinct, codes = _factorize(values)
     most = _MOST_VALUES if feature.kind == "integer" else _MOST_NUMERIC_GROUPS
     if feature.categories or len(distinct) <= most:
         return [str(feature.show(value)) for value in distinct], codes, False
     # The quartiles of the rows. A row on one belongs to the group below; a value that fills a quarter gives equal ones.
-    seen = np.cumsum(np.bincount(codes))
+    seen = np.cumsum(count_codes(codes, len(distinct)))
     places = (np.arange(1, _MOST_NUMERIC_GROUPS) * (len(codes) - 1)) // _MOST_NUMERIC_GROUPS
     ends = np.unique(np.searchsorted(seen, places, side="right"))
     if ends[0] == len(distinct) - 1:  # the highest value fills three quarters
         ends = ends - 1
     found, group = np.unique(np.searchsorted(ends, np.arange(len(distinct)), side="left"), return_inverse=True)
     members = [distinct[group == number] for number in range(len(found))]
-    return [_interval(each[0], each[-1]) for each in members], np.asarray(group[codes], dtype=np.int64), True
+    return [_interval(each[0], each[-1]) for each in members], _renumbered(codes, group), True
 
 
-def _factorize(values: Values) -> tuple[Values, Ints]:
+def _factorize(values: Values | CodedValues) -> tuple[Values, Codes]:
     """Return the different values in order, and which of them each is (rows,): NumPy takes longer and more memory."""
     import pandas as pd
 
-    codes, distinct = pd.factorize(values, sort=True)
-    return np.asarray(distinct), codes.astype(np.int64, copy=False)
+    if not isinstance(values, CodedValues):
+        codes, distinct = pd.factorize(values, sort=True)
+        return np.asarray(distinct), codes.astype(np.int64, copy=False)
+    present = np.flatnonzero(count_codes(values.codes, len(values.distinct)))
+    places, distinct = pd.factorize(values.distinct[present], sort=True)  # different inputs may have equal values
+    numbers = np.zeros(len(values.distinct), np.int64)
+    numbers[present] = places
+    return np.asarray(distinct), _renumbered(values.codes, numbers)
+
+
+def _renumbered(codes: Codes, numbers: Ints) -> Codes:
+    """Return the number of each code (rows,), in the smallest type."""
+    return in_chunks(codes, lambda part: numbers[part], np.min_scalar_type(int(numbers.max(initial=0))))
 
 
 def _interval(low: float, high: float) -> str:

@@ -11,15 +11,17 @@ import pandas as pd
 
 from fairmend.arrays import Bools
 from fairmend.audit.audited_rows import AuditedRows
+from fairmend.audit.row_store import RowStore
 from fairmend.evaluate.groups import GroupMetrics, group_metrics_of, values_of_rows
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility_of, utility_of
+from fairmend.large_arrays import in_chunks
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.read_values import find_classes
 from fairmend.spec.sanity import label_warnings
 from fairmend.text import as_text, listed, shown
 
-__all__ = ["LabelledFigures", "LabelledRows"]
+__all__ = ["LabelledFigures", "LabelledRows", "Labels"]
 
 _MOST_VALUES = 1_000  # distinct labels that are kept
 
@@ -42,14 +44,23 @@ class LabelledFigures:
     regression: RegressionUtility | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """The labels of some rows: the class or number of each and whether it has one (rows,), and the different labels."""
+
+    y: npt.NDArray[Any]
+    known: Bools
+    distinct: tuple[object, ...]
+
+
 class LabelledRows:
     """Collects the labels of a file that is read in pieces."""
 
     def __init__(self, spec: Spec, net: Network) -> None:
         """Start without rows; without a label in the spec no row has one."""
         self._spec, self._net = spec, net
-        self._labels: list[npt.NDArray[Any]] = []
-        self._known: list[Bools] = []
+        self._labels, self._known = RowStore(), RowStore()
+        self._any_known = self._any_positive = False
         self._distinct: dict[object, None] = {}  # a set that keeps the order
 
     def add(self, frame: pd.DataFrame) -> None:
@@ -58,11 +69,27 @@ class LabelledRows:
         if label is None or label.column not in frame.columns:
             return
         y, known = self._read_labels(frame)
-        self._labels.append(y)
-        self._known.append(known)
-        for value in frame[label.column].dropna().unique().tolist():
+        distinct = frame[label.column].dropna().unique().tolist()
+        plain = (value if isinstance(value, str | int | float) else as_text(value) for value in distinct)
+        self.merge(Labels(y, known, tuple(plain)))
+
+    def merge(self, labels: Labels | None) -> None:
+        """Add the labels of the rows that follow."""
+        if labels is None:
+            return
+        y, known = labels.y, labels.known
+        self._labels.add(y)
+        self._known.add(known)
+        self._any_known, self._any_positive = self._any_known or bool(known.any()), self._any_positive or bool(y.any())
+        for value in labels.distinct:
             if len(self._distinct) < _MOST_VALUES:
                 self._distinct.setdefault(value)
+
+    def labels(self) -> Labels | None:
+        """Return the labels so far; None without a label in the spec or in the file."""
+        if not len(self._labels):
+            return None
+        return Labels(self._labels.array(), self._known.array(), tuple(self._distinct))
 
     @property
     def distinct_values(self) -> tuple[object, ...]:
@@ -84,23 +111,26 @@ class LabelledRows:
             return [
                 f"rows of {source} with the label {named} count as rows without a label; check `classes` in the spec"
             ]
-        if self._spec.regression or self._net.outputs > 2 or not any(known.any() for known in self._known):
+        if self._spec.regression or self._net.outputs > 2 or not self._any_known:
             return []
-        return label_warnings(self._spec, any(y.any() for y in self._labels), list(self._distinct), source)
+        return label_warnings(self._spec, self._any_positive, list(self._distinct), source)
 
     def figures(self, rows: AuditedRows) -> LabelledFigures:
         """Return the figures of the rows with a label; `rows` are all rows of the file, as the audit knows them."""
-        if not self._labels:
+        if not len(self._labels):
             return LabelledFigures()
-        known = np.concatenate(self._known)
+        known = self._known.array()
         count = int(known.sum())
         if count == 0 or (self._spec.regression and self._net.outputs > 1):
             return LabelledFigures(count)
-        y, logits = np.concatenate(self._labels)[known], rows.logits[known]
+        y, logits, values = self._labels.array(), rows.logits, values_of_rows(self._spec, rows)
+        if count < len(known):
+            y, logits = y[known], logits[known]
+            values = {name: column.chosen(known) for name, column in values.items()}
         if self._spec.regression:
             return LabelledFigures(count, regression=regression_utility_of(logits, y))
-        values = {name: column[known] for name, column in values_of_rows(self._spec, rows).items()}
-        groups = group_metrics_of(self._spec, values, self._net.decide(logits), y, classes=self._net.outputs)
+        predicted = in_chunks(logits, self._net.decide, np.int16)
+        groups = group_metrics_of(self._spec, values, predicted, y, classes=self._net.outputs)
         return LabelledFigures(count, utility_of(logits, y, threshold=self._net.threshold), groups)
 
     def _read_labels(self, frame: pd.DataFrame) -> tuple[npt.NDArray[Any], Bools]:

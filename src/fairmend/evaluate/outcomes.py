@@ -18,7 +18,9 @@ import numpy as np
 from fairmend.arrays import Bools, Ints
 from fairmend.audit.result import wilson_interval
 from fairmend.evaluate.document import Outcomes, OutcomeTable, Selection, SelectionRates
-from fairmend.evaluate.groups import Values, grouped
+from fairmend.evaluate.groups import CodedValues, Codes, Values, grouped
+from fairmend.large_arrays import chunks, count_codes
+from fairmend.metrics import Classes
 from fairmend.spec import Spec
 from fairmend.text import short
 
@@ -35,8 +37,8 @@ _MOST_TABLES, _MOST_GROUPS, _MOST_CLASSES = 24, 40, 12
 
 def tabulate_outcomes(
     spec: Spec,
-    values: Mapping[str, Values],
-    predictions: Sequence[Ints],
+    values: Mapping[str, Values | CodedValues],
+    predictions: Sequence[Classes],
     answers: Sequence[str],
 ) -> Outcomes:
     """Return the tables of each protected feature, then of each intersection of two, three, and so on.
@@ -54,7 +56,7 @@ def tabulate_outcomes(
     tables = []
     for names in chosen:
         people, codes = _intersect([groups[name] for name in names])
-        sizes = np.bincount(codes, minlength=len(people))
+        sizes = count_codes(codes, len(people))
         for number in classes:
             selected = [predicted == number for predicted in predictions]
             tables.append(_table(names, answers[number], people, codes, sizes, selected))
@@ -62,15 +64,20 @@ def tabulate_outcomes(
     return Outcomes(len(predictions[0]), FOUR_FIFTHS, SMALL, tables, every - len(tables))
 
 
-def _intersect(features: Sequence[tuple[list[str], Ints]]) -> tuple[list[tuple[str, ...]], Ints]:
+def _intersect(features: Sequence[tuple[list[str], Codes]]) -> tuple[list[tuple[str, ...]], Codes]:
     """Return the groups that have rows, each by its value of every feature, and the group of each row (rows,)."""
-    codes = np.zeros(len(features[0][1]), dtype=np.int64)
+    codes, groups = np.zeros(len(features[0][1]), dtype=np.int32), 1
     for names, own in features:
         # Only groups that have rows are numbered, so that the numbers stay small with many features.
-        codes = codes * len(names) + own
-        codes = (np.cumsum(np.bincount(codes) > 0) - 1)[codes]
-    first = np.empty(int(codes.max()) + 1, dtype=np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]
+        present = np.zeros(groups * len(names), dtype=bool)
+        for part in chunks(len(codes)):
+            present[codes[part].astype(np.int64) * len(names) + own[part]] = True
+        number, groups = np.cumsum(present) - 1, int(present.sum())
+        for part in chunks(len(codes)):
+            codes[part] = number[codes[part].astype(np.int64) * len(names) + own[part]]
+    first = np.empty(groups, dtype=np.int64)
+    for part in reversed(list(chunks(len(codes)))):
+        first[codes[part][::-1]] = np.arange(part.start, part.stop)[::-1]
     return [tuple(names[own[row]] for names, own in features) for row in first], codes
 
 
@@ -78,7 +85,7 @@ def _table(
     features: Sequence[str],
     answer: str,
     people: Sequence[tuple[str, ...]],
-    codes: Ints,
+    codes: Codes,
     sizes: Ints,
     selected: Sequence[Bools],
 ) -> OutcomeTable:
@@ -106,9 +113,9 @@ def _table(
     )
 
 
-def _selections(codes: Ints, sizes: Ints, small: Bools, selected: Bools) -> list[Selection]:
+def _selections(codes: Codes, sizes: Ints, small: Bools, selected: Bools) -> list[Selection]:
     """Return the figures of each group for one network; `selected` (rows,) says who is."""
-    counts = np.bincount(codes, weights=selected, minlength=len(sizes)).astype(np.int64)
+    counts = count_codes(codes, len(sizes), selected)
     rates = counts / sizes
     highest = float(rates[~small].max(initial=0.0))
     found = []

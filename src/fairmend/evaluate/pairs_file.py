@@ -19,61 +19,46 @@ from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.network import Network
 from fairmend.network.scores import compute_scores
 from fairmend.spec import Spec
+from fairmend.tables import TableStream
 
-__all__ = ["PairsFile"]
+__all__ = ["PairsFile", "PairsTable"]
 
 
-class PairsFile:
-    """A context manager that writes the whole file, or nothing if an error occurs; the path None writes no file."""
+class PairsTable:
+    """Pairs as lines of a CSV file; it can be sent to another process."""
 
-    def __init__(
-        self, path: Path | None, spec: Spec, net: Network, inputs: Iterable[Path] = (), *, with_ids: bool = False
-    ) -> None:
-        """Refuse a path that is no CSV file, or one of the inputs, before any work is done.
+    def __init__(self, spec: Spec, net: Network, *, with_ids: bool = False, table: TableStream | None = None) -> None:
+        """Write a column for the ids of people with `with_ids`, if the spec names one.
 
-        With `with_ids` there is a column for the ids of people, if the spec names one.
+        If the rows are those of a table with several files, two columns tell the file of each row and its number there.
         """
+        self._spec, self._net = spec, net
+        self._table_read = table if table is not None and len(table.files) > 1 else None
         self._with_ids = with_ids and spec.id_column is not None
-        self._path, self._spec, self._net = path, spec, net
         self._varying = [f.name for f in spec.varying]
-        self._stage: Path | None = None
-        if path is None:
-            return
-        if path.suffix.lower() != ".csv":
-            raise FairmendError(f"{path}: pairs are written as CSV; choose a name for --out that ends in .csv")
-        if path.is_dir():
-            raise FairmendError(f"{path}: this is a folder; give --out the name of a file")
-        if path.exists() and any(source.exists() and path.samefile(source) for source in inputs):
-            raise FairmendError(f"{path}: would overwrite an input file; choose another --out")
 
-    def __enter__(self) -> PairsFile:
-        """Create a temporary file beside `path`, with the header."""
-        if self._path is not None:
-            stage = self._path.absolute().with_name(f".{self._path.name}.{secrets.token_hex(8)}.tmp")
-            try:
-                empty = np.zeros((0, self._spec.width), self._net.dtype)
-                self._table(np.zeros(0, np.int64), empty, empty).to_csv(stage, index=False, lineterminator="\n")
-            except OSError as error:
-                reason = error.strerror or error
-                raise FairmendError(f"{self._path}: cannot write there ({reason}); choose another --out") from error
-            self._stage = stage
-        return self
+    def header(self) -> str:
+        """Return the first line."""
+        empty = np.zeros((0, self._spec.width), self._net.dtype)
+        return self._table(np.zeros(0, np.int64), empty, empty).to_csv(index=False, lineterminator="\n")
 
-    def write_people(self, numbers: RowNumbers, people: Ints, X: FloatArray, other: FloatArray) -> None:
-        """Append people (k,) under their row numbers and ids, their inputs X (k, width) and a neighbour of each."""
-        self.write(numbers.numbers(people), X, other, numbers.ids(people))
+    def people(self, numbers: RowNumbers, people: Ints, X: FloatArray, other: FloatArray) -> str:
+        """Return lines for people (k,) with their row numbers and ids, inputs X (k, width) and a neighbour of each."""
+        return self.lines(numbers.numbers(people), X, other, numbers.ids(people))
 
-    def write(self, rows: Ints, X: FloatArray, other: FloatArray, ids: Sequence[str | None] | None = None) -> None:
-        """Append rows (k,), their inputs X (k, width) and a neighbour of each `other` (k, width)."""
-        assert self._stage is not None
-        frame = self._table(rows, X, other, ids)
-        frame.to_csv(self._stage, mode="a", header=False, index=False, lineterminator="\n")
+    def lines(self, rows: Ints, X: FloatArray, other: FloatArray, ids: Sequence[str | None] | None = None) -> str:
+        """Return lines for rows (k,), their inputs X (k, width) and a neighbour of each `other` (k, width)."""
+        return self._table(rows, X, other, ids).to_csv(header=False, index=False, lineterminator="\n")
 
     def _table(
         self, rows: Ints, X: FloatArray, other: FloatArray, ids: Sequence[str | None] | None = None
     ) -> pd.DataFrame:
         own, others = user_values(self._spec, X), user_values(self._spec, other)
         parts: list[pd.Series[Any]] = [pd.Series(rows, name="row")]
+        if self._table_read is not None:
+            places = self._table_read.locate(rows)
+            parts.append(pd.Series([file for file, _ in places], name="file", dtype=object))
+            parts.append(pd.Series([row for _, row in places], name="row_in_file", dtype=np.int64))
         if self._with_ids:
             parts.append(pd.Series(ids, name=self._spec.id_column, dtype=object))
         parts += [pd.Series(values, name=name) for name, values in own.items()]
@@ -94,6 +79,69 @@ class PairsFile:
         answers = self._net.predict(X)
         label = self._spec.label
         return answers if label is None or not label.classes else [label.name_class(int(a)) for a in answers]
+
+
+class PairsFile:
+    """A context manager that writes the whole file, or nothing if an error occurs; the path None writes no file.
+
+    Attributes
+    ----------
+    table : writes pairs as lines; None if no file is written
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        spec: Spec,
+        net: Network,
+        inputs: Iterable[Path] = (),
+        *,
+        with_ids: bool = False,
+        table: TableStream | None = None,
+    ) -> None:
+        """Refuse a path that is no CSV file, or one of the inputs, before any work is done.
+
+        `with_ids` and `table` are those of `PairsTable`.
+        """
+        self._path = path
+        self._stage: Path | None = None
+        self.table = None if path is None else PairsTable(spec, net, with_ids=with_ids, table=table)
+        if path is None:
+            return
+        if path.suffix.lower() != ".csv":
+            raise FairmendError(f"{path}: pairs are written as CSV; choose a name for --out that ends in .csv")
+        if path.is_dir():
+            raise FairmendError(f"{path}: this is a folder; give --out the name of a file")
+        if path.exists() and any(source.exists() and path.samefile(source) for source in inputs):
+            raise FairmendError(f"{path}: would overwrite an input file; choose another --out")
+
+    def __enter__(self) -> PairsFile:
+        """Create a temporary file beside `path`, with the header."""
+        if self._path is not None and self.table is not None:
+            stage = self._path.absolute().with_name(f".{self._path.name}.{secrets.token_hex(8)}.tmp")
+            try:
+                stage.write_text(self.table.header(), encoding="utf-8", newline="")
+            except OSError as error:
+                reason = error.strerror or error
+                raise FairmendError(f"{self._path}: cannot write there ({reason}); choose another --out") from error
+            self._stage = stage
+        return self
+
+    def write_people(self, numbers: RowNumbers, people: Ints, X: FloatArray, other: FloatArray) -> None:
+        """Append people (k,) under their row numbers and ids, their inputs X (k, width) and a neighbour of each."""
+        assert self.table is not None
+        self.append(self.table.people(numbers, people, X, other))
+
+    def write(self, rows: Ints, X: FloatArray, other: FloatArray, ids: Sequence[str | None] | None = None) -> None:
+        """Append rows (k,), their inputs X (k, width) and a neighbour of each `other` (k, width)."""
+        assert self.table is not None
+        self.append(self.table.lines(rows, X, other, ids))
+
+    def append(self, lines: str) -> None:
+        """Append lines of the table."""
+        assert self._stage is not None
+        with open(self._stage, "a", encoding="utf-8", newline="") as file:
+            file.write(lines)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -5,27 +5,26 @@ Values out of range are refused, moved, left out or let in, as `fairmend.spec.ou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from fairmend.arrays import FloatArray, Ints
+from fairmend.data_source import DataSource
 from fairmend.errors import FairmendError
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.score_match import require_scores
 from fairmend.network import Network
 from fairmend.spec import Spec
-from fairmend.spec.out_of_range import OutOfRange, apply_policy, find_wider_ranges, require_policy
+from fairmend.spec.out_of_range import OutOfRange, apply_policy, require_policy
 from fairmend.spec.read_values import RowsError
-from fairmend.tables import FIRST_ROW, TableStream
+from fairmend.tables import FIRST_ROW, BrokenFile, TableStream, find_files, stream_table
 
 __all__ = [
     "People",
-    "PeopleStream",
     "choose_policy",
     "naming_file",
     "require_given_scores",
@@ -44,6 +43,7 @@ class People:
     numbers : their row numbers, as a spreadsheet counts, and ids
     out_of_range : what was done about values out of range
     labels : the different labels in the whole file
+    broken : files of the data that were left out because they cannot be read
     """
 
     spec: Spec
@@ -52,6 +52,7 @@ class People:
     numbers: RowNumbers
     out_of_range: OutOfRange
     labels: tuple[object, ...] = ()
+    broken: tuple[BrokenFile, ...] = ()
 
     @property
     def negative(self) -> str | None:
@@ -77,28 +78,33 @@ def choose_policy(out_of_range: str, needs_range: bool) -> str:
 
 
 def require_given_scores(
-    spec: Spec, net: Network, frame: pd.DataFrame, path: Path | str, policy: str, numbers: Ints | None = None
+    spec: Spec,
+    net: Network,
+    frame: pd.DataFrame,
+    source: TableStream | DataSource | str,
+    policy: str,
+    numbers: Ints | None = None,
 ) -> None:
     """Raise an error if the data has scores of the model that spec and network do not reproduce.
 
     They are those of the values as they are, so people whose values are moved or left out are not compared.
-    `numbers` (rows,) are the numbers of the rows.
+    `source` is where the data is from, and `numbers` (rows,) are the numbers of the rows.
     """
     if spec.label is None or spec.label.score is None or spec.label.score not in frame.columns:
         return
     rows = np.arange(len(frame), dtype=np.int64) + FIRST_ROW if numbers is None else numbers
-    with naming_file(path):
+    with naming_file(source):
         leave_out = "skip" if policy == "clip" else policy
         wide = spec.bring_into_range(frame, "widen", first_row=rows).spec if policy == "widen" else spec
         inside, kept, _ = apply_policy(spec.features, frame, leave_out, rows)
         X = wide.as_inputs(inside, net.dtype, first_row=rows[kept]) if len(inside) else None
     if X is not None:
-        require_scores(spec, net, inside, X, path, first_row=rows[kept])
+        require_scores(spec, net, inside, X, _name(source), first_row=rows[kept])
 
 
 def take_people(
     frame: pd.DataFrame,
-    path: Path | str,
+    source: DataSource | str,
     spec: Spec,
     net: Network,
     policy: str = "refuse",
@@ -106,16 +112,17 @@ def take_people(
     most: int | None = None,
     seed: int = 0,
     need_ids: bool = True,
+    broken: Sequence[BrokenFile] = (),
 ) -> People:
-    """Return the people in the table of a file, all or `most` of them drawn at random.
+    """Return the people in a table from `source`, all or `most` of them drawn at random.
 
     A table without the column of ids that the spec names is refused, unless `need_ids` is false.
     """
     chosen = np.arange(len(frame), dtype=np.int64)
     if most is not None and most < len(frame):
         chosen = np.sort(np.random.default_rng(seed).permutation(len(frame))[:most]).astype(np.int64)
-    require_given_scores(spec, net, frame.iloc[chosen], path, policy, chosen + FIRST_ROW)
-    with naming_file(path):
+    require_given_scores(spec, net, frame.iloc[chosen], source, policy, chosen + FIRST_ROW)
+    with naming_file(source):
         inside = spec.bring_into_range(frame.iloc[chosen], policy, first_row=chosen + FIRST_ROW)
         left = chosen[inside.kept]
         X = inside.spec.as_inputs(inside.frame, net.dtype, first_row=left + FIRST_ROW)
@@ -124,59 +131,34 @@ def take_people(
         numbers.add(frame, np.isin(np.arange(len(frame)), left))
     known = spec.label is not None and spec.label.column in frame.columns
     labels = tuple(frame[spec.label.column].dropna().unique()) if spec.label is not None and known else ()
-    return People(inside.spec, inside.frame, X, numbers, inside.done, labels)
-
-
-class PeopleStream:
-    """The people of a file that is read piece by piece, each time it is iterated over.
-
-    Attributes
-    ----------
-    spec : the spec, with wider ranges if they were widened, for which the file is read once more
-    rows : the rows and ids of the people, as far as they were read
-    out_of_range : what was done about values out of range, as far as they were read
-    """
-
-    def __init__(self, spec: Spec, net: Network, table: TableStream, policy: str = "refuse") -> None:
-        """Widen the ranges of the spec, if this is the policy."""
-        require_policy(policy)
-        self._net, self._table = net, table
-        self.spec, self.rows, self.out_of_range = spec, RowNumbers(FIRST_ROW, spec.id_column), OutOfRange(policy)
-        if policy == "widen":
-            self._widen()
-
-    def _widen(self) -> None:
-        start = FIRST_ROW
-        for frame in self._table:
-            with naming_file(self._table.path, self._table):
-                self.out_of_range += find_wider_ranges(self.spec.features, frame, start)
-            start += len(frame)
-        self.spec = self.spec.widen(self.out_of_range.ranges)
-
-    def __iter__(self) -> Iterator[tuple[pd.DataFrame, FloatArray]]:
-        """Yield the people in the user's values and as the network reads them (people, width)."""
-        self.rows = RowNumbers(FIRST_ROW, self.spec.id_column)
-        start, people = FIRST_ROW, 0
-        for frame in self._table:
-            numbers = np.arange(start, start + len(frame))
-            require_given_scores(self.spec, self._net, frame, self._table.path, self.out_of_range.policy, numbers)
-            with naming_file(self._table.path, self._table):
-                inside, kept, done = apply_policy(self.spec.features, frame, self.out_of_range.policy, start)
-                self.rows.add(frame, kept)
-                X = self.spec.as_inputs(inside, self._net.dtype, first_row=start) if len(inside) else None
-            self.out_of_range += done
-            start, people = start + len(frame), people + len(inside)
-            if X is not None:
-                yield inside, X
-        if not people:
-            raise FairmendError(f"{self._table.path}: every row has a value out of range. Correct `range` in the spec.")
+    return People(inside.spec, inside.frame, X, numbers, inside.done, labels, tuple(broken))
 
 
 @contextmanager
-def naming_file(path: Path | str, parts: Iterable[pd.DataFrame] | None = None) -> Iterator[None]:
-    """Put the name of the file before the message of an error; count the rows with a problem in all its parts."""
+def naming_file(source: TableStream | DataSource | str) -> Iterator[None]:
+    """Put the name of the data before the message of an error; count the rows with a problem in all of a stream.
+
+    If the data has several files, say in which one the row is.
+    """
     try:
         yield
+    except RowsError as error:
+        shown = error.counted(source) if isinstance(source, TableStream) else error
+        raise FairmendError(f"{_name(source)}: {shown}{_place(source, error.row)}") from error
     except FairmendError as error:
-        shown = error.counted(parts) if isinstance(error, RowsError) and parts is not None else error
-        raise FairmendError(f"{path}: {shown}") from error
+        raise FairmendError(f"{_name(source)}: {error}") from error
+
+
+def _name(source: TableStream | DataSource | str) -> str:
+    return source.path if isinstance(source, TableStream) else str(source)
+
+
+def _place(source: TableStream | DataSource | str, row: int) -> str:
+    """Return a sentence with the file of a row, if the data has several."""
+    if isinstance(source, str) or (not isinstance(source, TableStream) and len(find_files(source)) == 1):
+        return ""
+    table = source if isinstance(source, TableStream) else stream_table(source, keep_going=True)
+    if len(table.files) == 1:
+        return ""
+    file, there = table.locate(np.array([row]))[0]
+    return f" Row {row} is row {there} of {file}."

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fairmend.arrays import Bools, Ints
 from fairmend.audit.result import AuditPair, AuditResult
 from fairmend.errors import FairmendError
 from fairmend.text import as_text, suggest
 
-__all__ = ["RowNumbers", "number_pairs"]
+__all__ = ["CompactTexts", "RowNumbers", "number_pairs"]
 
 
 class RowNumbers:
@@ -34,7 +35,7 @@ class RowNumbers:
         self.first, self.id_column = first, id_column
         self._rows = 0
         self._left_out: list[Ints] = []
-        self._ids: list[Any] = []
+        self._ids: list[NDArray[Any] | CompactTexts] = []
 
     def add(self, frame: pd.DataFrame, kept: Bools | None = None) -> None:
         """Add the next rows of the data; `kept` (rows,) says which of them are people, all by default."""
@@ -43,6 +44,12 @@ class RowNumbers:
         self._rows += len(frame)
         if self.id_column is not None:
             self._ids.append(_compact(_id_column(frame, self.id_column)[keep]))
+
+    def merge(self, other: RowNumbers) -> None:
+        """Add the people of the rows that follow."""
+        self._left_out += [self._rows + left_out for left_out in other._left_out]
+        self._rows += other._rows
+        self._ids += other._ids
 
     def positions(self, people: Ints | Sequence[int]) -> Ints:
         """Return the rows of people (k,), counted from 0; people are counted from 0 without the rows left out."""
@@ -89,8 +96,35 @@ def _id_column(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
     return column
 
 
-def _compact(column: pd.Series[Any]) -> Any:
-    """Return ids in little memory: numbers as they are, everything else as text in one buffer."""
+class CompactTexts:
+    """Texts in little memory: all of them in one buffer, and where each ends; an empty field stays missing."""
+
+    def __init__(self, column: pd.Series[Any]) -> None:
+        """Take the values of a column as texts."""
+        import pyarrow as pa
+
+        found = pa.array(column.astype("string[pyarrow]"), from_pandas=True).cast(pa.large_string())
+        texts = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        _, ends, content = texts.buffers()
+        self._ends = np.frombuffer(ends, np.int64)[texts.offset : texts.offset + len(texts) + 1].copy()
+        self._content = b"" if content is None else content.to_pybytes()
+        self._missing = column.isna().to_numpy(bool)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._missing)
+
+    def __getitem__(self, place: int) -> str | None:
+        """Return one of them, None for an empty field."""
+        if self._missing[place]:
+            return None
+        return self._content[self._ends[place] : self._ends[place + 1]].decode("utf-8")
+
+
+def _compact(column: pd.Series[Any]) -> NDArray[Any] | CompactTexts:
+    """Return ids in little memory: numbers as they are, everything else as text."""
+    if isinstance(column.dtype, np.dtype) and pd.api.types.is_numeric_dtype(column.dtype):
+        return column.to_numpy()
     if pd.api.types.is_numeric_dtype(column.dtype):
-        return column.array
-    return column.astype("string[pyarrow]").array
+        column = column.map(as_text, na_action="ignore")
+    return CompactTexts(column)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-import numpy as np
-
 from fairmend.audit.score_summary import ScoreSummary
 from fairmend.evaluate.document import ScoreFigures
 from fairmend.evaluate.utility import RegressionUtility
+from fairmend.large_arrays import histogram
 
 __all__ = ["regression_errors", "score_figures"]
 
@@ -20,7 +19,7 @@ def score_figures(
 ) -> ScoreFigures:
     """Return how far scores differ, with a histogram from 0 to `end`: the largest difference by default, or delta."""
     end = max(scores.largest, scores.claim.limit) if end is None else end
-    counts, edges = np.histogram(np.minimum(scores.differences, end), bins=_BINS, range=(0, end))
+    counts, edges = histogram(scores.differences, _BINS, end)
     return ScoreFigures(
         on=str(scores.claim.on),
         delta=scores.claim.limit,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairmend.arrays import FloatArray, Ints
+from fairmend.data_source import DataSource
 from fairmend.evaluate.people import naming_file, take_people
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.utility import utility
@@ -95,15 +95,15 @@ def split_data(
     net: Network,
     frame: pd.DataFrame,
     *,
-    source: Path | str = "the data",
+    source: DataSource | str = "the data",
     repair_frame: pd.DataFrame | None = None,
-    repair_source: Path | str = "the repair data",
+    repair_source: DataSource | str = "the repair data",
     repair_rows: int = 100,
     calibration_rows: int = 500,
     seed: int = 0,
     policy: str = "refuse",
     test_frame: pd.DataFrame | None = None,
-    test_source: Path | str = "the test data",
+    test_source: DataSource | str = "the test data",
 ) -> DataSplit:
     """Encode the data and draw repair inputs and calibration rows from it, disjoint if there are enough rows.
 
@@ -177,7 +177,7 @@ def describe_scored(rows: int, *, test: bool, held_out: bool) -> str:
 
 
 def read_labels(
-    spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str, first_row: RowNumber = 0
+    spec: Spec, net: Network, frame: pd.DataFrame, source: DataSource | str, first_row: RowNumber = 0
 ) -> npt.NDArray[np.integer] | FloatArray:
     """Return the label of each row (rows,): its class, or for a regression network the number to predict."""
     if not spec.regression:
@@ -187,7 +187,7 @@ def read_labels(
 
 
 def read_classes(
-    spec: Spec, net: Network, frame: pd.DataFrame, source: Path | str, first_row: RowNumber = 0
+    spec: Spec, net: Network, frame: pd.DataFrame, source: DataSource | str, first_row: RowNumber = 0
 ) -> npt.NDArray[np.integer]:
     """Return the class of each row (rows,): 1 for the positive label, or with more than two classes its number."""
     with naming_file(source):
@@ -212,7 +212,7 @@ def read_classes(
 
 
 def _class_warnings(
-    spec: Spec, net: Network, frame: pd.DataFrame, X: FloatArray, y: npt.NDArray[Any], source: Path | str
+    spec: Spec, net: Network, frame: pd.DataFrame, X: FloatArray, y: npt.NDArray[Any], source: DataSource | str
 ) -> list[str]:
     found = spec_warnings(net.predict(X), utility(net, X, y).auc, spec.classes)
     if net.outputs > 2 or spec.label is None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from fairmend.arrays import Bools, FloatArray
 from fairmend.errors import FairmendError
+from fairmend.large_arrays import chunks, in_chunks
 from fairmend.metrics import (
     Classes,
     accuracy,
@@ -89,7 +90,7 @@ def utility_of(
 ) -> Utility:
     """Return the utility from logits (rows,) or (rows, N); `before` are predictions (rows,) to compare with."""
     one = logits.ndim == 1
-    predicted = predicted_classes(logits, threshold)
+    predicted = in_chunks(logits, lambda part: predicted_classes(part, threshold), np.int16)
     true, _ = pair_of_classes(y, predicted)
     scores = _class_scores(logits)
     return Utility(
@@ -129,14 +130,27 @@ def _auc(positive: Bools, scores: FloatArray) -> float:
 
     Ties count half.
     """
-    chosen, others = np.sort(scores[positive]), np.sort(scores[~positive])
-    correct = sum(int(np.searchsorted(others, chosen, side=side).sum()) for side in ("left", "right"))
+    chosen, others = _sorted(scores[positive]), _sorted(scores[~positive])
+    correct = sum(
+        int(np.searchsorted(others, chosen[part], side=side).sum())
+        for part in chunks(len(chosen))
+        for side in ("left", "right")
+    )
     return correct / (2 * len(chosen) * len(others))
+
+
+def _sorted(own: FloatArray) -> FloatArray:
+    """Return an array that nobody else has in order, without another copy."""
+    own.sort()
+    return own
 
 
 def _average_precision(positive: Bools, scores: FloatArray) -> float:
     """Return the mean over the positive rows of the precision at their scores."""
-    chosen, others = np.sort(scores[positive]), np.sort(scores[~positive])
-    hits = len(chosen) - np.searchsorted(chosen, chosen)
-    misses = len(others) - np.searchsorted(others, chosen)
-    return float((hits / (hits + misses)).mean())
+    chosen, others = _sorted(scores[positive]), _sorted(scores[~positive])
+    total = 0.0
+    for part in chunks(len(chosen)):
+        hits = len(chosen) - np.searchsorted(chosen, chosen[part])
+        misses = len(others) - np.searchsorted(others, chosen[part])
+        total += float((hits / (hits + misses)).sum())
+    return total / len(chosen)

@@ -11,20 +11,31 @@ import numpy as np
 
 from fairmend.arrays import FloatArray, Ints
 from fairmend.evaluate.document import (
-    CarriedLayer,
     CarriedNetwork,
+    CarriedNode,
     Document,
-    FoldedRounding,
     LinkChange,
     LinkCondition,
+    StepRounding,
     WhatIf,
     WhatIfFeature,
     WhatIfLink,
     WhatIfPerson,
 )
 from fairmend.evaluate.row_numbers import RowNumbers
-from fairmend.network import Network
-from fairmend.network.folding import Fold
+from fairmend.network import (
+    Activation,
+    Affine,
+    Columns,
+    Concatenate,
+    Input,
+    Lookup,
+    Network,
+    Node,
+    Scale,
+    Sum,
+)
+from fairmend.network.folding import Fold, Line
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
@@ -48,7 +59,8 @@ WHAT_IF_ROWS = 20
 
 _MOST_UNEQUAL = 20
 _MOST_NAMED = 200
-_FOLDING = 8  # roundings of a folded layer besides its products and its norms
+_BESIDE = 8  # roundings of several steps besides their products and norms
+_TINIES = 16  # numbers too small to be normal that may be lost on the way
 
 
 def add_what_if(
@@ -87,8 +99,6 @@ def add_what_if(
 
 def _reason_to_leave_out(spec: Spec, networks: Sequence[Network]) -> str:
     """Return why a page cannot compute with these networks; empty if it can."""
-    if not all(network.is_chain for network in networks):
-        return "the network is not a chain of layers, and a page computes chains only"
     weights = max(network.weights for network in networks)
     if weights > MOST_WEIGHTS:
         return f"the network has {weights:,} weights, and a page carries at most {MOST_WEIGHTS:,}"
@@ -101,34 +111,48 @@ def _reason_to_leave_out(spec: Spec, networks: Sequence[Network]) -> str:
 
 
 def _carry(network: Network) -> CarriedNetwork:
-    last = len(network.affines) - 1
-    layers = [
-        CarriedLayer(
-            outputs=len(affine.bias),
-            weight=_base64(affine.weight),
-            bias=_base64(affine.bias),
-            activation="identity" if i == last else network.activations[i].name,
-            slope=0.0 if i == last else network.activations[i].slope,
-            parameters=[] if i == last else list(network.activations[i].parameters),
-            folded=None if affine.fold is None else _folded_rounding(affine.fold),
-        )
-        for i, affine in enumerate(network.affines)
-    ]
-    return CarriedNetwork(network.dtype.name, network.inputs, layers)
+    pairs = zip(network.nodes, network.widths, strict=True)
+    return CarriedNetwork(network.dtype.name, [_carry_node(node, width) for node, width in pairs])
 
 
-def _folded_rounding(fold: Fold) -> FoldedRounding:
-    """Return the numbers in the bound of `fairmend.bounds.inference` that do not depend on the inputs."""
+def _carry_node(node: Node, width: int) -> CarriedNode:
+    operation = node.operation
+    plain = CarriedNode(operation.kind, list(node.sources), width)
+    if isinstance(operation, Affine):
+        rounding = None if operation.fold is None else _folded_rounding(operation.fold)
+        return replace(plain, weight=_base64(operation.weight), bias=_base64(operation.bias), rounding=rounding)
+    if isinstance(operation, Scale):
+        factor, shift = _base64(operation.factor), _base64(operation.shift)
+        return replace(plain, weight=factor, bias=shift, rounding=_scale_rounding(operation.line))
+    if isinstance(operation, Lookup):
+        return replace(plain, weight=_base64(operation.table))
+    if isinstance(operation, Columns):
+        return replace(plain, columns=list(operation.indices))
+    if isinstance(operation, Activation):
+        numbers = (operation.slope,) if operation.name == "leaky_relu" else operation.parameters
+        return replace(plain, parameters=list(numbers))
+    assert isinstance(operation, Input | Sum | Concatenate), operation.kind
+    return plain
+
+
+def _folded_rounding(fold: Fold) -> StepRounding:
+    """Return the numbers in the bound of `fairmend.bounds.running_error` that do not depend on the inputs."""
     inner, outer = fold.lines()
-    weight = np.abs(fold.weight.astype(np.float64))
-    bias = np.zeros(len(weight)) if fold.bias is None else np.abs(fold.bias.astype(np.float64))
-    entering, leaving = np.abs(inner.factor), np.abs(outer.factor)
-    beside = (1 + entering.max()) * (1 + leaving.max()) * float((1 + weight.sum(axis=1) + bias).max())
-    return FoldedRounding(
-        roundings=weight.shape[1] + inner.roundings + outer.roundings + _FOLDING,
-        constants=_base64((weight @ inner.size + bias) * leaving + outer.size),
-        underflow=16 * beside * (1 + float(entering.max())) * (1 + weight.shape[1] + float(inner.size.sum())),
+    weight, bias = np.abs(fold.weight.astype(np.float64)), fold.bias_size
+    entering, leaving = float(inner.reach.max()), float(outer.reach.max())
+    beside = (1 + entering) * (1 + leaving) * float((1 + weight.sum(axis=1) + bias).max())
+    reach = beside * (1 + entering) * (1 + weight.shape[1] + float(inner.size.sum())) + float(outer.size.max())
+    return StepRounding(
+        roundings=weight.shape[1] + inner.roundings + outer.roundings + fold.extra_roundings + _BESIDE,
+        constants=_base64((weight @ inner.size + bias) * np.abs(outer.factor) + outer.size),
+        reach=_TINIES * reach,
     )
+
+
+def _scale_rounding(line: Line) -> StepRounding:
+    """Return the same for norms that no affine layer takes in."""
+    reach = (1 + float(line.reach.max())) * (1 + float(line.size.max()))
+    return StepRounding(line.roundings + _BESIDE, _base64(line.size), _TINIES * reach)
 
 
 def _base64(numbers: FloatArray) -> str:

@@ -21,7 +21,6 @@ import numpy.typing as npt
 
 from fairmend.arrays import Bools, FloatArray, Ints
 from fairmend.errors import FairmendError
-from fairmend.html_tables import html_table
 from fairmend.network.activations import Activation
 from fairmend.network.decision import DEFAULT_THRESHOLD, as_threshold, log_odds, predicted_classes, require_threshold
 from fairmend.network.form import Form
@@ -149,6 +148,11 @@ class Network:
     def functions(self) -> tuple[int, ...]:
         """The numbers of the nodes that are elementwise functions."""
         return tuple(i for i, node in enumerate(self.nodes) if _is_function(node))
+
+    @cached_property
+    def readers(self) -> Counter[int]:
+        """How many nodes read each node."""
+        return Counter(source for node in self.nodes for source in node.sources)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -301,6 +305,8 @@ class Network:
 
     def _repr_html_(self) -> str:
         """Show the layers in a notebook."""
+        from fairmend.html_tables import html_table
+
         table = self.to_frame()
         title = f"Network: {self.inputs} inputs, {table['weights'].sum():,} weights, {self.dtype}"
         return html_table(title, list(table.columns), table.to_numpy().tolist())

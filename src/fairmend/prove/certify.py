@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import FloatArray
+from fairmend.device.current import choose_wide_device, compute_on
+from fairmend.device.names import check_device_name
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
@@ -44,6 +46,7 @@ def certify(
     engine: str = "auto",
     *,
     time_limit: float | None = None,
+    device: str = "cpu",
     seed: int = 0,
     progress: Progress | None = None,
 ) -> CertifyResult:
@@ -67,6 +70,9 @@ def certify(
         bounds), "milp" (piecewise linear networks: a MILP solver searches for a witness, and a tree of linear programs
         proves, with rigorous bounds), or "auto": "enumerate" if every neighbourhood is finite and small, else "branch"
     time_limit : seconds for the whole call; undecided inputs are UNKNOWN
+    device : where the bounds of "branch" are computed, in float64 and with every rounding error accounted for: "cpu",
+        "cuda" (a GPU; "cuda:1" is the second), or "auto": a GPU, if there is one, for networks with a layer of more
+        than 128 units. Points are always computed on the CPU, and so are the other engines.
     seed : random seed of the MILP solver; the other engines make no random choices
     progress : called with "certify", the number of inputs done and the number of inputs
     """
@@ -75,6 +81,7 @@ def certify(
         raise FairmendError(f"unknown engine {engine!r}{suggest(str(engine), _ENGINES)}; use {', '.join(_ENGINES)}")
     if time_limit is not None and not time_limit > 0:
         raise FairmendError(f"time_limit is {time_limit}; give seconds above 0, or None for no limit")
+    check_device_name(device)
     require_fit(network, spec)
     require_scores(network, spec.claim)
     if engine == "milp":
@@ -82,19 +89,17 @@ def certify(
     inputs = spec.as_inputs(X, network.dtype)
     chosen = _choose_engine(spec, inputs) if engine == "auto" else engine
     _logger.info("certify %d inputs with engine %s", len(inputs), chosen)
-    findings = Findings(network, inputs, time_limit, progress)
-    if spec.claim.is_score:
-        findings = _certify_scores(network, spec, inputs, chosen, time_limit, progress)
-    elif chosen == "enumerate":
-        certify_by_enumeration(network, spec, inputs, findings)
-    elif chosen == "branch":
-        from fairmend.prove.engines.branch import certify_by_branching
-
-        certify_by_branching(network, spec, inputs, findings)
-    else:
-        from fairmend.prove.engines.milp import certify_by_milp
-
-        certify_by_milp(network, spec, inputs, findings, seed)
+    on = None
+    if chosen == "branch" or device != "auto":
+        on = choose_wide_device(device, network.widths, "computing bounds")
+    if on is not None and chosen != "branch":
+        _logger.warning("the GPU is not used: engine %s computes on the CPU", chosen)
+        on = None
+    with compute_on(on):
+        if spec.claim.is_score:
+            findings = _certify_scores(network, spec, inputs, chosen, time_limit, progress)
+        else:
+            findings = _certify_classes(network, spec, inputs, chosen, time_limit, progress, seed)
     result = findings.result(chosen)
     witnesses = [
         w and replace(w, other=keep_ignored_features(network, spec, w.x[None], w.other[None])[0])
@@ -105,6 +110,29 @@ def certify(
     for reason in dict.fromkeys(filter(None, result.reasons)):
         _logger.debug("unknown for %d: %s", result.reasons.count(reason), reason)
     return result
+
+
+def _certify_classes(
+    net: Network,
+    spec: Spec,
+    X: FloatArray,
+    engine: str,
+    time_limit: float | None,
+    progress: Progress | None,
+    seed: int,
+) -> Findings:
+    findings = Findings(net, X, time_limit, progress)
+    if engine == "enumerate":
+        certify_by_enumeration(net, spec, X, findings)
+    elif engine == "branch":
+        from fairmend.prove.engines.branch import certify_by_branching
+
+        certify_by_branching(net, spec, X, findings)
+    else:
+        from fairmend.prove.engines.milp import certify_by_milp
+
+        certify_by_milp(net, spec, X, findings, seed)
+    return findings
 
 
 def _certify_scores(

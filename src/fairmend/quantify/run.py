@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
+from fairmend.device.current import choose_wide_device, compute_on
+from fairmend.device.names import check_device_name
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
@@ -45,6 +47,7 @@ def quantify(
     seconds: float = 60,
     share: float | None = None,
     seed: int = 0,
+    device: str = "cpu",
     X: pd.DataFrame | ArrayLike | None = None,
     samples: int = 20_000,
     counting: bool = True,
@@ -63,6 +66,9 @@ def quantify(
     seconds : stop after so many seconds; the shares hold whenever it stops.
     share : stop as soon as at most this share is undecided.
     seed : random seed of the samples.
+    device : where linear forms are computed, in float64 and with every rounding error accounted for: "cpu", "cuda" (a
+        GPU; "cuda:1" is the second), or "auto": a GPU, if there is one, for networks with a layer of more than 128
+        units. People are counted on the CPU.
     X : people, encoded or as a DataFrame: count how many of them are treated equally and unequally as well.
     samples : how many random people to compare, for an estimate beside the proof.
     counting : whether to count people in undecided boxes; without it, only whole boxes are decided.
@@ -70,11 +76,14 @@ def quantify(
     """
     started = _clock()
     network = network_of_spec(load_network(net), spec)
+    check_device_name(device)
     _check(network, spec, seconds, share, samples)
     space = make_space(network, spec)
     require_rows(network, space)
     decider = Decider(network, space, counting=counting)
-    leaves = search(decider, lambda: _clock() - started, seconds, share or 0.0, seed, progress)
+    on = choose_wide_device(device, network.widths, "computing linear forms")
+    with compute_on(on):
+        leaves = search(decider, lambda: _clock() - started, seconds, share or 0.0, seed, progress)
     cells = None if X is None else find_cells(space, spec.as_inputs(X, network.dtype))
     fair, unfair = leaves.totals()
     _logger.info("quantify: %d boxes, fair %.6f, unfair %.6f", leaves.count, fair, unfair)

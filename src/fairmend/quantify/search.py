@@ -11,6 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from fairmend.arrays import Bools, Floats, Ints
+from fairmend.bounds.pieces import max_entries
+from fairmend.device.current import current_device
 from fairmend.progress import Progress
 from fairmend.quantify.decide import Decided, Decider
 from fairmend.quantify.leaves import Leaves
@@ -60,15 +62,23 @@ def _report(progress: Progress | None, undecided: float) -> None:
         progress("decided", round(10_000 * (1 - undecided)), 10_000)
 
 
+def _boxes_in_a_round(width: int, pieces: int, leads: int) -> int:
+    """Return how many boxes to split in one round, for a network with layers of at most this width.
+
+    On a GPU, as many as its memory allows: each round costs as much time for starting the work, however many they are.
+    """
+    on_cpu = current_device() is None
+    rows = _ENTRIES // min(max(width, leads), 64) if on_cpu else max_entries() // max(width, leads)
+    return max(4, min(_MOST_BOXES, rows // (2 * pieces * width)))
+
+
 class _Search:
     """The boxes so far, and what to do with them next."""
 
     def __init__(self, decider: Decider, seed: int) -> None:
         self._decider, self._listing = decider, Listing(decider)
-        space, width = decider.space, max(decider.network.widths)
-        leads = len(decider.leads)
-        room = _ENTRIES // (2 * space.pieces * width * min(max(width, leads), 64))
-        self._most = max(4, min(_MOST_BOXES, room))
+        space = decider.space
+        self._most = _boxes_in_a_round(max(decider.network.widths), space.pieces, len(decider.leads))
         self._recounted: Ints | None = None
         root, error = space.root(), np.array([decider.root_error()])
         if self._listable(root)[0]:

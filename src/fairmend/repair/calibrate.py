@@ -16,14 +16,16 @@ from torch.nn import functional as F
 
 from fairmend.bounds import Boxes, feature_bounds
 from fairmend.bounds.forward import forward
+from fairmend.bounds.linear import takes_symbols
+from fairmend.device.choice import CPU, memory_of, repeatable
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.progress import Progress
 from fairmend.repair.adam import Adam
 from fairmend.repair.chunks import chunks_of_inputs, step_entries
-from fairmend.repair.device import CPU, memory_of, repeatable
 from fairmend.repair.options import check_values
 from fairmend.repair.regression import as_columns
+from fairmend.repair.step_graph import StepGraph, record_step
 from fairmend.spec.neighbourhoods import Regions
 from fairmend.threads import few_threads
 
@@ -40,6 +42,9 @@ __all__ = [
 _logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_Parts = list[tuple[Tensor, Tensor, Tensor]]
+"""L_fair, the total and the task loss of each chunk."""
 
 TaskLoss = Callable[[Tensor, Tensor], Tensor]
 """Returns a loss from outputs and targets."""
@@ -89,6 +94,7 @@ def calibrate(
     seed: int = 0,
     squared_error: bool = False,
     device: torch.device = CPU,
+    tf32: bool = False,
     progress: Progress | None = None,
 ) -> Calibration:
     """Minimise mean(width / width at the start) + cross-entropy over all parameters of the network.
@@ -106,6 +112,7 @@ def calibrate(
     squared_error : the network predicts numbers. The targets are numbers ``(rows,)`` or ``(rows, outputs)``, and the
         task loss is the mean squared error in units of the targets' variance, instead of cross-entropy.
     device : where to train. Regions are taken in chunks that fit its memory.
+    tf32 : on a GPU, whether products keep three digits of their factors instead of seven, which is faster.
     """
     started = time.perf_counter()
     check_values(
@@ -126,9 +133,11 @@ def calibrate(
     fair: list[float] = []
     task: list[float] = []
     stopping = _EarlyStopping(patience)
-    with repeatable(device):
+    with repeatable(device, tf32=tf32):
         parameters = FlatParameters(network, dtype, device)
-        losses = _Losses(network, parameters, regions, bounds, fairness_weight, task_loss_of)
+        same_rows = batch_size is None or batch_size >= len(X_cal)
+        records = same_rows and (bounds != "linear" or not takes_symbols(network, len(regions.lower), device))
+        losses = _Losses(network, parameters, regions, bounds, fairness_weight, task_loss_of, records)
         X, y = (torch.tensor(array, dtype=dtype, device=device) for array in (X_cal, targets))
         batches = _batches(X, y, batch_size, seed)
         optimizer = Adam(parameters.flat, learning_rate)
@@ -184,10 +193,14 @@ class _Losses:
         bounds: str,
         fairness_weight: float,
         task_loss: TaskLoss,
+        records: bool,
     ) -> None:
         self.network, self.parameters, self.regions, self.bounds = network, parameters, regions, bounds
         self.fairness_weight, self.task_loss = fairness_weight, task_loss
         flat = parameters.flat
+        self._records = records and flat.is_cuda and network.is_chain
+        self._rows: Tensor | None = None
+        self._graph: StepGraph[_Parts] | None = None
         self.rows = len(regions.lower) * (1 + int((regions.lower != regions.upper).any(axis=0).sum()))
         piece_bytes = step_entries(network, bounds) * flat.element_size()
         self._divide(max(1, memory_of(flat.device) // piece_bytes))
@@ -199,27 +212,51 @@ class _Losses:
         self.share = torch.where(varies, 1 / initial, torch.zeros_like(initial)) / varies.sum().clamp(min=1)
 
     def backward(self, X: Tensor, y: Tensor) -> tuple[float | None, float, float]:
-        """Add the gradients of the total loss to the parameters'. Return L_fair, the task loss and the total."""
+        """Set the gradient of the parameters to that of the total loss. Return L_fair, the task loss and the total."""
         return self._with_less_memory(lambda: self._backward(X, y))
 
     def _backward(self, X: Tensor, y: Tensor) -> tuple[float | None, float, float]:
         self.parameters.flat.grad = None
-        fair, total, task = 0.0, 0.0, 0.0
-        for chunk in self.chunks if self.fairness_weight > 0 else (None,):
-            layers = self.parameters.layers()
-            losses: list[Tensor] = []
-            if chunk is not None:
-                part = self.share[chunk.inputs] @ self._widths(chunk, layers)
-                fair += part.item()
-                losses.append(self.fairness_weight * part)
-            if chunk is None or chunk.inputs.start == 0:
-                task_loss = self.task_loss(forward(self.network, layers, X), y)
-                task = task_loss.item()
-                losses.append(task_loss)
-            loss = losses[0] + losses[1] if len(losses) == 2 else losses[0]
-            loss.backward()  # type: ignore[no-untyped-call]
-            total += loss.item()
+        graph = self._recorded(X, y)
+        parts = self._parts(X, y) if graph is None else graph.replay()
+        # All at once, after the last kernel was started: each number that is read waits for the GPU.
+        rows = torch.stack([torch.stack(part) for part in parts]).tolist()
+        fair, total, task = (sum(row[column] for row in rows) for column in range(3))
         return fair if self.fairness_weight > 0 else None, task, total
+
+    def _recorded(self, X: Tensor, y: Tensor) -> StepGraph[_Parts] | None:
+        """Return the recorded step for these rows, which it records first; None if steps are not recorded."""
+        if not self._records:
+            return None
+        if self._rows is not X:
+            self._rows, self._graph = X, record_step(lambda: self._parts(X, y), self.parameters.flat)
+            self._records = self._graph is not None
+        return self._graph
+
+    def _parts(self, X: Tensor, y: Tensor) -> _Parts:
+        """Set the sum of all gradients. Return each chunk's part of L_fair, of the total and of the task loss."""
+        parts: _Parts = []
+        nothing = self.share.new_zeros(())
+        gradient: Tensor | None = None
+        for chunk in self.chunks if self.fairness_weight > 0 else (None,):
+            # A new leaf: the gradient node of an old one belongs to the stream of its first use, which is not the one
+            # that records.
+            leaf = self.parameters.flat.detach().requires_grad_()
+            layers = self.parameters.layers(leaf)
+            losses: list[Tensor] = []
+            fair = task = nothing
+            if chunk is not None:
+                fair = self.share[chunk.inputs] @ self._widths(chunk, layers)
+                losses.append(fair if self.fairness_weight == 1 else self.fairness_weight * fair)
+            if chunk is None or chunk.inputs.start == 0:
+                task = self.task_loss(forward(self.network, layers, X), y)
+                losses.append(task)
+            loss = losses[0] + losses[1] if len(losses) == 2 else losses[0]
+            (own,) = torch.autograd.grad(loss, leaf)
+            gradient = own if gradient is None else gradient.add_(own)
+            parts.append((fair.detach(), loss.detach(), task.detach()))
+        self.parameters.flat.grad = gradient
+        return parts
 
     def total(self, X: Tensor, y: Tensor) -> float:
         """Return the total loss."""
@@ -249,6 +286,7 @@ class _Losses:
                     raise FairmendError(
                         "the GPU has too little memory for one neighbourhood of this network: use device cpu"
                     ) from None
+            self._records, self._graph = False, None  # recorded steps hold memory
             torch.cuda.empty_cache()
             self._divide(max(1, largest // 2))
             _logger.warning("the memory of the GPU is full: going on with %d chunks of the regions", len(self.chunks))
@@ -293,15 +331,16 @@ class FlatParameters:
 
     def __init__(self, network: Network, dtype: torch.dtype, device: torch.device = CPU) -> None:
         arrays = [array for affine in network.affines for array in (affine.weight, affine.bias)]
-        self.shapes = [array.shape for array in arrays]
+        self.shapes = [affine.weight.shape for affine in network.affines]
         self.sizes = [array.size for array in arrays]
         self.flat = torch.cat([torch.tensor(array, dtype=dtype).reshape(-1) for array in arrays]).to(device)
         self.flat.requires_grad_()
 
-    def layers(self) -> list[tuple[Tensor, Tensor]]:
-        """Return views of weight and bias, layer by layer."""
-        parts = [part.view(shape) for part, shape in zip(torch.split(self.flat, self.sizes), self.shapes, strict=True)]
-        return list(zip(parts[::2], parts[1::2], strict=True))
+    def layers(self, flat: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
+        """Return views of weight and bias, layer by layer; of the parameters, or of a tensor in their place."""
+        parts = (self.flat if flat is None else flat).split_with_sizes(self.sizes)
+        weights = [part.view(shape) for part, shape in zip(parts[::2], self.shapes, strict=True)]
+        return list(zip(weights, parts[1::2], strict=True))
 
     def affines(self) -> list[Affine]:
         """Return copies of the layers in their present state."""
@@ -352,7 +391,9 @@ def squared_loss(targets: np.ndarray) -> TaskLoss:
     share = torch.tensor(1 / np.where(variance > 0, variance, 1.0))
 
     def loss(outputs: Tensor, y: Tensor) -> Tensor:
-        return ((outputs - y.to(outputs.dtype)).square() * share.to(outputs)).mean()
+        nonlocal share
+        share = share.to(outputs)  # copied once: a recorded step cannot copy
+        return ((outputs - y.to(outputs.dtype)).square() * share).mean()
 
     return loss
 

@@ -6,7 +6,7 @@ fold (cross-fitting). Every figure of a candidate is about rows and networks tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,13 +16,16 @@ from fairmend.audit.neighbours import can_enumerate, find_unequal, sample_unequa
 from fairmend.errors import FairmendError
 from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.network import Network
+from fairmend.repair.blind import ignored_features
 from fairmend.repair.recipe import Recipe, RepairAttempt, blind_and_distil, run_recipe_on_parts
 from fairmend.repair.regression import agreement, fit_shares, r_squared
 from fairmend.repair.task import RepairTask
+from fairmend.spec import Spec
 
 __all__ = [
     "Candidate",
     "Fold",
+    "HopelessError",
     "JudgedCandidate",
     "Jury",
     "balanced_shares",
@@ -60,11 +63,11 @@ class Candidate:
     the original's, and ``agreement`` the share that equals them as a mean over the original's classes, on calibration
     and unlabelled rows. ``unfair_rate`` is the mean of the shares of calibration rows and of uniform samples that are
     treated unequally, or 0 if that is proven. ``guarantee`` is "everyone", "everyone, and the repair inputs with
-    tolerance or links", or "the repair inputs". ``problem`` says why there is no proven network, and is empty if there
-    is one. ``reason`` says why the candidate was chosen or not. ``blind_features`` are the features that the network
-    ignores. ``collapsed`` tells whether it lost a class or agrees with the original hardly more than chance would.
-    ``on_frontier`` tells that it did not collapse, and that no other candidate is at least as good in guarantee,
-    unfairness and what is kept, and better in one.
+    tolerance or links", or "the repair inputs". ``problem`` says why there is no proven network, or why its recipe was
+    stopped, and is empty if there is one. ``reason`` says why the candidate was chosen or not. ``blind_features`` are
+    the features that the network ignores. ``collapsed`` tells whether it lost a class or agrees with the original
+    hardly more than chance would. ``on_frontier`` tells that it did not collapse, and that no other candidate is at
+    least as good in guarantee, unfairness and what is kept, and better in one.
 
     For a regression, ``accuracy`` and ``balanced_accuracy`` are R², ``agreement`` is the share of the variance of the
     original's outputs that is kept, and ``changed`` the rest.
@@ -106,6 +109,10 @@ class JudgedCandidate:
     outputs: FloatArray
 
 
+class HopelessError(FairmendError):
+    """A recipe was stopped because its network cannot win."""
+
+
 @dataclass(frozen=True)
 class Fold:
     """The rows that judge a recipe which runs without them: of the calibration set, and of the unlabelled rows."""
@@ -137,14 +144,40 @@ class Jury:
         self.parts = [task, *(task.without_rows(fold.labelled, fold.unlabelled) for fold in self.folds)]
         self._distilled: dict[tuple[object, ...], list[Network]] = {}
 
-    def judge(self, recipe: Recipe) -> JudgedCandidate:
-        """Run a recipe and judge it. Raise FairmendError if a result cannot be proven."""
+    def judge(self, recipe: Recipe, is_hopeless: Callable[[JudgedCandidate], bool] | None = None) -> JudgedCandidate:
+        """Run a recipe and judge it.
+
+        ``is_hopeless`` is asked after the run on all rows, about a candidate that is judged by these very rows: if it
+        says yes, HopelessError saves the runs without each fold. Raise FairmendError if a result cannot be proven, and
+        TimeLimitError if the task's time ends in a training.
+        """
         # Recipes that differ only in what follows share the networks of their first stage.
         first_stage = (recipe.blind_to, recipe.reference, recipe.label_weight, recipe.distil_steps, recipe.expected)
         if first_stage not in self._distilled:
-            self._distilled[first_stage] = blind_and_distil(recipe, self.parts)
-        attempts = run_recipe_on_parts(recipe, self.parts, networks=self._distilled[first_stage])
-        return _judge(recipe, attempts[0], [attempt.network for attempt in attempts[1:]], self.task, self.folds)
+            self._distilled[first_stage] = blind_and_distil(recipe, self.parts, self._stop_in_time)
+        networks = self._distilled[first_stage]
+        (attempt,) = run_recipe_on_parts(recipe, self.parts[:1], self._stop_in_time, networks[:1])
+        if is_hopeless is not None and is_hopeless(_judge_by_own_rows(recipe, attempt, self.task)):
+            raise HopelessError("stopped: even on the rows that it learnt from, it keeps less than another candidate")
+        attempts = run_recipe_on_parts(recipe, self.parts[1:], self._stop_in_time, networks[1:])
+        return _judge(recipe, attempt, [each.network for each in attempts], self.task, self.folds)
+
+    def _stop_in_time(self, stage: str, done: int, total: int) -> None:
+        """Raise TimeLimitError if the time ends in a training; the other stages end in time by themselves."""
+        if stage in ("distil", "calibrate") and done < total:
+            self.task.deadline.check("while this recipe was run")
+
+
+def _judge_by_own_rows(recipe: Recipe, attempt: RepairAttempt, task: RepairTask) -> JudgedCandidate:
+    """Judge a network by the rows that it was made from: it does no better on others."""
+    outputs = attempt.network.logits(np.concatenate([task.X_cal, task.X_unlabelled]))
+    candidate = Candidate(recipe, _guarantee(attempt), blind_features=attempt.blind_features)
+    figures = _fit_figures if task.spec.regression else _class_figures
+    return JudgedCandidate(figures(candidate, task, outputs, outputs), attempt, outputs)
+
+
+def _guarantee(attempt: RepairAttempt) -> str:
+    return GUARANTEES[2 if attempt.everyone else 1 if attempt.blind else 0]
 
 
 def _judge(
@@ -158,7 +191,7 @@ def _judge(
         outputs[rows] = network.logits(X[rows])
     candidate = Candidate(
         recipe,
-        GUARANTEES[2 if attempt.everyone else 1 if attempt.blind else 0],
+        _guarantee(attempt),
         unfair_rate=0.0 if attempt.everyone else _unfair_rate(networks, task, folds),
         blind_features=attempt.blind_features,
     )
@@ -262,8 +295,17 @@ def _unfair_rate(networks: Sequence[Network], task: RepairTask, folds: Sequence[
 
 
 def _rate(network: Network, task: RepairTask, X: FloatArray) -> float:
-    if not can_enumerate(task.spec):
-        return sample_unequal(network, task.spec, X, seed=task.seed).rate
-    points = int(task.spec.neighbourhood_sizes(X[:1], X.dtype)[0])
+    spec = _spec_of_differences(task.spec, network)
+    if not can_enumerate(spec):
+        return sample_unequal(network, spec, X, seed=task.seed).rate
+    points = int(spec.neighbourhood_sizes(X[:1], X.dtype)[0])
     rows = max(1, min(len(X), MOST_POINTS // points))
-    return find_unequal(network, task.spec, X[:rows]).rate
+    return find_unequal(network, spec, X[:rows]).rate
+
+
+def _spec_of_differences(spec: Spec, network: Network) -> Spec:
+    """Return the spec without differences in features that the network ignores, unless links set some of them.
+
+    People who differ in these only have one output anyway, so they need not be compared.
+    """
+    return spec if spec.links else spec.ignoring(ignored_features(network, spec))

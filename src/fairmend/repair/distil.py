@@ -25,10 +25,11 @@ from torch.nn import functional as F
 
 from fairmend.arrays import FloatArray, Floats
 from fairmend.bounds.forward import forward
+from fairmend.device.choice import CPU, repeatable
 from fairmend.network import Affine, Network
 from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, plain_columns
+from fairmend.progress import Progress
 from fairmend.repair.adam import Adam
-from fairmend.repair.device import CPU, repeatable
 from fairmend.threads import few_threads
 
 __all__ = ["LEARNING_RATE", "STEPS", "Student", "distil"]
@@ -64,6 +65,7 @@ def distil(
     seed: int = 0,
     squared_error: bool = False,
     device: torch.device = CPU,
+    progress: Progress | None = None,
 ) -> list[Network]:
     """Train networks of one shape. Their weights of the input ``columns`` are 0, and stay 0.
 
@@ -87,6 +89,8 @@ def distil(
             loss = losses(forward(network, parameters.layers(), X), targets).sum()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
+            if progress is not None:
+                progress("distil", step + 1, steps)
         best.record()
     trained = parameters.affines(best.flat)
     return [lesson.in_raw_inputs(affines) for lesson, affines in zip(lessons, trained, strict=True)]

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from fairmend.bounds.linear import METHODS as BOUNDS
+from fairmend.device.names import is_device_name
 from fairmend.errors import FairmendError
-from fairmend.repair.device import DEVICES
 from fairmend.repair.head.solve import choose_search
 from fairmend.repair.policy import GUARANTEES, PREFERENCES
 from fairmend.spec import Spec
@@ -172,7 +172,7 @@ _ACCEPTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "label_weight": (lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
     "reference": _one_of(REFERENCES),
     "bounds": _one_of(BOUNDS),
-    "device": _one_of(DEVICES),
+    "device": (is_device_name, '"auto", "cpu", "cuda", or "cuda:1" for the second GPU'),
     "features": _one_of(FEATURES),
     "margin": (
         lambda value: _is_number(value) and 0 < value < math.inf,

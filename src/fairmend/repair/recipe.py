@@ -157,7 +157,7 @@ def run_recipe_on_parts(
     _logger.debug("%r with %d repair inputs", recipe, len(tasks[0].X_repair))
     spec = tasks[0].spec
     columns = columns_of(spec, recipe.blinded_features(spec))
-    networks = networks or blind_and_distil(recipe, tasks)
+    networks = networks or blind_and_distil(recipe, tasks, progress)
     if recipe.match_rate and not spec.regression:
         networks = [_match_rate(network, task) for network, task in zip(networks, tasks, strict=True)]
     before = (time.perf_counter() - started) / len(tasks)
@@ -167,7 +167,7 @@ def run_recipe_on_parts(
     ]
 
 
-def blind_and_distil(recipe: Recipe, tasks: Sequence[RepairTask]) -> list[Network]:
+def blind_and_distil(recipe: Recipe, tasks: Sequence[RepairTask], progress: Progress | None = None) -> list[Network]:
     """Return the network of each task after stage 1: blind and distilled if the recipe says so."""
     spec = tasks[0].spec
     blinded = recipe.blinded_features(spec)
@@ -176,11 +176,15 @@ def blind_and_distil(recipe: Recipe, tasks: Sequence[RepairTask]) -> list[Networ
         check_head_options(tasks[0])
     columns = columns_of(spec, blinded)
     networks = [_blind(recipe, task, columns) if blinded else task.network for task in tasks]
-    return _distil(recipe, tasks, networks, columns) if recipe.distil_steps else networks
+    return _distil(recipe, tasks, networks, columns, progress) if recipe.distil_steps else networks
 
 
 def _distil(
-    recipe: Recipe, tasks: Sequence[RepairTask], networks: Sequence[Network], columns: list[int]
+    recipe: Recipe,
+    tasks: Sequence[RepairTask],
+    networks: Sequence[Network],
+    columns: list[int],
+    progress: Progress | None,
 ) -> list[Network]:
     students = []
     for task, network in zip(tasks, networks, strict=True):
@@ -197,6 +201,7 @@ def _distil(
         seed=tasks[0].seed,
         squared_error=spec.regression,
         device=tasks[0].device,
+        progress=progress,
     )
 
 

@@ -12,6 +12,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from fairmend.arrays import FloatArray
+from fairmend.device.choice import CPU
+from fairmend.device.current import compute_on
 from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
@@ -107,9 +109,10 @@ def repair(
         program, which needs no solver or search (`repair_scores`).
         Not for baselines, nor for "blind" with a spec without tolerances: these have no step 2. The same holds for
         the next two options.
-    time_limit : seconds for the whole call. Training is not interrupted. Step 2 gets the time that is left and returns
-        the best change that it has found by then. "auto" runs no further recipe once the time is over and selects
-        among those that it has; if none is proven by then, it raises FairmendError.
+    time_limit : seconds for the whole call. Step 2 gets the time that is left and returns the best change that it has
+        found by then. Once the time is over, "auto" stops the recipe that it is training, runs no further one and
+        selects among those that it has; a warning names the others. If none is proven by then, it raises
+        FairmendError. The training of the other methods is not interrupted.
     cover_inference : make the margins exceed the rounding error of inference in the network's own precision, so that
         the proof covers the deployed network and not only real arithmetic. True by default.
     pairs : for "grft", two arrays (pairs, width) of people to treat equally; searched for by default.
@@ -117,9 +120,10 @@ def repair(
         it. If no proven candidate meets what you give here, FairmendError names the closest.
     X_unlabelled : for "auto" and "blind", further rows of the data without labels, encoded or as a DataFrame. A network
         is trained towards the original's predictions on them, and "auto" compares decisions on them.
-    device : where networks are trained (step 1 and distillation): "cpu" (the default), "cuda" (a GPU) or "auto": a GPU,
-        if there is one, for networks with a layer of more than 128 units. Step 2 and the proof run on the CPU in
-        float64. Not for baselines.
+    device : where networks are trained (step 1 and distillation) and where bounds are computed, those of the proof in
+        float64 with every rounding error accounted for: "cpu" (the default), "cuda" (a GPU) or "auto": a GPU,
+        if there is one, for networks with a layer of more than 128 units. Step 2 is solved on the CPU. Not for
+        baselines.
     progress : called with the stage ("try", "retrain", "calibrate", "solve", "check"), the steps done and the total.
     """
     given: dict[str, Any] = {
@@ -164,19 +168,25 @@ def repair(
     task = prepare_task(
         network, spec, X_repair, X_cal, y_cal, head_options, seed, deadline, X_unlabelled, device or "cpu"
     )
-    selection = None
     policy = Policy.from_options(keep, guarantee, prefer) if method == "auto" else None
+    with compute_on(None if task.device == CPU else task.device):
+        attempt, selection = _run_method(method, task, training, policy, progress)
+        return _result(task, method, attempt, selection, policy)
+
+
+def _run_method(
+    method: str, task: RepairTask, training: Mapping[str, Any], policy: Policy | None, progress: Progress | None
+) -> tuple[RepairAttempt, Selection | None]:
     if method == "auto":
         started = time.perf_counter()
         selection = select_repair(task, policy, progress)
         total = time.perf_counter() - started
         seconds = selection.attempt.seconds
-        attempt = replace(selection.attempt, seconds={**seconds, "choose": total - seconds["total"], "total": total})
-    elif method in BASELINES:
-        attempt = run_baseline(method, task, training, progress)
-    else:
-        attempt = run_recipe(_recipe(method, training, task.strict), task, progress)
-    return _result(task, method, attempt, selection, policy)
+        timed = {**seconds, "choose": total - seconds["total"], "total": total}
+        return replace(selection.attempt, seconds=timed), selection
+    if method in BASELINES:
+        return run_baseline(method, task, training, progress), None
+    return run_recipe(_recipe(method, training, task.strict), task, progress), None
 
 
 def _recipe(method: str, training: Mapping[str, Any], strict: bool) -> Recipe:

@@ -14,18 +14,23 @@ import torch
 from numpy.typing import ArrayLike
 
 from fairmend.arrays import FloatArray, Ints
+from fairmend.device.choice import CPU, choose_device
+from fairmend.device.current import WIDE
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.prove.fit import require_fit
 from fairmend.prove.score_bounds import require_scores
 from fairmend.repair.blind import protected_columns_of
-from fairmend.repair.device import CPU, choose_device
 from fairmend.repair.options import HeadOptions, has_tolerances
 from fairmend.repair.regression import check_targets
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 
-__all__ = ["Deadline", "RepairTask", "prepare_task"]
+__all__ = ["Deadline", "RepairTask", "TimeLimitError", "prepare_task"]
+
+
+class TimeLimitError(FairmendError):
+    """The time limit of a call ended before a part of its work did."""
 
 
 class Deadline:
@@ -39,6 +44,11 @@ class Deadline:
     def passed(self) -> bool:
         """Whether the time is over."""
         return self._end < math.inf and self._clock() >= self._end
+
+    def check(self, what: str) -> None:
+        """Raise TimeLimitError if the time is over; ``what`` is the work that does not go on."""
+        if self.passed:
+            raise TimeLimitError(f"time limit: the {self.limit:g} s ended {what}")
 
     def seconds_left(self) -> float | None:
         """Return the seconds left, at least 0; None without a limit."""
@@ -136,7 +146,7 @@ def prepare_task(
         head_options,
         seed,
         deadline,
-        choose_device(device, network),
+        choose_device(device, "training", pays=max(network.widths[:-1]) > WIDE),
     )
 
 

@@ -27,6 +27,7 @@ LARGEST = 4_500_000
 """The most bytes of a page; the table of pairs is cut until it fits."""
 
 _PAIRS_BYTES = 2_000_000
+_WHAT_IF_SCRIPTS = ("what_if_functions.js", "what_if_network.js", "what_if_model.js", "what_if.js")
 
 
 def render(document: Document) -> str:
@@ -53,7 +54,7 @@ def _pairs_that_fit(pairs: PairTable) -> list[Pair]:
 def _render(document: Document) -> str:
     what_if = document.what_if is not None
     style = _join("style.css", *(["what_if.css"] if what_if else []))
-    script = _join("script.js", *(["what_if_model.js", "what_if.js"] if what_if else []))
+    script = _join("script.js", *(_WHAT_IF_SCRIPTS if what_if else ()))
     return _template().render(
         doc=document,
         what_if_data=what_if_data(document),

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fairmend.errors import FairmendError
-from fairmend.evaluate.document import (
-    CarriedLayer,
-    CarriedNetwork,
-    Document,
-    FoldedRounding,
-    WhatIf,
-    WhatIfFeature,
-    WhatIfLink,
+from fairmend.evaluate.document import CarriedNetwork, CarriedNode, Document, WhatIf, WhatIfFeature, WhatIfLink
+from fairmend.network import (
+    Activation,
+    Affine,
+    Columns,
+    Concatenate,
+    Input,
+    Lookup,
+    Network,
+    Node,
+    Operation,
+    Scale,
+    Sum,
 )
-from fairmend.network.activations import Activation
+from fairmend.network.folding import Norm
 
 __all__ = ["what_if_data", "what_if_problems"]
 
 _PRECISIONS = ("float32", "float64")
 _KINDS = ("continuous", "integer", "categorical")
+_PLAIN: dict[str, Operation] = {"sum": Sum(), "concatenate": Concatenate()}
 
 
 def what_if_data(document: Document) -> str:
@@ -110,36 +117,55 @@ def _link_fits(link: WhatIfLink, features: list[WhatIfFeature]) -> bool:
 
 
 def _runs(network: CarriedNetwork, width: int, outputs: set[int]) -> bool:
-    if network.precision not in _PRECISIONS or network.inputs != width or not network.layers:
+    """Return whether the nodes are a network that reads so many columns, and as wide as they say."""
+    if network.precision not in _PRECISIONS:
         return False
-    inputs = network.inputs
-    for layer in network.layers:
-        sizes = [(layer.weight, layer.outputs * inputs), (layer.bias, layer.outputs)]
-        if not _is_activation(layer) or not all(_holds(text, network.precision, size) for text, size in sizes):
-            return False
-        if layer.folded is not None and not _rounds(layer.folded, layer.outputs):
-            return False
-        inputs = layer.outputs
-    return inputs in outputs
-
-
-def _is_activation(layer: CarriedLayer) -> bool:
     try:
-        Activation(layer.activation, layer.slope, tuple(layer.parameters)).width([layer.outputs])
-    except FairmendError:
+        nodes = [_node(node, i, np.dtype(network.precision)) for i, node in enumerate(network.nodes)]
+        built = Network.from_nodes(nodes)
+        rounded = all(_rounds(node) for node in network.nodes)
+    except (FairmendError, ValueError):  # the latter for numbers that do not have the shape
         return False
-    return True
+    widths = tuple(node.width for node in network.nodes)
+    return widths == built.widths and built.inputs == width and built.outputs in outputs and rounded
 
 
-def _rounds(folded: FoldedRounding, outputs: int) -> bool:
-    return folded.roundings > 0 and folded.underflow >= 0 and _holds(folded.constants, "float64", outputs)
+def _node(node: CarriedNode, number: int, dtype: np.dtype[Any]) -> Node:
+    return Node(_operation(node, dtype), tuple(node.sources), str(number))
 
 
-def _holds(text: str, precision: str, size: int) -> bool:
-    """Return whether a base64 text holds so many finite numbers."""
-    try:
-        content = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    kind = np.dtype(precision).newbyteorder("<")
-    return len(content) == size * kind.itemsize > 0 and bool(np.isfinite(np.frombuffer(content, kind)).all())
+def _operation(node: CarriedNode, dtype: np.dtype[Any]) -> Operation:
+    """Return the operation of a node; refuse numbers that do not fit it."""
+    kind = node.operation
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if kind == "input":
+        return Input(node.width)
+    if kind == "columns":
+        return Columns(tuple(node.columns))
+    if kind == "affine":
+        return Affine(_numbers(node.weight, dtype, (node.width, -1)), _numbers(node.bias, dtype, (node.width,)))
+    if kind == "lookup":
+        return Lookup(_numbers(node.weight, dtype, (-1, node.width)))
+    if kind == "scale":
+        factor, shift = (_numbers(text, dtype, (node.width,)) for text in (node.weight, node.bias))
+        return Scale((Norm("a scaling", np.zeros(()), None, factor, shift),), node.width, dtype)
+    if kind == "leaky_relu":
+        (slope,) = node.parameters
+        return Activation(kind, slope)
+    return Activation(kind, parameters=tuple(node.parameters))
+
+
+def _rounds(node: CarriedNode) -> bool:
+    """Return whether the rounding of a node is given where it must be, and fits."""
+    rounding = node.rounding
+    if rounding is None:
+        return node.operation != "scale"
+    sizes = _numbers(rounding.constants, np.dtype(np.float64), (node.width,))
+    return rounding.roundings > 0 and rounding.reach >= 0 and bool((sizes >= 0).all() and np.isfinite(sizes).all())
+
+
+def _numbers(text: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """Return the numbers in a base64 text; ValueError if it is none, or has another number of them."""
+    content = base64.b64decode(text, validate=True)
+    return np.frombuffer(content, dtype.newbyteorder("<")).astype(dtype).reshape(shape)

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.audit.neighbours import can_enumerate
+from fairmend.device.current import choose_wide_device, compute_on
+from fairmend.device.names import check_device_name
 from fairmend.errors import FairmendError
 from fairmend.network import NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
@@ -48,6 +50,7 @@ def search(
     seeds: int = 1000,
     local_steps: int = 1000,
     global_steps: int = 10,
+    device: str = "cpu",
     progress: Progress | None = None,
 ) -> SearchResult:
     """Search the input space for people who are treated unequally.
@@ -61,6 +64,9 @@ def search(
     seeds : the number of rows of X to start from, drawn in turn from 4 clusters.
     local_steps : the number of steps of the local phase from each seed that led to an IDI.
     global_steps : the largest number of steps (for grft, generations) of the global phase from each seed.
+    device : where the gradients of wide layers are computed: "cpu", "cuda" (a GPU; "cuda:1" is the second), or "auto":
+        a GPU, if there is one, for networks with a layer of more than 128 units. Predictions are always those of
+        `net.predict`, on the CPU.
     progress : called with the stage ("global", "local", "confirm"), the steps done and the total.
     """
     network = network_of_spec(load_network(net), spec)
@@ -70,15 +76,20 @@ def search(
     for name, value, least in (("seeds", seeds, 1), ("local_steps", local_steps, 0), ("global_steps", global_steps, 0)):
         if value < least:
             raise FairmendError(f"{name} is {value}; it must be at least {least}")
+    check_device_name(device)
     spec.require_class_claim(f"the search with {method}")
     require_fit(network, spec)
     tester, rng = METHODS[method], np.random.default_rng(seed)
     oracle = Oracle(network, spec, rng)
     discovered = DiscoveredInstances(oracle)
     origins = oracle.space.values(draw_seeds(spec.as_inputs(X, network.dtype), seeds, rng))
-    starts, partners = tester.find_starts(oracle, origins, global_steps, discovered, rng, _stage(progress, "global"))
-    _logger.info("search %s: %d of %d seeds led to an IDI, %d calls", method, len(starts), len(origins), oracle.calls)
-    run_local_phase(oracle, starts, partners, local_steps, tester.RULE, discovered, rng, _stage(progress, "local"))
+    with compute_on(choose_wide_device(device, network.widths, "computing gradients")):
+        starts, partners = tester.find_starts(
+            oracle, origins, global_steps, discovered, rng, _stage(progress, "global")
+        )
+        led = len(starts)
+        _logger.info("search %s: %d of %d seeds led to an IDI, %d calls", method, led, len(origins), oracle.calls)
+        run_local_phase(oracle, starts, partners, local_steps, tester.RULE, discovered, rng, _stage(progress, "local"))
     calls = oracle.calls
     idis, others = discovered.confirmed(_stage(progress, "confirm"))
     _logger.info("search %s: %d IDIs with %d calls", method, len(idis), calls)

@@ -100,13 +100,17 @@ class Feature:
     def one_hot_columns(self, codes: NDArray[np.int64], dtype: DTypeLike) -> NDArray[Any]:
         """Return the one-hot columns (rows, width) of categories with these codes (rows,)."""
         columns = np.zeros((len(codes), self.width), dtype)
+        self.mark_categories(codes, columns)
+        return columns
+
+    def mark_categories(self, codes: NDArray[np.int64], columns: NDArray[Any]) -> None:
+        """Set the one-hot columns (rows, width), which are all 0, of categories with these codes (rows,)."""
         rows = np.arange(len(codes))
         if self.dropped is not None:
             place = (self.categories or ()).index(self.dropped)
             rows, codes = rows[codes != place], codes[codes != place]
             codes = codes - (codes > place)
         columns[rows, codes] = 1
-        return columns
 
     def by_category(self, columns: NDArray[_Number], of_dropped: float) -> NDArray[_Number]:
         """Return one-hot columns (rows, width) as (rows, categories), with ``of_dropped`` for the dropped category."""

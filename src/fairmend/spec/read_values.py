@@ -65,9 +65,9 @@ class _Check:
 class RowsError(FairmendError):
     """Rows with one problem, in a part of a table: `counted` tells how many there are in all of it."""
 
-    def __init__(self, message: str, bad: int, rows: int, count_in: _Count | None) -> None:
-        """Keep how many of the rows are `bad`, and the function that counts them in another part, if there is one."""
-        self._message, self._count_in = message, count_in
+    def __init__(self, message: str, bad: int, rows: int, count_in: _Count | None, row: int) -> None:
+        """Keep the number of the first such row, and the function that counts them in another part, if there is one."""
+        self._message, self._count_in, self.row = message, count_in, row
         more = f" {bad:,} of the {rows:,} rows checked have this problem." if bad > 1 else ""
         super().__init__(f"{message}{more}")
 
@@ -204,13 +204,10 @@ def _column(frame: pd.DataFrame, name: str, what: str) -> pd.Series[Any]:
 
 def _numbers(feature: Feature, series: pd.Series[Any]) -> tuple[NDArray[np.float64], list[_Check]]:
     """Return a column of the user's data as numbers (rows,), and the checks it must pass, in order."""
-    import pandas as pd
 
     lo, hi = feature.bounds
-    missing = series.isna().to_numpy(bool)
+    missing, values = _missing_and_numbers(series)
     checks: list[_Check] = [] if feature.missing is not None else [_Check(missing, _missing)]
-    plain = series.astype(object) if isinstance(series.dtype, pd.CategoricalDtype) else series
-    values = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     values = values if feature.missing is None else np.where(missing, feature.missing, values).astype(np.float64)
     nan = np.isnan(values)
     checks.append(
@@ -242,16 +239,36 @@ def _numbers(feature: Feature, series: pd.Series[Any]) -> tuple[NDArray[np.float
     return values, checks
 
 
+def _missing_and_numbers(series: pd.Series[Any]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Return which values of a column are missing (rows,), and the column as numbers (rows,), NaN for what is none."""
+    import pandas as pd
+
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf":
+        numbers = series.to_numpy(np.float64)
+        return np.isnan(numbers), numbers
+    plain = series.astype(object) if isinstance(series.dtype, pd.CategoricalDtype) else series
+    numbers = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    return series.isna().to_numpy(bool), numbers
+
+
+def _factorized(series: pd.Series[Any]) -> tuple[NDArray[np.integer[Any]], Iterable[object]]:
+    """Return the number of each value (rows,), -1 if it is missing, and the different values by number."""
+    import pandas as pd
+
+    if isinstance(series.dtype, pd.CategoricalDtype):  # as a column with a dictionary is read
+        return series.cat.codes.to_numpy(), series.cat.categories
+    return pd.factorize(series)
+
+
 def _missing(row: int) -> str:
     return "the value is missing. Fill it in, remove the row, or set `missing = ...` in the spec to replace it."
 
 
 def _codes(feature: Feature, series: pd.Series[Any]) -> tuple[NDArray[np.float64], list[_Check]]:
     """Return a column of the user's data as category codes (rows,), and the checks it must pass, in order."""
-    import pandas as pd
 
     categories = feature.categories or ()
-    found, uniques = pd.factorize(series)
+    found, uniques = _factorized(series)
     known = {category: code for code, category in enumerate(categories)}
     missing = found < 0
     # factorize gives a missing value the number -1, which picks the last entry: the code that replaces it.
@@ -284,4 +301,4 @@ def raise_for_rows(
     if rows.size:
         number = first_row + rows[0] if isinstance(first_row, int) else first_row[rows[0]]
         message = f"{where}, row {number}: {problem(int(rows[0]))}"
-        raise RowsError(message, rows.size, len(bad), count_in)
+        raise RowsError(message, rows.size, len(bad), count_in, int(number))

@@ -29,7 +29,7 @@ from fairmend.spec.describe import (
     describe_role,
     describe_values,
 )
-from fairmend.spec.encoding import check_encoded, decode_columns, encode_values, require_float_type
+from fairmend.spec.encoding import check_encoded, decode_columns, encode_values, require_float_type, write_encoded
 from fairmend.spec.features import Feature, Label
 from fairmend.spec.links import Link, linked_names, most_linked_values, validate_links
 from fairmend.spec.neighbourhoods import (
@@ -182,6 +182,20 @@ class Spec:
     def varying(self) -> list[Feature]:
         """The features in which similar people may differ: protected, with a tolerance, or linked."""
         return [f for f in self._features if f.varies or f.name in self._linked]
+
+    def ignoring(self, names: Iterable[str]) -> Spec:
+        """Return this spec, without links, for a network that ignores these features: nobody differs in them.
+
+        Unlike a spec that is written, it may have no protected feature.
+        """
+        if self._links:
+            raise FairmendError("a spec with links cannot leave out what varies: links set features together")
+        ignored = set(names)
+        changed = copy(self)
+        changed._features = tuple(
+            replace(f, protected=False, tolerance=0.0) if f.name in ignored else f for f in self._features
+        )
+        return changed
 
     @property
     def linked(self) -> list[Feature]:
@@ -444,7 +458,7 @@ class Spec:
             return inside.spec.encode(inside.frame, dtype, first_row=first_row)
         X = np.zeros((len(frame), self._width), dtype=require_float_type(dtype))
         for f in self._features:
-            X[:, self._slices[f.name]] = encode_values(f, read_values(f, frame, first_row))
+            write_encoded(f, read_values(f, frame, first_row), X[:, self._slices[f.name]])
         return X
 
     def bring_into_range(

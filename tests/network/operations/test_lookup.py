@@ -25,3 +25,11 @@ def test_two_are_equal_if_their_bits_are():
     assert Lookup(TABLE) == Lookup(TABLE.copy())
     assert Lookup(TABLE) != Lookup(-TABLE)
     assert Lookup(np.zeros((1, 1))) != Lookup(-np.zeros((1, 1)))
+
+
+def test_the_hull_of_fixed_rows_is_one_array_and_that_of_others_encloses_them():
+    fixed = Lookup(TABLE).hull(np.array([1.0, 0.0]), np.array([1.0, 0.0]))
+    assert fixed[0] is fixed[1]
+    assert fixed[0].tolist() == [[3.0, 4.0], [1.0, 2.0]]
+    low, high = Lookup(TABLE).hull(np.array([1.0, 0.0]), np.array([1.0, 1.0]))
+    assert (low.tolist(), high.tolist()) == ([[3.0, 4.0], [1.0, 2.0]], [[3.0, 4.0], [3.0, 4.0]])

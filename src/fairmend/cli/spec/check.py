@@ -11,6 +11,8 @@ import click
 from fairmend._version import __version__
 from fairmend.cli.group import Command
 from fairmend.cli.options import (
+    DATA,
+    DATA_FORMATS,
     FILE,
     activation_option,
     common_options,
@@ -19,6 +21,7 @@ from fairmend.cli.options import (
     threshold_option,
 )
 from fairmend.cli.spec.given import encoded_option, require_with, scores_option
+from fairmend.data_source import DataSource
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ _DIGITS = 6  # of a scale in the table; --json has all
 
 @click.command("check", cls=Command)
 @click.argument("spec_file", metavar="SPEC", type=FILE)
-@click.option("--data", type=FILE, help="People, .csv or .parquet, to check against the spec.")
+@click.option("--data", type=DATA, help=f"People to check against the spec, {DATA_FORMATS}")
 @click.option("--model", type=FILE, help="Model file, to check against the spec.")
 @out_of_range_option
 @threshold_option
@@ -52,7 +55,7 @@ def command(
     ctx: click.Context,
     /,
     spec_file: Path,
-    data: Path | None,
+    data: DataSource | None,
     model: Path | None,
     out_of_range: str,
     threshold: float | None,
@@ -122,7 +125,7 @@ def _with_row_numbers(check: SpecCheck, rows: Ints) -> SpecCheck:
     return replace(check, problems=problems, scores=scores, matrix=matrix)
 
 
-def _document(check: SpecCheck, spec_file: Path, data: Path | None) -> dict[str, Any]:
+def _document(check: SpecCheck, spec_file: Path, data: DataSource | None) -> dict[str, Any]:
     from fairmend.cli.spec.given import matrix_document, scores_document
     from fairmend.spec.describe import (
         describe_claim,
@@ -175,7 +178,7 @@ def _document(check: SpecCheck, spec_file: Path, data: Path | None) -> dict[str,
     return document
 
 
-def _show(screen: Console, check: SpecCheck, spec_file: Path, data: Path | None, model: Path | None) -> None:
+def _show(screen: Console, check: SpecCheck, spec_file: Path, data: DataSource | None, model: Path | None) -> None:
     from rich.text import Text
 
     from fairmend.cli.console import regression_figures, show_warnings

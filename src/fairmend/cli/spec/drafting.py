@@ -11,6 +11,7 @@ import click
 from fairmend._version import __version__
 from fairmend.cli.options import FILE, activation_option, add_options, common_options, json_option
 from fairmend.cli.spec.given import HOW_TO_VERIFY
+from fairmend.data_source import DataSource
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def finish(
     frame: pd.DataFrame | None,
     title: str,
     out: Path,
-    data: Path | None,
+    data: DataSource | None,
     model: Path | None,
     inputs: int | None,
     *,
@@ -98,7 +99,7 @@ def finish(
     return FITS if fits and not draft.several else DOES_NOT_FIT
 
 
-def _next_steps(out: Path, data: Path | None, model: Path | None) -> list[str]:
+def _next_steps(out: Path, data: DataSource | None, model: Path | None) -> list[str]:
     people, network = data or "DATA", model or "MODEL"
     return [
         f"fairmend spec check {out} --data {people} --model {network}",

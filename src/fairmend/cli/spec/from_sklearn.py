@@ -10,9 +10,10 @@ import click
 
 from fairmend.cli.echo import echo_line
 from fairmend.cli.group import Command
-from fairmend.cli.options import FILE
+from fairmend.cli.options import DATA, DATA_FORMATS, FILE
 from fairmend.cli.spec.drafting import Verification, drafting_options, finish, refuse_overwriting, split_names
 from fairmend.cli.spec.given import load_scores, require_with, scores_document, scores_option
+from fairmend.data_source import DataSource
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ __all__ = ["command"]
 
 @click.command("from-sklearn", cls=Command)
 @click.argument("pipeline", type=FILE)
-@click.option("--data", type=FILE, help="Raw rows for the ranges of numeric features, .csv or .parquet.")
+@click.option("--data", type=DATA, help=f"Raw rows for the ranges of numeric features, {DATA_FORMATS}")
 @scores_option
 @click.option("--trust-pickle", is_flag=True, help="Read .joblib and .pkl files, which can run any code.")
 @drafting_options
@@ -35,7 +36,7 @@ def command(
     ctx: click.Context,
     /,
     pipeline: Path,
-    data: Path | None,
+    data: DataSource | None,
     scores: Path | None,
     trust_pickle: bool,
     protected: str,
@@ -59,10 +60,10 @@ def command(
     from fairmend.spec.draft.from_sklearn import draft_from_sklearn
     from fairmend.spec.draft.labels import guess_claim, label_from_options
     from fairmend.spec.draft.pipeline_file import read_pipeline
-    from fairmend.tables import read_table
+    from fairmend.tables import local_files, read_table
 
     require_with("--scores", scores, data=data, model=model)
-    refuse_overwriting(out, force, [pipeline, data, model, scores])
+    refuse_overwriting(out, force, [pipeline, *local_files(data), model, scores])
     frame = None if data is None else read_table(data)
     fitted, warnings = read_pipeline(pipeline, trust_pickle)
     for warning in warnings:
@@ -85,7 +86,7 @@ def command(
     ctx.exit(finish(draft, frame, title, out, data, model, inputs, json_output=json_output, verification=verification))
 
 
-def _verify(draft: Draft, frame: pd.DataFrame, net: Network, scores: Path, data: Path | None) -> Verification:
+def _verify(draft: Draft, frame: pd.DataFrame, net: Network, scores: Path, data: DataSource | None) -> Verification:
     """Compare the scores of the network with those that the model gave; refuse a spec that does not reproduce them."""
     from fairmend.evaluate.people import naming_file
     from fairmend.evaluate.score_match import match_scores

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairmend.cli.options import FILE
+from fairmend.data_source import DataSource
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def require_with(option: str, given: object, **needed: object) -> None:
 
 
 def load_scores(
-    path: Path | None, label: Label | None, frame: pd.DataFrame, net: Network, data: Path | None
+    path: Path | None, label: Label | None, frame: pd.DataFrame, net: Network, data: DataSource | None
 ) -> Floats | None:
     """Return the scores in a file, or in the column that the label names; refuse scores that verify nothing."""
     from fairmend.evaluate.given_outputs import read_score_column, read_scores

@@ -11,7 +11,7 @@ import click
 
 from fairmend.cli.echo import echo_line
 from fairmend.cli.group import Command
-from fairmend.cli.options import FILE
+from fairmend.cli.options import DATA, FILE
 from fairmend.cli.spec.drafting import Verification, drafting_options, finish, refuse_overwriting, split_names
 from fairmend.cli.spec.given import (
     encoded_option,
@@ -21,6 +21,7 @@ from fairmend.cli.spec.given import (
     scores_document,
     scores_option,
 )
+from fairmend.data_source import DataSource
 from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ __all__ = ["command"]
 
 
 @click.command("init", cls=Command)
-@click.argument("data", type=FILE)
+@click.argument("data", type=DATA)
 @click.option("--drop", default="", help="Columns that the model does not read, such as name,date.")
 @click.option("--categorical", default="", help="Columns of numbers that are codes of categories.")
 @click.option("--integer", default="", help="Columns that hold only whole numbers, however large.")
@@ -57,7 +58,7 @@ __all__ = ["command"]
 def command(
     ctx: click.Context,
     /,
-    data: Path,
+    data: DataSource,
     drop: str,
     categorical: str,
     integer: str,
@@ -87,12 +88,12 @@ def command(
     """
     from fairmend.network import load_network
     from fairmend.spec.draft.from_data import draft_from_data
-    from fairmend.tables import read_table
+    from fairmend.tables import local_files, read_table
 
     require_with("--scores", scores, model=model)
     if encoded is not None and (scores is not None or scaler is not None):
         raise FairmendError("--encoded tells the whole encoding; leave out --scores and --scaler")
-    refuse_overwriting(out, force, [data, model, scores, encoded, scaler])
+    refuse_overwriting(out, force, [*local_files(data), model, scores, encoded, scaler])
     frame = read_table(data)
     net = None if model is None else load_network(model, activation)
     inputs = None if net is None else net.inputs
@@ -153,7 +154,7 @@ def _scales(scaler: Path, frame: pd.DataFrame, others: list[str | None]) -> Mapp
 
 
 def _from_scores(
-    draft: Draft, frame: pd.DataFrame, net: Network, given: Floats, data: Path, *, quiet: bool, **known: Any
+    draft: Draft, frame: pd.DataFrame, net: Network, given: Floats, data: DataSource, *, quiet: bool, **known: Any
 ) -> tuple[Draft, Verification]:
     from fairmend.cli.console import progress_bars
     from fairmend.evaluate.encoding_search.drafted import draft_from_scores

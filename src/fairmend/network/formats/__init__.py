@@ -21,7 +21,7 @@ from fairmend.network.form import Form, FormError
 from fairmend.network.formats.objects import read_object
 from fairmend.network.formats.suffixes import check_file, format_module
 
-__all__ = ["read_network", "without_folds", "write_network"]
+__all__ = ["read_network", "require_room", "without_folds", "write_network"]
 
 # The formats that fairmend writes any network to.
 _GRAPHS = (".onnx", ".pth", ".pt", ".ckpt", ".safetensors", ".keras", ".h5", ".hdf5")
@@ -64,6 +64,24 @@ def write_network(network: Network, path: str | PathLike[str], keep_form: bool =
             )
         content = module.to_bytes(without_folds(network))
     write_atomically(path, content)
+
+
+def require_room(network: Network, path: str | PathLike[str]) -> None:
+    """Refuse a network whose file cannot hold a repaired one, before the work: a repair may change every bias.
+
+    A layer without a bias gets one in most formats. An exported program cannot change.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix in _GRAPHS or network.form is None or suffix not in network.form.suffixes:
+        return
+    changed = network.with_affines([Affine(affine.weight, affine.bias + 1) for affine in network.affines])
+    try:
+        network.form.to_bytes(changed, suffix)
+    except FormError as error:
+        raise FairmendError(
+            f"{path}: {error}, and a repair may need one. Give every layer a bias (0 changes nothing) and export the "
+            "model again, or export it to ONNX"
+        ) from error
 
 
 def without_folds(network: Network) -> Network:

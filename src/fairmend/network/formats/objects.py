@@ -9,6 +9,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.network.formats.sklearn import is_estimator, read_model
 from fairmend.network.formats.suffixes import MODULES
+from fairmend.network.formats.torch.skorch import is_net, read_net
 from fairmend.thresholds import open_threshold_classifier
 
 __all__ = ["read_object"]
@@ -26,8 +27,9 @@ def read_object(source: Any) -> Network:
         return read_keras_model(source)
     torch = sys.modules.get("torch")
     if torch is not None:
-        # skorch keeps the trained module of a classifier in module_.
-        module = getattr(source, "module_", source)
+        if is_net(source):
+            return read_net(source)
+        module = getattr(source, "module_", source)  # as wrappers in the manner of skorch keep it
         if isinstance(module, torch.nn.Module):
             from fairmend.network.formats.torch.module import read_module
 

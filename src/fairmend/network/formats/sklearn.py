@@ -18,6 +18,7 @@ import numpy as np
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.formats.chain import Linear, Nonlinear, Softmax, Step, build_network, unsupported
+from fairmend.network.formats.torch.skorch import is_net, read_net, to_net
 
 __all__ = ["is_estimator", "read_estimator", "read_model", "to_estimator"]
 
@@ -52,8 +53,10 @@ def is_estimator(source: Any) -> bool:
 
 
 def read_model(model: Any) -> Network:
-    """Return the network in a fitted model of scikit-learn."""
+    """Return the network in a fitted model of scikit-learn, or in a net of skorch inside of one."""
     kind = _kind(model)
+    if is_net(model):
+        return read_net(model)
     if kind in _NETWORKS:
         return read_estimator(model)
     if kind in (*_LOGISTIC, *_REGRESSIONS):
@@ -74,7 +77,7 @@ def _inside(model: Any) -> Any:
     kind = _kind(model)
     if kind == "Pipeline":
         last = model.steps[-1][1]
-        if not is_estimator(last):
+        if not is_estimator(last) and not is_net(last):
             raise FairmendError(f"the Pipeline ends in {type(last).__name__}; {_WAY_OUT}")
         return last
     if kind in _SEARCHES:
@@ -180,9 +183,9 @@ def _read_calibrated(model: Any) -> Network:
 def to_estimator(network: Network, like: Any) -> Any:
     """Return a copy of a fitted model of scikit-learn with the weights of `network`.
 
-    `like` is the model that the network was read from: an MLPClassifier, MLPRegressor or linear model, or a Pipeline,
-    search or FrozenEstimator with one inside, of which the Pipeline or the model itself is copied. The training record
-    of the copy (loss_curve_, n_iter_, …) is that of `like`, which does not change.
+    `like` is the model that the network was read from: an MLPClassifier, MLPRegressor, linear model or net of skorch,
+    or a Pipeline, search or FrozenEstimator with one inside, of which the Pipeline or the model itself is copied. The
+    training record of the copy (loss_curve_, n_iter_, …) is that of `like`, which does not change.
     """
     kind = _kind(like)
     if kind == _CALIBRATION:
@@ -191,6 +194,8 @@ def to_estimator(network: Network, like: Any) -> Any:
         replaced = copy.copy(like)
         replaced.steps = [*like.steps[:-1], (like.steps[-1][0], to_estimator(network, _inside(like)))]
         return replaced
+    if is_net(like):
+        return to_net(network, like)
     if kind not in (*_NETWORKS, *_LOGISTIC, *_REGRESSIONS):
         return to_estimator(network, _inside(like))
     before = read_model(like)

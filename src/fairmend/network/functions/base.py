@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -65,8 +65,7 @@ MOST = 2.0**20
 _LARGEST_STEP = 16  # no step of a function computes more than this times its input
 
 
-@dataclass(frozen=True)
-class Precision:
+class Precision(NamedTuple):
     """The arithmetic of inference: its unit roundoff, its smallest normal and its largest number."""
 
     unit: float
@@ -74,6 +73,7 @@ class Precision:
     largest: float
 
     @staticmethod
+    @cache
     def of(dtype: npt.DTypeLike) -> Precision:
         """Return that of float32 or float64."""
         kind = np.finfo(dtype)

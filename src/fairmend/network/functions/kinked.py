@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,10 +29,14 @@ class Kinked(Function):
         """The two sides of 0."""
         return (self.negative, 0.0), (1.0, 0.0)
 
-    @property
+    @cached_property
     def _exact(self) -> bool:
         """Whether no value is rounded."""
         return bool(np.all((self.negative == 0) | (np.asarray(self.negative) == 1)))
+
+    @cached_property
+    def _convex(self) -> bool:
+        return bool(np.all(np.asarray(self.negative) <= 1))
 
     def derivative(self, z: Floats, y: Floats) -> Floats:
         """Return the slope on the side of 0."""
@@ -40,8 +45,7 @@ class Kinked(Function):
     def value(self, z: Floats) -> tuple[Floats, Floats]:
         """Return f(z), exact where nothing is multiplied."""
         y = np.maximum(z, 0.0) if np.ndim(self.negative) == 0 and self.negative == 0 else self._product(z)
-        exact = np.ones_like(z, dtype=bool) if self._exact else z >= 0
-        return y, np.where(exact, 0.0, 4 * UNIT * np.abs(y) + TINY)
+        return y, np.zeros_like(y) if self._exact else np.where(z >= 0, 0.0, 4 * UNIT * np.abs(y) + TINY)
 
     def _product(self, z: Floats) -> Floats:
         return np.where(z >= 0, z, self.negative * z)
@@ -76,7 +80,7 @@ class Kinked(Function):
     def highest(self, slope: Floats, lower: Floats, upper: Floats) -> Floats:
         """Return the greatest difference: at an end, or at 0 if the function is concave."""
         at_ends = np.maximum(self._at(slope, lower, 1), self._at(slope, upper, 1))
-        if np.all(np.asarray(self.negative) <= 1):  # f is convex, and so is the difference
+        if self._convex:  # and so is the difference
             return at_ends
         return np.where((lower < 0) & (upper > 0), np.maximum(at_ends, 0.0), at_ends)
 
@@ -102,9 +106,9 @@ def relax_relu(lower: Tensor, upper: Tensor) -> Lines:
     """Return the upper line through the end points, and the lower slope 1 if upper > -lower, else 0 (stable: exact)."""
     import torch
 
-    above, under = upper.clamp(min=0), lower.clamp(max=0)
-    width = above - under
+    above, under = upper.clamp(min=0), (-lower).clamp(min=0)  # the parts of the interval on both sides of 0
+    width = above + under
     # A unit that is 0 on the whole interval has width 0; any divisor gives it the slope 0.
-    upper_slope = above / torch.where(width > 0, width, torch.ones_like(width))
-    lower_slope = (above > -under).to(lower.dtype)
-    return Lines(lower_slope, torch.zeros_like(lower), upper_slope, -upper_slope * under)
+    upper_slope = above / (width + (width == 0))
+    lower_slope = (above > under).to(lower.dtype)
+    return Lines(lower_slope, torch.zeros_like(lower), upper_slope, upper_slope * under)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
-from fairmend.network.folding import Fold, Norm
 from fairmend.network.operations.base import require_sources
+
+if TYPE_CHECKING:
+    from fairmend.network.folding import Fold, Norm
 
 __all__ = ["DTYPES", "Affine", "StoredLayer"]
 

@@ -66,12 +66,16 @@ class Lookup:
         return index
 
     def hull(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the least and largest numbers of the rows from lower to upper, ``(pieces,)``: each (pieces, width)."""
+        """Return the least and largest numbers of the rows from lower to upper, ``(pieces,)``: each (pieces, width).
+
+        Where every piece has one row, both are the same array.
+        """
         last = len(self.table) - 1
         first = np.clip(np.floor(lower), 0, last).astype(np.int64)
         until = np.clip(np.ceil(upper), 0, last).astype(np.int64)
         if (first == until).all():
-            return self.table[first], self.table[first]
+            rows = self.table[first]
+            return rows, rows
         ranges, inverse = np.unique(np.stack([first, until]), axis=1, return_inverse=True)
         parts = [self.table[start : stop + 1] for start, stop in ranges.T.tolist()]
         low, high = (np.stack([end(part, axis=0) for part in parts]) for end in (np.min, np.max))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
-from fairmend.network.folding import Line, Norm, line_of
 from fairmend.network.operations.base import require_sources
+
+if TYPE_CHECKING:
+    from fairmend.network.folding import Line, Norm
 
 __all__ = ["Scale"]
 
@@ -35,6 +37,8 @@ class Scale:
 
     def __post_init__(self) -> None:
         """Compute factor and shift."""
+        from fairmend.network.folding import line_of
+
         dtype = np.dtype(self.dtype)
         line = line_of(self.norms, self.units, self.source)
         with np.errstate(over="ignore"):
@@ -69,6 +73,8 @@ class Scale:
 
     def astype(self, dtype: npt.DTypeLike) -> Scale:
         """Return the scaling with the same factor and shift, cast to another dtype; its norms become one."""
+        from fairmend.network.folding import Norm
+
         kind: np.dtype[Any] = np.dtype(dtype)
         if self.dtype == kind:
             return self

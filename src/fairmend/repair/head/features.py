@@ -21,12 +21,14 @@ import numpy as np
 import torch
 
 from fairmend.arrays import Floats, Ints
-from fairmend.bounds import Boxes, propagate
+from fairmend.bounds import Boxes, Forms, propagate
+from fairmend.device.choice import CPU, memory_of
+from fairmend.device.current import current_device
+from fairmend.device.memory import run_in_parts
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.prove.proof import most_points
 from fairmend.repair.chunks import step_entries
-from fairmend.repair.device import CPU, memory_of
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions, describe_count
 from fairmend.threads import few_threads
@@ -194,17 +196,24 @@ class Linear(FeatureSet):
 
 def symbolic_bounds(network: Network, regions: Regions) -> tuple[Floats, Floats]:
     """Return linear forms of the features over the regions, in float64: each ``(1 + varying, pieces, dimension)``."""
+    device = current_device() or CPU
     parameters = [
-        (torch.tensor(affine.weight, dtype=torch.float64), torch.tensor(affine.bias, dtype=torch.float64))
+        (
+            torch.tensor(affine.weight, dtype=torch.float64, device=device),
+            torch.tensor(affine.bias, dtype=torch.float64, device=device),
+        )
         for affine in network.affines[:-1]
     ]
-    whole = Boxes.from_arrays(regions.lower, regions.upper, torch.float64)
+    whole = Boxes.from_arrays(regions.lower, regions.upper, torch.float64).to(device)
     rows = whole.rows.shape[0] * whole.rows.shape[1]
-    pieces = max(1, memory_of(CPU) // (8 * step_entries(network, "linear")))
+    found: list[Forms] = []
+
+    def bound(part: slice) -> None:
+        forms = propagate(network, parameters, whole._replace(rows=whole.rows[:, part])).features()
+        found.append(Forms(forms.lower.cpu(), forms.upper.cpu()))
+
+    pieces = max(1, memory_of(device) // (8 * step_entries(network, "linear")))
     with torch.no_grad(), few_threads(rows * sum(weight.numel() for weight, _ in parameters)):
-        found = [
-            propagate(network, parameters, whole._replace(rows=part)).features()
-            for part in torch.split(whole.rows, pieces, dim=1)
-        ]
+        run_in_parts(whole.rows.shape[1], pieces, bound, "neighbourhoods")
     lower, upper = (torch.cat([forms[side] for forms in found], dim=1).numpy() for side in (0, 1))
     return lower, upper

@@ -116,7 +116,7 @@
       moved: null,
     }));
     const total = whatIfModel.countSimilar(model, person);
-    const work = results.reduce((sum, { network }) => sum + workOf(network), 0);
+    const work = results.reduce((sum, { network }) => sum + whatIfNetwork.workOf(network, model.scores.length), 0);
     const all = total <= Math.min(MOST_PEOPLE, MOST_WORK / work);
     const drawn = Math.max(100, Math.min(DRAWN, Math.floor(MOST_WORK / work)));
     let people = 0;
@@ -135,16 +135,6 @@
       }
     }
     showSimilar(person, results, people, all);
-  }
-
-  // Multiplications for one person: three forward, and one backward for each score, or each unit of a deep network.
-  function workOf({ layers, deep }) {
-    let [weights, total] = [0, 0];
-    for (const { weight, outputs } of layers) {
-      weights += weight.length;
-      total += 3 * weight.length + (deep ? outputs * weights : 0);
-    }
-    return total + model.scores.length * weights;
   }
 
   // Widen the ranges by another person, and count the prediction.

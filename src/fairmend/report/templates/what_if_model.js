@@ -1,255 +1,32 @@
 "use strict";
 // What a network says about a person and about everyone similar. Nothing here touches the page.
 //
-// Other programs run the network in float32 or float64, add in any order, and round. So each score is an interval that
-// holds whatever they compute, and it is written with the digits on which both ends agree. The bound is that of
-// docs/guarantee.md at a single point: what each layer can be off by, times how much the score depends on it.
+// Each score is an interval that holds whatever other programs compute, and it is written with the digits on which both
+// ends agree.
 const whatIfModel = (() => {
-  const PRECISIONS = {
-    float32: { unit: 2 ** -24, tiny: 2 ** -126, largest: 2 ** 127, Numbers: Float32Array, round: Math.fround },
-    // JavaScript rounds to float64 as well, so the unit is twice that of one program.
-    float64: { unit: 2 ** -52, tiny: 2 ** -1021, largest: 2 ** 1023, Numbers: Float64Array, round: (x) => x },
-  };
-  const SLACK = 1 + 1e-6; // for the rounding of the bound itself, and of scores beside those in float32
-  const DEEP = 6; // with more layers, the errors of hidden ones are traced back too: slower, and much tighter
   const CLOSING = 16; // units by which a library's sigmoid or softmax may be off
 
   // The features, links and people of the report, and its networks, from the JSON in the page.
   function readModel(text) {
     const plain = JSON.parse(text);
     const names = ["before", "after"].filter((name) => plain[name]);
-    const networks = names.map((name) => ({ name, ...readNetwork(plain[name]) }));
+    const networks = names.map((name) => ({ name, ...whatIfNetwork.readNetwork(plain[name]) }));
     return { ...plain, networks, precision: networks[0].precision };
-  }
-
-  // Networks
-
-  function readNetwork(plain) {
-    const precision = PRECISIONS[plain.precision];
-    const numbers = (text, Numbers = precision.Numbers) => {
-      const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
-      return Float64Array.from(new Numbers(bytes.buffer));
-    };
-    let inputs = plain.inputs;
-    const layers = plain.layers.map((layer) => {
-      const read = { ...layer, inputs, weight: numbers(layer.weight), bias: numbers(layer.bias) };
-      if (layer.folded) read.folded = { ...layer.folded, constants: numbers(layer.folded.constants, Float64Array) };
-      inputs = layer.outputs;
-      return read;
-    });
-    return { precision, layers, deep: layers.length > DEEP };
-  }
-
-  // A smooth function: other programs are off by slope * error, and by half of its largest |f''| times error².
-  const curve = (value, slope, bend, error, rounding) => [value, slope, (bend / 2) * error * error + rounding];
-
-  // A function of pieces [end, value, slope, bend]: each reaches to its end. At a kink the slope is not known; then
-  // everything is rounding, and `steepest` is the largest slope.
-  function piece(z, error, rounding, steepest, pieces) {
-    const [end, value, slope, bend = 0] = pieces.find(([last]) => z <= last);
-    const start = pieces.reduce((most, [last]) => (last < z ? last : most), -Infinity);
-    if (z + error <= end && start <= z - error) return curve(value, slope, bend, error, rounding);
-    return [value, 0, steepest * error + rounding];
-  }
-
-  const sigmoid = (z) => 1 / (1 + Math.exp(-z));
-  const softplus = (z) => Math.max(z, 0) + Math.log1p(Math.exp(-Math.abs(z)));
-
-  // By a series of positive terms; beyond 6 it is 1 to all digits.
-  function erf(x) {
-    if (Math.abs(x) > 6) return Math.sign(x);
-    let [term, sum] = [x, x];
-    for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(sum); n++) {
-      term *= (2 * x * x) / (2 * n + 1);
-      sum += term;
-    }
-    return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * sum;
-  }
-
-  function elu(z, error, rounding, gain, depth, rate) {
-    const below = depth * Math.exp(rate * Math.min(z, 0));
-    return piece(z, error, rounding, Math.max(gain, depth * rate), [
-      [0, depth * Math.expm1(rate * Math.min(z, 0)), rate * below, depth * rate * rate],
-      [Infinity, gain * z, gain],
-    ]);
-  }
-
-  const clipped = (z, error, rounding, gain, offset, low, high) =>
-    piece(z, error, rounding, gain, [
-      [(low - offset) / gain, low, 0],
-      [(high - offset) / gain, gain * z + offset, gain],
-      [Infinity, high, 0],
-    ]);
-
-  // Each takes z, which other programs compute up to `error` off, and returns the value, its slope, and what the value
-  // may be off by besides slope times error. Where the slope is not known, that is everything. How much the programs
-  // round is that of the function's file in fairmend/network/functions.
-  const ACTIVATIONS = {
-    identity: (z, error, { tiny }) => [z, 1, tiny],
-    relu: (z, error, { tiny }) => (z > error ? [z, 1, tiny] : z < -error ? [0, 0, 0] : [Math.max(z, 0), 0, error + tiny]),
-    leaky_relu: (z, error, { unit, tiny }, [slope]) => {
-      const rounding = 3 * unit * Math.abs(slope) * (Math.abs(z) + error) + 2 * tiny;
-      if (z > error) return [z, 1, rounding];
-      const value = z > 0 ? z : slope * z;
-      return z < -error ? [value, slope, rounding] : [value, 0, Math.max(1, Math.abs(slope)) * error + rounding];
-    },
-    prelu: (z, error, precision, slopes) => ACTIVATIONS.leaky_relu(z, error, precision, slopes),
-    clip: (z, error, { tiny }, [low, high]) => clipped(z, error, tiny, 1, 0, low, high),
-    hardsigmoid: (z, error, { unit, tiny }, [slope, offset]) =>
-      clipped(z, error + 4 * unit * (Math.abs(z) + 1), 8 * unit * (1 + Math.abs(offset)) + 4 * tiny, slope, offset, 0, 1),
-    tanh: (z, error, { unit, tiny }) => {
-      const value = Math.tanh(z);
-      return [value, 1 - value * value, 0.385 * error * error + 16 * unit + tiny]; // |tanh''| < 0.77
-    },
-    sigmoid: (z, error, { unit, tiny }) => {
-      const value = 1 / (1 + Math.exp(-z));
-      return [value, value * (1 - value), 0.0482 * error * error + 16 * unit + tiny]; // |sigmoid''| < 0.0963
-    },
-    softsign: (z, error, { unit, tiny }) => {
-      const below = 1 + Math.abs(z);
-      return curve(z / below, 1 / (below * below), 2, error, 16 * unit + 4 * tiny);
-    },
-    softplus: (z, error, { unit, tiny }, [beta]) => {
-      const cut = beta * (z + error) > 19 ? 2.1e-9 / beta : 0; // PyTorch computes z from beta * z = 20 on
-      const rounding = 16 * unit * (Math.max(z + error, 0) + 1 / beta) + cut + 4 * tiny;
-      return curve(softplus(beta * z) / beta, sigmoid(beta * z), beta / 4, error, rounding);
-    },
-    elu: (z, error, { unit, tiny }, [alpha]) => elu(z, error, 16 * unit * alpha + 4 * tiny, 1, alpha, 1),
-    celu: (z, error, { unit, tiny }, [alpha]) => elu(z, error, 16 * unit * alpha + 4 * tiny, 1, alpha, 1 / alpha),
-    selu: (z, error, { unit, tiny }) => {
-      const rounding = (32 * unit + 2 ** -23) * (1 + Math.max(z + error, 0)) + 4 * tiny; // float32 constants in ONNX
-      return elu(z, error, rounding, 1.0507009873554805, 1.7580993408473768, 1);
-    },
-    silu: (z, error, { unit, tiny }) => {
-      const s = sigmoid(z);
-      return curve(z * s, s + z * s * (1 - s), 0.51, error, 16 * unit * (Math.abs(z) + error) + 4 * tiny);
-    },
-    mish: (z, error, { unit, tiny }) => {
-      const w = Math.tanh(softplus(z));
-      const slope = w + z * (1 - w * w) * sigmoid(z);
-      return curve(z * w, slope, 0.65, error, 24 * unit * (Math.abs(z) + error) + 4 * tiny);
-    },
-    gelu: (z, error, { unit, tiny }) => {
-      const [share, density] = [(1 + erf(z * Math.SQRT1_2)) / 2, Math.exp((-z * z) / 2) / Math.sqrt(2 * Math.PI)];
-      return curve(z * share, share + z * density, 0.81, error, 32 * unit * (Math.abs(z) + error) + 4 * tiny);
-    },
-    gelu_tanh: (z, error, { unit, tiny }) => {
-      const [linear, cubic] = [1.5957691216057308, 0.07135481627260025];
-      const s = sigmoid(z * (linear + cubic * z * z));
-      const slope = s > 0 && s < 1 ? s + z * s * (1 - s) * (linear + 3 * cubic * z * z) : s;
-      return curve(z * s, slope, 0.81, error, (24 * unit + 2 ** -25) * (Math.abs(z) + error) + 4 * tiny);
-    },
-    hardswish: (z, error, { unit, tiny }) =>
-      piece(z, error, z + error < -4 ? 0 : 12 * unit * (Math.abs(z) + error) + 4 * tiny, 1.5, [
-        [-3, 0, 0],
-        [3, (z * (z + 3)) / 6, (2 * z + 3) / 6, 1 / 3],
-        [Infinity, z, 1],
-      ]),
-  };
-
-  // The numbers of a function for one unit.
-  function numbersOf({ activation, slope, parameters }, unit) {
-    if (activation === "leaky_relu") return [slope];
-    return activation === "prelu" ? [parameters[unit]] : parameters;
-  }
-
-  // The outputs for an encoded person, and for each layer what `errorOf` needs.
-  function run(network, x) {
-    const { precision, layers } = network;
-    let values = x;
-    let slopes = new Float64Array(x.length);
-    let extras = x.map((value) => Math.min(Math.abs(value), precision.tiny)); // a subnormal input may be taken as 0
-    let errors = extras;
-    const stages = [];
-    for (const layer of layers) {
-      const { sums, rounding, bounds } = addUp(layer, values, errors, precision);
-      stages.push({ slopes, extras, rounding });
-      if (network.deep && layer !== layers.at(-1)) {
-        sums.forEach((_, i) => (bounds[i] = Math.min(bounds[i], errorOf(network, stages, unitRow(sums.length, i)))));
-      }
-      values = new Float64Array(layer.outputs);
-      [slopes, extras, errors] = [values.slice(), values.slice(), values.slice()];
-      sums.forEach((sum, i) => {
-        const activate = ACTIVATIONS[layer.activation];
-        [values[i], slopes[i], extras[i]] = activate(sum, bounds[i], precision, numbersOf(layer, i));
-        errors[i] = Math.abs(slopes[i]) * bounds[i] + extras[i];
-      });
-    }
-    return { outputs: values, stages };
-  }
-
-  // An affine layer of values that are up to `errors` off: its sums, what adding them up can be off by in any order,
-  // and by how much they can be off in all.
-  function addUp({ weight, bias, inputs, outputs, folded }, values, errors, { unit, tiny, largest }) {
-    const sizes = values.map((value, j) => Math.abs(value) + errors[j]);
-    const terms = sizes.reduce((count, size) => count + (size > 0), 1);
-    const total = sizes.reduce((sum, size) => sum + size, 0);
-    const flushed = tiny * (folded ? folded.underflow * (1 + total) : total + 4 * (inputs + 1));
-    const [sums, rounding, bounds] = [0, 1, 2].map(() => new Float64Array(outputs));
-    for (let i = 0, k = 0; i < outputs; i++) {
-      let sum = bias[i];
-      let size = Math.abs(sum);
-      let carried = 0;
-      for (let j = 0; j < inputs; j++, k++) {
-        const w = weight[k];
-        const magnitude = Math.abs(w);
-        sum += w * values[j];
-        size += magnitude * sizes[j];
-        carried += magnitude * errors[j];
-      }
-      // No partial sum exceeds `most`; each addition and each product rounds once.
-      const most = (size + Math.abs(sum) + carried) / 2;
-      const once = (terms - 1) * most + size;
-      // The steps of a folded layer round in more places; its constants have cancelled in the bias.
-      const stepwise = folded && folded.roundings * (size + folded.constants[i]);
-      const count = folded ? folded.roundings : terms;
-      sums[i] = sum;
-      rounding[i] = size < largest ? unit * (stepwise ?? once) * (1 + 4 * count * unit) + flushed : Infinity;
-      bounds[i] = (carried + rounding[i]) * SLACK;
-    }
-    return { sums, rounding, bounds };
-  }
-
-  const unitRow = (size, i) => Float64Array.from({ length: size }, (_, j) => Number(i === j));
-
-  // How far other programs may be from a sum of outputs, each times its entry of `row`.
-  function errorOf(network, stages, row) {
-    let sensitivity = row;
-    let bound = 0;
-    for (let number = stages.length - 1; number >= 0; number--) {
-      const { weight, inputs, outputs } = network.layers[number];
-      const { slopes, extras, rounding } = stages[number];
-      const back = new Float64Array(inputs);
-      for (let i = 0; i < outputs; i++) {
-        const s = sensitivity[i];
-        if (s === 0) continue;
-        bound += Math.abs(s) * rounding[i];
-        for (let j = 0, k = i * inputs; j < inputs; j++, k++) back[j] += s * weight[k];
-      }
-      for (let j = 0; j < inputs; j++) {
-        bound += Math.abs(back[j]) * extras[j];
-        back[j] *= slopes[j];
-      }
-      sensitivity = back;
-    }
-    return bound * SLACK;
   }
 
   // Scores: probabilities, or the outputs of a regression network, as {value, low, high}
 
   function computeScores(model, network, x) {
-    const { outputs, stages } = run(network, x);
-    if (model.regression) {
-      return [...outputs].map((value, i) => around(value, errorOf(network, stages, unitRow(outputs.length, i))));
-    }
+    const { outputs, errorOf } = whatIfNetwork.computeOutputs(network, x);
+    const each = [...outputs].map((value, i) => [value, whatIfNetwork.unitRow(outputs.length, i)]);
+    if (model.regression) return each.map(([value, row]) => around(value, errorOf(row)));
     const closing = (CLOSING + outputs.length) * network.precision.unit;
     if (outputs.length <= 2) {
-      const row = outputs.length === 1 ? [1] : [-1, 1];
       const logit = outputs.length === 1 ? outputs[0] : outputs[1] - outputs[0];
-      const error = errorOf(network, stages, row);
+      const error = errorOf(outputs.length === 1 ? [1] : [-1, 1]);
       return [shareOf(logit, logit - error, logit + error, closing)];
     }
-    const logits = [...outputs].map((value, i) => around(value, errorOf(network, stages, unitRow(outputs.length, i))));
+    const logits = each.map(([value, row]) => around(value, errorOf(row)));
     return logits.map((own, i) => {
       const others = logits.filter((_, j) => j !== i);
       // The lead over all others together: the share of a class is the sigmoid of it.

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from fairmend.network import Affine, load_network
+from support.keras_files import import_keras, predictions, quiet
 
+BIASES = np.float32([0.5, -0.25])
 CORPUS = Path(__file__).parents[3] / "corpus" / "keras"
 
 
@@ -50,3 +52,25 @@ def test_only_the_weights_change(name, tmp_path):
     }
     differ = [key for key, array in arrays.items() if not np.array_equal(array, old_arrays[key])]
     assert 2 <= len(differ) <= 2 * network.depth
+
+
+@quiet
+@pytest.mark.parametrize("suffix", [".keras", ".h5"])
+def test_a_layer_without_a_bias_gets_one_and_all_else_stays(suffix, tmp_path):
+    """In a nested model as well; the file stays the model that it was, which Keras loads."""
+    keras = import_keras()
+    inputs, layers = keras.Input((3,)), keras.layers
+    inner = keras.Sequential([keras.Input((2,)), layers.Dense(2, use_bias=False), layers.Dense(2)], name="inner")
+    hidden = layers.Dense(2, "relu", use_bias=False, name="first")(inputs)
+    model = keras.Model(inputs, layers.Dense(2, use_bias=False, name="last")(inner(hidden)), name="mine")
+    path = tmp_path / f"m{suffix}"
+    model.save(path)
+    network = load_network(path)
+    changed = network.with_affines([Affine(a.weight * 2, a.bias + BIASES) for a in network.affines])
+    changed.save(path)
+    assert load_network(path) == changed
+    loaded = keras.models.load_model(path)
+    assert (loaded.name, [layer.name for layer in loaded.layers]) == ("mine", [layer.name for layer in model.layers])
+    assert loaded.get_layer("last").use_bias
+    X = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    assert predictions(loaded, X) == pytest.approx(changed.logits(X), abs=1e-5)

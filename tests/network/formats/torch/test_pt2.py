@@ -12,6 +12,7 @@ import torch
 import fairmend
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, load_network
+from fairmend.network.formats import require_room
 from fairmend.prove.certificate import certificate_of_fair
 from fairmend.spec import Spec
 from support.torch_graphs import GRAPHS, Tabular
@@ -122,3 +123,34 @@ def test_what_is_no_archive_is_refused(content, tmp_path):
 def test_a_network_from_elsewhere_cannot_become_an_exported_program(exported, tmp_path):
     with pytest.raises(FairmendError, match="only if it came from one"):
         load_network(exported[0]).save(tmp_path / "m.pt2")
+
+
+def test_a_program_without_a_bias_is_refused_before_a_repair_and_not_after_it(tmp_path):
+    """An exported program cannot get one; other files can."""
+    for bias in (True, False):
+        module = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1, bias=bias)).eval()
+        torch.export.save(torch.export.export(module, (CONT,)), tmp_path / "m.pt2")
+        network = load_network(tmp_path / "m.pt2")
+        if bias:
+            require_room(network, tmp_path / "m.pt2")
+            continue
+        with pytest.raises(FairmendError, match=r"m\.pt2: the exported program has no tensor '2\.bias', and a repair"):
+            require_room(network, tmp_path / "m.pt2")
+        require_room(network, tmp_path / "m.pth")
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of torch.export itself
+@pytest.mark.parametrize("slopes", [1, 3])
+def test_a_decomposed_prelu_is_read_as_one(tmp_path, slopes):
+    """run_decompositions writes it as x where x > 0, else x times the slopes."""
+    module = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.PReLU(slopes), torch.nn.Linear(3, 1)).eval()
+    with torch.no_grad():
+        module[1].weight.copy_(torch.linspace(-0.5, 1.5, slopes))
+    exported = torch.export.export(module, (CONT,)).run_decompositions()
+    assert any("where" in str(node.target) for node in exported.graph.nodes)
+    torch.export.save(exported, tmp_path / "m.pt2")
+    network = load_network(tmp_path / "m.pt2")
+    assert network.nodes == load_network(module).nodes
+    changed = network.with_affines([Affine(a.weight * 2, a.bias) for a in network.affines])
+    changed.save(tmp_path / "n.pt2")
+    assert load_network(tmp_path / "n.pt2") == changed

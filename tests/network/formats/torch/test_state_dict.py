@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 from torch import nn
 
 from fairmend.errors import FairmendError
-from fairmend.network import Activation, load_network
+from fairmend.network import Activation, Affine, load_network
 from support.torch_modules import Scorer, rows, torch_output, trained_norm
 
 
@@ -30,6 +30,15 @@ def test_a_missing_bias_is_zero_and_a_bare_layer_has_no_prefix(tmp_path):
     assert network.head.bias.tolist() == [0, 0]
     network.save(tmp_path / "n.pth")
     nn.Linear(3, 2, bias=False).load_state_dict(torch.load(tmp_path / "n.pth", weights_only=True))
+
+
+def test_a_bias_that_a_file_gets_is_named(tmp_path, caplog):
+    torch.save(nn.Linear(3, 2, bias=False).state_dict(), tmp_path / "m.pth")
+    network = load_network(tmp_path / "m.pth")
+    network.save(tmp_path / "same.pth")
+    assert not caplog.text
+    network.with_affines([Affine(network.head.weight, network.head.bias + 1)]).save(tmp_path / "n.pth")
+    assert "the state dict gets 'bias': give this layer a bias in your module" in caplog.text
 
 
 NORMED = {

@@ -27,8 +27,11 @@ _LINEAR = (
 _OTHER = "not a neural network; fairmend reads neural networks, such as scikit-learn's MLPClassifier"
 
 
-def find_scores(graph: Graph, outputs: Sequence[Any]) -> str:
-    """Return the name of the value that the network computes: the one output, or the probabilities beside a label."""
+def find_scores(graph: Graph, outputs: Sequence[Any]) -> tuple[str, bool]:
+    """Return the name of the value that the network computes: the one output, or the probabilities beside a label.
+
+    And whether a label is the largest of this very value, which must then have a number for each class.
+    """
     labels = [value for value in outputs if value.type.tensor_type.elem_type in _LABELS]
     others = [value for value in outputs if value not in labels]
     if len(labels) > 1 or len(others) != 1:
@@ -44,7 +47,8 @@ def find_scores(graph: Graph, outputs: Sequence[Any]) -> str:
                 f"{graph.source}: the output {label.name!r} is not the class of the largest score; "
                 "convert the model with one output of scores"
             )
-    return _second_of_two(graph, given)
+    scores = _second_of_two(graph, given)
+    return scores, bool(labels) and scores == given
 
 
 def _refuse_other_models(graph: Graph, node: Node | None) -> None:

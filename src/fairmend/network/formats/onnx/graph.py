@@ -61,7 +61,7 @@ class Graph:
         inputs = [value for value in graph.input if value.name not in self._constants]
         if not inputs:
             raise FairmendError(f"{source}: the graph has no input")
-        self.output = find_scores(self, graph.output)
+        self.output, self.ranked = find_scores(self, graph.output)
         self.inputs = [self._input(value, alone=len(inputs) == 1) for value in inputs]
         elements = {value.type.tensor_type.elem_type for value in inputs} & set(_DTYPES)
         self.element: int = min(elements, default=TensorProto.FLOAT)

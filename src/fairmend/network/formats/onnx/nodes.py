@@ -27,6 +27,11 @@ def convert_graph(graph: Graph) -> tuple[GraphBuilder, Value]:
     output = to.data(graph.output)
     if output.axes > 2:
         raise FairmendError(f"{graph.source}: the graph's output has {output.axes} axes, not (rows, outputs)")
+    if graph.ranked and output.value.width < 2:
+        raise FairmendError(
+            f"{graph.source}: the graph's label is the largest of 1 number, and so always the first class; "
+            "convert the model with one output of scores"
+        )
     return to.builder, output.value
 
 

@@ -202,7 +202,7 @@ def _changed(context: Context, target: Any, result: Any) -> Any:
     target.memory.version += 1
     target.memory.changed_by = context.where
     target.parts, target.dims, target.opens = result.parts, result.dims, result.opens
-    target.integer, target.sigmoid_of = result.integer, result.sigmoid_of
+    target.integer, target.sigmoid_of, target.product_of = result.integer, result.sigmoid_of, result.product_of
     target.version = target.memory.version
     return target
 

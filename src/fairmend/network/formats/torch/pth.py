@@ -16,6 +16,7 @@ import torch
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
+from fairmend.network.formats.torch.lightning import new_checkpoint
 from fairmend.network.formats.torch.pickle_limits import check_pickles
 from fairmend.network.formats.torch.state_dict import (
     NOTE,
@@ -95,7 +96,8 @@ def to_bytes(network: Network) -> bytes:
 
 def to_checkpoint(network: Network) -> bytes:
     """Return a .ckpt file: all that the original held, with the new weights in its state dict."""
-    checkpoint = form_of(network).checkpoint or {"state_dict": None}
+    form = form_of(network)
+    checkpoint = form.checkpoint or new_checkpoint(form.module)
     return _saved({key: _state_dict(network) if value is None else value for key, value in checkpoint.items()})
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from fairmend.network.formats.build import Value
 
-__all__ = ["ROWS", "Dims", "InputWidthError", "Memory", "RowTensor", "column_numbers"]
+__all__ = ["ROWS", "Dims", "InputWidthError", "Memory", "Positive", "RowTensor", "column_numbers"]
 
 
 class _Rows:
@@ -58,7 +58,8 @@ class RowTensor:
     """Numbers for each row: `parts` side by side, with the axes `dims`, of which one is ROWS.
 
     `opens` says by how many columns the tensor grows with each column of an input whose width is not known yet.
-    An `integer` tensor was cast to whole numbers, and only a look-up may read it. `sigmoid_of` is set on a sigmoid.
+    An `integer` tensor was cast to whole numbers, and only a look-up may read it. `sigmoid_of` is set on a sigmoid,
+    and `product_of` on the product of a tensor and a constant.
     """
 
     parts: tuple[Value, ...]
@@ -67,6 +68,7 @@ class RowTensor:
     memory: Memory = field(default_factory=Memory)
     integer: bool = False
     sigmoid_of: tuple[Value, ...] = ()
+    product_of: tuple[tuple[Value, ...], Any] | None = None
     version: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -101,3 +103,11 @@ def column_numbers(dims: Sequence[Any], start: int = 0) -> npt.NDArray[np.int64]
     """Return the numbers of the columns of a tensor, in an array of its shape; the axis of rows has length 1."""
     sizes = [1 if size is ROWS else int(size) for size in dims]
     return np.arange(start, start + math.prod(sizes)).reshape(sizes)
+
+
+@dataclass(frozen=True)
+class Positive:
+    """Where the numbers of a tensor are above 0: only `where` may read it."""
+
+    parts: tuple[Value, ...]
+    dims: Dims

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,6 +37,7 @@ __all__ = [
     "to_tensors",
 ]
 
+_logger = logging.getLogger(__name__)
 NOTE = "fairmend"  # the key of the note in either format's metadata
 
 _CLOSINGS: dict[str, list[Step]] = {
@@ -70,6 +72,8 @@ class StateDictForm:
 
     def to_bytes(self, network: Network, suffix: str) -> bytes:
         """Return the file with the weights of `network`."""
+        for key in to_tensors(network).keys() - self.tensors.keys() if self.tensors else ():
+            _logger.warning("the state dict gets %r: give this layer a bias in your module before you load it", key)
         if suffix == ".safetensors":
             from fairmend.network.formats.torch import safetensors
 

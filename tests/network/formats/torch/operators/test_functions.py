@@ -28,6 +28,7 @@ CALLS = {
     "F.hardtanh": lambda h: F.hardtanh(h, -2.0, 2.0),
     "F.softsign": lambda h: F.softsign(h),
     "F.rrelu": lambda h: F.rrelu(h, 0.1, 0.3, training=False),
+    "torch.where": lambda h: torch.where(h > 0, h, 0.2 * h),
 }
 
 
@@ -47,6 +48,10 @@ def test_a_function_is_what_torch_computes(call):
         (lambda h: F.softplus(h, threshold=5), "threshold below 20"),
         (lambda h: F.prelu(h, torch.ones(6)), "register_buffer"),
         (lambda h: h.exp(), r"exp\(\)"),
+        (lambda h: torch.where(h > 1, h, 0.5 * h), "a number other than 0"),
+        (lambda h: torch.where(h > 0, 0.5 * h, h), "other than as PReLU"),
+        (lambda h: torch.where(h > 0, h, 0.5 * h.relu()), "other than as PReLU"),
+        (lambda h: torch.where(h > 0, h, h.tanh()), "other than as PReLU"),
         (lambda h: torch.softmax(h, 1, dtype=torch.float64), "dtype"),
     ],
 )

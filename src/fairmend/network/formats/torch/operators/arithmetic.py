@@ -102,7 +102,9 @@ def _mul(c: Context, x: Any, other: Any) -> Any:
         if _is_number(other, 1):
             return x
         gain, _ = _reference(c, c.numbers(x), other)
-        return c.scaled(x, gain=gain)
+        product = c.scaled(x, gain=gain)
+        product.product_of = (x.parts, other)
+        return product
     if isinstance(other, RowTensor):
         return _mul(c, other, x)
     return _on_constants(np.multiply)(c, x, other)

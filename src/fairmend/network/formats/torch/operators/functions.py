@@ -8,7 +8,7 @@ import numpy as np
 
 from fairmend.network.formats.torch.operators.context import Context, Operator
 from fairmend.network.formats.torch.program import Constant
-from fairmend.network.formats.torch.rows import ROWS, RowTensor
+from fairmend.network.formats.torch.rows import ROWS, Positive, RowTensor
 
 __all__ = ["FUNCTIONS"]
 
@@ -49,6 +49,25 @@ def _prelu(c: Context, x: Any, weight: Any) -> RowTensor:
     if slopes.size > 1:
         c.require_width(tensor, slopes.size)
     return c.elementwise(tensor, "prelu", parameters=c.key(weight, "slopes"))
+
+
+def _positive(c: Context, x: Any, other: Any) -> Positive:
+    if c.number(other, "a limit") != 0:
+        raise c.error("compares with a number other than 0")
+    tensor = c.numbers(x)
+    return Positive(tensor.parts, tensor.dims)
+
+
+def _where(c: Context, condition: Any, x: Any, other: Any) -> RowTensor:
+    """Return PReLU or leaky ReLU as run_decompositions writes them: x where x > 0, else x times a constant."""
+    tensor, product = c.numbers(x), other.product_of if isinstance(other, RowTensor) else None
+    same = isinstance(condition, Positive) and (condition.parts, condition.dims) == (tensor.parts, tensor.dims)
+    if not same or product is None or product[0] != tensor.parts or other.dims != tensor.dims:
+        raise c.error("is not supported other than as PReLU: x where x > 0, else x times a constant")
+    slope = product[1]
+    if isinstance(slope, Constant) and slope.key is not None:
+        return _prelu(c, tensor, slope)
+    return _leaky_relu(c, tensor, slope)
 
 
 def _clip(c: Context, x: Any, low: float, high: float) -> RowTensor:
@@ -119,6 +138,8 @@ FUNCTIONS: dict[str, Operator] = {
     "leaky_relu": _leaky_relu,
     "rrelu": _rrelu,
     "prelu": _prelu,
+    **dict.fromkeys(("gt", "ge"), _positive),
+    "where": _where,
     "hardtanh": _hardtanh,
     "clamp": _clamp,
     "clip": _clamp,

@@ -1,4 +1,4 @@
-"""The device that a network is trained on."""
+"""The device that work runs on."""
 
 import logging
 
@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from fairmend.device.choice import CPU, choose_device, count_gpus, memory_of, repeatable, why_no_gpu
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.repair.calibrate import calibrate
-from fairmend.repair.device import CPU, choose_device, memory_of, repeatable
 from fairmend.repair.distil import Student, distil
 from support.repair_cases import random_regions
 
@@ -29,32 +29,43 @@ def without_a_gpu(monkeypatch):
 
 def with_a_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device=None: "a GPU")
 
 
 def test_cuda_without_a_gpu_is_refused_in_one_line(monkeypatch):
     without_a_gpu(monkeypatch)
     with pytest.raises(FairmendError, match=r"device is 'cuda', but .*; use device cpu") as caught:
-        choose_device("cuda", network_of(8))
+        choose_device("cuda", "training", pays=True)
     assert "\n" not in str(caught.value)
+    assert count_gpus() == 0
+
+
+def test_a_gpu_that_is_not_there_is_refused_with_the_number_of_those_that_are(monkeypatch):
+    with_a_gpu(monkeypatch)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    assert choose_device("cuda:0", "training", pays=False) == torch.device("cuda", 0)
+    with pytest.raises(FairmendError, match=r"device is 'cuda:1', but PyTorch finds 1 GPU on this machine, numbered"):
+        choose_device("cuda:1", "training", pays=True)
+    assert why_no_gpu(0) == "PyTorch finds no GPU on this machine"
 
 
 def test_auto_without_a_gpu_is_the_cpu_and_logs_it(monkeypatch, caplog):
     without_a_gpu(monkeypatch)
     with caplog.at_level(logging.INFO, "fairmend"):
-        assert choose_device("auto", network_of(200)) == CPU
+        assert choose_device("auto", "training", pays=True) == CPU
     assert "training on the CPU" in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("name", "width", "expected"),
-    [("auto", 200, "cuda"), ("auto", 64, "cpu"), ("cuda", 64, "cuda"), ("cpu", 200, "cpu")],
+    ("name", "pays", "expected"),
+    [("auto", True, "cuda"), ("auto", False, "cpu"), ("cuda", False, "cuda"), ("cpu", True, "cpu")],
 )
-def test_auto_takes_a_gpu_for_wide_networks(monkeypatch, caplog, name, width, expected):
+def test_auto_takes_a_gpu_for_large_work(monkeypatch, caplog, name, pays, expected):
     with_a_gpu(monkeypatch)
     with caplog.at_level(logging.INFO, "fairmend"):
-        assert choose_device(name, network_of(width)).type == expected
-    assert ("the proof run on the CPU in float64" in caplog.text) == (expected == "cuda")
+        assert choose_device(name, "training", pays=pays).type == expected
+    assert ("training on the GPU, a GPU" in caplog.text) == (expected == "cuda")
 
 
 def test_the_cpu_needs_no_preparation():

@@ -1,76 +1,16 @@
-"""Tables are read back as they were written, and a file that is no table is refused with its path."""
+"""A stream holds the values of its table, and its slices are read by any process."""
 
 import math
+import pickle
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fairmend.errors import FairmendError
 from fairmend.tables import read_table, stream_table, write_csv
-
-
-@given(st.lists(st.tuples(st.floats(allow_nan=False), st.integers(-(2**53), 2**53)), min_size=1))
-def test_numbers_survive_a_csv_bit_by_bit(tmp_path_factory, rows):
-    path = tmp_path_factory.mktemp("csv") / "t.csv"
-    frame = pd.DataFrame(rows, columns=["a", "b"])
-    write_csv(path, frame)
-    back = read_table(path)
-    assert np.array_equal(back["a"].to_numpy(float), frame["a"].to_numpy())
-    assert np.array_equal(back["b"].to_numpy(), frame["b"].to_numpy())
-
-
-def test_parquet_is_read(tmp_path):
-    frame = pd.DataFrame({"age": [20, 30], "gender": ["f", "m"]})
-    frame.to_parquet(tmp_path / "t.PARQUET")
-    assert read_table(tmp_path / "t.PARQUET").to_dict() == frame.to_dict()
-
-
-def test_only_empty_fields_are_missing_and_na_is_a_value(tmp_path):
-    (tmp_path / "t.csv").write_text("housing, job\nNone,NA\nnull, \n")
-    frame = read_table(tmp_path / "t.csv")
-    assert frame.columns.tolist() == ["housing", "job"]
-    assert frame["housing"].tolist() == ["None", "null"]
-    assert frame["job"].isna().tolist() == [False, True]
-
-
-def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path):
-    (tmp_path / "t.csv").write_bytes(b"\xef\xbb\xbfage,x\r\n3,4\r\n")
-    assert read_table(tmp_path / "t.csv").to_dict("list") == {"age": [3], "x": [4]}
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("t.csv", b"", "the file is empty"),
-        ("t.csv", b"age,gender\n", "has no rows"),
-        ("t.csv", b"\n\n", "not a readable CSV"),
-        ("t.csv", b'a,b\n1,2\n"3,4\n5,6\n', "not a readable CSV"),
-        ("t.csv", b"a,b\n1,2\n3,4,5\n", "not a readable CSV table .*line 3"),
-        ("t.csv", b"a,b\n1,2,3\n", "more fields than the header"),
-        ("t.csv", b"a,b,a\n1,2,3\n", 'two columns "a"'),
-        ("t.csv", b"a,b\n\xff\xfe,1\n", "not UTF-8"),
-        ("t.parquet", b"a,b\n1,2\n", "not a readable Parquet"),
-        ("t.parquet", b"", "the file is empty"),
-        ("t.xlsx", b"a,b\n1,2\n", "read from .csv or .parquet"),
-        ("table", b"a,b\n1,2\n", "read from .csv or .parquet"),
-    ],
-)
-def test_a_file_that_is_no_table_is_refused_with_its_path(tmp_path, name, content, message):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(FairmendError, match=message) as caught:
-        read_table(tmp_path / name)
-    assert str(caught.value).startswith(str(tmp_path / name))
-
-
-def test_a_missing_file_and_a_folder_are_refused(tmp_path):
-    with pytest.raises(FairmendError, match="no such file"):
-        read_table(tmp_path / "none.csv")
-    (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(FairmendError, match="is a folder"):
-        read_table(tmp_path / "folder.csv")
 
 
 def joined(path, rows):
@@ -125,7 +65,7 @@ def test_a_code_stays_text_also_in_pieces_that_hold_only_numbers(tmp_path):
         ("t.csv", b"a,b\n1,2,3\n", "more fields than the header"),
         ("t.csv", b"a,b,a\n1,2,3\n", 'two columns "a"'),
         ("t.parquet", b"a,b\n1,2\n", "not a readable Parquet"),
-        ("t.xlsx", b"a,b\n1,2\n", "read from .csv or .parquet"),
+        ("t.xlsx", b"a,b\n1,2\n", "read from .csv, .csv.gz or .parquet"),
     ],
 )
 def test_what_cannot_be_streamed_is_refused_before_the_first_piece(tmp_path, name, content, message):
@@ -142,3 +82,72 @@ def test_another_separator_is_named(tmp_path, separator, words):
     for read in (read_table, lambda path: list(stream_table(path))):
         with pytest.raises(FairmendError, match=f"separated by {words}; save it with commas"):
             read(path)
+
+
+def people(rows, start=0):
+    numbers = np.arange(start, start + rows)
+    return pd.DataFrame({"age": numbers % 60 + 18, "code": [f"0{n}" for n in numbers], "x": numbers / 7})
+
+
+def write_groups(path, sizes):
+    """Write a Parquet file with row groups of these sizes."""
+    table = pa.Table.from_pandas(people(sum(sizes)), preserve_index=False)
+    with pq.ParquetWriter(path, table.schema) as writer:
+        for end, size in zip(np.cumsum(sizes), sizes, strict=True):
+            writer.write_table(table.slice(end - size, size), row_group_size=max(1, size))
+
+
+def test_slices_are_disjoint_small_and_together_the_table(tmp_path, monkeypatch):
+    monkeypatch.setattr("fairmend.tables.stream._SLICE", 10)
+    write_groups(tmp_path / "t.parquet", [4, 5, 3, 12, 2, 0, 8])
+    stream = stream_table(tmp_path / "t.parquet", 3)
+    slices = stream.slices()
+    assert [(part.first, part.rows, part.groups) for part in slices] == [
+        (0, 9, (0, 1)),
+        (9, 3, (2,)),
+        (12, 12, (3,)),
+        (24, 10, (4, 5, 6)),
+    ]
+    assert all(part.source == str(tmp_path / "t.parquet") for part in slices)
+    frames = [frame for part in slices for frame in part]
+    assert [frame.index.tolist() for frame in frames] == [frame.index.tolist() for frame in stream]
+    assert pd.concat(frames).equals(people(34))
+
+
+def test_a_csv_file_is_one_slice(tmp_path):
+    write_csv(tmp_path / "t.csv", people(7))
+    (part,) = stream_table(tmp_path / "t.csv", 3).only({"age"}).slices()
+    assert (part.first, part.rows, part.groups, part.columns) == (0, 7, None, ("age",))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_slice_is_read_elsewhere_after_pickling(tmp_path, suffix):
+    path = tmp_path / f"t{suffix}"
+    write_csv(path, people(7)) if suffix == ".csv" else write_groups(path, [4, 3])
+    stream = stream_table(path, 3).only({"code", "age"})
+    parts = pickle.loads(pickle.dumps(stream.slices()))
+    assert all(a.equals(b) for a, b in zip(stream, (frame for part in parts for frame in part), strict=True))
+    assert len(pickle.dumps(parts)) < 2_000
+
+
+def test_a_file_that_changed_after_its_rows_were_counted_is_refused(tmp_path):
+    write_csv(tmp_path / "t.csv", people(7))
+    stream = stream_table(tmp_path / "t.csv")
+    write_csv(tmp_path / "t.csv", people(6))
+    with pytest.raises(FairmendError, match=r"t\.csv: the file was changed"):
+        list(stream)
+
+
+def test_few_different_texts_are_read_by_number_and_many_as_they_are(tmp_path):
+    frame = pd.DataFrame({"job": [f"job {n % 5}" for n in range(5000)], "id": [f"person {n}" for n in range(5000)]})
+    frame.loc[3, "job"] = None
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=1500)
+    stream = stream_table(tmp_path / "t.parquet", 400)
+    assert {part.dictionaries for part in stream.slices()} == {("job",)}
+    for piece in stream:
+        assert isinstance(piece["job"].dtype, pd.CategoricalDtype)
+        assert not isinstance(piece["id"].dtype, pd.CategoricalDtype)
+    values = pd.concat([piece.astype(object) for piece in stream])
+    assert values.where(values.notna(), None).equals(frame.astype(object).where(frame.notna(), None))
+    plain = pd.concat(stream.plain())
+    assert plain["job"].dtype == pd.read_parquet(tmp_path / "t.parquet")["job"].dtype

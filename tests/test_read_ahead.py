@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from fairmend.cli.read_ahead import read_ahead
 from fairmend.errors import FairmendError
+from fairmend.read_ahead import read_ahead
 
 
 def test_all_items_come_in_order():

@@ -1,0 +1,188 @@
+"""Data of any size: rows and bytes a second that are read, encoded and audited, and memory against rows.
+
+    python benchmarks/stream.py [--rows 1000000] [--copies 1 4 16]
+
+The table is that of benchmarks/million.py, with sex as the only protected feature: two counterfactuals each, so that
+reading counts. Each stage is a process of its own and is timed by its processor time, beside plain pandas (CSV) and
+plain pyarrow (Parquet) on the same file and columns; "ratio" is that of the processor times. Memory is measured on
+folders with copies of the Parquet file, as links: what the process cannot give back to the system (RssAnon), at most.
+The script exits with 1 if an audit of a folder does not count the multiple of what the file has, or if its memory grows
+by more than 24 bytes a row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+import million
+from fairmend import Spec, load_network
+
+ROWS, COPIES, BYTES_PER_ROW = 1_000_000, (1, 4, 16), 24
+FILES = ("people.csv", "people.csv.gz", "people.parquet")
+STAGES = ("plain", "read", "encode", "audit")
+
+
+def write_files(folder: Path, rows: int) -> None:
+    """Write the network, the spec, and the table in three formats."""
+    million.PROTECTED = ("sex",)
+    million.write_files(folder, rows)
+    with (folder / "people.csv").open("rb") as plain, gzip.open(folder / "people.csv.gz", "wb", 6) as packed:
+        shutil.copyfileobj(plain, packed, 1 << 20)
+
+
+def plain(file: Path, spec: Spec) -> None:
+    """Read the columns as anyone would, in pieces of the same size."""
+    needed, useful = spec.data_columns
+    if file.suffix == ".parquet":
+        from pyarrow.parquet import ParquetFile
+
+        with ParquetFile(file) as parquet:
+            names = [name for name in parquet.schema_arrow.names if name in {*needed, *useful}]
+            for _ in parquet.iter_batches(16_384, columns=names, use_threads=False):
+                pass
+    else:
+        with pd.read_csv(file, usecols=lambda name: name in {*needed, *useful}, chunksize=16_384) as frames:
+            for _ in frames:
+                pass
+
+
+def read(file: Path, spec: Spec) -> None:
+    """Read it as an audit does: a CSV file once for its types, then again."""
+    from fairmend.tables import stream_table
+
+    for _ in stream_table(file).only(*spec.data_columns):
+        pass
+
+
+def encode(file: Path, spec: Spec) -> None:
+    from fairmend.evaluate.people import PeopleStream
+    from fairmend.tables import stream_table
+
+    net = load_network(file.parent / "model.onnx")
+    for _ in PeopleStream(spec, net, stream_table(file).only(*spec.data_columns)):
+        pass
+
+
+def audit(file: Path, _: Spec) -> None:
+    from fairmend.cli.audit import run_audit
+
+    run_audit(file.parent / "model.onnx", file.parent / "spec.toml", data=file, json_output=True)
+
+
+def run_stage(name: str, file: Path) -> None:
+    """Run one stage and print its processor time, without that of imports."""
+    import fairmend.cli.inputs
+    import fairmend.evaluate.audit_document  # noqa: F401
+
+    stages: dict[str, Callable[[Path, Spec], None]] = {"plain": plain, "read": read, "encode": encode, "audit": audit}
+    spec, started = Spec.load(file.parent / "spec.toml"), time.process_time()
+    stages[name](file, spec)
+    print(f"\n{time.process_time() - started}")
+
+
+def seconds_of(name: str, file: Path) -> float:
+    command = [sys.executable, __file__, "--stage", name, "--file", str(file)]
+    done = subprocess.run(command, cwd=file.parent, capture_output=True, text=True, check=True)
+    return float(done.stdout.splitlines()[-1])
+
+
+def show_rates(folder: Path, rows: int) -> None:
+    table = Table(title=f"{rows:,} rows, one core: processor time")
+    for heading in ("file", "MB", "stage", "seconds", "rows/s", "MB/s", "ratio to plain"):
+        table.add_column(heading, justify="left" if heading in ("file", "stage") else "right")
+    for name in FILES:
+        file = folder / name
+        megabytes = file.stat().st_size / 1e6
+        seconds = {stage: seconds_of(stage, file) for stage in STAGES}
+        for stage, used in seconds.items():
+            size = (name, f"{megabytes:.0f}") if stage == "plain" else ("", "")
+            rates = (f"{used:.2f}", f"{rows / used:,.0f}", f"{megabytes / used:.0f}", f"{used / seconds['plain']:.1f}")
+            table.add_row(*size, stage, *rates, end_section=stage == STAGES[-1])
+    Console(width=110).print(table)
+
+
+def audit_copies(folder: Path, copies: int) -> tuple[dict[str, object], float]:
+    """Audit a folder with copies of the table; return the result, and the memory in MB."""
+    many = folder / f"copies-{copies}"
+    many.mkdir(exist_ok=True)
+    for number in range(copies):
+        link = many / f"{number:04}.parquet"
+        link.unlink(missing_ok=True)
+        link.symlink_to(folder / "people.parquet")
+    program = "import sys; from fairmend.cli.main import main; sys.exit(main())"
+    options = ["--spec", "spec.toml", "--data", many.name, "--json", "--no-config"]
+    command = [sys.executable, "-c", program, "audit", "model.onnx", *options]
+    with (
+        (folder / "stdout").open("w+") as out,
+        subprocess.Popen(command, cwd=folder, stdout=out) as process,
+    ):
+        most = 0.0
+        while process.poll() is None:
+            most = max(most, own_megabytes(process.pid))
+            time.sleep(0.02)
+        out.seek(0)
+        return json.load(out), most
+
+
+def own_megabytes(process: int) -> float:
+    try:
+        found = re.search(r"RssAnon:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return int(found[1]) / 1024 if found else 0.0
+
+
+def show_memory(folder: Path, rows: int, copies: list[int]) -> bool:
+    """Print memory against rows; return whether counts and growth are as they should be."""
+    table = Table(title="fairmend audit, with its report, of a folder of Parquet files")
+    for heading in ("files", "rows", "MB", "seconds", "treated unequally"):
+        table.add_column(heading, justify="right")
+    found = {number: audit_copies(folder, number) for number in copies}
+    for number, (result, memory) in found.items():
+        counts = (f"{number:,}", f"{number * rows:,}", f"{memory:.0f}", f"{result['seconds']:.1f}")
+        table.add_row(*counts, f"{result['count']:,}")
+    Console(width=110).print(table)
+    shares = {int(result["count"]) / number for number, (result, _) in found.items()}  # type: ignore[call-overload]
+    growth = np.polyfit([number * rows for number in found], [memory * 2**20 for _, memory in found.values()], 1)[0]
+    print(f"memory grows by {growth:.1f} bytes a row; the limit is {BYTES_PER_ROW}")
+    return len(shares) == 1 and growth < BYTES_PER_ROW
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--copies", type=int, nargs="+", default=COPIES)
+    parser.add_argument("--folder", type=Path, help="keep the files here, and use those that are there already")
+    parser.add_argument("--stage", choices=STAGES, help=argparse.SUPPRESS)
+    parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.stage:
+        run_stage(arguments.stage, arguments.file)
+        return 0
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = (arguments.folder or Path(temporary)).resolve()
+        if not (folder / "people.csv.gz").exists():
+            folder.mkdir(exist_ok=True)
+            write_files(folder, arguments.rows)
+        show_rates(folder, arguments.rows)
+        good = show_memory(folder, arguments.rows, arguments.copies)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

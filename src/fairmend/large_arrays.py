@@ -1,0 +1,99 @@
+"""Figures of arrays that are too long to copy: they are read in chunks, and the results are those of NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.arrays import Bools, Floats, Ints
+
+__all__ = ["chunks", "count_above", "count_codes", "histogram", "in_chunks", "quantiles"]
+
+CHUNK = 1 << 20
+"""How many rows are read at a time."""
+
+_FEW = 1 << 23  # rows of which NumPy may make copies
+_BITS = 16  # that one pass over the values decides
+_SIGN = np.uint64(1 << 63)
+
+
+def chunks(rows: int) -> Iterator[slice]:
+    """Yield the parts of an array with so many rows."""
+    return (slice(start, min(start + CHUNK, rows)) for start in range(0, rows, CHUNK))
+
+
+def in_chunks(
+    values: npt.NDArray[Any], compute: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], dtype: npt.DTypeLike
+) -> npt.NDArray[Any]:
+    """Return what a function gives for each row of values (rows, …), as an array (rows,) of this type."""
+    result = np.empty(len(values), dtype)
+    for part in chunks(len(values)):
+        result[part] = compute(values[part])
+    return result
+
+
+def count_codes(codes: npt.NDArray[np.integer[Any]], groups: int, chosen: Bools | None = None) -> Ints:
+    """Return how many rows have each of the codes (rows,), which are below `groups`; of chosen rows (rows,) only."""
+    counts = np.zeros(groups, dtype=np.int64)
+    for part in chunks(len(codes)):
+        counts += np.bincount(codes[part] if chosen is None else codes[part][chosen[part]], minlength=groups)
+    return counts
+
+
+def count_above(values: npt.NDArray[Any], limit: float) -> int:
+    """Return how many values (rows,) are above a limit."""
+    return sum(int((values[part] > limit).sum()) for part in chunks(len(values)))
+
+
+def histogram(values: npt.NDArray[Any], bins: int, end: float) -> tuple[Ints, Floats]:
+    """Return how many values (rows,) are in each bin from 0 to `end`, those above in the last one, and the edges."""
+    counts, edges = np.histogram(np.minimum(values[:CHUNK], end), bins=bins, range=(0, end))
+    for part in list(chunks(len(values)))[1:]:
+        counts = counts + np.histogram(np.minimum(values[part], end), bins=bins, range=(0, end))[0]
+    return counts, edges
+
+
+def quantiles(values: npt.NDArray[np.float64], shares: Sequence[float]) -> list[float]:
+    """Return the quantiles of values (rows,) as `numpy.quantile` does, with little memory however long they are."""
+    if len(values) <= _FEW:
+        return np.quantile(values, shares).tolist()  # type: ignore[no-any-return]
+    places = [share * (len(values) - 1) for share in shares]
+    ranks = sorted({rank for place in places for rank in (int(place), min(int(place) + 1, len(values) - 1))})
+    found = dict(zip(ranks, _values_of_ranks(values, ranks), strict=True))
+    ends = [(found[int(place)], found[min(int(place) + 1, len(values) - 1)], place % 1) for place in places]
+    return [float(np.quantile([low, high], between)) for low, high, between in ends]
+
+
+def _values_of_ranks(values: npt.NDArray[np.float64], ranks: Sequence[int]) -> list[float]:
+    """Return the values with these places in the order of all values, the first 16 bits first."""
+    # The bits that are known so far, and the place among the values that share them.
+    starts = [(np.uint64(0), rank) for rank in ranks]
+    for known in range(0, 64, _BITS):
+        shift = np.uint64(64 - known - _BITS)
+        counts = {prefix: np.zeros(1 << _BITS, np.int64) for prefix, _ in starts}
+        for part in chunks(len(values)):
+            upper = _ordered_bits(values[part]) >> shift
+            for prefix, count in counts.items():
+                mine = upper if known == 0 else upper[upper >> np.uint64(_BITS) == prefix]
+                count += np.bincount((mine & np.uint64((1 << _BITS) - 1)).astype(np.int64), minlength=len(count))
+        starts = [_narrowed(prefix, place, counts[prefix]) for prefix, place in starts]
+    bits = np.array([prefix for prefix, _ in starts], dtype=np.uint64)
+    plain = np.where(bits & _SIGN, bits ^ _SIGN, ~bits)
+    return plain.view(np.float64).tolist()  # type: ignore[no-any-return]
+
+
+def _narrowed(prefix: np.uint64, place: int, count: Ints) -> tuple[np.uint64, int]:
+    """Return the prefix with the next bits of the value at a place, and its place among the values that share them."""
+    ends = np.cumsum(count)
+    bucket = int(np.searchsorted(ends, place, side="right"))
+    before = int(ends[bucket - 1]) if bucket else 0
+    return (prefix << np.uint64(_BITS)) | np.uint64(bucket), place - before
+
+
+def _ordered_bits(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
+    """Return whole numbers in the order of the values: the bits of a float64 are, but for its sign."""
+    bits = (np.asarray(values, np.float64) + 0.0).view(np.uint64)  # one zero
+    return np.where(bits & _SIGN, ~bits, bits | _SIGN)

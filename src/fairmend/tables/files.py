@@ -1,0 +1,212 @@
+"""The files of a table: one file, a folder, a pattern such as "people/*.parquet", or the URL of one of these.
+
+Files are read in the order of their names. Folders below that are named "country=DE", as Hive and Spark name them, give
+the rows of their files a column "country". URLs are opened by fsspec.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import unquote
+
+from fairmend.data_source import DataSource, DataURL, is_url
+from fairmend.errors import FairmendError
+from fairmend.text import first_line
+
+__all__ = ["TableFile", "describe_remote", "find_files", "local_files"]
+
+_CSV, _PARQUET = ("csv", "Parquet")
+_SUFFIXES = {".csv": _CSV, ".csv.gz": _CSV, ".parquet": _PARQUET}
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+_PATTERN = re.compile(r"[*?[]")
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """One file of a table.
+
+    Attributes
+    ----------
+    name : its path or URL
+    partition : the columns that the names of its folders give, with their values
+    """
+
+    name: str
+    partition: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def is_csv(self) -> bool:
+        """Whether it is a CSV file, compressed or not; otherwise it is a Parquet file."""
+        return _kind(self.name) == _CSV
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether it is compressed as a whole, with gzip."""
+        return self.name.lower().endswith(".gz")
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """Open the file for reading; a file that is missing, empty or unreadable is refused."""
+        try:
+            with _open(self.name) as file:
+                if not file.read(1):
+                    raise FairmendError(f"{self.name}: the file is empty; give a table with a header and rows")
+                file.seek(0)
+                yield file
+        except FileNotFoundError as error:
+            raise FairmendError(f"{self.name}: no such file") from error
+        except OSError as error:
+            raise FairmendError(f"{self.name}: cannot read the data: {error.strerror or first_line(error)}") from error
+
+
+def find_files(source: str | os.PathLike[str] | DataURL) -> tuple[TableFile, ...]:
+    """Return the files of a table in the order of their names; they are all CSV or all Parquet files."""
+    text = str(source)
+    root, names = _remote_names(text) if is_url(text) else _local_names(text)
+    if root is None:
+        _require_kind(text)
+        return (TableFile(text),)
+    kinds = {_require_kind(name) for name in names}
+    if len(kinds) > 1:
+        raise FairmendError(f'{text}: has CSV and Parquet files; give one kind, with a pattern such as "*.parquet"')
+    partitions = [_partition(name.removeprefix(root)) for name in names]
+    return tuple(map(TableFile, names, _typed(names, partitions)))
+
+
+def local_files(source: DataSource | None) -> list[Path]:
+    """Return the files of a table that are on this disk, as far as they exist, so that no output replaces them."""
+    if source is None or isinstance(source, DataURL):
+        return []
+    root, names = _local_names(str(source)) if _is_many(str(source)) else (None, [])
+    return [source] if root is None else [Path(name) for name in names]
+
+
+def describe_remote(url: str) -> str:
+    """Return a text that changes if a file in an object store changes."""
+    with _remote(url):
+        from fsspec.core import url_to_fs
+
+        files, path = url_to_fs(url)
+        return str(files.ukey(path))
+
+
+def _kind(name: str) -> str | None:
+    return next((kind for suffix, kind in _SUFFIXES.items() if name.lower().endswith(suffix)), None)
+
+
+def _require_kind(name: str) -> str:
+    kind = _kind(name)
+    if kind is None:
+        raise FairmendError(f"{name}: data is read from .csv, .csv.gz or .parquet files; convert it first")
+    return kind
+
+
+def _is_many(text: str) -> bool:
+    return os.path.isdir(text) or (_PATTERN.search(text) is not None and not os.path.exists(text))
+
+
+def _local_names(text: str) -> tuple[str | None, list[str]]:
+    """Return the folder that the names of partitions start below, and the names; None and none for a single file."""
+    if not _is_many(text):
+        return None, []
+    if os.path.isdir(text):
+        names = (os.path.join(folder, name) for folder, _, found in os.walk(text) for name in found)
+        return text, _visible(text, text, names)
+    root = _before_pattern(text)
+    return root, _visible(text, root, filter(os.path.isfile, glob.glob(text, recursive=True)))
+
+
+def _remote_names(text: str) -> tuple[str | None, list[str]]:
+    """Return the same for a URL."""
+    with _remote(text):
+        from fsspec.core import url_to_fs
+
+        files, path = url_to_fs(text)
+        if text.startswith(("http://", "https://")):  # a server lists no folders
+            return None, []
+        if _PATTERN.search(text):
+            root = files.unstrip_protocol(_before_pattern(path))
+            names = [name for name in files.glob(path) if files.isfile(name)]
+        elif files.isdir(path):
+            root, names = files.unstrip_protocol(path), files.find(path)
+        else:
+            return None, []
+        names = [files.unstrip_protocol(name) for name in names]
+    return root, _visible(text, root, names)
+
+
+def _before_pattern(text: str) -> str:
+    """Return the folder in which a pattern starts, with the separator after it."""
+    fixed = _PATTERN.split(text, maxsplit=1)[0]
+    return fixed[: max(fixed.rfind("/"), fixed.rfind(os.sep)) + 1]
+
+
+def _visible(text: str, root: str, names: Iterator[str] | list[str]) -> list[str]:
+    """Return the names in order, without those such as "_SUCCESS" and ".part.crc" that writers leave beside tables."""
+    found = sorted(name for name in names if not _is_hidden(name.removeprefix(root)))
+    if not found:
+        what = "no file matches the pattern" if _PATTERN.search(text) else "the folder has no table files"
+        raise FairmendError(f"{text}: {what}; give .csv, .csv.gz or .parquet files")
+    return found
+
+
+def _is_hidden(below: str) -> bool:
+    return any(part.startswith(("_", ".")) and "=" not in part for part in re.split(r"[/\\]", below) if part)
+
+
+def _partition(below: str) -> dict[str, str | None]:
+    """Return the columns in the names of the folders of a file, with their values as text."""
+    folders = [part.partition("=") for part in re.split(r"[/\\]", below)[:-1] if "=" in part]
+    return {unquote(name): None if value == _NO_VALUE else unquote(value) for name, _, value in folders}
+
+
+def _typed(names: list[str], partitions: list[dict[str, str | None]]) -> list[tuple[tuple[str, Any], ...]]:
+    """Return the columns of partitions, as whole numbers where all values are; all files must have the same ones."""
+    columns = partitions[0].keys()
+    for name, partition in zip(names, partitions, strict=True):
+        if partition.keys() != columns:
+            odd = min(partition.keys() ^ columns)
+            raise FairmendError(f'{name}: only some files are in a folder "{odd}=…"; put all of them into such folders')
+    whole = {name for name in columns if all(_is_whole(found[name]) for found in partitions)}
+    return [
+        tuple((name, int(value) if name in whole and value is not None else value) for name, value in found.items())
+        for found in partitions
+    ]
+
+
+def _is_whole(value: str | None) -> bool:
+    return value is None or (value.lstrip("-").isdecimal() and str(int(value)) == value)
+
+
+def _open(name: str) -> IO[bytes]:
+    if not is_url(name):
+        return open(name, "rb")  # the caller closes it
+    with _remote(name):
+        import fsspec
+
+        file: IO[bytes] = fsspec.open(name, "rb").open()
+    return file
+
+
+@contextmanager
+def _remote(text: str) -> Iterator[None]:
+    """Turn the errors of fsspec and of the packages behind it into a line that says what to do."""
+    try:
+        yield
+    except (FairmendError, FileNotFoundError):
+        raise
+    except ImportError as error:
+        if error.name == "fsspec" or "fsspec" in str(error):
+            hint = "pip install 'fairmend[remote]'"
+        else:
+            hint = f"install what it names ({first_line(error)})"
+        raise FairmendError(f"{text}: a package that reads such URLs is missing: {hint}") from error
+    except Exception as error:  # each object store raises errors of its own
+        raise FairmendError(f"{text}: cannot be read ({first_line(error)}); check the URL and your access") from error

@@ -1,0 +1,244 @@
+"""Tables that are read piece by piece, and the slices of them that one process reads."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairmend.arrays import Ints
+from fairmend.data_source import DataURL, is_url
+from fairmend.errors import FairmendError
+from fairmend.tables.agreement import Columns
+from fairmend.tables.csv_files import CsvContents, csv_pieces, examine_csv
+from fairmend.tables.files import TableFile, find_files
+from fairmend.tables.parquet_files import ParquetContents, examine_parquet, parquet_pieces, read_all_pages
+from fairmend.text import listed
+
+__all__ = ["FIRST_ROW", "BrokenFile", "TableSlice", "TableStream", "describe_broken", "stream_table"]
+
+FIRST_ROW = 2
+"""The number of the first person's row in messages and files: rows are counted as in a spreadsheet, header included."""
+
+PIECE = 16_384
+"""How many rows a `TableStream` reads at a time."""
+
+_SLICE = 500_000  # rows that a slice has at most, where the row groups of a file allow it
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TableSlice:
+    """Rows of one file that follow each other: small, and all that another process needs to read them.
+
+    Attributes
+    ----------
+    source : the path of the file, or its URL
+    first : the number, from 0, of its first row in the whole table
+    rows : how many rows it has
+    groups : the row groups of a Parquet file; None for a CSV file, which is one slice
+    piece : how many rows to read at a time
+    texts : columns that hold text, although some pieces of them hold only numbers
+    names : the columns of the table, in the order of its first file
+    columns : those that are read; None reads all of them
+    partition : columns that the names of folders give, with their values
+    dictionaries : columns of Parquet files with few different texts, which are read as categoricals
+    base : the folder that a path starts from in another process; empty for the one in which this process runs
+    """
+
+    source: str
+    first: int
+    rows: int
+    groups: tuple[int, ...] | None
+    piece: int = PIECE
+    texts: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    columns: tuple[str, ...] | None = None
+    partition: tuple[tuple[str, Any], ...] = ()
+    dictionaries: tuple[str, ...] = ()
+    base: str = ""
+
+    @property
+    def place(self) -> str:
+        """The path or URL to open."""
+        return self.source if is_url(self.source) else os.path.join(self.base, self.source)
+
+    def __iter__(self) -> Iterator[pd.DataFrame]:
+        """Yield data frames of at most `piece` rows; the index counts over the whole table."""
+        done = self.first
+        for frame in self._pieces():
+            frame.index = pd.RangeIndex(done, done + len(frame))
+            done += len(frame)
+            yield self._arranged(frame)
+        if done != self.first + self.rows:
+            raise FairmendError(f"{self.source}: the file was changed while it was read; start again")
+
+    def _pieces(self) -> Iterator[pd.DataFrame]:
+        file, given = TableFile(self.place), {name for name, _ in self.partition}
+        columns = None if self.columns is None else [name for name in self.columns if name not in given]
+        if file.is_csv:
+            return csv_pieces(file, self.piece, [name for name in self.texts if name not in given], columns)
+        return parquet_pieces(file, self.piece, self.groups, columns, self.dictionaries)
+
+    def _arranged(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return a piece with the columns of partitions, and in the order of the first file."""
+        for name, value in self.partition:
+            if self.columns is None or name in self.columns:
+                frame[name] = pd.Series(value, index=frame.index, dtype=None if isinstance(value, int) else "str")
+        order = [name for name in self.columns or self.names if name in frame.columns]
+        return frame if not order or list(frame.columns) == order else frame[order]
+
+
+@dataclass(frozen=True)
+class BrokenFile:
+    """A file that was left out of a table because it cannot be read, and the message that says why."""
+
+    name: str
+    reason: str
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the file as plain data."""
+        return {"file": self.name, "reason": self.reason}
+
+
+def describe_broken(broken: Sequence[BrokenFile]) -> list[str]:
+    """Return a warning that the table is partial, with the files that are missing in it; none if it is whole."""
+    if not broken:
+        return []
+    files = (
+        "1 file of the data cannot be read and is"
+        if len(broken) == 1
+        else (f"{len(broken):,} files of the data cannot be read and are")
+    )
+    return [f"the result is partial: {files} left out: {listed([file.name for file in broken])}"]
+
+
+@dataclass(frozen=True)
+class TableStream:
+    """A table that is read piece by piece, each time it is iterated over.
+
+    Attributes
+    ----------
+    path : what the user gave: a file, a folder, a pattern or a URL
+    rows : how many rows a piece has at most
+    total : how many rows the table has
+    texts : columns that hold text, although some pieces of them hold only numbers
+    names : the columns of the table
+    parts : the slices that it consists of, in order
+    columns : those that are read; None reads all of them
+    broken : files that were left out because they cannot be read
+    """
+
+    path: str
+    rows: int
+    total: int
+    texts: tuple[str, ...]
+    names: tuple[str, ...]
+    parts: tuple[TableSlice, ...]
+    columns: tuple[str, ...] | None = None
+    broken: tuple[BrokenFile, ...] = ()
+
+    def slices(self) -> tuple[TableSlice, ...]:
+        """Return the parts that different processes can read: disjoint, in order, together the table."""
+        return tuple(
+            replace(part, piece=self.rows, texts=self.texts, names=self.names, columns=self.columns)
+            for part in self.parts
+        )
+
+    def __iter__(self) -> Iterator[pd.DataFrame]:
+        """Yield data frames of at most `rows` rows; the index counts over the whole table."""
+        for part in self.slices():
+            yield from part
+
+    def only(self, needed: Collection[str], useful: Collection[str] = ()) -> TableStream:
+        """Return the stream without other columns, for speed; all columns, if one that is needed does not exist."""
+        if not set(needed) <= set(self.names):
+            return self
+        return replace(self, columns=tuple(name for name in self.names if name in needed or name in useful))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that it is read from, in order."""
+        return tuple(dict.fromkeys(part.source for part in self.parts))
+
+    def plain(self) -> TableStream:
+        """Return the stream without categoricals: columns of text come as text."""
+        return replace(self, parts=tuple(replace(part, dictionaries=()) for part in self.parts))
+
+    def locate(self, rows: Ints) -> list[tuple[str, int]]:
+        """Return the file of each row (k,), and its number there; rows are counted from `FIRST_ROW` in both."""
+        starts: dict[str, int] = {}
+        for part in self.parts:
+            starts.setdefault(part.source, part.first)
+        names, firsts = list(starts), np.array(list(starts.values()))
+        found = np.searchsorted(firsts, rows - FIRST_ROW, side="right") - 1
+        return [(names[file], int(row)) for file, row in zip(found, rows - firsts[found], strict=True)]
+
+
+def stream_table(
+    source: str | os.PathLike[str] | DataURL, rows: int | None = None, *, keep_going: bool = False
+) -> TableStream:
+    """Return a table as a stream of data frames with the same values as `read_table`.
+
+    CSV files are read once by this call, so that a column has one type in all pieces, and so that an error in the last
+    line is raised before any work on the first. Of Parquet files it reads the footers.
+
+    With `keep_going`, files that cannot be read are left out and listed as `broken`; Parquet files are then decoded
+    once, because only that shows damaged pages. At least one file must be left, and all that are left have the same
+    columns.
+    """
+    piece = PIECE if rows is None else rows
+    columns, parts, broken, total = Columns(), [], [], 0
+    for file in find_files(source):
+        try:
+            contents = _examine(file, piece, keep_going)
+        except FairmendError as error:
+            if not keep_going:
+                raise
+            broken.append(BrokenFile(file.name, str(error)))
+            continue
+        columns.add(file, contents)
+        for part in _slices(file, contents):
+            parts.append(replace(part, first=total))
+            total += part.rows
+    if not parts and broken:
+        raise FairmendError(f"{source}: none of its files can be read; the first: {broken[0].reason}")
+    if total == 0:
+        raise FairmendError(f"{source}: the table has no rows; give at least one")
+    _logger.info("%s has %d rows in %d slices, read %d at a time", source, total, len(parts), piece)
+    return TableStream(str(source), piece, total, columns.texts, columns.names, tuple(parts), broken=tuple(broken))
+
+
+def _examine(file: TableFile, piece: int, thoroughly: bool) -> CsvContents | ParquetContents:
+    """Return what one file holds."""
+    if file.is_csv:
+        return examine_csv(file, piece)
+    contents = examine_parquet(file)
+    if thoroughly:
+        read_all_pages(file, piece)
+    return contents
+
+
+def _slices(file: TableFile, contents: CsvContents | ParquetContents) -> list[TableSlice]:
+    """Return the slices of one file, as if it were the first."""
+    whole = TableSlice(file.name, 0, 0, None, partition=file.partition)
+    if isinstance(contents, CsvContents):
+        return [replace(whole, rows=contents.rows)] if contents.rows else []
+    whole = replace(whole, dictionaries=tuple(sorted(contents.dictionaries)))
+    slices: list[TableSlice] = []
+    groups: list[int] = []
+    rows = 0
+    for number, size in enumerate([*contents.groups, _SLICE]):  # the last one closes the last slice
+        if groups and rows + size > _SLICE:
+            if rows:
+                slices.append(replace(whole, rows=rows, groups=tuple(groups)))
+            groups, rows = [], 0
+        groups.append(number)
+        rows += size
+    return slices

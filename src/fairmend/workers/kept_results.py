@@ -1,0 +1,124 @@
+"""A folder of finished results, from which a run continues after its program has ended.
+
+A file for each task, written completely or not at all, beside ``run.json``, which says what the results are of. Results
+of anything else are refused. The files are pickles, read by an unpickler that makes arrays and the named classes only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import pickle
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fairmend._version import __version__
+from fairmend.atomic import write_atomically, write_text
+from fairmend.errors import FairmendError
+
+__all__ = ["KeptResults"]
+
+_ABOUT = "run.json"
+_NAMES = {"fairmend": "version of fairmend", "options": "set of options"}
+_DIGEST = 32  # bytes of a sha256
+_PROTOCOL = 4  # arrays of later ones need more functions of NumPy
+# What NumPy's arrays are unpickled with, by the names of NumPy 1 and of NumPy 2.
+_ARRAYS = {
+    ("numpy", "ndarray"),
+    ("numpy", "dtype"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "_reconstruct"),
+}
+
+
+class KeptResults:
+    """The results of one run in a folder.
+
+    The ``digest()`` of a task is a text that changes with all that its result depends on, but for what the run shares.
+    """
+
+    def __init__(self, folder: Path, about: Mapping[str, str], classes: Iterable[type]) -> None:
+        """Open or create the folder; `about` names what the results depend on, each by a digest or a value."""
+        self._folder = folder
+        self._known = {(each.__module__, each.__qualname__): each for each in classes}
+        given = {"fairmend": __version__, **about}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            empty = all(path.name.startswith(".") for path in folder.iterdir())
+        except OSError as error:
+            raise FairmendError(
+                f"{folder}: cannot keep results there ({error.strerror or error}); choose another folder"
+            ) from error
+        if (folder / _ABOUT).exists():
+            self._require_same(given)
+        elif not empty:
+            raise FairmendError(
+                f"{folder}: holds other files and no {_ABOUT}; choose an empty or a new folder for resume"
+            )
+        else:
+            write_text(folder / _ABOUT, json.dumps(given, indent=1))
+
+    def _require_same(self, given: Mapping[str, str]) -> None:
+        try:
+            found = json.loads((self._folder / _ABOUT).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise FairmendError(f"{self._folder / _ABOUT}: cannot be read; choose another folder for resume") from error
+        other = [name for name in given if not isinstance(found, dict) or found.get(name) != given[name]]
+        if other:
+            named = " and another ".join(_NAMES.get(name, name) for name in other)
+            raise FairmendError(f"{self._folder}: holds results for another {named}; choose another folder for resume")
+
+    def settle(self, name: str, value: Any) -> Any:
+        """Return what was settled under this name in the first run, or settle it now; plain data."""
+        path = self._folder / f"{name}.json"
+        if not path.exists():
+            write_text(path, json.dumps(value))
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise FairmendError(f"{path}: cannot be read; choose another folder for resume") from error
+
+    def load(self, number: int, task: Any) -> Any:
+        """Return the result of a task; None if it is not there."""
+        path = self._path(number)
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise FairmendError(f"{path}: cannot be read ({error.strerror}); delete it to compute it again") from error
+        if hashlib.sha256(content[_DIGEST:]).digest() != content[:_DIGEST]:
+            raise FairmendError(f"{path}: damaged; delete it to compute it again")
+        try:
+            digest, result = _Unpickler(content[_DIGEST:], self._known).load()
+        except (pickle.UnpicklingError, TypeError, ValueError, AttributeError, IndexError, EOFError) as error:
+            raise FairmendError(f"{path}: not written by fairmend; choose another folder for resume") from error
+        if digest != task.digest():
+            raise FairmendError(f"{path}: is of other data; choose another folder for resume")
+        return result
+
+    def save(self, number: int, task: Any, result: Any) -> None:
+        """Write the result of a task."""
+        content = pickle.dumps((task.digest(), result), protocol=_PROTOCOL)
+        write_atomically(self._path(number), [hashlib.sha256(content).digest(), content])
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"part-{number:06d}"
+
+
+class _Unpickler(pickle.Unpickler):
+    """Makes arrays and instances of the known classes, and calls nothing else."""
+
+    def __init__(self, content: bytes, known: Mapping[tuple[str, str], type]) -> None:
+        super().__init__(io.BytesIO(content))
+        self._known = known
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return a class or a function of NumPy that the file may use."""
+        if (module, name) in self._known:
+            return self._known[module, name]
+        if (module, name) in _ARRAYS:
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"{module}.{name} is not expected here")

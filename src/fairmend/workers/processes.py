@@ -1,0 +1,80 @@
+"""Processes of this machine."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from fairmend.errors import FairmendError
+from fairmend.workers.engine import Pool
+from fairmend.workers.remote_call import SharedPart, call_remotely, pack
+
+__all__ = ["Processes"]
+
+_part: SharedPart | None = None  # of a worker: each process has one
+
+
+class Processes:
+    """Runs tasks in so many processes, which start with the first task and end with the last."""
+
+    is_here = False
+
+    def __init__(self, jobs: int) -> None:
+        self.slots, self.window = jobs, 2 * jobs
+
+    @contextmanager
+    def open(self, function: Callable[[Any, Any], Any], shared: Any) -> Iterator[Pool]:
+        """Start the processes."""
+        with TemporaryDirectory() as folder:
+            # In a file: Python waits forever for a process that ends before it has read large arguments.
+            file = Path(folder) / "shared"
+            file.write_bytes(pickle.dumps(pack(function, shared)))
+            # A forked process would inherit locks that the threads of this one hold.
+            executor = ProcessPoolExecutor(self.slots, get_context("spawn"), initializer=_start, initargs=(str(file),))
+            try:
+                yield _ProcessPool(executor)
+            except BrokenProcessPool as error:
+                raise FairmendError(
+                    "a process ended before its work was done; pass fewer jobs if memory is short, and in a script of "
+                    'your own make the call under `if __name__ == "__main__":`'
+                ) from error
+            finally:
+                executor.shutdown(cancel_futures=True)
+
+    def __enter__(self) -> Processes:
+        """Return the engine."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing is held between two uses."""
+
+
+class _ProcessPool:
+    def __init__(self, executor: ProcessPoolExecutor) -> None:
+        self._executor = executor
+        self._numbers: dict[Future[Any], int] = {}
+
+    def submit(self, number: int, task: Any) -> None:
+        self._numbers[self._executor.submit(_run, task)] = number
+
+    def next_finished(self) -> tuple[int, Any]:
+        done, _ = wait(self._numbers, return_when=FIRST_COMPLETED)
+        future = done.pop()
+        return self._numbers.pop(future), future.result()
+
+
+def _start(file: str) -> None:
+    global _part  # what a process keeps between its tasks
+    _part = pickle.loads(Path(file).read_bytes())  # written by the process that started this one
+
+
+def _run(task: Any) -> Any:
+    assert _part is not None
+    return call_remotely(_part, task)

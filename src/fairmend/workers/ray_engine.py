@@ -1,0 +1,96 @@
+"""Ray: a cluster that runs somewhere, or one that is started on this machine for a single run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from fairmend.errors import FairmendError
+from fairmend.text import first_line
+from fairmend.workers.engine import Failure, Pool
+from fairmend.workers.remote_call import call_remotely, pack
+
+__all__ = ["RayEngine"]
+
+
+class RayEngine:
+    """Runs tasks on Ray: at ray://host:port, on the cluster of this machine (ray://auto), or a new one (ray://local).
+
+    ray://local:2 starts one with two workers; without a number it has one for each core.
+    """
+
+    is_here = False
+
+    def __init__(self, address: str) -> None:
+        """Connect to Ray, unless this program is connected already, and count its cores."""
+        try:
+            import ray
+        except ImportError as error:
+            raise FairmendError("Ray needs its package: pip install 'fairmend[ray]'") from error
+        self._ray, self._address = ray, address
+        self._connected_before = bool(ray.is_initialized())
+        if not self._connected_before:
+            self._connect()
+        self.slots = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self.window = 2 * self.slots + 1
+
+    def _connect(self) -> None:
+        word, _, number = self._address.partition("://")[2].partition(":")
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        if word == "local":
+            options |= {"include_dashboard": False, "num_cpus": int(number) if number else None}
+        try:
+            self._ray.init(address=word if word in ("local", "auto") else self._address, **options)
+        except Exception as error:  # Ray raises what its transport raises
+            reason = first_line(error)
+            raise FairmendError(
+                f"{self._address}: cannot connect to Ray ({reason}); correct the address, and if this Ray asks for a "
+                "token, set RAY_AUTH_TOKEN"
+            ) from error
+
+    @contextmanager
+    def open(self, function: Callable[[Any, Any], Any], shared: Any) -> Iterator[Pool]:
+        """Put the function and what its calls share into Ray's store, once."""
+        pool = _RayPool(self._ray, self._ray.put(pack(function, shared)), self._address)
+        try:
+            yield pool
+        finally:
+            pool.cancel()
+
+    def __enter__(self) -> RayEngine:
+        """Return the engine."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Disconnect; a Ray that was started for this run ends."""
+        if not self._connected_before:
+            self._ray.shutdown()
+
+
+class _RayPool:
+    def __init__(self, ray: Any, part: Any, address: str) -> None:
+        self._ray, self._part, self._address = ray, part, address
+        # Ray runs the tasks of a worker that dies again: three times by default.
+        self._call = ray.remote(num_cpus=1)(call_remotely)
+        self._numbers: dict[Any, int] = {}
+
+    def submit(self, number: int, task: Any) -> None:
+        self._numbers[self._call.remote(self._part, task)] = number
+
+    def next_finished(self) -> tuple[int, Any]:
+        (done, *_), _ = self._ray.wait(list(self._numbers), num_returns=1)
+        number = self._numbers.pop(done)
+        errors = self._ray.exceptions
+        try:
+            return number, self._ray.get(done)
+        except (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.NodeDiedError) as error:
+            return number, Failure(f"{self._address}: {first_line(error)} Read the logs of Ray: is memory short?")
+        except (ConnectionError, errors.RaySystemError) as error:
+            raise FairmendError(f"{self._address}: the connection to Ray was lost; start again") from error
+
+    def cancel(self) -> None:
+        """Stop what is under way."""
+        for reference in self._numbers:
+            self._ray.cancel(reference, force=True)

@@ -1,0 +1,71 @@
+"""Tables are read back as they were written, and a file that is no table is refused with its path."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairmend.errors import FairmendError
+from fairmend.tables import read_table, write_csv
+
+
+@given(st.lists(st.tuples(st.floats(allow_nan=False), st.integers(-(2**53), 2**53)), min_size=1))
+def test_numbers_survive_a_csv_bit_by_bit(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("csv") / "t.csv"
+    frame = pd.DataFrame(rows, columns=["a", "b"])
+    write_csv(path, frame)
+    back = read_table(path)
+    assert np.array_equal(back["a"].to_numpy(float), frame["a"].to_numpy())
+    assert np.array_equal(back["b"].to_numpy(), frame["b"].to_numpy())
+
+
+def test_parquet_is_read(tmp_path):
+    frame = pd.DataFrame({"age": [20, 30], "gender": ["f", "m"]})
+    frame.to_parquet(tmp_path / "t.PARQUET")
+    assert read_table(tmp_path / "t.PARQUET").to_dict() == frame.to_dict()
+
+
+def test_only_empty_fields_are_missing_and_na_is_a_value(tmp_path):
+    (tmp_path / "t.csv").write_text("housing, job\nNone,NA\nnull, \n")
+    frame = read_table(tmp_path / "t.csv")
+    assert frame.columns.tolist() == ["housing", "job"]
+    assert frame["housing"].tolist() == ["None", "null"]
+    assert frame["job"].isna().tolist() == [False, True]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"\xef\xbb\xbfage,x\r\n3,4\r\n")
+    assert read_table(tmp_path / "t.csv").to_dict("list") == {"age": [3], "x": [4]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", b"", "the file is empty"),
+        ("t.csv", b"age,gender\n", "has no rows"),
+        ("t.csv", b"\n\n", "not a readable CSV"),
+        ("t.csv", b'a,b\n1,2\n"3,4\n5,6\n', "not a readable CSV"),
+        ("t.csv", b"a,b\n1,2\n3,4,5\n", "not a readable CSV table .*line 3"),
+        ("t.csv", b"a,b\n1,2,3\n", "more fields than the header"),
+        ("t.csv", b"a,b,a\n1,2,3\n", 'two columns "a"'),
+        ("t.csv", b"a,b\n\xff\xfe,1\n", "not UTF-8"),
+        ("t.parquet", b"a,b\n1,2\n", "not a readable Parquet"),
+        ("t.parquet", b"", "the file is empty"),
+        ("t.xlsx", b"a,b\n1,2\n", "read from .csv, .csv.gz or .parquet"),
+        ("table", b"a,b\n1,2\n", "read from .csv, .csv.gz or .parquet"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused_with_its_path(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(FairmendError, match=message) as caught:
+        read_table(tmp_path / name)
+    assert str(caught.value).startswith(str(tmp_path / name))
+
+
+def test_a_missing_file_and_an_empty_folder_are_refused(tmp_path):
+    with pytest.raises(FairmendError, match="no such file"):
+        read_table(tmp_path / "none.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(FairmendError, match="the folder has no table files"):
+        read_table(tmp_path / "folder.csv")

@@ -1,0 +1,114 @@
+"""Results are kept as they come, continue the same run, and are refused for any other; nothing else is unpickled."""
+
+import hashlib
+import os
+import pickle
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from fairmend.errors import FairmendError
+from fairmend.workers.engine import run_tasks
+from fairmend.workers.kept_results import KeptResults
+from support.engines import PickledEngine
+
+ABOUT = {"model": "m", "spec": "s", "data": "d", "options": "o"}
+
+
+@dataclass(frozen=True)
+class Task:
+    number: int
+    content: str = ""
+
+    def digest(self):
+        return f"{self.number} {self.content}"
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    values: np.ndarray
+
+
+class Evil:
+    def __reduce__(self):
+        return os.system, ("exit 1",)
+
+
+def compute(shared, task):
+    return Result(np.full(3, task.number + 0.5))
+
+
+def kept(folder, **changes):
+    return KeptResults(folder, {**ABOUT, **changes}, [Result])
+
+
+TASKS = [Task(number) for number in range(12)]
+
+
+def run(folder, engine, tasks=TASKS):
+    return [float(result.values[0]) for _, result in run_tasks(engine, compute, None, tasks, kept(folder))]
+
+
+def test_a_run_continues_where_the_client_died(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "state", PickledEngine(dies_after=7))
+    again = PickledEngine()
+    assert run(tmp_path / "state", again) == [number + 0.5 for number in range(12)]
+    assert len(again.sent) == 12 - 7
+    assert run(tmp_path / "state", (third := PickledEngine())) == [number + 0.5 for number in range(12)]
+    assert third.sent == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"model": "x"}, "another model"),
+        ({"spec": "x"}, "another spec"),
+        ({"data": "x"}, "another data"),
+        ({"options": "x"}, "another set of options"),
+        ({"model": "x", "data": "y"}, "another model and another data"),
+        ({"fairmend": "0"}, "another version of fairmend"),
+    ],
+)
+def test_results_of_something_else_are_refused_by_name(tmp_path, changes, named):
+    kept(tmp_path)
+    with pytest.raises(FairmendError, match=f"holds results for {named}; choose another folder"):
+        kept(tmp_path, **changes)
+
+
+def test_a_task_with_other_content_is_refused(tmp_path):
+    run(tmp_path, PickledEngine())
+    with pytest.raises(FairmendError, match="part-000003: is of other data"):
+        run(tmp_path, PickledEngine(), [Task(number, "x" if number == 3 else "") for number in range(12)])
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path):
+    (tmp_path / "thesis.doc").write_text("")
+    with pytest.raises(FairmendError, match="holds other files"):
+        kept(tmp_path)
+    with pytest.raises(FairmendError, match="cannot keep results there"):
+        kept(tmp_path / "thesis.doc")
+
+
+def test_what_was_settled_stays(tmp_path):
+    assert kept(tmp_path).settle("plan", {"method": "sample"}) == {"method": "sample"}
+    assert kept(tmp_path).settle("plan", {"method": "enumerate"}) == {"method": "sample"}
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b[:40], lambda b: b"", lambda b: b[:-3] + b"xyz"])
+def test_a_damaged_result_is_named(tmp_path, damage):
+    run(tmp_path, PickledEngine())
+    file = tmp_path / "part-000003"
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(FairmendError, match="part-000003: damaged; delete it"):
+        run(tmp_path, PickledEngine())
+
+
+@pytest.mark.parametrize("content", [Evil(), np.array([Evil()], dtype=object), KeptResults, "text", (1, 2, 3)])
+def test_nothing_else_is_unpickled(tmp_path, content):
+    kept(tmp_path)
+    pickled = pickle.dumps(content, protocol=4)
+    (tmp_path / "part-000000").write_bytes(hashlib.sha256(pickled).digest() + pickled)
+    with pytest.raises(FairmendError, match="not written by fairmend"):
+        run(tmp_path, PickledEngine())

@@ -1,0 +1,91 @@
+"""An address that is wrong, or where nothing answers, is one line that says so within seconds."""
+
+import contextlib
+import socket
+import sys
+import threading
+
+import pytest
+
+from fairmend.errors import FairmendError
+from fairmend.workers import open_engine as module
+from fairmend.workers.engine import HERE
+from fairmend.workers.open_engine import open_engine
+from fairmend.workers.processes import Processes
+
+
+@pytest.fixture
+def server():
+    """Return a function that listens, greets with some bytes, and returns its address."""
+    listening = []
+
+    def start(greeting):
+        sock = socket.create_server(("127.0.0.1", 0))
+        listening.append(sock)
+
+        def answer():
+            connection, _ = sock.accept()
+            with connection, contextlib.suppress(OSError):  # the client is gone
+                connection.sendall(greeting)
+                connection.recv(1)
+
+        threading.Thread(target=answer, daemon=True).start()
+        return f"127.0.0.1:{sock.getsockname()[1]}"
+
+    yield start
+    for sock in listening:
+        sock.close()
+
+
+def test_without_an_address_work_is_done_here_or_in_processes():
+    assert open_engine() is HERE
+    assert isinstance(open_engine(jobs=3), Processes)
+    assert open_engine(jobs=3).slots == 3
+    assert open_engine(HERE) is HERE
+    with pytest.raises(FairmendError, match="give either jobs or cluster"):
+        open_engine("tcp://localhost:8786", 2)
+
+
+@pytest.mark.parametrize("address", ["localhost:8786", "http://localhost:1", "tcp://", "spark"])
+def test_an_address_of_no_known_engine_is_refused(address):
+    with pytest.raises(FairmendError, match=r"is not known; give tcp://host:port \(Dask\)"):
+        open_engine(address)
+
+
+@pytest.mark.parametrize("address", ["tcp://localhost", "ray://localhost", "tcp://host:x"])
+def test_an_address_without_a_port_is_refused(address):
+    with pytest.raises(FairmendError, match="has no port"):
+        open_engine(address)
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "ray"])
+def test_an_address_where_nothing_answers_is_refused(scheme):
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port = sock.getsockname()[1]
+    with pytest.raises(FairmendError, match=f"{scheme}://127.0.0.1:{port}: nothing answers there"):
+        open_engine(f"{scheme}://127.0.0.1:{port}")
+
+
+def test_a_server_that_stays_silent_is_not_waited_for(server, monkeypatch):
+    monkeypatch.setattr(module, "CONNECT_SECONDS", 0.1)
+    with pytest.raises(FairmendError, match=r"nothing answers there \(timed out\)"):
+        open_engine(f"tcp://{server(b'')}")
+
+
+@pytest.mark.parametrize(("scheme", "name"), [("tcp", "Dask"), ("ray", "Ray")])
+def test_another_server_is_refused(server, scheme, name):
+    with pytest.raises(FairmendError, match=f"what answers there is not {name}"):
+        open_engine(f"{scheme}://{server(b'SSH-2.0-server')}")
+
+
+@pytest.mark.parametrize(
+    ("address", "greeting", "package", "extra"),
+    [
+        ("tcp", b":\0\0\0\0\0\0\0", "distributed", "dask"),
+        ("ray", b"\0\0\x18\x04\0\0\0\0", "ray", "ray"),
+    ],
+)
+def test_an_engine_that_is_not_installed_names_what_to_install(server, monkeypatch, address, greeting, package, extra):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(FairmendError, match=rf"pip install 'fairmend\[{extra}\]'"):
+        open_engine(f"{address}://{server(greeting)}")
