@@ -186,7 +186,8 @@ def mark_of(process: psutil.Process) -> str | None:
 
 @contextmanager
 def dask_cluster(folder: Path, environment: dict[str, str]) -> Iterator[str]:
-    """Run a scheduler and two workers, and yield the address."""
+    """Run a scheduler and two workers without Dask's profiler, and yield the address."""
+    environment["DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED"] = "False"
     file = folder / "scheduler.json"
     file.unlink(missing_ok=True)
     run = [sys.executable, "-m"]
@@ -214,6 +215,7 @@ def ray_cluster(folder: Path, environment: dict[str, str]) -> Iterator[str]:
     program = [sys.executable, "-c", "import sys; from ray.scripts.scripts import main; sys.exit(main())", "start"]
     options = ["--head", "--num-cpus", str(WORKERS), "--port", str(port), "--include-dashboard", "false"]
     options += ["--temp-dir", tempfile.mkdtemp(prefix="ray-")]
+    environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}  # of this Ray alone
     with (folder / "ray.log").open("w") as log:
         subprocess.run([*program, *options], cwd=folder, env=environment, stdout=log, stderr=log, check=True)
     environment["RAY_ADDRESS"] = f"127.0.0.1:{port}"
