@@ -19,6 +19,7 @@ from fairmend_check.rounding import Array, U, down, gamma, up
 Whole = NDArray[np.int64]
 
 MAX_TERMS = 128  # on an axis of a box; neighbouring cells share a term where there are more
+_MOST_MERGED = 512  # terms of axes that are added up without rounding
 _EXACT = 2.0**53
 _LARGEST = 2.0**300
 _LEAST_SUMS, MOST_SUMS = 128, 1024  # different sums of rounded terms in a box; up to twice as many
@@ -176,7 +177,7 @@ def _merged(terms: list[Terms]) -> list[Terms]:
     """Return terms with those of small axes added up, as long as they are not many: each rounding costs accuracy."""
     found: list[Terms] = []
     for each in sorted(terms, key=lambda terms: terms.low.shape[1]):
-        if found and found[-1].low.shape[1] * each.low.shape[1] <= MAX_TERMS:
+        if found and found[-1].low.shape[1] * each.low.shape[1] <= _MOST_MERGED:
             each = _sums_of_two(found.pop(), each)
         found.append(each)
     return found

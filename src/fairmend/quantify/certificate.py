@@ -29,7 +29,7 @@ _MOST_LISTED, _MOST_VALUES = 2**14, 2**6  # inputs of a box that it lists, and c
 
 # The checker counts by other means, and may leave a little more open. The certificate claims as much as if so much more
 # than the undecided share were undecided.
-_MORE_OPEN = 0.05
+_MORE_OPEN = 0.2
 _ROUNDING = Fraction(1, 2**50)  # of a share of a box that is a quotient of numbers of people
 
 
