@@ -19,12 +19,13 @@ from fairmend_check.model import Model, input_weights
 from fairmend_check.people import People
 from fairmend_check.rounding import TINY, Array, down, gamma, up
 from fairmend_check.spec import Spec
-from fairmend_check.tally import Counts, Tally, axis_terms, is_exact
+from fairmend_check.tally import MOST_SUMS, Counts, Tally, axis_terms, is_exact
 from fairmend_check.threshold import Threshold
 
 Whole = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+_FINE = 2  # times as many sums, where few people are between two numbers
 _ROUNDED = 600  # terms are rounded to this part of what stays open in a leaf; so with six terms, 1 % more stays open
 
 
@@ -240,7 +241,9 @@ class LeafProver:
         low, high = self._someone(boxes, one, g), -self._someone(boxes, zero, -g)
         counts, some = np.zeros(len(boxes.size)), np.flatnonzero(low < high)
         if len(some):
-            counts[some] = self._tally(boxes.take(some), g[some], unit[some]).between(low[some], high[some])
+            finer = np.minimum(unit, (high - low) / _ROUNDED)[some]
+            tally = self._tally(boxes.take(some), g[some], finer, _FINE * MOST_SUMS)
+            counts[some] = tally.between(low[some], high[some])
         return counts
 
     def _everyone(self, boxes: _Boxes, lead: _Lead, g: Array) -> Array:
@@ -298,12 +301,12 @@ class LeafProver:
         free[:, self.people.protected_columns] = 0.0
         return free
 
-    def _tally(self, boxes: _Boxes, g: Array, unit: Array) -> Tally:
+    def _tally(self, boxes: _Boxes, g: Array, unit: Array, most: int = MOST_SUMS) -> Tally:
         terms = [
             axis_terms(axis, g[:, axis.columns], boxes.first[:, k], boxes.last[:, k], boxes.exact)
             for k, axis in enumerate(self.people.axes)
         ]
-        return Tally(terms, boxes.exact, unit)
+        return Tally(terms, boxes.exact, unit, most)
 
     def _least(self, first: Whole, last: Whole, A: Array, c: Array, *, similar: bool) -> Array:
         """Return lower bounds of A·x + c over the unprotected columns of boxes (boxes, pieces), for A of any pieces.

@@ -19,9 +19,10 @@ from fairmend_check.rounding import Array, U, down, gamma, up
 Whole = NDArray[np.int64]
 
 MAX_TERMS = 128  # on an axis of a box; neighbouring cells share a term where there are more
+_MOST_MERGED = 512  # terms of axes that are added up without rounding
 _EXACT = 2.0**53
 _LARGEST = 2.0**300
-_LEAST_SUMS, _MOST_SUMS = 128, 1024  # different sums of rounded terms in a box; up to twice as many
+_LEAST_SUMS, MOST_SUMS = 128, 1024  # different sums of rounded terms in a box; up to twice as many
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +102,11 @@ class Tally:
     """The values of a form in boxes: how many people have which.
 
     ``terms`` are those of every axis, and ``unit`` (boxes,) is to how much those that are rounded may be rounded; it is
-    larger where there would be too many sums. Counts are numbers of cells where these are ``exact``, else shares.
+    larger where there would be more than ``most`` sums. Counts are numbers of cells where these are ``exact``, else
+    shares.
     """
 
-    def __init__(self, terms: list[Terms], exact: NDArray[np.bool_], unit: Array) -> None:
+    def __init__(self, terms: list[Terms], exact: NDArray[np.bool_], unit: Array, most: int = MOST_SUMS) -> None:
         ranges = np.stack([each.most - each.least for each in terms], axis=1)
         self._boxes = len(ranges)
         widest = ranges.argmax(axis=1)
@@ -112,7 +114,7 @@ class Tally:
         for kept in np.unique(widest):
             rows = np.flatnonzero(widest == kept)
             others = _merged([each.take(rows) for k, each in enumerate(terms) if k != kept])
-            self._parts.append((rows, _Sums(terms[kept].take(rows), others, exact[rows], unit[rows])))
+            self._parts.append((rows, _Sums(terms[kept].take(rows), others, exact[rows], unit[rows], most)))
 
     def between(self, low: Array, high: Array) -> Array:
         """Return at least how many people of each box have values above ``low`` and below ``high`` (boxes,)."""
@@ -129,7 +131,7 @@ class _Sums:
     ``below[:, k]`` is how many people have a smaller one.
     """
 
-    def __init__(self, kept: Terms, others: list[Terms], exact: NDArray[np.bool_], unit: Array) -> None:
+    def __init__(self, kept: Terms, others: list[Terms], exact: NDArray[np.bool_], unit: Array, most_sums: int) -> None:
         n = len(exact)
         self._kept = kept
         self._low, self._high = np.zeros(n), np.zeros(n)
@@ -137,7 +139,7 @@ class _Sums:
         total = np.sum([each.most - start for each, start in zip(others, starts, strict=True)], axis=0) + np.zeros(n)
         self._usable = np.isfinite(total) & (total < _LARGEST)
         total = np.where(self._usable & (total > 0), total, 1.0)
-        most = np.clip(np.nan_to_num(unit, nan=0.0), total / _MOST_SUMS, total / _LEAST_SUMS)
+        most = np.clip(np.nan_to_num(unit, nan=0.0), total / most_sums, total / _LEAST_SUMS)
         self._unit = np.ldexp(1.0, np.frexp(most)[1] - 1)  # the largest power of 2 up to that
         tables = []
         for each, start in zip(others, starts, strict=True):
@@ -175,7 +177,7 @@ def _merged(terms: list[Terms]) -> list[Terms]:
     """Return terms with those of small axes added up, as long as they are not many: each rounding costs accuracy."""
     found: list[Terms] = []
     for each in sorted(terms, key=lambda terms: terms.low.shape[1]):
-        if found and found[-1].low.shape[1] * each.low.shape[1] <= MAX_TERMS:
+        if found and found[-1].low.shape[1] * each.low.shape[1] <= _MOST_MERGED:
             each = _sums_of_two(found.pop(), each)
         found.append(each)
     return found

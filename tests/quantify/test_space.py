@@ -1,5 +1,6 @@
 """Boxes cover all people once, and their columns contain everyone in them."""
 
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from fairmend.errors import FairmendError
 from fairmend.quantify.space import CELLS, make_space
 from fairmend.spec import Feature, Spec
+from fairmend.spec.encoding import encode_values
 from support.quantify_cases import MANY, SMALL, SPECS, TOLERANT, linear, people_of, random_boxes
 from support.strategies import random_network
 
@@ -65,7 +67,8 @@ def test_cells_of_a_continuous_feature_touch():
     )
     axis = space_of(spec).axes[0]
     assert axis.cells == CELLS
-    assert (axis.high[:-1] == axis.low[1:]).all()
+    assert (axis.high[:-1] >= axis.low[1:]).all()
+    assert axis.high[:-1] == pytest.approx(axis.low[1:], rel=1e-6)
     assert axis.edge(0) == 0.1
     assert axis.edge(CELLS) == 7.3
 
@@ -74,3 +77,17 @@ def test_too_many_values_are_refused():
     spec = Spec([SMALL.features[0], Feature(name="amount", kind="integer", range=(0, 10**8))])
     with pytest.raises(FairmendError, match='"amount" has 100,000,001 values'):
         space_of(spec)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_cell_of_a_continuous_feature_contains_its_exact_ends(dtype):
+    """The ends are rational numbers; computed in floating point, some would be inside."""
+    wage = Feature(name="wage", kind="continuous", range=(0.1, 0.7), scale={"mean": 0.3, "std": 0.07})
+    spec = Spec([wage, Feature(name="sex", kind="categorical", categories=("f", "m"), protected=True)])
+    axis = make_space(linear([1, 1], 0, dtype), spec).axes[0]
+    low, length = Fraction(0.1), Fraction(0.7) - Fraction(0.1)
+    cells = np.arange(0, CELLS, 97)
+    ends = [np.array([float(low + length * (int(cell) + side) / CELLS) for cell in cells]) for side in (0, 1)]
+    first, last = (encode_values(wage, end).astype(dtype) for end in ends)
+    assert (axis.low[cells] <= first).all()
+    assert (axis.high[cells] >= last).all()

@@ -27,9 +27,8 @@ __all__ = ["Evidence", "claim_shares"]
 MOST_LEAVES, MOST_NUMBERS = 2**22, 2**25  # that the checker reads: boxes, and numbers in their ends
 _MOST_LISTED, _MOST_VALUES = 2**14, 2**6  # inputs of a box that it lists, and combinations of protected values
 
-# The checker counts by other means, and may leave a little more open. The certificate claims as much as if so much more
-# than the undecided share were undecided.
-_MORE_OPEN = 0.05
+# The checker counts by other means, and may leave a little more open: so much of the undecided share.
+_MORE_OPEN = 0.2
 _ROUNDING = Fraction(1, 2**50)  # of a share of a box that is a quotient of numbers of people
 
 
@@ -56,7 +55,7 @@ class Evidence:
         fair, unfair = (_total(leaves, part, cells.tolist()) for part in (leaves.fair, leaves.unfair))
         more_open = Fraction(_MORE_OPEN) * (1 - fair - unfair)
         if more_open > 2 * _ROUNDING:
-            fair, unfair = max(fair - more_open, Fraction(0)), unfair * (1 - Fraction(_MORE_OPEN))
+            fair, unfair = max(fair - more_open, Fraction(0)), unfair - min(unfair * Fraction(_MORE_OPEN), more_open)
         shares = {
             "fair": _round_down(fair),
             "unfair": _round_down(unfair),

@@ -231,10 +231,11 @@ def make_space(network: Network, spec: Spec, pieces: int | None = None) -> Space
 def _axis(feature: Feature, columns: slice, network: Network) -> Axis:
     low, high = feature.bounds
     if feature.kind == "continuous" and high > low:
-        edges = _encode(feature, _edges(low, high, np.arange(CELLS + 1)), network)
+        edges, slack = _edges(low, high, np.arange(CELLS + 1)), 2.0**-49 * (abs(low) + abs(high))
+        below, above = (_encode(feature, np.clip(edges + step, low, high), network) for step in (-slack, slack))
         width = (high - low) / CELLS
         reach = 0 if feature.protected else math.ceil(feature.tolerance / width * (1 + 1e-9)) + bool(feature.tolerance)
-        return Axis(feature, columns, edges[:-1], edges[1:], reach)
+        return Axis(feature, columns, below[:-1], above[1:], reach)
     count = int(high - low) + 1 if feature.kind != "continuous" else 1
     if count > _MOST_VALUES:
         raise FairmendError(
