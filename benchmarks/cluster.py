@@ -45,6 +45,11 @@ WORKERS, MOST_OVERHEAD, IDLE_SECONDS = 2, 0.15, 20.0
 PROTECTED = ("race", "sex")  # 10 combinations: as many counterfactuals of each person
 TIMES = ("seconds", "exact_seconds", "out", "data")
 MARK = "FAIRMEND_BENCHMARK"  # in the environment of every process that is measured
+# By default, Dask samples its workers, and lets them return memory to the system after every array.
+DASK_SETTINGS = """distributed:
+  worker: {profile: {enabled: false}}
+  nanny: {pre-spawn-environ: {MALLOC_TRIM_THRESHOLD_: 1073741824, MALLOC_MMAP_THRESHOLD_: 1073741824}}
+"""
 PROGRAM = "import sys; from fairmend.cli.main import main; sys.exit(main())"
 
 
@@ -186,8 +191,9 @@ def mark_of(process: psutil.Process) -> str | None:
 
 @contextmanager
 def dask_cluster(folder: Path, environment: dict[str, str]) -> Iterator[str]:
-    """Run a scheduler and two workers without Dask's profiler, and yield the address."""
-    environment["DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED"] = "False"
+    """Run a scheduler and two workers, set as docs/guides/clusters.md advises, and yield the address."""
+    (folder / "dask.yaml").write_text(DASK_SETTINGS)
+    environment |= {"DASK_CONFIG": str(folder / "dask.yaml")}
     file = folder / "scheduler.json"
     file.unlink(missing_ok=True)
     run = [sys.executable, "-m"]
