@@ -45,6 +45,11 @@ WORKERS, MOST_OVERHEAD, IDLE_SECONDS = 2, 0.15, 20.0
 PROTECTED = ("race", "sex")  # 10 combinations: as many counterfactuals of each person
 TIMES = ("seconds", "exact_seconds", "out", "data")
 MARK = "FAIRMEND_BENCHMARK"  # in the environment of every process that is measured
+# By default, Dask samples its workers, and lets them return memory to the system after every array.
+DASK_SETTINGS = """distributed:
+  worker: {profile: {enabled: false}}
+  nanny: {pre-spawn-environ: {MALLOC_TRIM_THRESHOLD_: 1073741824, MALLOC_MMAP_THRESHOLD_: 1073741824}}
+"""
 PROGRAM = "import sys; from fairmend.cli.main import main; sys.exit(main())"
 
 
@@ -186,7 +191,9 @@ def mark_of(process: psutil.Process) -> str | None:
 
 @contextmanager
 def dask_cluster(folder: Path, environment: dict[str, str]) -> Iterator[str]:
-    """Run a scheduler and two workers, and yield the address."""
+    """Run a scheduler and two workers, set as docs/guides/clusters.md advises, and yield the address."""
+    (folder / "dask.yaml").write_text(DASK_SETTINGS)
+    environment |= {"DASK_CONFIG": str(folder / "dask.yaml")}
     file = folder / "scheduler.json"
     file.unlink(missing_ok=True)
     run = [sys.executable, "-m"]
@@ -214,6 +221,7 @@ def ray_cluster(folder: Path, environment: dict[str, str]) -> Iterator[str]:
     program = [sys.executable, "-c", "import sys; from ray.scripts.scripts import main; sys.exit(main())", "start"]
     options = ["--head", "--num-cpus", str(WORKERS), "--port", str(port), "--include-dashboard", "false"]
     options += ["--temp-dir", tempfile.mkdtemp(prefix="ray-")]
+    environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}  # of this Ray alone
     with (folder / "ray.log").open("w") as log:
         subprocess.run([*program, *options], cwd=folder, env=environment, stdout=log, stderr=log, check=True)
     environment["RAY_ADDRESS"] = f"127.0.0.1:{port}"

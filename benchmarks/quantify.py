@@ -5,13 +5,14 @@
 A case is a network and a protected feature, such as AC-1:sex. For each, the table shows what is decided in so many CPU
 seconds, compared with random people: the share treated unequally, with every protected value tried, and whether it is
 inside what is proven (within four standard errors of the sample). Then 1,000 random boxes are checked by sampling: the
-share of their people who are treated equally and unequally must not be below what is proven (within four standard
+share of their people who are treated equally and unequally must not be below what is proven (within five standard
 errors), and must be all where all is proven.
 
 With --fairquant, FairQuant's program runs on each network, as a .nnet file, and a second table shows what both leave
 undecided at equal CPU seconds. FairQuant stops by itself, so its column is its result at its own end, for all times.
-It compares the lowest with the highest protected value only, and its own times include the start of the process; those
-of quantify are one call in a running Python.
+It compares the lowest with the highest protected value only; so does quantify in this table, and in parentheses is what
+it leaves undecided if all protected values are compared. FairQuant's times include the start of the process; those of
+quantify are one call in a running Python.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def _contradicted(network: Network, space: Space, leaves: Leaves, row: int, rng:
     classes = network.predict(space.people(cells, space.values, network.dtype)).reshape(PEOPLE, -1)
     unequal = float((classes != classes[:, :1]).any(axis=1).mean())
     for proven, seen in ((leaves.unfair[row], unequal), (leaves.fair[row], 1 - unequal)):
-        room = 4 * np.sqrt(max(seen * (1 - seen), 1 / PEOPLE) / PEOPLE)
+        room = 5 * np.sqrt(max(proven * (1 - proven), 1 / PEOPLE) / PEOPLE)
         # Unequal treatment may need a protected value that was not tried, where there are many.
         if ((proven == 1 and seen < 1) or proven > seen + room) and (seen != unequal or space.all_values):
             return True
@@ -144,7 +145,7 @@ def _contradicted(network: Network, space: Space, leaves: Leaves, row: int, rng:
 def compare(cases: list[str], program: Path, most: float) -> None:
     """Print what quantify and FairQuant leave undecided at equal CPU seconds."""
     print(f"{'case':14} {'FairQuant: CPU s':>16} {'open %':>8} {'unfair %':>9} | ", end="")
-    print(" | ".join(f"{f'{times} ×: open %':>14} {'unfair %':>9}" for times in TIMES))
+    print(" | ".join(f"{f'{times} ×: open %':>14} {'(all)':>7} {'unfair %':>9}" for times in TIMES))
     quantify(*load(cases[0]), seconds=0.05, samples=0)  # what is loaded once in a process is loaded now
     for name in cases:
         network, spec = load(name)
@@ -152,11 +153,26 @@ def compare(cases: list[str], program: Path, most: float) -> None:
         print(f"{name:14} {seconds:16.3f} {undecided:8.3f} {unfair:9.4f} | ", end="", flush=True)
         for times in TIMES:
             if times * seconds > most:
-                print(f"{'':24}", end=" | ")
+                print(f"{'':32}", end=" | ")
                 continue
-            found = quantify(network, spec, seconds=times * seconds, samples=0)
-            print(f"{100 * found.undecided:14.3f} {100 * found.unfair:9.4f}", end=" | ", flush=True)
+            ends, everyone = (
+                quantify(network, asked, seconds=times * seconds, samples=0) for asked in (with_two_values(spec), spec)
+            )
+            more = f" ({100 * everyone.undecided:.2f})"
+            print(f"{100 * ends.undecided:14.3f}{more:>8} {100 * ends.unfair:9.4f}", end=" | ", flush=True)
         print()
+
+
+def with_two_values(spec: Spec) -> Spec:
+    """Return the spec with the lowest and the highest value of the protected feature only, encoded as they are."""
+    features = []
+    for feature in spec.features:
+        low, high = feature.bounds
+        if feature.protected and high - low > 1:
+            scale = {"mean": -low / (high - low), "std": 1 / (high - low)}
+            feature = Feature(name=feature.name, kind="integer", range=(0, 1), protected=True, scale=scale)
+        features.append(feature)
+    return Spec(features)
 
 
 def run_fairquant(network: Network, spec: Spec, program: Path) -> tuple[float, float, float]:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Sequence
+from decimal import ROUND_HALF_EVEN, Decimal
 from numbers import Integral, Real
 
 __all__ = [
     "MOST_NAMES",
     "as_text",
     "count",
+    "fine_percent",
     "first_line",
     "in_points",
     "listed",
@@ -120,6 +122,19 @@ def suggest(word: str, known: Iterable[str]) -> str:
 
 
 # Numbers
+
+
+def fine_percent(share: float, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Return a share with three digits after the point, and with three digits at all if it is smaller or near 100 %.
+
+    Only a share of exactly 0 or 1 is written as 0 % or 100 %. A bound is rounded to its safe side.
+    """
+    if share in (0, 1):
+        return f"{100 * share:.0f}{_NBSP}%"
+    value = 100 * Decimal(share)
+    distance = min(value, 100 - value)
+    digits = 3 if distance >= Decimal("0.001") else 2 - distance.adjusted()
+    return f"{value.quantize(Decimal(1).scaleb(-digits), rounding):f}{_NBSP}%"
 
 
 def percent(rate: float | None, digits: int = 1) -> str:

@@ -195,7 +195,8 @@ class People:
     def finite(self) -> bool:
         """Whether a cell is one person, with no one similar in another cell, and protected values are not many."""
         axes = (*self.axes, *self.protected)
-        whole = all(axis.feature.whole or axis.cells == 1 for axis in axes)
+        # How many cells a continuous feature has is the certificate's choice, so one cell says nothing about it.
+        whole = all(axis.feature.whole or axis.feature.low == axis.feature.high for axis in axes)
         return whole and not any(axis.reach for axis in self.axes) and self._combinations <= MAX_PIECES
 
     @property

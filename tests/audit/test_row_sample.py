@@ -36,3 +36,15 @@ def test_every_row_is_equally_likely():
         hits[sample(200, 20, seed, size=60)["row"]] += 1
     assert abs(hits[:100].sum() - hits[100:].sum()) < 300  # five standard deviations
     assert hits.min() > 12  # 40 are expected
+
+
+def test_samples_of_parts_are_merged_into_the_sample_of_the_whole():
+    whole, merged = sample(1000, 50), RowSample(50, 0)
+    for first in range(0, 1000, 250):
+        part = RowSample(50, 0, first, merged.limit)
+        rows = np.arange(first, first + 250)
+        part.add({"value": rows * 10, "pair": np.stack([rows, -rows], axis=1)})
+        assert first < 750 or len(part.columns()["row"]) < 40  # the limit leaves out what cannot be in the sample
+        merged.merge(part)
+        merged.shrink()
+    assert all(np.array_equal(values, whole[name]) for name, values in merged.columns().items())

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import fairmend.bench.run as bench
+from fairmend.audit import run as audit_run
 from fairmend.spec import Feature, Spec
 from support.cli_case import Case, run
 from support.strategies import random_network
@@ -72,3 +73,16 @@ def test_bench_says_how_to_resume(tmp_path, monkeypatch):
     assert result.exit_code == 130
     assert "continue with --resume" in result.stderr
     assert "nothing was written" not in result.stderr
+
+
+def test_an_audit_that_keeps_its_parts_says_so(tmp_path, monkeypatch):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    case = Case(tmp_path)
+    monkeypatch.setattr(audit_run, "audit", stopped)
+    command = ["audit", case.model, "--spec", case.spec, "--data", case.data, "--no-report"]
+    kept, without = run(*command, "--resume", tmp_path / "parts"), run(*command)
+    assert (kept.exit_code, without.exit_code) == (130, 130)
+    assert "finished parts are kept: run the same command again to continue" in kept.stderr
+    assert "nothing was written" in without.stderr

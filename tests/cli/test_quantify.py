@@ -16,6 +16,7 @@ def case(tmp_path, monkeypatch):
 
 
 def quantify(case, *more):
+    more = more if "--report" in more or "--no-report" in more else (*more, "--no-report")
     return run("quantify", case.model, "--spec", case.spec, "--seconds", 1, *more)
 
 
@@ -40,7 +41,7 @@ def test_a_network_that_reads_nothing_protected_exits_0_at_once(case):
     save_linear(case, income=1)
     result = quantify(case)
     assert result.exit_code == 0
-    assert "100 %" in result.stdout
+    assert "100 %" in result.stdout.replace("\u00a0", " ")
 
 
 def test_undecided_people_exit_2_unless_their_share_is_small_enough(case):
@@ -80,6 +81,16 @@ def test_a_network_with_many_classes_is_quantified(case):
     document = json.loads(quantify(case, "--json").stdout)
     assert document["fair"] + document["unfair"] + document["undecided"] == pytest.approx(1)
     assert document["fair"] > 0
+
+
+def test_a_report_is_written_unless_it_is_declined(case):
+    result = quantify(case, "--data", case.data, "--report", case.folder / "shares")
+    page = (case.folder / "shares" / "report.html").read_text()
+    assert "Where people are treated unequally" in page
+    assert "report.html" in result.stdout
+    assert json.loads(quantify(case, "--no-report", "--json").stdout)["report"] is None
+    assert not (case.folder / "fairmend-quantify").exists()
+    assert quantify(case, "--report", "a", "--no-report").exit_code == 2
 
 
 def test_a_certificate_is_written_that_the_checker_confirms(case):

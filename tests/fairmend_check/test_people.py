@@ -106,3 +106,14 @@ def test_the_number_of_cells_has_no_limit():
 def test_what_cannot_be_counted_is_refused(spec, parts, reason):
     with pytest.raises(CheckError, match=reason):
         People.of(checked_spec(spec), "float32", 2**16, parts)
+
+
+@pytest.mark.parametrize("cells", [1, 2, 2**16])
+@pytest.mark.parametrize("protected", [True, False])
+def test_a_cell_of_a_continuous_feature_is_not_one_person(cells, protected):
+    other = Feature(name="sex", kind="integer", range=(0, 1), protected=not protected)
+    continuous = Feature(name="income", kind="continuous", range=(0, 1), protected=protected)
+    assert not people_of_spec(Spec([other, continuous]), cells=cells).finite
+    if not protected:
+        fixed = Feature(name="income", kind="continuous", range=(1, 1))
+        assert people_of_spec(Spec([other, fixed]), cells=1).finite

@@ -62,12 +62,16 @@ def test_counts_are_at_most_those_of_an_enumeration(seed, name, hidden, function
 
 
 @settings(deadline=None, max_examples=15)
-@given(seed=st.integers(0, 2**32 - 1), function=st.sampled_from(FUNCTIONS))
-def test_shares_of_continuous_people_agree_with_a_sample(seed, function):
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    function=st.sampled_from(FUNCTIONS),
+    cells=st.sampled_from([1, 2, 2**16]),
+)
+def test_shares_of_continuous_people_agree_with_a_sample(seed, function, cells):
     """What is proven rests on these protected values and on full tolerances, so the sample finds it too."""
     rng = np.random.default_rng(seed)
     net = random_network(rng, CONTINUOUS.width, [4], 1, function)
-    people = people_of_spec(CONTINUOUS, [2, 8])
+    people = people_of_spec(CONTINUOUS, [2, min(8, cells)], cells=cells)
     found = prove(net, CONTINUOUS, people, random_leaves(people, rng, 30))
     unequal = sampled_unequal(net, 2000, rng)
     assert found.fair / found.cells <= 1 - unequal.mean() + 0.05
@@ -209,3 +213,23 @@ def test_progress_counts_leaves(monkeypatch):
     leaves = random_leaves(people, np.random.default_rng(3), 4)
     prove_shares(net, checked_spec(SMALL), people, leaves, lambda *counts: calls.append(counts))
     assert calls == [(2, 5), (4, 5), (5, 5)]
+
+
+@pytest.mark.parametrize("proof", [WHOLE, LISTED, LINEAR])
+@pytest.mark.parametrize("cells", [1, 2, 2**16])
+def test_a_continuous_feature_counts_with_its_whole_range(proof, cells):
+    """However few cells a certificate gives it."""
+    age = Feature(name="age", kind="continuous", range=(0, 1), protected=True)
+    hours = Feature(name="hours", kind="integer", range=(0, 9))
+    assert all_in_one(linear([1, 0.001], -0.5), Spec([age, hours]), proof, cells).fair == 0
+    sex = Feature(name="sex", kind="integer", range=(0, 1), protected=True)
+    income = Feature(name="income", kind="continuous", range=(0, 1))
+    found = all_in_one(linear([0.1, 1], -0.05), Spec([sex, income]), proof, cells)
+    assert found.unfair <= 0.11 * found.cells
+
+
+def all_in_one(net, spec, proof, cells):
+    """Return what is proven of one leaf that holds everyone."""
+    people = people_of_spec(spec, cells=cells)
+    last = np.array([[axis.cells - 1 for axis in people.axes]])
+    return prove(net, spec, people, Leaves(np.zeros_like(last), last, np.array([proof])))

@@ -20,7 +20,7 @@ from support.strategies_spec import unhurried
     activation=st.sampled_from(ACTIVATIONS),
     dtype=st.sampled_from([np.float32, np.float64]),
     threshold=st.sampled_from([0.5, 0.3]),
-    pieces=st.sampled_from([8, 2]),
+    pieces=st.sampled_from([None, 8, 2]),
     counting=st.booleans(),
 )
 def test_decided_shares_are_lower_bounds(name, seed, outputs, activation, dtype, threshold, pieces, counting):

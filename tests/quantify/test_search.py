@@ -66,3 +66,21 @@ def test_a_gpu_splits_more_boxes_in_a_round_if_the_network_is_wide():
         on_a_device = [_boxes_in_a_round(width, 2, 1) for width in (10, 100, 1000)]
     assert on_a_device == [256, 209, 4], "the memory of a CPU is taken as 2 GB"
     assert [_boxes_in_a_round(width, 2, 1) for width in (10, 100, 1000)] == [256, 78, 7]
+
+
+def test_a_thousand_random_boxes_hold_what_is_proven_of_them():
+    spec = Spec(WIDE.features[:7])
+    net = random_network(np.random.default_rng(3), spec.width, [6])
+    space, times = make_space(net, spec), iter(range(12))
+    leaves = search(Decider(net, space), lambda: next(times, 1e9), 20.0, 0.0, 0)
+    rng = np.random.default_rng(0)
+    rows = rng.choice(np.flatnonzero(leaves.fair + leaves.unfair > 0), 1000)
+    boxes = leaves.boxes.take(rows)
+    cells = rng.integers(boxes.first[:, None], boxes.last[:, None] + 1, (1000, 20, 6)).reshape(-1, 6)
+    classes = net.predict(space.people(cells, space.values, net.dtype)).reshape(1000, 20, 2)
+    unequal = classes[:, :, 0] != classes[:, :, 1]
+    assert not unequal[leaves.fair[rows] == 1].any()
+    assert unequal[leaves.unfair[rows] == 1].all()
+    assert ((leaves.fair[rows] == 1) | (leaves.unfair[rows] == 1)).sum() > 10
+    assert leaves.unfair[rows].mean() <= unequal.mean() + 0.02
+    assert leaves.fair[rows].mean() <= 1 - unequal.mean() + 0.02

@@ -33,10 +33,13 @@ def checked_spec(spec: Spec) -> CheckedSpec:
     return read_spec(spec.with_about(None).to_dict(), "spec", 5)
 
 
-def people_of_spec(spec: Spec, parts: list[int] | None = None, dtype: str = "float32") -> People:
-    """Return all people of a spec, with one piece for each protected feature unless ``parts`` says otherwise."""
+def people_of_spec(spec: Spec, parts: list[int] | None = None, dtype: str = "float32", cells: int = 2**16) -> People:
+    """Return all people of a spec, with one piece for each protected feature unless ``parts`` says otherwise.
+
+    A continuous feature has so many ``cells``, which a certificate chooses.
+    """
     protected = sum(feature.protected for feature in spec.features)
-    return People.of(checked_spec(spec), dtype, 2**16, parts or [1] * protected)
+    return People.of(checked_spec(spec), dtype, cells, parts or [1] * protected)
 
 
 def random_leaves(people: People, rng: np.random.Generator, splits: int) -> Leaves:

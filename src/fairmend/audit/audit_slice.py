@@ -63,9 +63,10 @@ class AuditJob:
 
 @dataclass(frozen=True)
 class SliceTask:
-    """The number of a slice; what is in it the job knows."""
+    """The number of a slice, whose content the job knows, and the limit of the sample so far."""
 
     number: int
+    limit: float
 
     def digest(self) -> str:
         """Return the number: the data of all slices is compared at once."""
@@ -76,7 +77,9 @@ def audit_slice(job: AuditJob, task: SliceTask) -> AuditTally:
     """Read the inputs of a slice, and return what is known of them."""
     reading = job.inputs.read(task.number)
     seeds = np.random.default_rng([job.seed, 2, task.number])  # no other slice draws from it
-    tally = audit_reading(job, reading, read_blocks(job.spec, job.inputs, reading, ahead=job.report is not None), seeds)
+    blocks = read_blocks(job.spec, job.inputs, reading, ahead=job.report is not None)
+    tally = AuditTally(job.net, job.spec, job.pairs, job.seed, reading.first, task.limit)
+    audit_reading(job, reading, blocks, seeds, tally)
     tally.notes = reading.notes()
     return tally
 
@@ -91,11 +94,11 @@ def audit_reading(
     reading: Reading,
     blocks: Iterator[FloatArray],
     seeds: np.random.Generator,
+    tally: AuditTally,
     engine: Engine = HERE,
     kept: KeptResults | None = None,
-) -> AuditTally:
-    """Return what is known of inputs that come in blocks; the engine scans the blocks, unless there is only one."""
-    tally = AuditTally(job.net, job.spec, job.pairs, job.seed, reading.first)
+) -> None:
+    """Add inputs that come in blocks to the tally; the engine scans the blocks, unless there is only one."""
     parts = job.scanner.parts(blocks)
     start = list(islice(parts, 2))
     engine = engine if len(start) == 2 else HERE
@@ -108,7 +111,6 @@ def audit_reading(
         tally.add(job.spec, task.X, found)
         if job.report is not None:
             job.report(tally.total)
-    return tally
 
 
 def _share(job: AuditJob, reading: Reading) -> float:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PlannedScan", "ScanTask", "TimeShare"]
 
-# A block that is enumerated is cut into parts of about so many neighbours, two seconds' worth, but at least so many
+# A block that is enumerated is cut into parts of about so many neighbours, a few seconds' worth, but at least so many
 # inputs. Measured times would cut it elsewhere in another run, and round other last bits.
-_PART_POINTS, _PART_ROWS = 24_000_000, 64
+_PART_POINTS, _PART_ROWS = 64_000_000, 64
 
 
 @dataclass(frozen=True, eq=False)

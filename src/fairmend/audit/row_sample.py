@@ -25,14 +25,17 @@ _ROWS = "row"
 class RowSample:
     """Collects columns of the sampled rows; the column "row" is their number in the stream."""
 
-    def __init__(self, most: int, seed: int, first: int = 0) -> None:
-        """Start without rows; at most `most` are kept, and `first` rows come before in the sequence of numbers."""
+    def __init__(self, most: int, seed: int, first: int = 0, limit: float = float("inf")) -> None:
+        """Start without rows; at most `most` are kept, and `first` rows come before in the sequence of numbers.
+
+        Rows with numbers from `limit` on are left out: those of a sample that this one will be merged into.
+        """
         self._most = most
         # Not the stream that draws neighbours or inputs. Each row takes one step of the generator.
         self._rng = np.random.Generator(np.random.PCG64([seed, 1]).advance(first))
         self._numbers: list[Floats] = []
         self._columns: dict[str, list[npt.NDArray[Any]]] = {}
-        self._kept, self._limit = 0, float("inf")
+        self._kept, self.limit = 0, limit
         self.seen = 0
 
     def add(self, columns: Columns) -> None:
@@ -51,7 +54,7 @@ class RowSample:
 
     def _take(self, columns: Columns, numbers: Floats) -> None:
         """Take in rows whose column "row" counts from the rows seen so far."""
-        chosen = np.flatnonzero(numbers < self._limit)
+        chosen = np.flatnonzero(numbers < self.limit)
         self._numbers.append(numbers[chosen])
         for name, values in columns.items():
             part = values[chosen]
@@ -73,7 +76,7 @@ class RowSample:
         kept: slice | Ints = slice(None)
         if len(numbers) > self._most:
             kept = np.sort(np.argpartition(numbers, self._most)[: self._most])
-            self._limit = float(numbers[kept].max())
+            self.limit = float(numbers[kept].max())
         self._numbers = [numbers[kept]]
         self._kept = len(self._numbers[0])
         self._columns = {name: [np.concatenate(parts)[kept]] for name, parts in self._columns.items()}

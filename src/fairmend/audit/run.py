@@ -140,11 +140,11 @@ def audit(
         scanner = PlannedScan(network, spec, plan, per_row, seed, search, device)
         steps = _Steps(progress, inputs.total)
         job = AuditJob(network, spec, scanner, inputs, pairs, seed, limit, steps.report)
+        tally = AuditTally(network, spec, pairs, seed)
         if first is None or blocks is None:
-            tally = _audit_slices(job, inputs, steps, engine, kept)
+            _audit_slices(job, inputs, tally, steps, engine, kept)
         else:
-            everyone = chain([start], blocks)
-            tally = audit_reading(job, first, everyone, np.random.default_rng(seed), engine, kept)
+            audit_reading(job, first, chain([start], blocks), np.random.default_rng(seed), tally, engine, kept)
             inputs.take(first.notes(), 0)
     _logger.info(
         "audit: %d of %d treated unequally, %d unknown, %d scores computed",
@@ -227,18 +227,16 @@ def _all_blocks(spec: Spec, inputs: SlicedInputs) -> Iterator[FloatArray]:
 
 
 def _audit_slices(
-    job: AuditJob, inputs: SlicedInputs, steps: _Steps, engine: Engine, kept: KeptResults | None
-) -> AuditTally:
-    """Return what is known of all slices, merged in their order as they come."""
-    tally = AuditTally(job.net, job.spec, job.pairs, job.seed)
+    job: AuditJob, inputs: SlicedInputs, tally: AuditTally, steps: _Steps, engine: Engine, kept: KeptResults | None
+) -> None:
+    """Add all slices to the tally, merged in their order as they come."""
     shared = job if engine.is_here else job.for_workers(inputs.for_workers(), engine.slots)
-    tasks = map(SliceTask, range(inputs.count))
+    tasks = (SliceTask(number, tally.sample_limit) for number in range(inputs.count))
     for _, part in run_tasks(engine, audit_slice, shared, tasks, kept):
         inputs.take(part.notes, tally.total)
         tally.merge(part)
         steps.before = tally.total
         steps.report(0)
-    return tally
 
 
 class _Steps:

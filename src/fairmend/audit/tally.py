@@ -38,14 +38,19 @@ class AuditTally:
     notes : what the reader of the inputs noted beside them
     """
 
-    def __init__(self, net: Network, spec: Spec, pairs: int, seed: int, first: int = 0) -> None:
-        """Start without inputs; `pairs` pairs are to be shown, and `first` rows come before in the data."""
+    def __init__(
+        self, net: Network, spec: Spec, pairs: int, seed: int, first: int = 0, limit: float = float("inf")
+    ) -> None:
+        """Start without inputs; `pairs` pairs are to be shown, and `first` rows come before in the data.
+
+        `limit` is the `sample_limit` of a tally that this one will be merged into: it makes this one smaller.
+        """
         self.count = self.total = self.evaluations = self.unknown = 0
         self.notes: Any = None
         # Twice as many as asked for: their order is only known up to rounding so far.
         self._largest, self._widest = _LargestGaps(2 * pairs), _WidestSpread()
         self._rows, self._scores = RowCollector(), _ScoreDifferences(net, spec)
-        self._sample = RowSample(max(1, min(_EXAMINED_ROWS, _EXAMINED_NUMBERS // spec.width)), seed, first)
+        self._sample = RowSample(max(1, min(_EXAMINED_ROWS, _EXAMINED_NUMBERS // spec.width)), seed, first, limit)
 
     def add(self, spec: Spec, X: FloatArray, found: ScanResult) -> None:
         """Add the next inputs X (k, width), and what the scan found about them."""
@@ -75,6 +80,11 @@ class AuditTally:
         self.total += other.total
         self.evaluations += other.evaluations
         self.unknown += other.unknown
+
+    @property
+    def sample_limit(self) -> float:
+        """The number from which on no further input can be in the sample."""
+        return self._sample.limit
 
     def largest(self) -> tuple[list[int], list[FloatArray]]:
         """Return the rows of the inputs with the largest gaps, and those inputs (width,)."""

@@ -39,10 +39,12 @@ VERBOSE = "fairmend.verbose"
 LOG_FILE = "fairmend.log-file"
 CONFIG = "fairmend.config"
 NO_CONFIG = "fairmend.no-config"
+RESUMABLE = "fairmend.resumable"
 
 # What a command that writes before its end leaves behind, and how to continue.
 _AFTER_INTERRUPT = {"bench": "interrupted; finished cells are kept: continue with --resume"}
 _NOTHING_WRITTEN = "interrupted; nothing was written; run the same command again"
+_PARTS_KEPT = "interrupted; finished parts are kept: run the same command again to continue"
 
 _FROM_FILE = click.core.ParameterSource.DEFAULT_MAP
 
@@ -151,7 +153,8 @@ class Group(click.Group):
         except FairmendError as error:
             _fail(ctx, str(error))
         except KeyboardInterrupt:
-            _fail(ctx, _AFTER_INTERRUPT.get(ctx.invoked_subcommand or "", _NOTHING_WRITTEN), INTERRUPTED)
+            kept = _PARTS_KEPT if ctx.meta.get(RESUMABLE) else _NOTHING_WRITTEN
+            _fail(ctx, _AFTER_INTERRUPT.get(ctx.invoked_subcommand or "", kept), INTERRUPTED)
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             _fail(ctx, f"{where}{error.strerror or error}")

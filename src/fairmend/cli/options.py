@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from fairmend.cli.group import CONFIG, LOG_FILE, NO_CONFIG, VERBOSE
+from fairmend.cli.group import CONFIG, LOG_FILE, NO_CONFIG, RESUMABLE, VERBOSE
 from fairmend.data_source import DataURL, is_url
 from fairmend.device.names import is_device_name
 from fairmend.errors import FairmendError
@@ -192,6 +192,13 @@ what_if_options = add_options(
 )
 """Add the options of the part "What if?" of the report; the second has no effect beside the first."""
 
+
+def _remember_folder(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path | None:
+    if value is not None:
+        ctx.meta[RESUMABLE] = True
+    return value
+
+
 cluster_options = add_options(
     click.option(
         "--cluster",
@@ -203,6 +210,7 @@ cluster_options = add_options(
         "--resume",
         type=FILE,
         metavar="FOLDER",
+        callback=_remember_folder,
         help="Keep finished parts in this folder; the same command continues from them after it was interrupted.",
     ),
 )

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairmend._version import __version__
-from fairmend.cli.group import Command
+from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
     DATA,
     DATA_FORMATS,
     FILE,
     POSITIVE,
+    about_option,
     activation_option,
     common_options,
     device_option,
@@ -23,6 +24,7 @@ from fairmend.cli.options import (
     keep_going_option,
     model_argument,
     out_of_range_option,
+    refuse_together,
     seed_option,
     spec_option,
     threshold_option,
@@ -59,7 +61,7 @@ _ROOM = 0.001  # of the undecided share: another machine may round differently, 
     type=click.IntRange(min=0, max=100),
     default=10,
     show_default=True,
-    help="How many of the largest boxes of people who are treated unequally to show.",
+    help="How many of the largest boxes of people who are treated unequally to show, also in the report.",
 )
 @click.option(
     "--samples",
@@ -68,25 +70,37 @@ _ROOM = 0.001  # of the undecided share: another machine may round differently, 
     show_default=True,
     help="How many random people to compare, for an estimate beside the proof.",
 )
+@click.option(
+    "--report",
+    type=FILE,
+    default=Path("fairmend-quantify"),
+    show_default=True,
+    help="Folder for the HTML report; other files in it are kept.",
+)
+@click.option("--no-report", is_flag=True, help="Do not write a report.")
 @device_option
 @click.option("--certificate", type=FILE, help="Write a certificate of the shares, for fairmend check, to this file.")
 @seed_option
 @out_of_range_option
 @threshold_option
+@about_option
 @activation_option
 @ignore_scores_option
 @json_option
 @common_options
 @click.pass_context
 @insert_formats
-def command(ctx: click.Context, /, model: Path, spec_file: Path, **options: Any) -> None:
+def command(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, no_report: bool, **options: Any) -> None:
     """Prove which share of all people is treated equally.
 
     MODEL is a file: {formats}. All people are those that the spec allows, each combination of values with the same
     weight, protected features aside. The shares hold whenever the command stops. Exits with 0 if no one is proven to be
     treated unequally and no one is undecided (or at most --share is), 1 if someone is treated unequally, 2 otherwise.
     """
-    ctx.exit(run_quantify(model, spec_file, **options))
+    refuse_together(ctx, "report", "no_report")
+    refuse_together(ctx, "about", "no_report")
+    folder = None if no_report else report
+    ctx.exit(run_quantify(model, spec_file, report=folder, typed=typed_command(ctx), **options))
 
 
 def run_quantify(
@@ -99,6 +113,8 @@ def run_quantify(
     share: float | None = None,
     boxes: int = 10,
     samples: int = 20_000,
+    report: Path | None = None,
+    typed: str | None = None,
     device: str = "cpu",
     certificate: Path | None = None,
     seed: int = 0,
@@ -106,20 +122,28 @@ def run_quantify(
     threshold: float | None = None,
     activation: str | None = None,
     ignore_scores: bool = False,
+    about: Path | None = None,
     json_output: bool = False,
 ) -> int:
     """Quantify, show the shares and the map, and return the exit code."""
     from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
-    from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file
+    from fairmend.cli.inputs import add_about, load_model, load_people, save_widened_spec, widened_spec_file
+    from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
+    from fairmend.evaluate.provenance import describe_origin
+    from fairmend.evaluate.quantify_document import quantify_document
+    from fairmend.folders import check_folder, staged_folder
     from fairmend.quantify.run import quantify
-    from fairmend.tables import describe_broken, local_files
+    from fairmend.tables import describe_broken, local_files, stream_table
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
+    spec = add_about(spec, about)
+    inputs = [model, spec_file, *([] if data is None else local_files(data)), *([] if about is None else [about])]
+    if report is not None:
+        check_folder(report, [*REPORT_FILES], inputs, "--report, or pass --no-report")
     people = None if data is None else load_people(data, spec, net, out_of_range=out_of_range, keep_going=keep_going)
     spec = spec if people is None else people.spec
-    inputs = [model, spec_file, *([] if data is None else local_files(data))]
     spec_out = None if certificate is None else widened_spec_file(certificate, inputs)
     with progress_bars(quiet=json_output) as progress:
         found = quantify(
@@ -133,6 +157,22 @@ def run_quantify(
             samples=samples,
             progress=progress,
         )
+    title = f"{model.name}, everyone that {spec_file.name} allows{at_threshold(spec)}"
+    page = None if report is None else report / "report.html"
+    if report is not None:
+        sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
+        parts = None if data is None else {"data": stream_table(data).files}
+        document = quantify_document(
+            net,
+            spec,
+            found,
+            describe_origin(sources, parts=parts, command=typed, seed=seed),
+            title=title,
+            boxes=boxes,
+            out_of_range=None if people is None else people.out_of_range,
+        )
+        with staged_folder(report) as stage:
+            write_report(stage, document)
     names = {
         "fairmend": __version__,
         "model": model.name,
@@ -141,10 +181,10 @@ def run_quantify(
         "threshold": spec.threshold,
         "out_of_range": None if people is None else people.out_of_range.as_dict(),
         "broken_files": [] if people is None else [file.as_dict() for file in people.broken],
+        "report": page,
     }
     screen = console()
     if not json_output:  # before the certificate: its errors must not cost the result of a long run
-        title = f"{model.name}, everyone that {spec_file.name} allows{at_threshold(spec)}"
         _show(screen, title, found, boxes, None if data is None else data.name)
     written: dict[str, Any] = {}
     if certificate is not None:
@@ -153,14 +193,16 @@ def run_quantify(
         wider = None if people is None else save_widened_spec(spec, people.out_of_range, spec_out)
         written = {"certificate": certificate, "certified": certified, "widened_spec": wider}
     if json_output:
-        document = found.as_dict()
-        show_json({**names, **document, "boxes": document["boxes"][:boxes], **written})
+        figures = found.as_dict()
+        show_json({**names, **figures, "boxes": figures["boxes"][:boxes], **written})
     else:
         if certificate is not None:
             _show_certificate(screen, certificate, written["certified"])
         if people is not None:
             show_out_of_range(screen, people.out_of_range, written.get("widened_spec"))
             show_warnings(screen, describe_broken(people.broken))
+        if page is not None:
+            show_report(screen, page)
     return _exit_code(found, share)
 
 
@@ -189,7 +231,9 @@ def _write_certificate(path: Path, model: Path, found: QuantifyResult, progress:
 def _show_certificate(screen: Console, path: Path, certified: dict[str, float]) -> None:
     from rich.text import Text
 
-    shares = f"{_percent(certified['fair'])} equally, {_percent(certified['unfair'])} unequally"
+    from fairmend.text import fine_percent
+
+    shares = f"{fine_percent(certified['fair'])} equally, {fine_percent(certified['unfair'])} unequally"
     screen.print(Text.assemble(f"Certificate for {shares}: ", (str(path), "bold")), soft_wrap=True)
 
 
@@ -203,6 +247,7 @@ def _show(screen: Console, title: str, found: QuantifyResult, boxes: int, data: 
     from rich.text import Text
 
     from fairmend.cli.console import figures_table
+    from fairmend.text import fine_percent
 
     columns = ["", "Of all people"] + ([] if found.rows is None else [f"Rows of {data}"])
     table = figures_table(title, *columns, right=columns[1:])
@@ -212,7 +257,7 @@ def _show(screen: Console, title: str, found: QuantifyResult, boxes: int, data: 
         ("Proven to be treated unequally", "unfair", "red"),
         ("Undecided", "undecided", "yellow"),
     ):
-        figures = [Text(_percent(getattr(found, name)), f"bold {colour}" if getattr(found, name) else "")]
+        figures = [Text(fine_percent(getattr(found, name)), f"bold {colour}" if getattr(found, name) else "")]
         figures += [] if rows is None else [Text(f"{getattr(rows, name):,}")]
         table.add_row(label, *figures)
     screen.print(table)
@@ -229,6 +274,7 @@ def _show(screen: Console, title: str, found: QuantifyResult, boxes: int, data: 
 
 def _show_map(screen: Console, found: QuantifyResult, boxes: int) -> None:
     from fairmend.cli.console import figures_table
+    from fairmend.text import fine_percent
 
     columns = ["Of all people", "Of the box"] + ([] if found.rows is None else ["Rows in it"])
     table = figures_table(
@@ -236,13 +282,5 @@ def _show_map(screen: Console, found: QuantifyResult, boxes: int) -> None:
     )
     for box in found.boxes[:boxes]:
         rows = [] if box.rows is None else [f"{box.rows:,}"]
-        table.add_row(_percent(box.share), _percent(box.of_box), *rows, box.text)
+        table.add_row(fine_percent(box.share), fine_percent(box.of_box), *rows, box.text)
     screen.print(table)
-
-
-def _percent(share: float) -> str:
-    """Return a share in per cent with three digits after the point, and more if it is small; exact at the ends."""
-    if share in (0.0, 1.0):
-        return f"{100 * share:.0f} %"
-    value = 100 * share
-    return f"{value:.3f} %" if 0.001 <= value <= 99.999 else f"{value:.3g} %" if value < 1 else f"{value:.8f} %"

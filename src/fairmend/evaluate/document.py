@@ -12,7 +12,7 @@ from fairmend.spec.about import About
 FORMAT = "fairmend report"
 VERSION = 2
 
-REPAIR, AUDIT = "repair", "audit"
+REPAIR, AUDIT, QUANTIFY = "repair", "audit", "quantify"
 
 
 @dataclass(frozen=True)
@@ -452,6 +452,47 @@ class Audit:
 
 
 @dataclass(frozen=True)
+class UnequalBox:
+    """A box of people of whom some are proven to be treated unequally; `text` says who, and what decides.
+
+    `share` is that of all people, `of_box` that of the box, and `rows` how many rows of the data are in it. `changes`
+    says which protected values give which prediction.
+    """
+
+    text: str
+    share: float
+    of_box: float
+    rows: int | None
+    changes: str
+
+
+@dataclass(frozen=True)
+class RowShares:
+    """How many rows of the data are proven to be treated equally and unequally, and how many are undecided."""
+
+    fair: int
+    unfair: int
+    undecided: int
+
+
+@dataclass(frozen=True)
+class Quantification:
+    """Shares of all people that the spec allows; see `fairmend.QuantifyResult`."""
+
+    fair: float
+    unfair: float
+    undecided: float
+    precision: str
+    boxes: list[UnequalBox]
+    boxes_left_out: int
+    leaves: int
+    seconds: float
+    sampled: float | None
+    samples: int
+    rows: RowShares | None = None
+
+
+@dataclass(frozen=True)
 class StepRounding:
     """What several steps that are computed as one can be off by, in a folded layer or in norms.
 
@@ -581,7 +622,7 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class Document:
-    """The whole report. Exactly one of `repair` and `audit` is given, as `kind` says.
+    """The whole report. Exactly one of `repair`, `audit` and `quantify` is given, as `kind` says.
 
     `first_row` is the number of the data's first row: 2 for a file, which counts as a spreadsheet does, 1 for samples,
     0 in Python. `notes` say what was done to the data.
@@ -612,3 +653,4 @@ class Document:
     what_if_left_out: str = ""
     about: About = field(default_factory=About)
     outcomes: Outcomes | None = None
+    quantify: Quantification | None = None

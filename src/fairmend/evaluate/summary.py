@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fairmend.evaluate.document import Audit, Document, Repair, ScoreFigures
+from fairmend.evaluate.document import Audit, Document, Quantification, Repair, ScoreFigures
 from fairmend.network import DEFAULT_THRESHOLD
-from fairmend.prove.claims import Guarantee, UnequalCount
+from fairmend.prove.claims import Guarantee, ProvenShares, UnequalCount
 from fairmend.spec import Claim
-from fairmend.text import count, listed, number, percent, score_difference
+from fairmend.text import count, fine_percent, listed, number, percent, score_difference
 
 __all__ = ["Section", "Summary", "gap_widened", "summarize"]
 
@@ -38,6 +38,8 @@ def summarize(document: Document) -> Summary:
     """Return the summary of a report."""
     if document.repair is not None:
         return _summarize_repair(document, document.repair)
+    if document.quantify is not None:
+        return _summarize_shares(document, document.quantify)
     assert document.audit is not None
     return _summarize_audit(document, document.audit)
 
@@ -230,3 +232,31 @@ def _linked(document: Document) -> str:
 
 def _capitalize(sentence: str) -> str:
     return sentence[0].upper() + sentence[1:]
+
+
+# Shares of all people
+
+
+def _summarize_shares(document: Document, shares: Quantification) -> Summary:
+    similar = document.similar
+    proven = ProvenShares(
+        shares.fair, shares.unfair, shares.undecided, tuple(similar.protected), bool(similar.tolerances)
+    )
+    limits = [
+        "Your own people: few of all possible people look like them. With data, the report counts the rows as well."
+        if shares.rows is None
+        else "People who are not in the data: the rows are counted, and nothing is estimated from them.",
+        _proxies(document),
+    ]
+    if shares.undecided > 0:
+        limits.insert(0, f"{fine_percent(shares.undecided)} of all people: they are undecided. More time decides more.")
+    return Summary(
+        "bad" if shares.unfair > 0 else "good" if shares.undecided == 0 else "open",
+        proven.tag(),
+        proven.headline(),
+        (
+            Section("What is proven", (proven.explanation(shares.precision),)),
+            Section("For whom", (proven.coverage(),)),
+            Section("What is not proven", tuple(limits)),
+        ),
+    )

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, ROUND_FLOOR
 
 from fairmend.network import DEFAULT_THRESHOLD
 from fairmend.spec import Spec
 from fairmend.spec.claim import Claim
 from fairmend.spec.features import Feature
-from fairmend.text import MOST_NAMES, listed
+from fairmend.text import MOST_NAMES, fine_percent, listed
 
-__all__ = ["Guarantee", "UnequalCount"]
+__all__ = ["Guarantee", "ProvenShares", "UnequalCount"]
 
 _MOST_CATEGORIES = 12
 
@@ -359,3 +360,52 @@ def _be(count: int) -> str:
 
 def _capitalize(sentence: str) -> str:
     return f"{sentence[0].upper()}{sentence[1:]}"
+
+
+@dataclass(frozen=True)
+class ProvenShares:
+    """What is proven about everyone that a spec allows: shares that are treated equally, unequally, and undecided."""
+
+    fair: float
+    unfair: float
+    undecided: float
+    protected: tuple[str, ...]
+    tolerances: bool
+
+    def tag(self) -> str:
+        """Return a label of a few words."""
+        if self.undecided == 0:
+            return "Everyone decided"
+        return f"{fine_percent(1 - self.undecided)} of all people decided"
+
+    def headline(self) -> str:
+        """Return the sentence at the top."""
+        least = fine_percent(self.unfair, ROUND_FLOOR)
+        most = fine_percent(min(1.0, 1 - self.fair), ROUND_CEILING)
+        if self.unfair == 0 and self.undecided == 0:
+            return "It is proven that all people whom the spec allows are treated equally."
+        if self.unfair == 0:
+            return f"At most {most} of all people whom the spec allows are treated unequally; this is proven."
+        if self.undecided == 0:
+            return f"{least} of all people whom the spec allows are treated unequally; this is proven."
+        return (
+            f"At least {least} and at most {most} of all people whom the spec allows are treated unequally; "
+            "this is proven."
+        )
+
+    def explanation(self, precision: str) -> str:
+        """Return what is proven."""
+        more = ", and others within their tolerance," if self.tolerances else ""
+        fair, unfair = (fine_percent(share, ROUND_FLOOR) for share in (self.fair, self.unfair))
+        return (
+            f"For {fair} of all people, no other values of {listed(self.protected, 'and')}{more} change the "
+            f"prediction; for {unfair}, some do. This holds for the predictions that the model makes in {precision} "
+            "arithmetic, rounding included."
+        )
+
+    def coverage(self) -> str:
+        """Return who all people are."""
+        return (
+            "All combinations of values that the spec allows, protected features aside. Each whole number and category "
+            "has the same weight, and each part of a continuous range its length."
+        )

@@ -18,6 +18,8 @@ __all__ = ["LISTED", "Listing"]
 LISTED = 2**14
 """How many inputs a box may have to be listed: people times combinations of protected values."""
 
+_CLOSE = 64  # people of a box whose leads are close to 0 and who are decided one by one
+
 
 class Listing:
     """Lists people of boxes for a decider; ``possible`` if everyone is one cell, and similar to no other cell."""
@@ -50,6 +52,10 @@ class Listing:
         fair = (sure[:, 0] >= 0) & (sure == sure[:, :1]).all(axis=1)
         known = sure.max(axis=1, keepdims=True)
         unfair = ((sure >= 0) & (sure != known)).any(axis=1)
+        rest = np.flatnonzero(~(fair | unfair))[:_CLOSE]
+        if len(rest):  # their own error of inference is smaller than that of the box
+            again = decider.decide(Boxes(cells[rest], cells[rest]), np.full(len(rest), error))
+            fair[rest], unfair[rest] = again.fair > 0.5, again.unfair > 0.5  # one person is decided as a whole
         people = len(cells)
         return int(fair.sum()) / people, int(unfair.sum()) / people
 

@@ -62,7 +62,7 @@ def quantify(
 
     Parameters
     ----------
-    net, spec : the network, with two classes, and the spec that defines all people and which of them are similar.
+    net, spec : the network, and the spec that defines all people and which of them are similar.
     seconds : stop after so many seconds; the shares hold whenever it stops.
     share : stop as soon as at most this share is undecided.
     seed : random seed of the samples.

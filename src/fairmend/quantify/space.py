@@ -30,6 +30,7 @@ CELLS = 2**16
 MOST_COMBINATIONS = 64
 """The combinations of protected values that are tried one by one."""
 
+_FEW_VALUES, _RANGES = 8, 4  # pieces of protected values
 _MOST_VALUES = 2**22  # of one feature: a table of them is kept
 
 
@@ -205,12 +206,19 @@ class Space:
         return low, high
 
 
-def make_space(network: Network, spec: Spec, pieces: int = 8) -> Space:
-    """Return the space of a spec, in the precision of the network, with at most so many pieces of protected values."""
+def make_space(network: Network, spec: Spec, pieces: int | None = None) -> Space:
+    """Return the space of a spec, in the precision of the network, with at most so many pieces of protected values.
+
+    Without a number, there is a piece for each combination if they are few, else few ranges: bounds over more of them
+    are tighter, but take more time than they are worth.
+    """
     read = network.read_columns
     axes = [_axis(feature, spec.columns(feature.name), network) for feature in spec.features]
     protected = tuple(axis for axis in axes if axis.feature.protected)
-    parts = _count_parts([axis.cells if read[axis.columns].any() else 1 for axis in protected], pieces)
+    values = [axis.cells if read[axis.columns].any() else 1 for axis in protected]
+    if pieces is None:
+        pieces = _FEW_VALUES if math.prod(values) <= _FEW_VALUES else _RANGES
+    parts = _count_parts(values, pieces)
     ranges = [_divide(axis.cells, count) for axis, count in zip(protected, parts, strict=True)]
     ends = np.array(list(product(*ranges)), np.int64)
     first, last = ends[:, :, 0], ends[:, :, 1]

@@ -12,16 +12,18 @@ from fairmend.evaluate.document import (
     NetworkFigures,
     Outcomes,
     OutcomeTable,
+    Quantification,
     Selection,
 )
 from fairmend.evaluate.split import describe_scored
 from fairmend.evaluate.summary import summarize
-from fairmend.text import count, in_points, listed, number, percent, printable, ratio
+from fairmend.text import count, fine_percent, in_points, listed, number, percent, printable, ratio
 
 __all__ = ["model_card"]
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~$&])")
 _MOST_WARNINGS = 50
+_MOST_BOXES = 10
 
 
 def model_card(document: Document) -> str:
@@ -49,7 +51,8 @@ def model_card(document: Document) -> str:
 def _head(document: Document) -> list[str]:
     """Return the YAML that Hugging Face reads; a JSON text is also a YAML text."""
     task = "tabular-classification" if document.outcomes is not None or document.groups else "tabular-regression"
-    if document.audit is not None and document.audit.sampled and document.audit.scores is None:
+    sampled = document.audit is not None and document.audit.sampled and document.audit.scores is None
+    if sampled or document.quantify is not None:
         task = "tabular-classification"
     name = document.about.name or document.title
     tags = ["fairness", "individual-fairness", "fairmend", f"fairmend-{document.kind}"]
@@ -92,6 +95,8 @@ def _figures(document: Document) -> list[str]:
             "",
             *_worst_pairs({"before": repair.before.disparity, "after": repair.after.disparity}),
         ]
+    if document.quantify is not None:
+        return list(_shares(document.quantify))
     audit = document.audit
     assert audit is not None
     least = "" if audit.exact else "at least "
@@ -102,6 +107,26 @@ def _figures(document: Document) -> list[str]:
     rows += [] if audit.disparity is None else list(_disparity(audit.disparity))
     rows += [(name, percent(value)) for name, value in _rates(audit) if value is not None]
     return [*_table(("Figure", "Value"), rows), *_worst_pairs({"": audit.disparity})]
+
+
+def _shares(shares: Quantification) -> Iterator[str]:
+    """Yield the shares of all people, and the boxes with the largest ones that are treated unequally."""
+    rows = shares.rows
+    names = (("equally", "fair"), ("unequally", "unfair"), ("undecided", "undecided"))
+    figures = [
+        (
+            f"Proven to be treated {name}" if name != "undecided" else "Undecided",
+            fine_percent(getattr(shares, key)),
+            "" if rows is None else count(getattr(rows, key)),
+        )
+        for name, key in names
+    ]
+    yield from _table(("Figure", "Of all people", "" if rows is None else "Rows of the data"), figures)
+    if shares.boxes:
+        yield "Where people are treated unequally, the largest shares first:"
+        yield ""
+        yield from (f"- {_escape(box.text)} ({fine_percent(box.share)})" for box in shares.boxes[:_MOST_BOXES])
+        yield ""
 
 
 def _disparity(figures: DisparityFigures) -> Iterator[tuple[str, str]]:

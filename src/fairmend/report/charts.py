@@ -8,19 +8,21 @@ from markupsafe import Markup
 
 from fairmend.evaluate.document import ScoreRange, WeightChange
 from fairmend.report.svg import drawing, element, line, path, strip, text
-from fairmend.text import number, percent
+from fairmend.text import fine_percent, number, percent
 
 __all__ = [
     "before_after",
     "loss_chart",
     "range_chart",
     "share_bar",
+    "shares_bar",
     "value_ends",
 ]
 
 _WIDTH, _HEIGHT = 520, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 12, 26
 _FLOOR = _HEIGHT - _BOTTOM
+_VISIBLE = 0.004  # the part of a bar that a share takes at least
 _THINNEST = 5.0  # the height of a bar whose scores are all equal, so that it is visible
 
 
@@ -133,6 +135,21 @@ def share_bar(share: float, class_: str = "two") -> Markup:
             "rect", x="0", y="25%", width=f"{100 * min(1.0, share):.2f}%", height="50%", rx=3, class_=f"fill {class_}"
         ),
     )
+
+
+def shares_bar(shares: Sequence[tuple[str, float, str]]) -> Markup:
+    """Draw shares that add up to 1 side by side: the name, the share and the class of the colour of each.
+
+    A share above 0 is never too thin to be seen.
+    """
+    label = ", ".join(f"{name} {fine_percent(share)}" for name, share, _ in shares)
+    widths = [0.0 if share <= 0 else max(share, _VISIBLE) for _, share, _ in shares]
+    total, start, parts = sum(widths) or 1.0, 0.0, []
+    for width, (_, _, class_) in zip(widths, shares, strict=True):
+        place, wide = f"{100 * start / total:.3f}%", f"{100 * width / total:.3f}%"
+        parts.append(element("rect", x=place, y="10%", width=wide, height="80%", class_=f"fill {class_}"))
+        start += width
+    return strip(label, *parts)
 
 
 def value_ends(changes: Sequence[WeightChange]) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from fairmend.errors import FairmendError
 from fairmend.evaluate.document import (
     AUDIT,
     FORMAT,
+    QUANTIFY,
     REPAIR,
     VERSION,
     DisparityFigures,
@@ -67,9 +68,12 @@ def load_report(path: str | PathLike[str]) -> Report:
 
 def _inconsistencies(document: Document) -> Iterator[str]:
     """Yield what the codec cannot find, because each field by itself is valid."""
-    present = {REPAIR: document.repair is not None, AUDIT: document.audit is not None}
+    present = {kind: getattr(document, kind) is not None for kind in (REPAIR, AUDIT, QUANTIFY)}
     if not present.pop(document.kind, False) or any(present.values()):
-        yield f"kind is {document.kind!r:.40}; the file must hold either a repair or an audit, as the kind says"
+        yield f"kind is {document.kind!r:.40}; the file must hold either a repair or an audit or quantify, as it says"
+    shares = document.quantify
+    if shares is not None and not all(0 <= share <= 1 for share in (shares.fair, shares.unfair, shares.undecided)):
+        yield "quantify: a share is not from 0 to 1"
     if len(document.answers) < 2:
         yield "answers: at least two are needed"
     if not 0 < document.threshold < 1:

@@ -111,6 +111,7 @@ def _template() -> jinja2.Template:
     )
     environment.filters |= {
         "percent": text.percent,
+        "fine_percent": text.fine_percent,
         "ratio": text.ratio,
         "number": text.number,
         "score_difference": text.score_difference,

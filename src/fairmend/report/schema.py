@@ -10,7 +10,7 @@ import types
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from fairmend.evaluate.document import AUDIT, FORMAT, REPAIR, VERSION, Document
+from fairmend.evaluate.document import AUDIT, FORMAT, QUANTIFY, REPAIR, VERSION, Document
 from fairmend.json_files import write_json
 
 __all__ = ["SCHEMA_NAME", "document_schema"]
@@ -28,7 +28,7 @@ def document_schema() -> dict[str, Any]:
     whole["properties"] |= {
         "format": {"const": FORMAT},
         "version": {"const": VERSION},
-        "kind": {"enum": [REPAIR, AUDIT]},
+        "kind": {"enum": [REPAIR, AUDIT, QUANTIFY]},
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

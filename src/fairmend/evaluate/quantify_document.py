@@ -1,0 +1,93 @@
+"""The document of a report on shares of all people, from the result of `fairmend.quantify`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairmend._version import __version__
+from fairmend.evaluate.document import (
+    FORMAT,
+    QUANTIFY,
+    VERSION,
+    DecisiveFeatures,
+    Document,
+    Origin,
+    PairTable,
+    Quantification,
+    RowShares,
+    ScoreRanges,
+    UnequalBox,
+)
+from fairmend.evaluate.score_ranges import score_kind
+from fairmend.evaluate.spec_summary import class_names, describe_similarity
+from fairmend.network import Network
+from fairmend.quantify.result import QuantifyBox, QuantifyResult
+from fairmend.spec import Spec
+from fairmend.spec.out_of_range import OutOfRange
+from fairmend.text import listed, short
+
+__all__ = ["quantify_document"]
+
+
+def quantify_document(
+    net: Network,
+    spec: Spec,
+    found: QuantifyResult,
+    origin: Origin,
+    *,
+    title: str,
+    boxes: int,
+    out_of_range: OutOfRange | None = None,
+) -> Document:
+    """Return everything the report says, with so many boxes at most."""
+    names = class_names(spec, net, None)
+    rows = None
+    if found.rows is not None:
+        rows = RowShares(found.rows.fair, found.rows.unfair, found.rows.undecided)
+    return Document(
+        FORMAT,
+        VERSION,
+        QUANTIFY,
+        __version__,
+        short(title),
+        names,
+        origin,
+        describe_similarity(spec, exact=True),
+        [],
+        PairTable(0, True, [], 0, 0, []),
+        DecisiveFeatures(0, True, {}, 0),
+        ScoreRanges(score_kind(net), 0, True, [], []),
+        threshold=spec.threshold,
+        notes=[] if out_of_range is None or not out_of_range.rows else [short(out_of_range.describe(), 2_000)],
+        about=spec.about,
+        quantify=Quantification(
+            found.fair,
+            found.unfair,
+            found.undecided,
+            net.dtype.name,
+            [_box(box, names) for box in found.boxes[:boxes]],
+            len(found.boxes[boxes:]),
+            found.leaves,
+            found.seconds,
+            found.sampled,
+            found.samples,
+            rows,
+        ),
+    )
+
+
+def _box(box: QuantifyBox, names: Sequence[str]) -> UnequalBox:
+    changes = ""
+    if box.classes is not None:
+        sides = zip(box.classes, (box.positive, box.negative), strict=True)
+        changes = "; ".join(f"{_class(label, names)} with {_values(box, values)}" for label, values in sides)
+    return UnequalBox(short(box.text, 2_000), box.share, box.of_box, box.rows, short(changes, 1_000))
+
+
+def _class(label: int, names: Sequence[str]) -> str:
+    return names[label] if label < len(names) else f"class {label}"
+
+
+def _values(box: QuantifyBox, values: dict[str, object]) -> str:
+    """Return the protected values that differ: "sex Female"."""
+    return listed([f"{name} {value}" for name, value in values.items() if name in box.decides])
