@@ -137,7 +137,7 @@ def run_quantify(
     from fairmend.evaluate.quantify_document import quantify_document
     from fairmend.folders import check_folder, staged_folder
     from fairmend.quantify.run import quantify
-    from fairmend.tables import describe_broken, local_files, stream_table
+    from fairmend.tables import describe_broken, find_files, local_files
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
@@ -165,7 +165,8 @@ def run_quantify(
     page = None if report is None else report / "report.html"
     if report is not None:
         sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
-        parts = None if data is None else {"data": stream_table(data).files}
+        broken = [] if people is None else [file.name for file in people.broken]
+        parts = None if data is None else {"data": [f.name for f in find_files(data) if f.name not in broken]}
         document = quantify_document(
             net,
             spec,
