@@ -203,8 +203,9 @@ cluster_options = add_options(
     click.option(
         "--cluster",
         metavar="ADDRESS",
-        help="Run on the workers of an engine instead: tcp://host:port (Dask), ray://host:port (Ray), or ray://local "
-        "for a Ray of this run. Workers read tables in files themselves. The result is the same.",
+        help="Run on the workers of a cluster: tcp://host:port (Dask), ray://host:port (Ray), ray://auto for the Ray "
+        "that this machine is part of, or ray://local to start Ray for this run. Workers read tables in files themselves. "
+        "The result is the same.",
     ),
     click.option(
         "--resume",
