@@ -204,8 +204,8 @@ cluster_options = add_options(
         "--cluster",
         metavar="ADDRESS",
         help="Run on the workers of a cluster: tcp://host:port (Dask), ray://host:port (Ray), ray://auto for the Ray "
-        "that this machine is part of, or ray://local to start Ray for this run. Workers read tables in files themselves. "
-        "The result is the same.",
+        "that this machine is part of, or ray://local to start Ray for this run. Workers read tables in files "
+        "themselves. The result is the same.",
     ),
     click.option(
         "--resume",
