@@ -49,8 +49,9 @@ def list_people(prover: LeafProver, first: Whole, last: Whole, found: Counts, ro
 
 def _cells(first: Whole, last: Whole) -> Whole:
     """Return every cell of a box (cells, axes)."""
-    grid = np.meshgrid(*(np.arange(a, b + 1) for a, b in zip(first, last, strict=True)), indexing="ij")
-    return np.stack([axis.ravel() for axis in grid], axis=1)
+    sizes = last - first + 1
+    strides = np.concatenate([np.cumprod(sizes[:0:-1])[::-1], [1]])[: len(sizes)]
+    return np.asarray(first + np.arange(np.prod(sizes))[:, None] // strides % sizes)
 
 
 def _sure_classes(prover: LeafProver, cells: Whole, error: Array) -> Whole:
@@ -59,5 +60,5 @@ def _sure_classes(prover: LeafProver, cells: Whole, error: Array) -> Whole:
     inputs = (people.people_in(cells)[:, None] + people.all_values).reshape(-1, people.width)
     with np.errstate(all="ignore"):
         low, high = interval_layers(prover.model, inputs, inputs)[-1]
-    errors = np.repeat(error, len(people.all_values))
-    return prover.sure_classes(low, high, errors).reshape(len(cells), -1)
+        errors = np.repeat(error, len(people.all_values))
+        return prover.sure_classes(low, high, errors).reshape(len(cells), -1)

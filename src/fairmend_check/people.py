@@ -58,9 +58,10 @@ class Axis:
             return 0.0, 0.0
         kind, factor = Precision.of(self.dtype), self.feature.affine[1]
         ends = self._encoded(np.array([self.feature.low, self.feature.high]))
-        change = self.feature.reach / factor
+        step = self.reach if self.feature.whole else self.feature.reach  # nobody leaves the range
+        change = step / factor
         # The value is rounded to a double, encoded with two roundings, and rounded to the type of the model.
-        largest_value = max(abs(self.feature.low), abs(self.feature.high)) + self.feature.reach
+        largest_value = max(abs(self.feature.low), abs(self.feature.high)) + step
         rounding = (2 * kind.u + 8 * U) * np.abs(ends).max() + 8 * U * (largest_value / factor + change) + 2 * kind.tiny
         return max(0.0, float(change - 4 * rounding)), float(change + 4 * rounding)
 

@@ -60,6 +60,8 @@ def prove_shares(
         _prove_leaves(prover, leaves.take(np.arange(start, min(start + step, count))), proven, _HALVINGS)
         if progress is not None:
             progress(min(start + step, count), count)
+    if proven.fair + proven.unfair > proven.cells:
+        raise CheckError("certificate.shares: more people are counted than there are; this is an error of the checker")
     return proven
 
 

@@ -147,8 +147,11 @@ class _Sums:
             self._low, self._high = down(self._low + start), up(up(self._high + start) + off)
             tables.append(_histogram(place, each.weight))
         self._below, self._length = _convolve(tables, n)
-        # Each weight, product and sum is rounded once, those of both ends of a difference, and those of a last sum.
-        operations = 4 * self._below.shape[1] + 8 * len(others) + 2 * kept.low.shape[1] + 16
+        # A number below a sum has so many roundings: those of its weights, which are products of up to 9, their sums in
+        # the histograms, a product and sums in each convolution, and a last sum. It counts twice, for both ends of a
+        # difference, which is multiplied by a weight and added up once more.
+        histograms = sum(each.low.shape[1] + 24 for each in others)
+        operations = 2 * (2 * self._below.shape[1] + histograms) + 4 * kept.low.shape[1] + 16
         self._slack = np.where(exact, 0.0, gamma(operations))
 
     def _rounded(self, terms: Terms, start: Array) -> tuple[Whole, Array]:

@@ -117,3 +117,12 @@ def test_a_cell_of_a_continuous_feature_is_not_one_person(cells, protected):
     if not protected:
         fixed = Feature(name="income", kind="continuous", range=(1, 1))
         assert people_of_spec(Spec([other, fixed]), cells=1).finite
+
+
+def test_nobody_is_moved_out_of_the_range_by_a_large_tolerance():
+    sex = Feature(name="sex", kind="integer", range=(0, 1), protected=True)
+    for tolerance, most in ((3, 3), (9, 9), (100, 9)):
+        hours = Feature(name="hours", kind="integer", range=(0, 9), tolerance=tolerance)
+        (axis,) = people_of_spec(Spec([sex, hours])).axes
+        least, largest = axis.steps
+        assert least <= most <= largest == pytest.approx(most, rel=1e-4)

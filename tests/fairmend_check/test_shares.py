@@ -27,6 +27,7 @@ from support.share_cases import (
 )
 from support.strategies import random_network
 
+RELU = Activation("relu")
 FUNCTIONS = ["relu", "leaky_relu", "tanh", "sigmoid"]
 
 
@@ -228,8 +229,41 @@ def test_a_continuous_feature_counts_with_its_whole_range(proof, cells):
     assert found.unfair <= 0.11 * found.cells
 
 
-def all_in_one(net, spec, proof, cells):
+def all_in_one(net, spec, proof, cells, parts=None):
     """Return what is proven of one leaf that holds everyone."""
-    people = people_of_spec(spec, cells=cells)
+    people = people_of_spec(spec, parts, cells=cells)
     last = np.array([[axis.cells - 1 for axis in people.axes]])
     return prove(net, spec, people, Leaves(np.zeros_like(last), last, np.array([proof])))
+
+
+def test_a_tolerance_above_the_range_makes_nobody_unequal():
+    age = Feature(name="age", kind="integer", range=(0, 9), protected=True)
+    hours = Feature(name="hours", kind="integer", range=(0, 9), tolerance=100)
+    spec = Spec([age, hours])
+    hidden = Affine(np.array([[1, 0], [1, 0], [0, 1]], np.float32), np.array([-5, -5, 1], np.float32))
+    net = Network([hidden, Affine(np.array([[1, -1, 0.05]], np.float32), np.array([-1.05], np.float32))], [RELU])
+    people = people_of_spec(spec)
+    for first, last in ((0, 0), (9, 9), (0, 9)):
+        leaves = Leaves(np.array([[first]]), np.array([[last]]), np.array([LINEAR]))
+        assert prove(net, spec, people, leaves).unfair == 0
+
+
+@pytest.mark.parametrize("irrelevant", [6, 40])
+def test_shares_of_more_people_than_a_double_can_count_are_rounded_down(irrelevant):
+    sex = Feature(name="sex", kind="integer", range=(0, 1), protected=True)
+    hours = Feature(name="hours", kind="integer", range=(0, 1))
+    others = [Feature(name=f"f{k}", kind="integer", range=(1, 5755)) for k in range(irrelevant)]
+    found = all_in_one(linear([2, 10, *[0] * irrelevant], -11), Spec([sex, hours, *others]), LINEAR, 2, parts=[2])
+    assert 0.499 * found.cells < found.unfair <= found.cells // 2
+    assert 0.499 * found.cells < found.fair <= found.cells // 2
+
+
+def test_listed_people_may_have_many_features():
+    sex = Feature(name="sex", kind="integer", range=(0, 1), protected=True)
+    spec = Spec([sex, *(Feature(name=f"f{k}", kind="integer", range=(0, 1)) for k in range(70))])
+    people = people_of_spec(spec)
+    first = np.zeros((1, 70), np.int64)
+    last = first.copy()
+    last[0, :3] = 1
+    found = prove(linear([1, 1, *[0] * 69], -1.5), spec, people, Leaves(first, last, np.array([LISTED])))
+    assert (found.fair, found.unfair) == (4, 4)

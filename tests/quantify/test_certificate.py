@@ -242,3 +242,24 @@ def test_many_boxes_take_little_room():
     tree = tree_of_boxes(boxes, np.full(4, 2**16), np.ones(len(boxes), np.int64))
     size = sum(len(certificates._packed(numbers, kind)) for numbers, kind in zip(tree, ("<u2", "<u4"), strict=True))
     assert size < 100_000
+
+
+@pytest.mark.parametrize("others", [0, 40])
+def test_any_number_of_features_is_certified(tmp_path, others):
+    protected = Feature(name="sex", kind="integer", range=(0, 1), protected=True)
+    spec = Spec([protected, *(Feature(name=f"f{k}", kind="integer", range=(0, 1)) for k in range(others))])
+    net = linear([1, *([1, 1] if others else []), *[0] * (others - 2)], -0.5)
+    net.save(tmp_path / "model.onnx")
+    found = fairmend.quantify(net, spec, seconds=30, samples=0)
+    found.certificate.save(tmp_path / "certificate.json", tmp_path / "model.onnx")
+    checked = fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx")
+    assert checked.valid, checked.reasons
+    assert checked.unfair == pytest.approx(0.25 if others else 1.0, rel=0.3)
+    assert checked.unfair <= (0.25 if others else 1.0)
+
+
+def test_a_claim_is_never_lowered_to_nothing(monkeypatch):
+    monkeypatch.setattr(certificates, "_MORE_OPEN", 0.9)
+    net = random_network(np.random.default_rng(5), MANY.width, [6, 4])
+    found = fairmend.quantify(net, MANY, seconds=30, share=0.5, samples=0)
+    assert found.certificate.content["shares"]["fair"] > 0

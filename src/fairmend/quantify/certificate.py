@@ -55,7 +55,7 @@ class Evidence:
         fair, unfair = (_total(leaves, part, cells.tolist()) for part in (leaves.fair, leaves.unfair))
         more_open = Fraction(_MORE_OPEN) * (1 - fair - unfair)
         if more_open > 2 * _ROUNDING:
-            fair, unfair = max(fair - more_open, Fraction(0)), unfair - min(unfair * Fraction(_MORE_OPEN), more_open)
+            fair, unfair = fair - min(fair / 2, more_open), unfair - min(unfair * Fraction(_MORE_OPEN), more_open)
         shares = {
             "fair": _round_down(fair),
             "unfair": _round_down(unfair),

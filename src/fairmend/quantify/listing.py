@@ -6,6 +6,8 @@ logit that is computed elsewhere. So a lead of more than twice this error is pro
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from fairmend.arrays import Floats, Ints
@@ -43,10 +45,7 @@ class Listing:
 
     def _shares(self, box: Boxes, error: float) -> tuple[float, float]:
         decider, space = self._decider, self._decider.space
-        grid = np.meshgrid(
-            *(np.arange(a, b + 1) for a, b in zip(box.first[0], box.last[0], strict=True)), indexing="ij"
-        )
-        cells = np.stack([each.ravel() for each in grid], axis=1)
+        cells = _cells(box.first[0], box.last[0])
         sure = self._sure_classes(space.people(cells, space.values, decider.network.dtype), error)
         sure = sure.reshape(len(cells), len(space.values))
         fair = (sure[:, 0] >= 0) & (sure == sure[:, :1]).all(axis=1)
@@ -72,3 +71,10 @@ class Listing:
             ahead = [logits[:, label] - logits[:, decider.leads[row, 1]] > need[row] for row in rows]
             sure[np.all(ahead, axis=0)] = label
         return sure
+
+
+def _cells(first: Ints, last: Ints) -> Ints:
+    """Return every cell of a box ``(cells, axes)``, of any number of axes."""
+    sizes = last - first + 1
+    strides = np.array([math.prod(sizes[k + 1 :].tolist()) for k in range(len(sizes))], np.int64)
+    return np.asarray(first + np.arange(math.prod(sizes.tolist()))[:, None] // strides % sizes)

@@ -36,14 +36,17 @@ def tree_of_boxes(boxes: Boxes, cells: Ints, proof: Ints) -> SplitTree:
     """
     rows, node = np.arange(len(boxes)), np.zeros(len(boxes), np.int64)  # boxes that are left, and the node of each
     low, high = np.zeros((1, len(cells)), np.int64), cells[None] - 1
-    nodes, cuts = [], []
-    while len(low):
+    nodes, cuts = [], [np.zeros(0, np.int64)]
+    while True:
         sizes = np.bincount(node, minlength=len(low))
         level = np.empty(len(low), np.int64)
         single = sizes[node] == 1
         _require_same(boxes, rows[single], low[node[single]], high[node[single]])
         level[node[single]] = proof[rows[single]]
         splits = np.flatnonzero(sizes > 1)
+        if not len(splits):
+            nodes.append(level)
+            break
         rows, node = rows[~single], np.searchsorted(splits, node[~single])
         axis, cut = _find_cuts(boxes, rows, node, low[splits], high[splits])
         level[splits] = _SPLITS + axis
