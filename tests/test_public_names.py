@@ -26,7 +26,7 @@ PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 FUNCTIONS = {
     "fairmend.audit": "net spec X= samples= seed= * per_row= pairs= method= time_limit= jobs= device= cluster= resume= "
     "rows= progress= on_plan= witnesses=",
-    "fairmend.certify": "net spec X engine= * time_limit= device= seed= progress=",
+    "fairmend.certify": "net spec X engine= * time_limit= jobs= device= cluster= resume= seed= progress=",
     "fairmend.check": "certificate model spec= * real= progress=",
     "fairmend.export_vnnlib": "net spec X out * rows= timeout= most_boxes=",
     "fairmend.load_network": "source activation=",
