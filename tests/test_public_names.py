@@ -30,7 +30,7 @@ FUNCTIONS = {
     "fairmend.check": "certificate model spec= * real= progress=",
     "fairmend.export_vnnlib": "net spec X out * rows= timeout= most_boxes=",
     "fairmend.load_network": "source activation=",
-    "fairmend.quantify": "net spec * seconds= share= seed= device= X= samples= counting= progress=",
+    "fairmend.quantify": "net spec * seconds= share= seed= jobs= device= cluster= X= samples= counting= progress=",
     "fairmend.repair": "net spec X_repair X_cal y_cal method= seed= * features= steps= learning_rate= fairness_weight= "
     "label_weight= reference= bounds= batch_size= patience= margin= delta_limit= solver= search= time_limit= gap= "
     "cover_inference= pairs= keep= guarantee= prefer= X_unlabelled= device= progress=",

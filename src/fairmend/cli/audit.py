@@ -75,7 +75,7 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
     "samples if that takes more than five minutes.",
 )
 @click.option("--time-limit", type=POSITIVE, help="Seconds for branch; people who are not decided by then are unknown.")
-@jobs_option("compare people with their counterfactuals")
+@jobs_option("compare people with their counterfactuals. The result is the same.")
 @device_option
 @cluster_option
 @resume_option

@@ -75,7 +75,7 @@ _UNDECIDED = "undecided: neither proven nor refuted"
 @threshold_option
 @activation_option
 @ignore_scores_option
-@jobs_option("certify people")
+@jobs_option("certify people. The result is the same.")
 @device_option
 @cluster_option
 @resume_option

@@ -205,7 +205,7 @@ cluster_option = click.option(
     "--cluster",
     metavar="ADDRESS",
     help="Run on the workers of an engine instead: tcp://host:port (Dask), ray://host:port (Ray), or ray://local "
-    "for a Ray of this run. The result is the same.",
+    "for a Ray of this run.",
 )
 resume_option = click.option(
     "--resume",
@@ -217,13 +217,13 @@ resume_option = click.option(
 
 
 def jobs_option(work: str) -> Callable[[Decorated], Decorated]:
-    """Return the option for the number of processes that do this work."""
+    """Return the option for the number of processes, of which `work` says what they do."""
     return click.option(
         "--jobs",
         type=click.IntRange(min=1),
         default=1,
         show_default=True,
-        help=f"Number of processes that {work}. The result is the same.",
+        help=f"Number of processes that {work}",
     )
 
 
