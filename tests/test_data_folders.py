@@ -178,6 +178,7 @@ def test_other_commands_keep_going_too(case):
         options = [command, case.model, "--spec", case.spec, "--data", folder, "--keep-going", *more]
         assert len(json.loads(run(*options, "--json").stdout)["broken_files"]) == 1
         assert "the result is partial" in " ".join(run(*options).stdout.split())
+    assert "the result is partial" in (case.folder / "fairmend-quantify" / "report.json").read_text()
 
 
 def test_sources_without_a_table_are_refused(case):

@@ -10,6 +10,8 @@ from fairmend.evaluate.groups import GroupMetrics
 from fairmend.report.charts import share_bar
 from fairmend.text import (
     as_text,
+    at_least_percent,
+    at_most_percent,
     count,
     first_line,
     listed,
@@ -143,3 +145,12 @@ def test_whole_numbers_of_any_type_are_compared_alike():
     texts = [as_text(value) for value in (1, 1.0, np.float32(1), np.int64(1), np.float64(1))]
     assert texts == ["1"] * 5
     assert [as_text(value) for value in (True, np.True_, 10**400, 0.5)] == ["True", "True", str(10**400), "0.5"]
+
+
+@pytest.mark.parametrize(
+    ("share", "least", "most"),
+    [(0.0150556, "1.505 %", "1.506 %"), (0, "0 %", "0 %"), (1, "100 %", "100 %")],
+)
+def test_a_proven_share_is_rounded_to_its_safe_side(share, least, most):
+    assert plain(at_least_percent(share)) == least
+    assert plain(at_most_percent(share)) == most

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Sequence
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from numbers import Integral, Real
 
 __all__ = [
     "MOST_NAMES",
     "as_text",
+    "at_least_percent",
+    "at_most_percent",
     "count",
     "fine_percent",
     "first_line",
@@ -135,6 +137,16 @@ def fine_percent(share: float, rounding: str = ROUND_HALF_EVEN) -> str:
     distance = min(value, 100 - value)
     digits = 3 if distance >= Decimal("0.001") else 2 - distance.adjusted()
     return f"{value.quantize(Decimal(1).scaleb(-digits), rounding):f}{_NBSP}%"
+
+
+def at_least_percent(share: float) -> str:
+    """Return a proven share, rounded down: the text claims no more than is proven."""
+    return fine_percent(share, ROUND_FLOOR)
+
+
+def at_most_percent(share: float) -> str:
+    """Return an upper bound on a share, rounded up."""
+    return fine_percent(share, ROUND_CEILING)
 
 
 def percent(rate: float | None, digits: int = 1) -> str:

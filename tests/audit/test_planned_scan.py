@@ -20,7 +20,7 @@ def task(scanner, X, limit=None):
 @pytest.mark.parametrize(("method", "parts"), [("enumerate", 4), ("sample", 1), ("branch", 1)])
 def test_long_blocks_are_enumerated_in_parts(method, parts):
     X = people(400)
-    cut = list(planned(method, 240_000).parts(iter([X])))
+    cut = list(planned(method, 640_000).parts(iter([X])))
     assert len(cut) == parts
     assert np.array_equal(np.concatenate(cut), X)
     assert len(list(planned(method, 60_000).parts(iter([X])))) == 1

@@ -8,6 +8,7 @@ import pytest
 
 from fairmend.cli.config import commands_of, find_config
 from fairmend.cli.main import main
+from fairmend.cli.options import DeviceName
 from support.cli_case import Case, run
 
 
@@ -167,6 +168,8 @@ def test_every_option_of_every_command_can_be_named(tmp_path, monkeypatch):
                 value = "0.5"
             elif isinstance(parameter.type, click.Choice):
                 value = json.dumps(parameter.type.choices[0])
+            elif isinstance(parameter.type, DeviceName):
+                value = '"cpu"'
             else:
                 value = '"text"'
             lines.append(f"{key} = {f'[{value}]' if parameter.multiple else value}")

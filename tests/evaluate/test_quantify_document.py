@@ -71,3 +71,11 @@ def test_between_two_bounds_both_are_stated_on_their_safe_side():
     shares = replace(document.quantify, fair=0.123456789, unfair=0.123456789, undecided=0.753086422)
     headline = summarize(replace(document, quantify=shares)).headline.replace("\u00a0", " ")
     assert headline.startswith("At least 12.345 % and at most 87.655 % of all people")
+
+
+def test_the_page_warns_that_the_result_is_partial():
+    found = fairmend.quantify(unequal(), SMALL, seconds=5, samples=0)
+    document = quantify_document(
+        unequal(), SMALL, found, describe_origin(seed=0), title="it", boxes=1, warnings=["the result is partial"]
+    )
+    assert "The result is partial." in Report(document).html

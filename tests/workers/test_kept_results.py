@@ -65,9 +65,9 @@ def test_a_run_continues_where_the_client_died(tmp_path):
     [
         ({"model": "x"}, "another model"),
         ({"spec": "x"}, "another spec"),
-        ({"data": "x"}, "another data"),
+        ({"data": "x"}, "other data"),
         ({"options": "x"}, "another set of options"),
-        ({"model": "x", "data": "y"}, "another model and another data"),
+        ({"model": "x", "data": "y"}, "another model and other data"),
         ({"fairmend": "0"}, "another version of fairmend"),
     ],
 )

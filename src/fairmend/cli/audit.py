@@ -318,7 +318,7 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFi
     table = figures_table(title, "", " ", right=(" ",))
     least = "" if result.exact else "at least "
     style = "bold red" if result.count else "bold green"
-    table.add_row("Random samples of the input space" if result.sampled else "People in the file", f"{result.total:,}")
+    table.add_row("Random samples of the input space" if result.sampled else "People in the data", f"{result.total:,}")
     figure = "IDI-S" if result.sampled else "IDI-D"
     none_found = not result.exact and not result.count
     people = "none found" if none_found else f"{least}{result.count:,}"

@@ -44,6 +44,10 @@ __all__ = ["command"]
 
 ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
 
+_SECONDS = (
+    "Stop dividing people into boxes after so many seconds. The rows of the data, the map and the random people come "
+    "after that."
+)
 _ROOM = 0.001  # of the undecided share: another machine may round differently, and count a little less
 
 
@@ -52,7 +56,7 @@ _ROOM = 0.001  # of the undecided share: another machine may round differently, 
 @spec_option
 @click.option("--data", type=DATA, help=f"People to count as well, {DATA_FORMATS}")
 @keep_going_option
-@click.option("--seconds", type=POSITIVE, default=60.0, show_default=True, help="Stop after so many seconds.")
+@click.option("--seconds", type=POSITIVE, default=60.0, show_default=True, help=_SECONDS)
 @click.option(
     "--share",
     type=click.FloatRange(0, 1, max_open=True),
@@ -140,7 +144,7 @@ def run_quantify(
     from fairmend.evaluate.quantify_document import quantify_document
     from fairmend.folders import check_folder, staged_folder
     from fairmend.quantify.run import quantify
-    from fairmend.tables import describe_broken, local_files, stream_table
+    from fairmend.tables import describe_broken, find_files, local_files
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
@@ -170,7 +174,8 @@ def run_quantify(
     page = None if report is None else report / "report.html"
     if report is not None:
         sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
-        parts = None if data is None else {"data": stream_table(data).files}
+        broken = [] if people is None else [file.name for file in people.broken]
+        parts = None if data is None else {"data": [f.name for f in find_files(data) if f.name not in broken]}
         document = quantify_document(
             net,
             spec,
@@ -178,7 +183,9 @@ def run_quantify(
             describe_origin(sources, parts=parts, command=typed, seed=seed),
             title=title,
             boxes=boxes,
+            frame=None if people is None else people.frame,
             out_of_range=None if people is None else people.out_of_range,
+            warnings=[] if people is None else describe_broken(people.broken),
         )
         with staged_folder(report) as stage:
             write_report(stage, document)
@@ -240,9 +247,9 @@ def _write_certificate(path: Path, model: Path, found: QuantifyResult, progress:
 def _show_certificate(screen: Console, path: Path, certified: dict[str, float]) -> None:
     from rich.text import Text
 
-    from fairmend.text import fine_percent
+    from fairmend.text import at_least_percent
 
-    shares = f"{fine_percent(certified['fair'])} equally, {fine_percent(certified['unfair'])} unequally"
+    shares = f"{at_least_percent(certified['fair'])} equally, {at_least_percent(certified['unfair'])} unequally"
     screen.print(Text.assemble(f"Certificate for {shares}: ", (str(path), "bold")), soft_wrap=True)
 
 
@@ -256,26 +263,25 @@ def _show(screen: Console, title: str, found: QuantifyResult, boxes: int, data: 
     from rich.text import Text
 
     from fairmend.cli.console import figures_table
-    from fairmend.text import fine_percent
+    from fairmend.text import at_least_percent, at_most_percent
 
     columns = ["", "Of all people"] + ([] if found.rows is None else [f"Rows of {data}"])
     table = figures_table(title, *columns, right=columns[1:])
     rows = found.rows
-    for label, name, colour in (
-        ("Proven to be treated equally", "fair", "green"),
-        ("Proven to be treated unequally", "unfair", "red"),
-        ("Undecided", "undecided", "yellow"),
+    for label, name, colour, percent in (
+        ("Proven to be treated equally", "fair", "green", at_least_percent),
+        ("Proven to be treated unequally", "unfair", "red", at_least_percent),
+        ("Undecided", "undecided", "yellow", at_most_percent),
     ):
-        figures = [Text(fine_percent(getattr(found, name)), f"bold {colour}" if getattr(found, name) else "")]
+        figures = [Text(percent(getattr(found, name)), f"bold {colour}" if getattr(found, name) else "")]
         figures += [] if rows is None else [Text(f"{getattr(rows, name):,}")]
         table.add_row(label, *figures)
     screen.print(table)
     if found.sampled is not None:
         estimate = f"{found.sampled:.2%}".replace("%", " %")
         screen.print(Text(f"Of {found.samples:,} random people, {estimate} were found to be treated unequally."))
-    screen.print(
-        Text(f"{found.leaves:,} boxes in {found.seconds:.1f} s. The proof holds for the network's own arithmetic.")
-    )
+    divided = f"{found.leaves:,} {'box' if found.leaves == 1 else 'boxes'} in {found.seconds:.1f} s."
+    screen.print(Text(f"{divided} The proof holds for the network's own arithmetic."))
     if found.boxes[:boxes]:
         screen.print()
         _show_map(screen, found, boxes)
@@ -283,7 +289,7 @@ def _show(screen: Console, title: str, found: QuantifyResult, boxes: int, data: 
 
 def _show_map(screen: Console, found: QuantifyResult, boxes: int) -> None:
     from fairmend.cli.console import figures_table
-    from fairmend.text import fine_percent
+    from fairmend.text import at_least_percent
 
     columns = ["Of all people", "Of the box"] + ([] if found.rows is None else ["Rows in it"])
     table = figures_table(
@@ -291,5 +297,5 @@ def _show_map(screen: Console, found: QuantifyResult, boxes: int) -> None:
     )
     for box in found.boxes[:boxes]:
         rows = [] if box.rows is None else [f"{box.rows:,}"]
-        table.add_row(fine_percent(box.share), fine_percent(box.of_box), *rows, box.text)
+        table.add_row(at_least_percent(box.share), at_least_percent(box.of_box), *rows, box.text)
     screen.print(table)

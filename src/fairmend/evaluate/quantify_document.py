@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pandas as pd
+
 from fairmend._version import __version__
 from fairmend.evaluate.document import (
     FORMAT,
@@ -37,10 +39,12 @@ def quantify_document(
     *,
     title: str,
     boxes: int,
+    frame: pd.DataFrame | None = None,
     out_of_range: OutOfRange | None = None,
+    warnings: Sequence[str] = (),
 ) -> Document:
-    """Return everything the report says, with so many boxes at most."""
-    names = class_names(spec, net, None)
+    """Return everything the report says, with so many boxes at most; `frame` holds rows of the data."""
+    names = class_names(spec, net, frame)
     rows = None
     if found.rows is not None:
         rows = RowShares(found.rows.fair, found.rows.unfair, found.rows.undecided)
@@ -58,6 +62,7 @@ def quantify_document(
         DecisiveFeatures(0, True, {}, 0),
         ScoreRanges(score_kind(net), 0, True, [], []),
         threshold=spec.threshold,
+        warnings=[short(warning, 2_000) for warning in warnings],
         notes=[] if out_of_range is None or not out_of_range.rows else [short(out_of_range.describe(), 2_000)],
         about=spec.about,
         quantify=Quantification(

@@ -11,7 +11,7 @@ from fairmend.evaluate.document import Audit, Document, Quantification, Repair, 
 from fairmend.network import DEFAULT_THRESHOLD
 from fairmend.prove.claims import Guarantee, ProvenShares, UnequalCount
 from fairmend.spec import Claim
-from fairmend.text import count, fine_percent, listed, number, percent, score_difference
+from fairmend.text import at_most_percent, count, listed, number, percent, score_difference
 
 __all__ = ["Section", "Summary", "gap_widened", "summarize"]
 
@@ -243,13 +243,15 @@ def _summarize_shares(document: Document, shares: Quantification) -> Summary:
         shares.fair, shares.unfair, shares.undecided, tuple(similar.protected), bool(similar.tolerances)
     )
     limits = [
-        "Your own people: few of all possible people look like them. With data, the report counts the rows as well."
+        "How many of your own people are treated unequally: few of all possible people look like them. Pass --data to "
+        "count the rows of your data too."
         if shares.rows is None
-        else "People who are not in the data: the rows are counted, and nothing is estimated from them.",
+        else "How many people like those in the data, but not in it, are treated unequally: only the rows are counted.",
         _proxies(document),
     ]
     if shares.undecided > 0:
-        limits.insert(0, f"{fine_percent(shares.undecided)} of all people: they are undecided. More time decides more.")
+        undecided = at_most_percent(shares.undecided)
+        limits.insert(0, f"{undecided} of all people: they are undecided. A longer run decides more of them.")
     return Summary(
         "bad" if shares.unfair > 0 else "good" if shares.undecided == 0 else "open",
         proven.tag(),

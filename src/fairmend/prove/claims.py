@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import ROUND_CEILING, ROUND_FLOOR
 
 from fairmend.network import DEFAULT_THRESHOLD
 from fairmend.spec import Spec
 from fairmend.spec.claim import Claim
 from fairmend.spec.features import Feature
-from fairmend.text import MOST_NAMES, fine_percent, listed
+from fairmend.text import MOST_NAMES, at_least_percent, at_most_percent, listed
 
 __all__ = ["Guarantee", "ProvenShares", "UnequalCount"]
 
@@ -376,12 +375,12 @@ class ProvenShares:
         """Return a label of a few words."""
         if self.undecided == 0:
             return "Everyone decided"
-        return f"{fine_percent(1 - self.undecided)} of all people decided"
+        return f"{at_least_percent(1 - self.undecided)} of all people decided"
 
     def headline(self) -> str:
         """Return the sentence at the top."""
-        least = fine_percent(self.unfair, ROUND_FLOOR)
-        most = fine_percent(min(1.0, 1 - self.fair), ROUND_CEILING)
+        least = at_least_percent(self.unfair)
+        most = at_most_percent(min(1.0, 1 - self.fair))
         if self.unfair == 0 and self.undecided == 0:
             return "It is proven that all people whom the spec allows are treated equally."
         if self.unfair == 0:
@@ -396,7 +395,7 @@ class ProvenShares:
     def explanation(self, precision: str) -> str:
         """Return what is proven."""
         more = ", and others within their tolerance," if self.tolerances else ""
-        fair, unfair = (fine_percent(share, ROUND_FLOOR) for share in (self.fair, self.unfair))
+        fair, unfair = (at_least_percent(share) for share in (self.fair, self.unfair))
         return (
             f"For {fair} of all people, no other values of {listed(self.protected, 'and')}{more} change the "
             f"prediction; for {unfair}, some do. This holds for the predictions that the model makes in {precision} "

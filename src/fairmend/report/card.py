@@ -17,7 +17,7 @@ from fairmend.evaluate.document import (
 )
 from fairmend.evaluate.split import describe_scored
 from fairmend.evaluate.summary import summarize
-from fairmend.text import count, fine_percent, in_points, listed, number, percent, printable, ratio
+from fairmend.text import at_least_percent, at_most_percent, count, in_points, listed, number, percent, printable, ratio
 
 __all__ = ["model_card"]
 
@@ -116,7 +116,7 @@ def _shares(shares: Quantification) -> Iterator[str]:
     figures = [
         (
             f"Proven to be treated {name}" if name != "undecided" else "Undecided",
-            fine_percent(getattr(shares, key)),
+            (at_most_percent if key == "undecided" else at_least_percent)(getattr(shares, key)),
             "" if rows is None else count(getattr(rows, key)),
         )
         for name, key in names
@@ -125,7 +125,7 @@ def _shares(shares: Quantification) -> Iterator[str]:
     if shares.boxes:
         yield "Where people are treated unequally, the largest shares first:"
         yield ""
-        yield from (f"- {_escape(box.text)} ({fine_percent(box.share)})" for box in shares.boxes[:_MOST_BOXES])
+        yield from (f"- {_escape(box.text)} ({at_least_percent(box.share)})" for box in shares.boxes[:_MOST_BOXES])
         yield ""
 
 

@@ -111,7 +111,8 @@ def _template() -> jinja2.Template:
     )
     environment.filters |= {
         "percent": text.percent,
-        "fine_percent": text.fine_percent,
+        "at_least_percent": text.at_least_percent,
+        "at_most_percent": text.at_most_percent,
         "ratio": text.ratio,
         "number": text.number,
         "score_difference": text.score_difference,

@@ -104,6 +104,8 @@ def _kind(name: str) -> str | None:
 def _require_kind(name: str) -> str:
     kind = _kind(name)
     if kind is None:
+        if not is_url(name) and not os.path.exists(name):
+            raise FairmendError(f"{name}: no such file or folder")
         raise FairmendError(f"{name}: data is read from .csv, .csv.gz or .parquet files; convert it first")
     return kind
 

@@ -21,7 +21,7 @@ from fairmend.errors import FairmendError
 __all__ = ["KeptResults"]
 
 _ABOUT = "run.json"
-_NAMES = {"fairmend": "version of fairmend", "options": "set of options"}
+_NAMES = {"fairmend": "another version of fairmend", "options": "another set of options", "data": "other data"}
 _DIGEST = 32  # bytes of a sha256
 _PROTOCOL = 4  # arrays of later ones need more functions of NumPy
 # What NumPy's arrays are unpickled with, by the names of NumPy 1 and of NumPy 2.
@@ -67,8 +67,8 @@ class KeptResults:
             raise FairmendError(f"{self._folder / _ABOUT}: cannot be read; choose another folder for resume") from error
         other = [name for name in given if not isinstance(found, dict) or found.get(name) != given[name]]
         if other:
-            named = " and another ".join(_NAMES.get(name, name) for name in other)
-            raise FairmendError(f"{self._folder}: holds results for another {named}; choose another folder for resume")
+            named = " and ".join(_NAMES.get(name, f"another {name}") for name in other)
+            raise FairmendError(f"{self._folder}: holds results for {named}; choose another folder for resume")
 
     def settle(self, name: str, value: Any) -> Any:
         """Return what was settled under this name in the first run, or settle it now; plain data."""

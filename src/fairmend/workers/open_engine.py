@@ -61,8 +61,9 @@ def _require_answer(cluster: str, place: str) -> None:
             start = b"" if scheme == "tls" else connection.recv(8)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
+        server = "the Ray cluster" if scheme == _RAY else "the Dask scheduler"
         raise FairmendError(
-            f"{cluster}: nothing answers there ({reason}); start the scheduler, or correct the address"
+            f"{cluster}: nothing answers there ({reason}); start {server}, or correct the address"
         ) from error
     greets = {"tcp": int.from_bytes(start, "little") < _LONGEST_GREETING, "ray": start[3:4] == _SETTINGS, "tls": True}
     if not greets[scheme] or (not start and scheme != "tls"):
