@@ -99,8 +99,8 @@ def audit(
     device : where all neighbours of an input are compared: "cpu", "cuda" (a GPU; "cuda:1" is the second), or "auto": a
         GPU, if there is one and the CPU would take more than a few seconds. The answer is the same. A GPU compares for
         networks with one output that are chains of layers with ReLU, LeakyReLU, tanh or sigmoid.
-    cluster : the address of an engine that does so instead: "tcp://host:port" of a Dask scheduler, "ray://host:port" of
-        Ray, or "ray://local" for a Ray of this call. Workers read a table in files themselves.
+    cluster : the address of a cluster that compares them instead: "tcp://host:port" of a Dask scheduler,
+        "ray://host:port" of Ray, or "ray://local" to start Ray for this call. Workers read a table in files themselves.
     resume : a folder that keeps finished parts; the same call with the same folder continues from them.
     rows : the number of inputs, for the estimate and the progress, if X is an iterator.
     progress : called with the stage, the number of inputs done and the number of all inputs.

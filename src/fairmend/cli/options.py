@@ -204,8 +204,8 @@ def _remember_folder(ctx: click.Context, _: click.Parameter, value: Path | None)
 cluster_option = click.option(
     "--cluster",
     metavar="ADDRESS",
-    help="Run on the workers of an engine instead: tcp://host:port (Dask), ray://host:port (Ray), or ray://local "
-    "for a Ray of this run.",
+    help="Run on the workers of a cluster: tcp://host:port (Dask), ray://host:port (Ray), ray://auto for the Ray "
+    "that this machine is part of, or ray://local to start Ray for this run.",
 )
 resume_option = click.option(
     "--resume",

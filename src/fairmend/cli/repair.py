@@ -79,8 +79,8 @@ GOOD, BAD = 0, 1
 @click.option(
     "--test-data",
     type=DATA,
-    help="Labelled people that the network was not trained on, .csv or .parquet: accuracy and group figures are "
-    "measured on them. By default they come from rows of the data, which may have been used for training.",
+    help="Labelled people that the network was not trained on, .csv, .csv.gz or .parquet: accuracy and group "
+    "figures are measured on them. By default they come from rows of the data, which may have been used for training.",
 )
 @click.option(
     "--repair-rows",

@@ -406,5 +406,5 @@ class ProvenShares:
         """Return who all people are."""
         return (
             "All combinations of values that the spec allows, protected features aside. Each whole number and category "
-            "has the same weight, and each part of a continuous range its length."
+            "has the same weight, and each part of a continuous range counts by its length."
         )
