@@ -26,11 +26,11 @@ PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 FUNCTIONS = {
     "fairmend.audit": "net spec X= samples= seed= * per_row= pairs= method= time_limit= jobs= device= cluster= resume= "
     "rows= progress= on_plan= witnesses=",
-    "fairmend.certify": "net spec X engine= * time_limit= device= seed= progress=",
+    "fairmend.certify": "net spec X engine= * time_limit= jobs= device= cluster= resume= seed= progress=",
     "fairmend.check": "certificate model spec= * real= progress=",
     "fairmend.export_vnnlib": "net spec X out * rows= timeout= most_boxes=",
     "fairmend.load_network": "source activation=",
-    "fairmend.quantify": "net spec * seconds= share= seed= device= X= samples= counting= progress=",
+    "fairmend.quantify": "net spec * seconds= share= seed= jobs= device= cluster= X= samples= counting= progress=",
     "fairmend.repair": "net spec X_repair X_cal y_cal method= seed= * features= steps= learning_rate= fairness_weight= "
     "label_weight= reference= bounds= batch_size= patience= margin= delta_limit= solver= search= time_limit= gap= "
     "cover_inference= pairs= keep= guarantee= prefer= X_unlabelled= device= progress=",

@@ -179,3 +179,21 @@ def test_a_certificate_for_wider_ranges_comes_with_its_spec(case):
     assert not fairmend.check(path, case.model, spec=case.spec, real=True).valid
     skipped = json.loads(certify(case, "--out-of-range", "skip", "--json").stdout)
     assert skipped["rows"] == [row for row in range(2, 202) if row != 6]
+
+
+def test_finished_parts_are_kept_and_give_the_same_document(case, tmp_path):
+    def document(*more):
+        return {**json.loads(certify(case, "--rows", 20, "--json", *more).stdout), "seconds": None}
+
+    kept = ["--resume", tmp_path / "parts"]
+    assert document() == document(*kept) == document(*kept)
+    changed = certify(case, "--rows", 20, *kept, "--engine", "branch")
+    assert changed.exit_code == 2
+    assert "parts: holds results for another set of options; choose another folder" in changed.stderr
+
+
+def test_an_address_that_is_not_one_is_a_line(case):
+    done = certify(case, "--cluster", "nowhere")
+    assert done.exit_code == 2
+    assert done.stderr.startswith('Error: cluster "nowhere" is not known; give tcp://host:port (Dask)')
+    assert "--jobs has no effect with --cluster" in certify(case, "--cluster", "nowhere", "--jobs", "2").stderr

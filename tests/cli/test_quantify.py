@@ -67,6 +67,8 @@ def test_json_is_one_document(case):
         (("--seconds", 0), "--seconds"),
         (("--share", 2), "--share"),
         (("--data", "nowhere.csv"), "nowhere.csv"),
+        (("--cluster", "nowhere"), 'cluster "nowhere" is not known'),
+        (("--cluster", "tcp://host:1", "--jobs", 2), "--jobs has no effect with --cluster"),
     ],
 )
 def test_bad_input_exits_2(case, more, message):

@@ -82,3 +82,10 @@ def test_bad_files_are_exit_2_and_named(case):
     result = search(case)
     assert result.exit_code == 2
     assert "reads 3 columns" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--jobs", "--cluster"])
+def test_workers_are_refused_with_the_reason(case, option):
+    done = search(case, option, "2")
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"Error: search has no {option}: its steps depend on each other")

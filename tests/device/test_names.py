@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from fairmend.device.names import check_device_name, is_device_name
+from fairmend.device.names import check_device_name, device_of_workers, is_device_name
 from fairmend.errors import FairmendError
 
 
@@ -19,6 +19,12 @@ def test_known_names(name):
 def test_other_names_are_refused_with_those_to_use(name):
     with pytest.raises(FairmendError, match="it must be auto, cpu, cuda, or cuda:1"):
         check_device_name(name)
+
+
+def test_workers_compute_on_the_cpu():
+    assert device_of_workers("auto") == device_of_workers("cpu") == "cpu"
+    with pytest.raises(FairmendError, match="leave out device cuda:1, or jobs and cluster"):
+        device_of_workers("cuda:1")
 
 
 def test_names_do_not_import_pytorch():

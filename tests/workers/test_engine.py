@@ -3,7 +3,7 @@
 import pytest
 
 from fairmend.errors import FairmendError
-from fairmend.workers.engine import HERE, run_tasks
+from fairmend.workers.engine import HERE, run_in_pool, run_tasks
 from support.engines import PickledEngine
 
 
@@ -39,3 +39,10 @@ def test_of_several_errors_the_first_is_raised_after_the_results_before_it(engin
     with pytest.raises(FairmendError, match="task 7 is wrong"):
         found.extend(run_tasks(engine, square, {"wrong": (7, 8)}, range(20)))
     assert [task for task, _ in found] == list(range(7))
+
+
+@pytest.mark.parametrize("engine", [HERE, PickledEngine()], ids=["here", "elsewhere"])
+def test_one_pool_takes_several_runs(engine):
+    with engine.open(square, {}) as pool:
+        for count in (7, 1, 9):
+            assert list(run_in_pool(pool, engine.window, range(count))) == [(n, n * n) for n in range(count)]

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from fairmend.audit.audit_slice import SCAN_CLASSES
 from fairmend.audit.plan import AuditPlan
 from fairmend.audit.sliced_inputs import SlicedInputs
 from fairmend.audit.tally import TALLY_CLASSES
 from fairmend.network import Network
+from fairmend.prove.model_digests import digest_network, digest_spec
 from fairmend.spec import Spec
 from fairmend.workers.kept_results import KeptResults
 
@@ -27,8 +25,8 @@ def open_kept_audit(
 ) -> KeptResults:
     """Open the folder, or refuse it by name if its parts are of another model, spec, data or options."""
     about = {
-        "model": _network_digest(net),
-        "spec": _digest({**spec.to_dict(), "about": None}),
+        "model": digest_network(net),
+        "spec": digest_spec(spec),
         "data": inputs.describe(),
         "options": json.dumps(options),
     }
@@ -39,29 +37,3 @@ def open_kept_audit(
 def keep_plan(kept: KeptResults, plan: AuditPlan) -> AuditPlan:
     """Return the plan of the first run: the choice of a method depends on measured times."""
     return AuditPlan(**kept.settle("plan", asdict(plan)))
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def _network_digest(net: Network) -> str:
-    digest = hashlib.sha256()
-    _add(digest, (tuple((node.operation, node.sources) for node in net.nodes), net.closing, net.threshold))
-    return digest.hexdigest()
-
-
-def _add(digest: Any, value: object) -> None:
-    """Add a value that consists of data classes, tuples, arrays, and what `repr` tells apart."""
-    if isinstance(value, np.ndarray):
-        digest.update(f"{value.dtype.str}{value.shape}".encode() + np.ascontiguousarray(value).tobytes())
-    elif isinstance(value, tuple | list):
-        digest.update(f"({len(value)}".encode())
-        for each in value:
-            _add(digest, each)
-    elif is_dataclass(value):
-        digest.update(type(value).__name__.encode())
-        for field in fields(value):
-            _add(digest, getattr(value, field.name))
-    else:
-        digest.update(f"{value!r};".encode())

@@ -9,7 +9,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -40,7 +39,7 @@ from fairmend.tables import TableStream
 from fairmend.text import as_text
 from fairmend.workers.engine import Engine, run_tasks
 from fairmend.workers.kept_results import KeptResults
-from fairmend.workers.open_engine import open_engine
+from fairmend.workers.open_engine import use_engine
 
 if TYPE_CHECKING:
     from fairmend.audit.device_search import DeviceSearch
@@ -125,7 +124,7 @@ def audit(
     limit = 2 * EXACT_SECONDS if time_limit is None and method == "auto" else time_limit
     options = {"method": method, "seed": seed, "per_row": per_row, "pairs": pairs, "time_limit": limit}
     options |= {"samples": samples if X is None else None, "with_pairs": inputs.wants_pairs}
-    with _engine(cluster, jobs) as engine:
+    with use_engine(cluster, jobs) as engine:
         kept = None if resume is None else open_kept_audit(Path(resume), network, spec, inputs, options)
         first = inputs.read(0) if inputs.count == 1 else None
         blocks = read_blocks(spec, inputs, first, ahead=True) if first is not None else None
@@ -214,11 +213,6 @@ def _plan(
 def _is_short(plan: AuditPlan) -> bool:
     """Return whether starting a GPU, and PyTorch before that, would take longer than the audit."""
     return plan.method == "enumerate" and plan.seconds < _SHORT
-
-
-def _engine(cluster: str | Engine | None, jobs: int) -> AbstractContextManager[Engine]:
-    """Return the engine for a ``with`` block; one that the caller opened stays open."""
-    return open_engine(cluster, jobs) if cluster is None or isinstance(cluster, str) else nullcontext(cluster)
 
 
 def _all_blocks(spec: Spec, inputs: SlicedInputs) -> Iterator[FloatArray]:

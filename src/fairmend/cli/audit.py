@@ -16,16 +16,18 @@ from fairmend.cli.options import (
     POSITIVE,
     about_option,
     activation_option,
-    cluster_options,
+    cluster_option,
     common_options,
     device_option,
     ignore_scores_option,
     insert_formats,
+    jobs_option,
     json_option,
     keep_going_option,
     model_argument,
     out_of_range_option,
     refuse_together,
+    resume_option,
     seed_option,
     spec_option,
     threshold_option,
@@ -73,15 +75,10 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
     "samples if that takes more than five minutes.",
 )
 @click.option("--time-limit", type=POSITIVE, help="Seconds for branch; people who are not decided by then are unknown.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Number of processes that compare people with their counterfactuals. The result is the same.",
-)
+@jobs_option("compare people with their counterfactuals. The result is the same.")
 @device_option
-@cluster_options
+@cluster_option
+@resume_option
 @seed_option
 @click.option("--pairs", type=click.IntRange(min=0), default=5, show_default=True, help="Number of pairs to show.")
 @click.option("--out", type=FILE, help="CSV file for everyone who is treated unequally, each with a counterfactual.")

@@ -15,14 +15,18 @@ from fairmend.cli.options import (
     FILE,
     POSITIVE,
     activation_option,
+    cluster_option,
     common_options,
     device_option,
     ignore_scores_option,
     insert_formats,
+    jobs_option,
     json_option,
     keep_going_option,
     model_argument,
     out_of_range_option,
+    refuse_together,
+    resume_option,
     seed_option,
     spec_option,
     threshold_option,
@@ -71,7 +75,10 @@ _UNDECIDED = "undecided: neither proven nor refuted"
 @threshold_option
 @activation_option
 @ignore_scores_option
+@jobs_option("certify people. The result is the same.")
 @device_option
+@cluster_option
+@resume_option
 @seed_option
 @click.option("--certificate", type=FILE, help="Write a certificate for the FAIR inputs to this file.")
 @json_option
@@ -85,6 +92,7 @@ def command(ctx: click.Context, /, model: Path, data: DataSource, spec_file: Pat
     who gets a different prediction, or two whose scores differ by more than delta if the spec claims scores) or
     UNKNOWN. Exits with 0 if all are FAIR, 1 if any is UNFAIR, else 2.
     """
+    refuse_together(ctx, "jobs", "cluster")
     ctx.exit(run_certify(model, data, spec_file, **options))
 
 
@@ -97,7 +105,10 @@ def run_certify(
     engine: str = "auto",
     rows: int | None = None,
     time_limit: float | None = None,
+    jobs: int = 1,
     device: str = "cpu",
+    cluster: str | None = None,
+    resume: Path | None = None,
     seed: int = 0,
     threshold: float | None = None,
     activation: str | None = None,
@@ -128,7 +139,10 @@ def run_certify(
             X,
             engine,
             time_limit=time_limit,
+            jobs=jobs,
             device=device,
+            cluster=cluster,
+            resume=resume,
             seed=seed,
             progress=lambda _, done, total: progress("certify", done, total),
         )

@@ -23,16 +23,18 @@ __all__ = [
     "about_option",
     "activation_option",
     "add_options",
-    "cluster_options",
+    "cluster_option",
     "common_options",
     "device_option",
     "ignore_scores_option",
     "insert_formats",
+    "jobs_option",
     "json_option",
     "keep_going_option",
     "model_argument",
     "out_of_range_option",
     "refuse_together",
+    "resume_option",
     "seed_option",
     "spec_option",
     "threshold_option",
@@ -199,23 +201,31 @@ def _remember_folder(ctx: click.Context, _: click.Parameter, value: Path | None)
     return value
 
 
-cluster_options = add_options(
-    click.option(
-        "--cluster",
-        metavar="ADDRESS",
-        help="Run on the workers of a cluster: tcp://host:port (Dask), ray://host:port (Ray), ray://auto for the Ray "
-        "that this machine is part of, or ray://local to start Ray for this run. Workers read tables in files "
-        "themselves. The result is the same.",
-    ),
-    click.option(
-        "--resume",
-        type=FILE,
-        metavar="FOLDER",
-        callback=_remember_folder,
-        help="Keep finished parts in this folder; the same command continues from them after it was interrupted.",
-    ),
+cluster_option = click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Run on the workers of a cluster: tcp://host:port (Dask), ray://host:port (Ray), ray://auto for the Ray "
+    "that this machine is part of, or ray://local to start Ray for this run.",
 )
-"""Add the options of work that workers share."""
+resume_option = click.option(
+    "--resume",
+    type=FILE,
+    metavar="FOLDER",
+    callback=_remember_folder,
+    help="Keep finished parts in this folder; the same command continues from them after it was interrupted.",
+)
+
+
+def jobs_option(work: str) -> Callable[[Decorated], Decorated]:
+    """Return the option for the number of processes, of which `work` says what they do."""
+    return click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help=f"Number of processes that {work}",
+    )
+
 
 common_options = add_options(
     click.option(

@@ -16,10 +16,12 @@ from fairmend.cli.options import (
     POSITIVE,
     about_option,
     activation_option,
+    cluster_option,
     common_options,
     device_option,
     ignore_scores_option,
     insert_formats,
+    jobs_option,
     json_option,
     keep_going_option,
     model_argument,
@@ -82,7 +84,9 @@ _ROOM = 0.001  # of the undecided share: another machine may round differently, 
     help="Folder for the HTML report; other files in it are kept.",
 )
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
+@jobs_option("decide boxes of people.")
 @device_option
+@cluster_option
 @click.option("--certificate", type=FILE, help="Write a certificate of the shares, for fairmend check, to this file.")
 @seed_option
 @out_of_range_option
@@ -101,6 +105,7 @@ def command(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, n
     weight, protected features aside. The shares hold whenever the command stops. Exits with 0 if no one is proven to be
     treated unequally and no one is undecided (or at most --share is), 1 if someone is treated unequally, 2 otherwise.
     """
+    refuse_together(ctx, "jobs", "cluster")
     refuse_together(ctx, "report", "no_report")
     refuse_together(ctx, "about", "no_report")
     folder = None if no_report else report
@@ -119,7 +124,9 @@ def run_quantify(
     samples: int = 20_000,
     report: Path | None = None,
     typed: str | None = None,
+    jobs: int = 1,
     device: str = "cpu",
+    cluster: str | None = None,
     certificate: Path | None = None,
     seed: int = 0,
     out_of_range: str = "refuse",
@@ -156,7 +163,9 @@ def run_quantify(
             seconds=seconds,
             share=share,
             seed=seed,
+            jobs=jobs,
             device=device,
+            cluster=cluster,
             X=None if people is None else people.X,
             samples=samples,
             progress=progress,

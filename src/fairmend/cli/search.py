@@ -27,6 +27,7 @@ from fairmend.cli.options import (
     threshold_option,
 )
 from fairmend.data_source import DataSource
+from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,6 +42,14 @@ __all__ = ["command"]
 NONE_FOUND, SOME_FOUND = 0, 1
 
 _SHOWN = 5
+
+
+def _refuse_workers(_: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise FairmendError(
+            f"search has no {option.opts[0]}: its steps depend on each other, so it runs in one process; "
+            "run it with several --seed instead"
+        )
 
 
 @click.command("search", cls=Command)
@@ -66,6 +75,8 @@ _SHOWN = 5
     show_default=True,
     help="Steps of the local phase around each result of the global phase.",
 )
+@click.option("--jobs", hidden=True, expose_value=False, callback=_refuse_workers)
+@click.option("--cluster", hidden=True, expose_value=False, callback=_refuse_workers)
 @device_option
 @seed_option
 @click.option(

@@ -6,7 +6,7 @@ import re
 
 from fairmend.errors import FairmendError
 
-__all__ = ["CPU_NAME", "check_device_name", "is_device_name"]
+__all__ = ["CPU_NAME", "check_device_name", "device_of_workers", "is_device_name"]
 
 CPU_NAME = "cpu"
 
@@ -22,3 +22,10 @@ def check_device_name(name: object) -> None:
     """Raise an error if no device can have this name."""
     if not is_device_name(name):
         raise FairmendError(f"device is {name!r}; it must be auto, cpu, cuda, or cuda:1 for the second GPU")
+
+
+def device_of_workers(name: str) -> str:
+    """Return the device that processes and clusters compute on: the CPU; another one must not be asked for."""
+    if name not in (CPU_NAME, "auto"):
+        raise FairmendError(f"workers compute on the CPU; leave out device {name}, or jobs and cluster")
+    return CPU_NAME

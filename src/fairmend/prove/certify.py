@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,12 +13,11 @@ import numpy.typing as npt
 
 from fairmend.arrays import FloatArray
 from fairmend.device.current import choose_wide_device, compute_on
-from fairmend.device.names import check_device_name
+from fairmend.device.names import check_device_name, device_of_workers
 from fairmend.errors import FairmendError
-from fairmend.network import Network, NetworkSource, load_network
+from fairmend.network import NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
-from fairmend.prove.engines.enumerate import certify_by_enumeration
-from fairmend.prove.engines.findings import Findings
+from fairmend.prove.chunks import ChunkJob, certify_chunks, open_kept_chunks
 from fairmend.prove.fit import require_fit
 from fairmend.prove.result import CertifyResult
 from fairmend.prove.score_bounds import require_scores
@@ -24,6 +25,8 @@ from fairmend.prove.threshold import network_of_spec
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.text import suggest
+from fairmend.workers.engine import Engine
+from fairmend.workers.open_engine import use_engine
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +49,10 @@ def certify(
     engine: str = "auto",
     *,
     time_limit: float | None = None,
+    jobs: int = 1,
     device: str = "cpu",
+    cluster: str | Engine | None = None,
+    resume: str | os.PathLike[str] | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> CertifyResult:
@@ -70,9 +76,15 @@ def certify(
         bounds), "milp" (piecewise linear networks: a MILP solver searches for a witness, and a tree of linear programs
         proves, with rigorous bounds), or "auto": "enumerate" if every neighbourhood is finite and small, else "branch"
     time_limit : seconds for the whole call; undecided inputs are UNKNOWN
+    jobs : how many processes certify chunks of the inputs; the answer is the same, but for what a time limit leaves
+        open. With more than one, call this under ``if __name__ == "__main__":`` in a script.
     device : where the bounds of "branch" are computed, in float64 and with every rounding error accounted for: "cpu",
         "cuda" (a GPU; "cuda:1" is the second), or "auto": a GPU, if there is one, for networks with a layer of more
-        than 128 units. Points are always computed on the CPU, and so are the other engines.
+        than 128 units. Points are always computed on the CPU, and so are the other engines. Workers (`jobs`, `cluster`)
+        compute on the CPU.
+    cluster : the address of an engine that certifies the chunks instead: "tcp://host:port" of a Dask scheduler,
+        "ray://host:port" of Ray, or "ray://local" for a Ray of this call
+    resume : a folder that keeps finished chunks; the same call with the same folder continues from them
     seed : random seed of the MILP solver; the other engines make no random choices
     progress : called with "certify", the number of inputs done and the number of inputs
     """
@@ -81,7 +93,11 @@ def certify(
         raise FairmendError(f"unknown engine {engine!r}{suggest(str(engine), _ENGINES)}; use {', '.join(_ENGINES)}")
     if time_limit is not None and not time_limit > 0:
         raise FairmendError(f"time_limit is {time_limit}; give seconds above 0, or None for no limit")
+    if jobs < 1:
+        raise FairmendError(f"jobs is {jobs}; it must be at least 1")
     check_device_name(device)
+    if jobs > 1 or cluster is not None:
+        device = device_of_workers(device)
     require_fit(network, spec)
     require_scores(network, spec.claim)
     if engine == "milp":
@@ -95,12 +111,10 @@ def certify(
     if on is not None and chosen != "branch":
         _logger.warning("the GPU is not used: engine %s computes on the CPU", chosen)
         on = None
-    with compute_on(on):
-        if spec.claim.is_score:
-            findings = _certify_scores(network, spec, inputs, chosen, time_limit, progress)
-        else:
-            findings = _certify_classes(network, spec, inputs, chosen, time_limit, progress, seed)
-    result = findings.result(chosen)
+    job = ChunkJob(network, spec, chosen, seed)
+    with use_engine(cluster, jobs) as workers, compute_on(on):
+        kept = None if resume is None else open_kept_chunks(Path(resume), job, time_limit)
+        result = certify_chunks(job, inputs, time_limit, progress, workers, kept)
     witnesses = [
         w and replace(w, other=keep_ignored_features(network, spec, w.x[None], w.other[None])[0])
         for w in result.witnesses
@@ -110,44 +124,6 @@ def certify(
     for reason in dict.fromkeys(filter(None, result.reasons)):
         _logger.debug("unknown for %d: %s", result.reasons.count(reason), reason)
     return result
-
-
-def _certify_classes(
-    net: Network,
-    spec: Spec,
-    X: FloatArray,
-    engine: str,
-    time_limit: float | None,
-    progress: Progress | None,
-    seed: int,
-) -> Findings:
-    findings = Findings(net, X, time_limit, progress)
-    if engine == "enumerate":
-        certify_by_enumeration(net, spec, X, findings)
-    elif engine == "branch":
-        from fairmend.prove.engines.branch import certify_by_branching
-
-        certify_by_branching(net, spec, X, findings)
-    else:
-        from fairmend.prove.engines.milp import certify_by_milp
-
-        certify_by_milp(net, spec, X, findings, seed)
-    return findings
-
-
-def _certify_scores(
-    net: Network, spec: Spec, X: FloatArray, engine: str, time_limit: float | None, progress: Progress | None
-) -> Findings:
-    from fairmend.prove.engines.score_branch import certify_scores_by_branching
-    from fairmend.prove.engines.score_enumerate import certify_scores_by_enumeration
-    from fairmend.prove.engines.score_findings import ScoreFindings
-
-    findings = ScoreFindings(net, spec.claim, X, time_limit, progress)
-    if engine == "enumerate":
-        certify_scores_by_enumeration(net, spec, X, findings)
-    else:
-        certify_scores_by_branching(net, spec, X, findings)
-    return findings
 
 
 def _choose_engine(spec: Spec, X: FloatArray) -> str:

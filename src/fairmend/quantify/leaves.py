@@ -61,6 +61,11 @@ class Leaves:
         """The share of all people who are undecided in each box."""
         return np.asarray(self.shares * np.maximum(1.0 - self.fair - self.unfair, 0.0))
 
+    @property
+    def open_count(self) -> int:
+        """How many boxes are undecided and can be split."""
+        return int(np.count_nonzero((self.axis >= 0) & (self.open > 0)))
+
     def widest_open(self, most: int) -> Ints:
         """Return the boxes that can be split with the largest undecided shares, at most so many."""
         open_shares = np.where(self.axis >= 0, self.open, 0.0)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from numpy.typing import ArrayLike
 
 from fairmend.device.current import choose_wide_device, compute_on
-from fairmend.device.names import check_device_name
+from fairmend.device.names import check_device_name, device_of_workers
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
@@ -28,6 +28,8 @@ from fairmend.quantify.sample import sampled_unequal
 from fairmend.quantify.search import search
 from fairmend.quantify.space import make_space
 from fairmend.spec import Spec
+from fairmend.workers.engine import Engine
+from fairmend.workers.open_engine import use_engine
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +49,9 @@ def quantify(
     seconds: float = 60,
     share: float | None = None,
     seed: int = 0,
+    jobs: int = 1,
     device: str = "cpu",
+    cluster: str | Engine | None = None,
     X: pd.DataFrame | ArrayLike | None = None,
     samples: int = 20_000,
     counting: bool = True,
@@ -66,9 +70,14 @@ def quantify(
     seconds : stop after so many seconds; the shares hold whenever it stops.
     share : stop as soon as at most this share is undecided.
     seed : random seed of the samples.
+    jobs : how many processes decide boxes. Shares are proven with any number; if it stops at `share`, before the
+        seconds are over, the boxes are the same. With more than one, call this under ``if __name__ == "__main__":`` in
+        a script.
     device : where linear forms are computed, in float64 and with every rounding error accounted for: "cpu", "cuda" (a
         GPU; "cuda:1" is the second), or "auto": a GPU, if there is one, for networks with a layer of more than 128
-        units. People are counted on the CPU.
+        units. People are counted on the CPU, and workers (`jobs`, `cluster`) compute on the CPU.
+    cluster : the address of an engine whose workers decide boxes instead: "tcp://host:port" of a Dask scheduler,
+        "ray://host:port" of Ray, or "ray://local" for a Ray of this call.
     X : people, encoded or as a DataFrame: count how many of them are treated equally and unequally as well.
     samples : how many random people to compare, for an estimate beside the proof.
     counting : whether to count people in undecided boxes; without it, only whole boxes are decided.
@@ -77,13 +86,15 @@ def quantify(
     started = _clock()
     network = network_of_spec(load_network(net), spec)
     check_device_name(device)
-    _check(network, spec, seconds, share, samples)
+    if jobs > 1 or cluster is not None:
+        device = device_of_workers(device)
+    _check(network, spec, seconds, share, samples, jobs)
     space = make_space(network, spec)
     require_rows(network, space)
     decider = Decider(network, space, counting=counting)
     on = choose_wide_device(device, network.widths, "computing linear forms")
-    with compute_on(on):
-        leaves = search(decider, lambda: _clock() - started, seconds, share or 0.0, seed, progress)
+    with use_engine(cluster, jobs) as workers, compute_on(on):
+        leaves = search(decider, lambda: _clock() - started, seconds, share or 0.0, seed, progress, workers)
     cells = None if X is None else find_cells(space, spec.as_inputs(X, network.dtype))
     fair, unfair = leaves.totals()
     _logger.info("quantify: %d boxes, fair %.6f, unfair %.6f", leaves.count, fair, unfair)
@@ -101,7 +112,7 @@ def quantify(
     )
 
 
-def _check(network: Network, spec: Spec, seconds: float, share: float | None, samples: int) -> None:
+def _check(network: Network, spec: Spec, seconds: float, share: float | None, samples: int, jobs: int) -> None:
     """Raise an error for what quantify does not take."""
     spec.require_class_claim("quantify")
     spec.require_inputs(network.inputs)
@@ -114,3 +125,5 @@ def _check(network: Network, spec: Spec, seconds: float, share: float | None, sa
         raise FairmendError(f"share must be at least 0 and below 1, got {share!r}")
     if samples < 0:
         raise FairmendError(f"samples must not be negative, got {samples}")
+    if jobs < 1:
+        raise FairmendError(f"jobs must be at least 1, got {jobs}")

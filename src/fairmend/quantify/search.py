@@ -1,12 +1,13 @@
 """Split boxes until little enough is undecided: branch and bound over the unprotected features.
 
-The boxes with the largest undecided shares come first. Boxes of few people are listed instead of split. The first
+The boxes with the largest undecided shares come first, many in a round: a share of all that are open, cut into parts
+that workers decide side by side. Boxes of few people are listed instead of split. The first
 splits lead to a few random people who are treated unequally, so that some unequal treatment is proven early.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -17,14 +18,17 @@ from fairmend.progress import Progress
 from fairmend.quantify.decide import Decided, Decider
 from fairmend.quantify.leaves import Leaves
 from fairmend.quantify.listing import LISTED, Listing
+from fairmend.quantify.parts import Part, decide_part
 from fairmend.quantify.sample import draw_people
 from fairmend.quantify.space import Boxes
+from fairmend.workers.engine import HERE, Engine, run_in_pool
 
 __all__ = ["search"]
 
 _ENTRIES = 2_000_000  # in one temporary array of a round
-_MOST_BOXES = 256  # that are split in one round
-_MOST_INPUTS = 16 * LISTED  # that are listed in one round
+_MOST_BOXES = 256  # that are split in one part of a round
+_MOST_INPUTS = 16 * LISTED  # that are listed in one part of a round
+_OF_OPEN = 8  # one of so many open boxes is split in a round; at least one part of them is
 _RECOUNT = 0.02  # of the time, to count the boxes that are left more precisely
 _FINER = 4  # how many times as many bins
 _SAMPLED = 1024  # people among whom some are looked for who are treated unequally
@@ -40,21 +44,39 @@ def search(
     enough: float,
     seed: int,
     progress: Progress | None = None,
+    workers: Engine = HERE,
 ) -> Leaves:
-    """Return boxes that cover everyone, after so many seconds, or when at most ``enough`` is undecided."""
+    """Return boxes that cover everyone, after so many seconds, or when at most ``enough`` is undecided.
+
+    The boxes are the same for any number of workers, unless the time ends.
+    """
     space = decider.space
     root = space.root()
     if not space.matters(decider.network):
         return Leaves(root, np.ones(1), Decided(np.ones(1), np.zeros(1), np.array([-1]), np.zeros(1)))
     searching = _Search(decider, seed)
     until = seconds * (1 - _RECOUNT if decider.counting else 1)
-    while (undecided := searching.undecided) > enough and elapsed() < until and searching.advance():
-        _report(progress, undecided)
+    with workers.open(decide_part, decider) as pool:
+        while (undecided := searching.undecided) > enough and elapsed() < until:
+            _report(progress, undecided)
+            parts = searching.next_round()
+            if not parts:
+                break
+            # A single part is not worth sending.
+            decided = run_in_pool(pool, workers.window, parts) if len(parts) > 1 else _decide_here(decider, parts)
+            for part, found in decided:
+                searching.take(part, found)
+                if elapsed() >= until or searching.undecided <= enough:
+                    break
     _report(progress, searching.undecided)
     if decider.counting:
         while (undecided := searching.undecided) > enough and elapsed() < seconds and searching.recount():
             _report(progress, undecided)
     return searching.leaves
+
+
+def _decide_here(decider: Decider, parts: list[Part]) -> Iterator[tuple[Part, Decided]]:
+    return ((part, decide_part(decider, part)) for part in parts)
 
 
 def _report(progress: Progress | None, undecided: float) -> None:
@@ -93,24 +115,31 @@ class _Search:
         """The share of all people who are undecided."""
         return float(self.leaves.open.sum())
 
-    def advance(self) -> bool:
-        """Split or list the boxes with the largest undecided shares; return whether there are any."""
+    def next_round(self) -> list[Part]:
+        """Return the boxes with the largest undecided shares in parts: some to be listed, and halves of the others."""
         leaves = self.leaves
-        rows = leaves.widest_open(self._most)
-        if not len(rows):
-            return False
+        most = max(1, leaves.open_count // (_OF_OPEN * self._most))  # parts of either kind
+        rows = leaves.widest_open(most * self._most)
         listable = self._listable(leaves.boxes.take(rows))
-        listed = rows[listable]
-        if len(listed):
-            total = np.cumsum(self._listing.inputs(leaves.boxes.take(listed)))
-            listed = listed[: max(1, int(np.searchsorted(total, _MOST_INPUTS)))]
-            leaves.update(listed, self._listing.decide(leaves.boxes.take(listed), leaves.error[listed]))
+        parts = [Part(part, leaves.boxes.take(part), leaves.error[part], True) for part in self._cut(rows[listable])]
         split = rows[~listable]
-        if len(split):
-            halves = leaves.boxes.take(split).split(leaves.axis[split])
-            decided = self._decider.decide(halves, np.tile(leaves.error[split], 2))
-            leaves.replace(split, halves, self._decider.space.shares(halves), decided)
-        return True
+        for start in range(0, len(split), self._most):
+            part = split[start : start + self._most]
+            halves = leaves.boxes.take(part).split(leaves.axis[part])
+            parts.append(Part(part, halves, np.tile(leaves.error[part], 2), False))
+        return parts
+
+    def _cut(self, rows: Ints) -> list[Ints]:
+        """Return boxes that are to be listed in parts of a limited number of inputs."""
+        part = np.cumsum(self._listing.inputs(self.leaves.boxes.take(rows))) // _MOST_INPUTS
+        return np.split(rows, np.flatnonzero(np.diff(part)) + 1) if len(rows) else []
+
+    def take(self, part: Part, decided: Decided) -> None:
+        """Store what is proven about the boxes of a part."""
+        if part.listed:
+            self.leaves.update(part.rows, decided)
+        else:
+            self.leaves.replace(part.rows, part.boxes, self._decider.space.shares(part.boxes), decided)
 
     def recount(self) -> bool:
         """Count some boxes again with finer bins, those with the largest undecided shares first."""

@@ -16,7 +16,7 @@ from fairmend.errors import FairmendError
 if TYPE_CHECKING:
     from fairmend.workers.kept_results import KeptResults
 
-__all__ = ["CONNECT_SECONDS", "HERE", "Engine", "Failure", "Here", "Pool", "run_tasks"]
+__all__ = ["CONNECT_SECONDS", "HERE", "Engine", "Failure", "Here", "Pool", "run_in_pool", "run_tasks"]
 
 CONNECT_SECONDS = 4.0
 """How long the address of an engine, the engine itself, and its first worker may each take to answer."""
@@ -113,34 +113,44 @@ def run_tasks(
     Tasks are made only when there is room for them. `kept` keeps results as they come, and gives those it has. An error
     is raised in the place of its task, after the results before it.
     """
+    with engine.open(function, shared) as pool:
+        yield from run_in_pool(pool, engine.window, tasks, kept)
+
+
+def run_in_pool(
+    pool: Pool, window: int, tasks: Iterable[T], kept: KeptResults | None = None
+) -> Iterator[tuple[T, Any]]:
+    """Yield each task with its result from a pool that is open, as `run_tasks` does.
+
+    A pool takes several runs, one after another, if each is read to its end.
+    """
     numbered = iter(enumerate(tasks))
     under_way: dict[int, T] = {}
-    finished: dict[int, R | Failure] = {}
+    finished: dict[int, Any] = {}
     given, more = 0, True
-    with engine.open(function, shared) as pool:
-        while True:
-            while more and len(under_way) < engine.window:
-                number, task = next(numbered, (-1, None))
-                if task is None:
-                    more = False
-                    break
-                under_way[number] = task
-                result = None if kept is None else kept.load(number, task)
-                if result is None:
-                    pool.submit(number, task)
-                else:
-                    finished[number] = result
-            if given not in under_way:
-                return
-            while given not in finished:
-                number, result = pool.next_finished()
+    while True:
+        while more and len(under_way) < window:
+            number, task = next(numbered, (-1, None))
+            if task is None:
+                more = False
+                break
+            under_way[number] = task
+            result = None if kept is None else kept.load(number, task)
+            if result is None:
+                pool.submit(number, task)
+            else:
                 finished[number] = result
-                if isinstance(result, Failure):
-                    more = False  # nothing after it will be needed
-                elif kept is not None:
-                    kept.save(number, under_way[number], result)
-            found = finished.pop(given)
-            if isinstance(found, Failure):
-                raise FairmendError(found.message)
-            yield under_way.pop(given), found
-            given += 1
+        if given not in under_way:
+            return
+        while given not in finished:
+            number, result = pool.next_finished()
+            finished[number] = result
+            if isinstance(result, Failure):
+                more = False  # nothing after it will be needed
+            elif kept is not None:
+                kept.save(number, under_way[number], result)
+        found = finished.pop(given)
+        if isinstance(found, Failure):
+            raise FairmendError(found.message)
+        yield under_way.pop(given), found
+        given += 1

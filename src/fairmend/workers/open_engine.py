@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import socket
+from contextlib import AbstractContextManager, nullcontext
 
 from fairmend.errors import FairmendError
 from fairmend.workers.engine import CONNECT_SECONDS, HERE, Engine
 from fairmend.workers.processes import Processes
 
-__all__ = ["open_engine"]
+__all__ = ["open_engine", "use_engine"]
 
 _DASK, _RAY = ("tcp", "tls"), "ray"
 _RAY_HERE = re.compile(r"auto|local(:[1-9]\d{0,3})?")
@@ -38,6 +39,11 @@ def open_engine(cluster: str | Engine | None = None, jobs: int = 1) -> Engine:
     from fairmend.workers.dask_engine import DaskEngine
 
     return DaskEngine(cluster)
+
+
+def use_engine(cluster: str | Engine | None, jobs: int) -> AbstractContextManager[Engine]:
+    """Return the engine for a ``with`` block; one that the caller opened stays open."""
+    return open_engine(cluster, jobs) if cluster is None or isinstance(cluster, str) else nullcontext(cluster)
 
 
 def _require_answer(cluster: str, place: str) -> None:
