@@ -41,10 +41,10 @@ _UNKNOWN = (
 
 # Scores below which starting the work takes longer than the CPU takes for all of it, about 20 million a second.
 _FEW = 20_000
-# Bytes of the largest array of one chunk: few kernels for each, and little beyond the cache of a GPU.
-_CHUNK_BYTES = 2**27
+# Bytes of the largest array of one chunk: starting kernels takes little of the time then.
+_CHUNK_BYTES = 2**29
 _MASK_BYTES = 2**28  # of the marks of all points that can hold an extreme, of a part of the inputs
-_THREADS = 4  # the work of the CPU takes about as long as that of the GPU, and part of it holds the interpreter's lock
+_THREADS = 2  # while one waits for the GPU, the other prepares and confirms; more wait for the interpreter's lock
 _ROUNDING = 1.01  # for the roundings of the bound itself, in float64
 
 
@@ -78,7 +78,8 @@ class DeviceSearch:
         ]
         self._sizes = [(weight.double().abs(), bias.double().abs()) for weight, bias, _ in self._layers]
         widest = max(len(affine.bias) for affine in net.affines)
-        self._points = max(1, _CHUNK_BYTES // (widest * net.dtype.itemsize))
+        chunk = min(_CHUNK_BYTES, memory_of(device) // 32)
+        self._points = max(1, chunk // (widest * net.dtype.itemsize))
         self._marks = min(_MASK_BYTES, memory_of(device) // 8)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -91,7 +92,7 @@ class DeviceSearch:
 
     @contextmanager
     def engine(self) -> Iterator[Engine]:
-        """Give threads that scan blocks: while one waits for the GPU, others prepare and confirm."""
+        """Give the threads that scan blocks."""
         # Each search sets PyTorch's flags and sets them back: here, to what they are for all threads.
         with repeatable(self._device):
             yield Threads(min(_THREADS, os.cpu_count() or 1))
