@@ -145,6 +145,7 @@ def run_quantify(
     from fairmend.folders import check_folder, staged_folder
     from fairmend.quantify.run import quantify
     from fairmend.tables import describe_broken, find_files, local_files
+    from fairmend.workers.open_engine import open_engine
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
@@ -153,19 +154,20 @@ def run_quantify(
     inputs = [model, spec_file, *([] if data is None else local_files(data)), *([] if about is None else [about])]
     if report is not None:
         check_folder(report, [*REPORT_FILES], inputs, "--report, or pass --no-report")
-    people = None if data is None else load_people(data, spec, net, out_of_range=out_of_range, keep_going=keep_going)
-    spec = spec if people is None else people.spec
-    spec_out = None if certificate is None else widened_spec_file(certificate, inputs)
-    with progress_bars(quiet=json_output) as progress:
+    with open_engine(cluster, jobs) as workers, progress_bars(quiet=json_output) as progress:
+        people = (
+            None if data is None else load_people(data, spec, net, out_of_range=out_of_range, keep_going=keep_going)
+        )
+        spec = spec if people is None else people.spec
+        spec_out = None if certificate is None else widened_spec_file(certificate, inputs)
         found = quantify(
             net,
             spec,
             seconds=seconds,
             share=share,
             seed=seed,
-            jobs=jobs,
             device=device,
-            cluster=cluster,
+            cluster=workers,
             X=None if people is None else people.X,
             samples=samples,
             progress=progress,

@@ -29,7 +29,7 @@ from fairmend.quantify.search import search
 from fairmend.quantify.space import make_space
 from fairmend.spec import Spec
 from fairmend.workers.engine import Engine
-from fairmend.workers.open_engine import use_engine
+from fairmend.workers.open_engine import use_engine, works_here
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +86,7 @@ def quantify(
     started = _clock()
     network = network_of_spec(load_network(net), spec)
     check_device_name(device)
-    if jobs > 1 or cluster is not None:
+    if not works_here(cluster, jobs):
         device = device_of_workers(device)
     _check(network, spec, seconds, share, samples, jobs)
     space = make_space(network, spec)
