@@ -44,15 +44,16 @@ def weights() -> OrderedDict:
 
 
 def keras_model(keras):
+    """Return a model with biases other than 0: Keras leaves out those that are 0 when it exports to ONNX."""
     keras.utils.set_random_seed(3)
-    layers = keras.layers
+    layers, biases = keras.layers, {"bias_initializer": "random_normal"}
     return keras.Sequential(
         [
             keras.Input((X.shape[1],)),
-            layers.Dense(8, activation="relu"),
+            layers.Dense(8, activation="relu", **biases),
             layers.Dropout(0.2),
-            layers.Dense(6, activation="relu"),
-            layers.Dense(1, activation="sigmoid"),
+            layers.Dense(6, activation="relu", **biases),
+            layers.Dense(1, activation="sigmoid", **biases),
         ]
     )
 
