@@ -21,6 +21,7 @@ from fairmend.arrays import FloatArray, Floats
 from fairmend.errors import FairmendError
 from fairmend.metrics import balanced_accuracy
 from fairmend.network import Affine, Network
+from fairmend.network.folding import DerivedBias
 from fairmend.network.graph import reached_columns
 from fairmend.network.input_columns import fix_columns
 from fairmend.repair.regression import r_squared
@@ -96,42 +97,65 @@ def match_rate(network: Network, X: FloatArray, rate: float) -> Network:
     the network stays as it is.
 
     The head's bias shifts all outputs by the same. A head that stores none shifts them by a change of its weights that
-    is nearly the same for all rows; if it would not even have one sign, the network stays as it is.
+    is about the same for all rows.
     """
     if network.outputs > 2:
         return network
     logits = network.centre(network.logits(X)).astype(np.float64)
     leads = logits if logits.ndim == 1 else logits[:, 1] - logits[:, 0]
-    direction = _even_direction(network, X)
-    if direction is not None:
-        weight_change, moved = direction
-        if not (moved > 0).all():
-            return network
-        leads = leads / moved
-    leads = np.sort(leads)[::-1]
-    wide = np.flatnonzero(leads[:-1] - leads[1:] > _LEAST_GAP * np.sqrt(np.mean(np.square(leads))))
     positive = round(rate * len(leads))
-    if len(wide) == 0 or not 0 < positive < len(leads):
+    if not 0 < positive < len(leads):
         return network
-    last_positive = wide[np.argmin(np.abs(wide + 1 - positive))]
-    shift = leads[last_positive : last_positive + 2].mean()
     weight, bias = network.head.weight.astype(np.float64), network.head.bias.astype(np.float64)
-    if direction is None:
+    derived = network.head.derived_bias
+    if derived is None:
+        shift = _even_shift(leads, positive)
         bias[-1] -= shift
     else:
-        weight[-1] -= shift * weight_change
+        change, moved = _even_direction(network, X, derived)
+        shift = _uneven_shift(leads, moved, positive)
+        weight[-1] -= shift * change
+    if shift == 0:
+        return network
     head = Affine(weight.astype(network.dtype), bias.astype(network.dtype))
     return network.with_affines([*network.affines[:-1], head])
 
 
-def _even_direction(network: Network, X: FloatArray) -> tuple[Floats, Floats] | None:
+def _even_shift(leads: Floats, positive: int) -> float:
+    """Return what to take from all leads so that about ``positive`` of them stay at least 0; 0 if all are alike."""
+    leads = np.sort(leads)[::-1]
+    wide = np.flatnonzero(leads[:-1] - leads[1:] > _least_gap(leads))
+    if len(wide) == 0:
+        return 0.0
+    last_positive = wide[np.argmin(np.abs(wide + 1 - positive))]
+    return float(leads[last_positive : last_positive + 2].mean())
+
+
+def _uneven_shift(leads: Floats, moved: Floats, positive: int) -> float:
+    """Return how many times ``moved (rows,)`` to take from the leads, as `_even_shift` does; 0 if no number is better.
+
+    A row changes sides at its lead divided by what it is moved by.
+    """
+    falls, rises = (np.sort(leads[side] / moved[side]) for side in (moved > 0, moved < 0))
+    turns = np.sort(np.concatenate([falls, rises]))
+    wide = np.flatnonzero(np.diff(turns) > _least_gap(leads))
+    shifts = np.append(0.0, (turns[wide] + turns[wide + 1]) / 2)
+    still = np.count_nonzero((moved == 0) & (leads >= 0))
+    counts = len(falls) - np.searchsorted(falls, shifts) + np.searchsorted(rises, shifts, side="right") + still
+    missing = np.abs(counts - positive)
+    best = np.flatnonzero(missing == missing.min())
+    return float(shifts[best[np.argmin(np.abs(shifts[best]))]])
+
+
+def _least_gap(leads: Floats) -> float:
+    return _LEAST_GAP * float(np.sqrt(np.mean(np.square(leads))))
+
+
+def _even_direction(network: Network, X: FloatArray, derived: DerivedBias) -> tuple[Floats, Floats]:
     """Return a change of weights ``(dimension,)`` that moves an output by about 1 at each row, and by how much it does.
 
-    None if the head stores a bias. Features that depend on columns which the network ignores keep their weights.
+    Features that depend on columns which the network ignores keep their weights.
     """
-    derived = network.head.derived_bias
-    if derived is None:
-        return None
     features = network.features(X).astype(np.float64) + derived.shift
     reached = reached_columns(network.nodes)[network.nodes[-1].sources[0]]
     features[:, reached[:, ~network.read_columns].any(axis=1)] = 0

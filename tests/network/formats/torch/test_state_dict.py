@@ -46,6 +46,17 @@ def test_a_state_dict_without_a_bias_stays_without(suffix, tmp_path):
     assert not changed.head.bias.any()
 
 
+def test_a_file_with_as_many_tensors_as_plain_layers_have_keeps_its_norm(tmp_path):
+    """Three layers without a bias and a norm without a gain have six tensors; so have three plain layers."""
+    norm = trained_norm(2, affine=False)
+    layers = [nn.Linear(3, 2, bias=False), norm, nn.ReLU(), nn.Linear(2, 2, bias=False), nn.ReLU()]
+    module = nn.Sequential(*layers, nn.Linear(2, 1, bias=False))
+    network = load_network(module.eval())
+    network.save(tmp_path / "m.pth")
+    assert load_network(tmp_path / "m.pth") == network
+    module.load_state_dict(torch.load(tmp_path / "m.pth", weights_only=True), strict=True)
+
+
 def test_a_network_with_a_bias_does_not_fit_a_state_dict_without_one(tmp_path, caplog):
     """with_affines leaves such a bias out; with_operations takes any layer."""
     torch.save(nn.Linear(3, 2, bias=False).state_dict(), tmp_path / "m.pth")

@@ -197,8 +197,7 @@ def to_note(network: Network) -> str:
     if needs_description(network):
         return json.dumps({"version": 3, "steps": description_of(network)})
     activations = [{"name": a.name, "slope": a.slope} for a in network.activations]
-    tensors = to_tensors(network)
-    if len(tensors) == 2 * network.depth:
+    if set(to_tensors(network)) == {tensor_key(name, part) for name in network.names for part in ("weight", "bias")}:
         note = {"version": 1, "names": network.names, "activations": activations, "closing": network.closing}
         return json.dumps(note)
     layers: list[dict[str, Any]] = []
