@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairmend.arrays import Bools, FloatArray, Floats
+from fairmend.arrays import FloatArray, Floats
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network, Node
 from fairmend.network.graph import reached_columns
-from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, plain_columns
+from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, training_units
 from fairmend.progress import Progress
 from fairmend.prove.proof import HEADROOM, Proof
 from fairmend.prove.score_proof import ScoreProof
@@ -33,7 +33,13 @@ from fairmend.repair.blind import (
     zero_columns,
 )
 from fairmend.repair.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, Calibration, History, calibrate
-from fairmend.repair.demands import check_head_options, demands_of, prove_by_blindness, prove_repair_inputs
+from fairmend.repair.demands import (
+    HeadToChange,
+    check_head_options,
+    demands_of,
+    prove_by_blindness,
+    prove_repair_inputs,
+)
 from fairmend.repair.distil import Student, distil
 from fairmend.repair.head.features import Box, FeatureSet, Linear, Points, require_few_points
 from fairmend.repair.head.solve import HeadSolution
@@ -251,7 +257,7 @@ def _calibrate(
     regions = _blind_regions(task, columns) if columns else task.regions
     X = zero_columns(X, columns) if columns else X
     # The paper trains in the inputs as they are, whatever their scale; a distilled network goes on as it was distilled.
-    units = _Units.of_rows(X, plain_columns(network)) if recipe.distil_steps else _Units.raw(network.inputs)
+    units = _Units(*training_units(network, X)) if recipe.distil_steps else _Units.raw(network.inputs)
     trained = calibrate(
         units.standardise_network(network),
         replace(regions, lower=units.standardise(regions.lower), upper=units.standardise(regions.upper)),
@@ -289,16 +295,6 @@ class _Units:
     @classmethod
     def raw(cls, width: int) -> _Units:
         return cls(np.zeros(width), np.ones(width))
-
-    @classmethod
-    def of_rows(cls, X: FloatArray, plain: Bools) -> _Units:
-        """Return units in which each column of X has mean 0 and deviation 1; a column of zeros stays as it is.
-
-        So do columns that are not ``plain``: something else than affine layers reads them.
-        """
-        deviation = X.std(axis=0, dtype=np.float64)
-        mean = np.where(plain, X.mean(axis=0, dtype=np.float64), 0.0)
-        return cls(mean, np.where(plain & (deviation > 0), deviation, 1.0))
 
     def standardise(self, X: FloatArray) -> FloatArray:
         standard: FloatArray = ((X - self.mean) / self.deviation).astype(X.dtype)
@@ -403,16 +399,17 @@ def _repair_until_proven(
     unused = _features_of(network, columns_of(task.spec, blinded))
     features = _feature_set(_without_features(network, unused) if unused else network, task)
     demands = demands_of(network, task, features.count)
-    weight, bias = network.head.weight.astype(np.float64), network.head.bias.astype(np.float64)
+    before = HeadToChange.of(network, features, unused)
     best: _ProvenHead | None = None
     checking = 0.0
     for attempt in range(1, _MOST_ATTEMPTS + 1):
         seconds_left = task.deadline.seconds_left()
         seconds = None if seconds_left is None else max(_LEAST_SOLVER_SECONDS, seconds_left)
-        head = demands.solve(weight, bias, features, seconds, progress)
+        head = demands.solve(before, seconds, progress)
         change = head.weight.copy()
         change[:, unused] = 0  # a solver may leave traces where nothing depends on a weight
-        new_head = Affine((weight + change).astype(network.dtype), (bias + head.bias).astype(network.dtype))
+        parts = (before.weight + change, before.bias + head.bias)
+        new_head = Affine(*(part.astype(network.dtype) for part in parts))
         candidate = network.with_affines([*network.affines[:-1], new_head])
         check_started = time.perf_counter()
         proof = prove_repair_inputs(candidate, task)
