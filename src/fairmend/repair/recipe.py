@@ -225,7 +225,8 @@ def _calibrate_and_prove(
     if covers_everyone(ignored, task.spec):
         done = _ProvenHead(trained.network, None, prove_by_blindness(trained.network, task), 0.0, 0, 0.0)
     elif recipe.certified and _is_proven(trained.network, task).all():
-        done = _ProvenHead(trained.network, None, prove_repair_inputs(trained.network, task), 0.0, 0, 0.0)
+        proof = prove_repair_inputs(trained.network, task)
+        done = _ProvenHead(trained.network, None, proof, task.head_options.margin, 0, 0.0)
     else:
         done = _repair_until_proven(trained.network, task, progress, ignored)
     ended = time.perf_counter()
@@ -299,6 +300,7 @@ def _train_certified(
         units.standardise(X),
         targets,
         is_proven=lambda network: _is_proven(in_raw_inputs(network), task),
+        steps=recipe.steps,
         seed=task.seed,
         device=task.device,
         progress=progress,
