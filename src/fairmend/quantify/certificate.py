@@ -42,6 +42,8 @@ class Evidence:
 
     def certificate(self) -> Certificate:
         """Return the certificate; raise an error if nothing is proven, or if there are too many boxes."""
+        if self.space.links is not None:
+            raise FairmendError("the spec has links, and no certificate is written for shares with links yet")
         leaves, cells = self.leaves, np.array([axis.cells for axis in self.space.axes], np.int64)
         if not np.any(leaves.fair) and not np.any(leaves.unfair):
             raise FairmendError("nothing is proven yet, so there is nothing to certify; allow more seconds")
@@ -60,7 +62,7 @@ class Evidence:
             "fair": _round_down(fair),
             "unfair": _round_down(unfair),
             "cells": CELLS,
-            "pieces": [len(np.unique(column)) for column in self.space.first.T],
+            "pieces": list(self.space.parts),
             "leaves": leaves.count,
             "nodes": _packed(tree.nodes, "<u2"),
             "cuts": _packed(tree.cuts, "<u4"),
@@ -70,7 +72,7 @@ class Evidence:
     def _proofs(self) -> Ints:
         """Return how the checker proves each box: those of few people that are not to be split, by listing them."""
         leaves, space = self.leaves, self.space
-        axes = (*space.axes, *space.protected)
+        axes = (*space.free, *space.protected)
         single = all(axis.reach == 0 and np.array_equal(axis.low, axis.high) for axis in axes)
         values = math.prod(axis.cells for axis in space.protected)
         inputs = np.prod((leaves.boxes.last - leaves.boxes.first + 1).astype(np.float64), axis=1) * values

@@ -35,7 +35,8 @@ class DataShares:
 
 def find_cells(space: Space, X: FloatArray) -> Ints:
     """Return the cells ``(rows, axes)`` of valid inputs."""
-    return np.stack([_cells_of(axis, X[:, axis.columns]) for axis in space.axes], axis=1)
+    columns = [X[:, space.spec.columns(axis.feature.name)] for axis in space.axes]
+    return np.stack([_cells_of(axis, own) for axis, own in zip(space.axes, columns, strict=True)], axis=1)
 
 
 def _cells_of(axis: Axis, columns: FloatArray) -> Ints:

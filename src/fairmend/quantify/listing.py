@@ -28,7 +28,7 @@ class Listing:
 
     def __init__(self, decider: Decider) -> None:
         self._decider, space = decider, decider.space
-        exact = all(axis.reach == 0 and np.array_equal(axis.low, axis.high) for axis in (*space.axes, *space.protected))
+        exact = all(axis.reach == 0 and np.array_equal(axis.low, axis.high) for axis in (*space.free, *space.protected))
         self.possible = exact and space.all_values
 
     def inputs(self, boxes: Boxes) -> Floats:

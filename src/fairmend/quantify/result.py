@@ -131,7 +131,8 @@ def _describe(decider: Decider, region: Region, cells: Ints | None) -> QuantifyB
         values = [_protected_values(space, value) for value in witnesses.values]
     decides = tuple(name for name in values[0] if values[0][name] != values[1][name])
     words = listed([_words(space.axes[k], int(first[k]), int(last[k])) for k in limited], most=None) or "all people"
-    cause = f"{listed(decides)} {'decides' if len(decides) == 1 else 'decide'}" if decides else "a tolerance decides"
+    other = "a link decides" if space.links is not None else "a tolerance decides"
+    cause = f"{listed(decides)} {'decides' if len(decides) == 1 else 'decide'}" if decides else other
     return QuantifyBox(
         features={space.axes[k].feature.name: _values(space.axes[k], int(first[k]), int(last[k])) for k in limited},
         share=region.unfair,

@@ -117,8 +117,6 @@ def _check(network: Network, spec: Spec, seconds: float, share: float | None, sa
     spec.require_class_claim("quantify")
     spec.require_inputs(network.inputs)
     spec.require_outputs(network.outputs)
-    if spec.links:
-        raise FairmendError("quantify does not take [[link]] in the spec yet. Use audit or certify.")
     if not (isinstance(seconds, int | float) and math.isfinite(seconds) and seconds > 0):
         raise FairmendError(f"seconds must be a number above 0, got {seconds!r}")
     if share is not None and not 0 <= share < 1:

@@ -8,6 +8,7 @@ import numpy as np
 
 from fairmend.arrays import Bools, Floats, Ints
 from fairmend.bounds.enclosure import TINY, gamma
+from fairmend.quantify.cases import Cases, person_forms
 from fairmend.quantify.space import Axis, Boxes, Space
 
 __all__ = ["ProtectedTerms", "Side", "Threshold", "best_threshold", "common_threshold", "down", "make_side", "up"]
@@ -22,9 +23,9 @@ class ProtectedTerms(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One lead in boxes: it is above ``need (n,)`` where its form ``A (n * pieces, inputs)``, ``c (n, pieces)`` is.
+    """One lead in boxes: it is above ``need (n,)`` where its form ``A (n * pieces, width)``, ``c (n, pieces)`` is.
 
-    ``sure (n, pieces)`` says where it is in the whole box.
+    The columns are those of people. ``sure (n, pieces)`` says where it is in the whole box.
     """
 
     A: Floats
@@ -48,23 +49,22 @@ class Side(NamedTuple):
 
 
 class Threshold(NamedTuple):
-    """A lead is proven where the form ``g (n, inputs)`` of the unprotected columns is above ``value (n,)``."""
+    """A lead is proven where the form ``g (n, width)`` of the unprotected columns is above ``value (n,)``."""
 
     g: Floats
     value: Floats
 
 
-def make_side(
-    space: Space, boxes: Boxes, form: tuple[Floats, Floats, Floats], need: Floats, cells: tuple[Ints, Ints]
-) -> Side:
-    """Return a lead with the form A, c above its interval's least, for pieces of protected ``cells``.
+def make_side(space: Space, boxes: Boxes, form: tuple[Floats, Floats, Floats], need: Floats, cases: Cases) -> Side:
+    """Return a lead with the form A, c above its interval's least, for all cases of boxes.
 
-    A is ``(n * pieces, inputs)``; c, least and the first and last cells have a row for each piece of each box as well.
+    A is ``(n * pieces, inputs)``; c, least and the cases have a row for each piece of each box as well.
     """
     A, c, least = form
     shape = len(boxes), len(A) // len(boxes)
+    protected = _protected_terms(space, A, cases.first, cases.last, shape)
+    A, c = person_forms(space, boxes, cases, A, c)
     c = c.reshape(shape)
-    protected = _protected_terms(space, A, *cells, shape)
     linear = _bound(space, _ends(space, boxes, similar=True), A, c, protected.least, protected.size)
     return Side(A, c, need, protected, np.maximum(least.reshape(shape), linear) > need[:, None])
 
