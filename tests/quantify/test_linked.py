@@ -57,6 +57,6 @@ def test_continuous_features_are_linked_too():
     )
     net = linear([0, 1], -2.5)
     found = fairmend.quantify(net, spec, seconds=20, share=0.02, samples=100)
-    assert found.unfair == pytest.approx(0.25, abs=0.01)
-    assert found.fair == pytest.approx(0.75, abs=0.01)
+    assert found.unfair == pytest.approx(0.25, abs=0.02)
+    assert found.fair == pytest.approx(0.75, abs=0.02)
     assert found.unfair <= 0.25 <= 1 - found.fair

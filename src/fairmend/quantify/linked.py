@@ -55,13 +55,13 @@ class Condition(NamedTuple):
     def apart(self, first: Ints, last: Ints, own_first: Ints, own_last: Ints) -> Bools:
         """Return whether no value is the own one; the cells of a continuous feature share their ends."""
         gap = int(self.continuous)
-        return (own_last + gap < first) | (last + gap < own_first)
+        return np.asarray((own_last + gap < first) | (last + gap < own_first))
 
     def same(self, first: Ints, last: Ints, own_first: Ints, own_last: Ints) -> Bools:
         """Return whether all values are the own one."""
         if self.continuous:
             return np.zeros(len(first), np.bool_)
-        return (first == last) & (own_first == own_last) & (first == own_first)
+        return np.asarray((first == last) & (own_first == own_last) & (first == own_first))
 
 
 class Change:
@@ -176,9 +176,8 @@ class SpaceLinks:
 
     def states(self, own: tuple[Ints, Ints], first: Ints, last: Ints) -> list[State]:
         """Return what may become of each linked feature, for own cells ``(rows, axes)`` and protected ones."""
-        may_apply, may_stay = zip(
-            *(self._link(number, own, first, last) for number in range(len(self.conditions))), strict=True
-        )
+        each = [self._link(number, own, first, last) for number in range(len(self.conditions))]
+        may_apply, may_stay = zip(*each, strict=True)
         found = []
         for linked in self.axes:
             stays = np.all([may_stay[change.link] for change in linked.changes], axis=0)
@@ -223,11 +222,8 @@ def make_links(
         )
     axes = []
     for number, axis in enumerate(free):
-        changes = [
-            Change(i, axis, dict(link.then[axis.feature.name]), dtype)
-            for i, link in enumerate(links)
-            if axis.feature.name in link.then
-        ]
+        name = axis.feature.name
+        changes = [Change(i, axis, dict(link.then[name]), dtype) for i, link in enumerate(links) if name in link.then]
         if changes:
             axes.append(LinkedAxis(number, axis, tuple(changes)))
     return SpaceLinks(tuple(conditions), tuple(axes))
@@ -239,8 +235,8 @@ def _condition(link: Link, axis: Axis, protected: int, own: int) -> Condition:
     for first, last in matching_runs(link, axis.feature):
         may |= (low <= last) & (first <= high)
         must |= (first <= low) & (high <= last)
-    counts = [np.concatenate([[0], np.cumsum(each)]) for each in (may, must)]
-    return Condition(protected, own, *counts, axis.feature.kind == "continuous")
+    some, every = (np.concatenate([[0], np.cumsum(each)]) for each in (may, must))
+    return Condition(protected, own, some, every, axis.feature.kind == "continuous")
 
 
 def _targets(axis: Axis, then: dict[str, Any]) -> Ints:

@@ -2,8 +2,8 @@
 
 Each unprotected feature is an `Axis`: a row of *cells* of equal weight. A cell of an integer or categorical feature is
 one value; the range of a continuous one is divided into many. A box is a range of cells on every axis. The *share* of a
-box is the product of the shares of its ranges. If links depend on a protected feature, people's own values of it make an
-axis as well, because a link does not apply to those who have them already.
+box is the product of the shares of its ranges. If links depend on a protected feature, people's own values of it make
+an axis as well, because a link does not apply to those who have them already.
 """
 
 from __future__ import annotations
