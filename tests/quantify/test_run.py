@@ -11,7 +11,7 @@ import fairmend
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.quantify.space import make_space
-from fairmend.spec import Claim, Feature, Spec
+from fairmend.spec import Feature, Spec
 from support.quantify_cases import MANY, SMALL, SPECS, linear, people_of, unequal_people
 from support.strategies import random_network
 
@@ -108,7 +108,6 @@ def test_progress_is_the_share_decided():
         (SMALL, {"seconds": 0}, "seconds must be a number above 0"),
         (SMALL, {"share": 1.5}, "share must be at least 0 and below 1"),
         (SMALL, {"samples": -1}, "samples must not be negative"),
-        (Spec(SMALL.features, claim=Claim(kind="score", delta=0.1, on="logit")), {}, "quantify compares classes"),
     ],
 )
 def test_what_it_does_not_take_is_refused(spec, options, message):

@@ -6,6 +6,7 @@ import numpy as np
 
 from fairmend.audit.neighbours import find_unequal
 from fairmend.network import Affine, Network
+from fairmend.network.scores import compute_scores
 from fairmend.quantify.space import Boxes, Space
 from fairmend.spec import Feature, Spec
 
@@ -90,3 +91,14 @@ def random_boxes(space: Space, rng: np.random.Generator, count: int) -> Boxes:
 def linear(weight, bias, dtype=np.float32) -> Network:
     """Return a network of one affine layer."""
     return Network([Affine(np.array([weight], dtype), np.array([bias], dtype))], [])
+
+
+def spreads_of(net: Network, space: Space, boxes: Boxes, row: int) -> np.ndarray:
+    """Return how far apart the scores of similar people are for everyone in a box, by enumeration."""
+    X = people_of(space, boxes, row, net.dtype)
+    low, high = np.full((len(X), net.outputs), np.inf), np.full((len(X), net.outputs), -np.inf)
+    for rows, points in space.spec.points(X, dtype=net.dtype):
+        scores = compute_scores(net, points, space.spec.claim.on)
+        np.minimum.at(low, rows, scores)
+        np.maximum.at(high, rows, scores)
+    return (high - low).max(axis=1)

@@ -18,7 +18,7 @@ from fairmend.quantify.linked import WHOLE, Change, LinkedAxis, State
 if TYPE_CHECKING:
     from fairmend.quantify.space import Boxes, Space
 
-__all__ = ["Cases", "link_looseness", "linked_hulls", "person_forms"]
+__all__ = ["Cases", "link_looseness", "linked_hulls", "person_forms", "settled_cases"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +85,17 @@ def link_looseness(space: Space, boxes: Boxes, cases: Cases, weight: Floats) -> 
                 cut = [ends[first] - ends[last] for ends in change.differences(WHOLE)]
                 found[:, linked.number] += np.where(applies, of_axis[:, 0] * np.maximum(*cut), 0.0)
     return np.asarray(found.reshape(len(boxes), -1, found.shape[1]).mean(axis=1))
+
+
+def settled_cases(space: Space, boxes: Boxes, cases: Cases) -> Bools:
+    """Return in which cases a person has a single counterfactual ``(rows,)``."""
+    point = np.full(len(cases.first), not any(axis.reach for axis in space.axes))
+    for k, axis in enumerate(space.protected):
+        point &= (cases.first[:, k] == cases.last[:, k]) & np.array_equal(axis.low, axis.high)
+    for linked, state, _, _, choice in _rows_of_links(space, boxes, cases):
+        point &= np.sum([state.stays, *state.applies], axis=0) == 1
+        point &= state.stays | (choice != WHOLE) | (linked.choices == 1)
+    return point
 
 
 def _own_cells(boxes: Boxes, cases: Cases) -> tuple[Ints, Ints]:

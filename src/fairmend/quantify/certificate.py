@@ -44,6 +44,8 @@ class Evidence:
         """Return the certificate; raise an error if nothing is proven, or if there are too many boxes."""
         if self.space.links is not None:
             raise FairmendError("the spec has links, and no certificate is written for shares with links yet")
+        if self.space.spec.claim.is_score:
+            raise FairmendError("the spec claims scores, and no certificate is written for shares of scores yet")
         leaves, cells = self.leaves, np.array([axis.cells for axis in self.space.axes], np.int64)
         if not np.any(leaves.fair) and not np.any(leaves.unfair):
             raise FairmendError("nothing is proven yet, so there is nothing to certify; allow more seconds")

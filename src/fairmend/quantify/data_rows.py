@@ -9,7 +9,7 @@ import numpy as np
 from fairmend.arrays import FloatArray, Ints
 from fairmend.network import Network
 from fairmend.progress import Progress
-from fairmend.quantify.decide import Decider
+from fairmend.quantify.score_decide import make_decider
 from fairmend.quantify.space import Axis, Boxes, Space, make_space
 from fairmend.spec import Spec
 
@@ -63,7 +63,7 @@ def prove_cells(network: Network, spec: Spec, cells: Ints, progress: Progress | 
         space = make_space(network, spec, pieces)
         if not space.matters(network):
             return DataShares(len(cells), 0, 0)
-        decider = Decider(network, space)
+        decider = make_decider(network, space)
         error, step = decider.root_error(), max(1, _BATCH // space.pieces)
         rest = np.flatnonzero(verdict == 0)
         for start in range(0, len(rest), step):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend.arrays import Bools, Floats, Ints
+from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.bounds.inference import closing_error, lead_error
 from fairmend.network import Network
 from fairmend.network.decision import enclose_log_odds
@@ -76,16 +76,40 @@ class Decider:
             found = np.maximum(found, lead_error(self.network, low, high, classes, thorough=True))
         return np.asarray(found.reshape(len(boxes), -1).max(axis=1))
 
+    def settle(self, X: FloatArray, people: int, error: float) -> tuple[Bools, Bools]:
+        """Return who of so many people is surely treated equally, and who unequally, given all of their neighbours X.
+
+        A logit that is computed in the network's own precision is within the error of inference of the real one, and
+        so is a logit that is computed elsewhere. So a lead of more than twice this error is proven for any program.
+        """
+        sure = self._sure_classes(X, error).reshape(people, -1)
+        fair = (sure[:, 0] >= 0) & (sure == sure[:, :1]).all(axis=1)
+        known = sure.max(axis=1, keepdims=True)
+        return fair, ((sure >= 0) & (sure != known)).any(axis=1)
+
+    def _sure_classes(self, X: FloatArray, error: float) -> Ints:
+        """Return the class of each input if it is proven, else -1."""
+        logits = self.network.logits(X).astype(np.float64).reshape(len(X), -1)
+        if logits.shape[1] == 1:
+            logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
+        need = up(up(self.needs + error) + error)
+        sure = np.full(len(X), -1)
+        for label in range(logits.shape[1]):
+            rows = self._rows_of(label)
+            ahead = [logits[:, label] - logits[:, self.leads[row, 1]] > need[row] for row in rows]
+            sure[np.all(ahead, axis=0)] = label
+        return sure
+
     def decide(self, boxes: Boxes, error: Floats) -> Decided:
         """Decide boxes, given bounds of the error of inference over each ``(n,)``."""
         space = self.space
         cases = space.cases(boxes)
-        forms = lead_forms(self.network, *space.hulls(boxes, cases))
+        forms = self._forms(boxes, cases)
         sides = self._sides(boxes, forms, error, cases)
         all_fair, all_unfair = self._whole(sides)
         fair, unfair = np.where(all_fair, 1.0, 0.0), np.where(all_unfair, 1.0, 0.0)
         rest = np.flatnonzero(~(all_fair | all_unfair))
-        axis, slab = self._axis(boxes, forms), np.full(len(rest), np.inf)
+        axis, slab = self._split_axis(boxes, forms), np.full(len(rest), np.inf)
         if len(rest) and self.counting:
             some, left = boxes.take(rest), [side.take(rest) for side in sides]
             fair[rest], slab = self._count_fair(some, left)
@@ -97,6 +121,9 @@ class Decider:
             last = self.decide(boxes.take(again), tighter[again])
             fair[again], unfair[again], tighter[again] = last.fair, last.unfair, last.error
         return Decided(fair, unfair, axis, tighter)
+
+    def _forms(self, boxes: Boxes, cases: Cases) -> LeadForms:
+        return lead_forms(self.network, *self.space.hulls(boxes, cases))
 
     def _sides(self, boxes: Boxes, forms: LeadForms, error: Floats, cases: Cases) -> list[Side]:
         return [
@@ -161,7 +188,7 @@ class Decider:
         part = np.flatnonzero(classes[:, 0] != classes[:, 1])
         if len(part):
             some, cases = boxes.take(part), self._cases_of(values[part].ravel())
-            forms = lead_forms(self.network, *self.space.hulls(some, cases))
+            forms = self._forms(some, cases)
             found = self._sides(some, forms, error[part], cases)
             unfair[part] = self._count_values(some, found, classes[part], slab[part])
         return unfair
@@ -243,10 +270,10 @@ class Decider:
 
     def importance(self, boxes: Boxes) -> Floats:
         """Return how much each cell of each axis adds to what is open in boxes, roughly: ``(n, axes)``."""
-        forms = lead_forms(self.network, *self.space.hulls(boxes, self.space.cases(boxes)))
+        forms = self._forms(boxes, self.space.cases(boxes))
         return self._scores(boxes, forms) / (boxes.last - boxes.first + 1)
 
-    def _axis(self, boxes: Boxes, forms: LeadForms) -> Ints:
+    def _split_axis(self, boxes: Boxes, forms: LeadForms) -> Ints:
         """Return the axis that adds most to the distance of the forms from the leads; -1 for a box of a single cell."""
         splits = boxes.last > boxes.first
         score = np.where(splits, self._scores(boxes, forms), -1.0)

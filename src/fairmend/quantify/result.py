@@ -36,10 +36,11 @@ class QuantifyBox:
     features : the values of each feature that does not have its whole range: the lowest and highest, or the categories
     share : the share of all people who are in the box and proven to be treated unequally
     of_box : the share of the box that is proven to be treated unequally
-    decides : the protected features that change the class
+    decides : the protected features that change the class, or the score by more than delta
     classes : the two classes that most people in the box get, 1 and 0 if there are no others; None if no protected
-        feature changes the class, but a tolerance does
-    positive, negative : protected values with the first and with the second of these classes
+        feature changes the class, but a tolerance does, and for claims about scores
+    positive, negative : protected values with the first and with the second of these classes, or with a higher and
+        a lower score
     rows : how many rows of the data are in the box; None without data
     text : the box in words
     """
