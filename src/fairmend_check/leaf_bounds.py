@@ -7,7 +7,6 @@ all who have g(x) above a number. `tally` counts these people.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from fairmend_check.bounds import Intervals, input_forms, interval_layers, interval_margins, leads
 from fairmend_check.inference_error import output_errors
+from fairmend_check.linked_people import Cases
 from fairmend_check.model import Model, input_weights
 from fairmend_check.people import People
 from fairmend_check.rounding import TINY, Array, down, gamma, up
@@ -97,7 +97,7 @@ class LeafProver:
 
     def prove(self, first: Whole, last: Whole, count: Bools) -> Counts:
         """Return what can be proven of boxes first..last (boxes, axes), and of parts of those to ``count`` (boxes,)."""
-        found = self._leads(first, last, self.people.piece_hulls, self._piece_ends)
+        found = self._leads(first, last, self.people.cases(len(first)))
         sure = [np.all([found[row].sure for row in self._rows(label)], axis=0) for label in range(self.classes)]
         fair = np.any([each.all(axis=1) for each in sure], axis=0)
         unfair = np.sum([each.any(axis=1) for each in sure], axis=0) > 1
@@ -115,12 +115,13 @@ class LeafProver:
         weights, scores = input_weights(self.model), []
         for k, axis in enumerate(self.people.axes):
             low, high = axis.hull(first[:, k], last[:, k])
-            scores.append(np.where(last[:, k] > first[:, k], (high - low) @ weights[axis.columns], -1.0))
+            width = (high - low) @ weights[axis.columns] if axis.columns.stop <= len(weights) else np.zeros(len(first))
+            scores.append(np.where(last[:, k] > first[:, k], width, -1.0))
         return np.asarray(np.argmax(scores, axis=0))
 
     def errors(self, first: Whole, last: Whole) -> Array:
         """Return bounds of the error of inference of leads over boxes (boxes,)."""
-        lower, upper = self.people.hulls(first, last, self.people.piece_hulls)
+        lower, upper = self.people.hulls(first, last, self.people.cases(len(first)))
         with np.errstate(all="ignore"):
             nodes = interval_layers(self.model, lower, upper)[:-1]
         return np.asarray(self._errors(lower, upper, nodes).reshape(len(first), -1).max(axis=1))
@@ -147,26 +148,18 @@ class LeafProver:
         errors = output_errors(self.model, lower, upper, nodes, np.broadcast_to(forms, (len(lower), *forms.shape)))
         return np.asarray(errors.max(axis=1))
 
-    def _leads(
-        self,
-        first: Whole,
-        last: Whole,
-        protected: tuple[Array, Array],
-        protected_ends: Callable[[Array], tuple[Array, Array]],
-    ) -> list[_Lead]:
-        """Return the leads in boxes, for protected columns as in `People.hulls`.
-
-        ``protected_ends`` bounds the protected part of forms, as in `_Lead`.
-        """
-        lower, upper = self.people.hulls(first, last, protected)
+    def _leads(self, first: Whole, last: Whole, cases: Cases) -> list[_Lead]:
+        """Return the leads in cases of boxes."""
+        lower, upper = self.people.hulls(first, last, cases)
         forms = np.broadcast_to(self._forms, (len(lower), *self._forms.shape))
         found = input_forms(self.model, forms, lower, upper)
         shape = len(first), len(lower) // len(first)
         error = self._errors(lower, upper, found.nodes).reshape(shape)
         each = []
         for row, need in enumerate(self._needs):
-            A, c = found.A[:, row].reshape(*shape, -1), found.c[:, row].reshape(shape)
-            part, best = protected_ends(A)
+            part, best = (each.reshape(shape) for each in self._protected_ends(found.A[:, row], cases))
+            A, c = self.people.person_forms(first, last, cases, found.A[:, row], found.c[:, row])
+            A, c = A.reshape(*shape, -1), c.reshape(shape)
             linear = down(self._least(first, last, A, c, similar=True) + part)
             least = np.maximum(found.least[:, row].reshape(shape), linear)
             each.append(_Lead(A, c, least, up(need + error), part, best))
@@ -198,7 +191,7 @@ class LeafProver:
         rows, values, classes = self._unequal_values(boxes)
         if len(rows):
             some = boxes.take(rows)
-            exactly = self._leads(some.first, some.last, (values, values), lambda A: _part_of_values(A, values))
+            exactly = self._leads(some.first, some.last, values)
             counts[rows] = np.maximum(counts[rows], self._count_values(some, exactly, classes, unit[rows]))
         return counts
 
@@ -271,20 +264,19 @@ class LeafProver:
         middle = self.people.people_in((boxes.first + boxes.last) // 2)
         return np.asarray(((lead.A * middle[:, None]).sum(axis=2) + lead.c + lead.best).argmax(axis=1))
 
-    def _unequal_values(self, boxes: _Boxes) -> tuple[Whole, Array, Whole]:
+    def _unequal_values(self, boxes: _Boxes) -> tuple[Whole, Cases, Whole]:
         """Return boxes with someone in the middle who is treated unequally.
 
-        And two protected values (boxes, 2, width) with which they get different classes (boxes, 2), the higher class
-        first. Which values these are matters to what is found, not to whether it is true.
+        And two protected values of each with which they get different classes (boxes, 2), the higher class first.
+        Which values these are matters to what is found, not to whether it is true.
         """
-        people = self.people
-        middle = people.people_in((boxes.first + boxes.last) // 2)
-        inputs = (middle[:, None] + people.values).reshape(-1, people.width)
+        middle, values = (boxes.first + boxes.last) // 2, self.people.values
+        inputs = self.people.inputs(middle, values)
         with np.errstate(all="ignore"):
             outputs = np.nan_to_num(interval_layers(self.model, inputs, inputs)[-1][0])
             excess = np.nan_to_num(outputs @ self._forms.T - self._needs)
         each = [excess[:, self._rows(label)].min(axis=1) for label in range(self.classes)]
-        best = np.stack(each, axis=1).reshape(len(middle), len(people.values), self.classes)
+        best = np.stack(each, axis=1).reshape(len(middle), len(values.first), self.classes)
         label, rows = best.argmax(axis=2), np.arange(len(middle))
         first = best.max(axis=2).argmax(axis=1)
         others = np.where(label == label[rows, first][:, None], -np.inf, best.max(axis=2))
@@ -293,7 +285,9 @@ class LeafProver:
         pair = np.stack([first, second], axis=1)[found]
         order = np.argsort(-np.take_along_axis(label[found], pair, axis=1), axis=1)
         pair = np.take_along_axis(pair, order, axis=1)
-        return found, people.values[pair], np.take_along_axis(label[found], pair, axis=1)
+        both = pair.ravel()
+        cases = Cases(values.first[both], values.last[both], values.choice[both])
+        return found, cases, np.take_along_axis(label[found], pair, axis=1)
 
     def _free(self, forms: Array) -> Array:
         """Return forms (boxes, inputs) without their protected part."""
@@ -323,18 +317,16 @@ class LeafProver:
             size = size + np.abs(values).max(axis=1).reshape(c.shape)
         return down(least - (gamma(len(people.axes) + 8) * size + TINY))
 
-    def _piece_ends(self, A: Array) -> tuple[Array, Array]:
-        """Return lower bounds of the protected part of forms: of everyone in each piece, and of someone in it."""
-        people, (boxes, pieces, _) = self.people, A.shape
-        least, most, size = np.zeros((3, boxes, pieces))
-        for k, axis in enumerate(people.protected):
-            columns = A[:, :, axis.columns].reshape(boxes * pieces, -1)
-            ends = [np.tile(end[:, k], boxes) for end in (people.first, people.last)]
-            values = axis.ends(columns, *ends).reshape(boxes, pieces, -1)
-            least = least + values.min(axis=2)
-            most = most + axis.ends(columns, *ends, inside=True).reshape(boxes, pieces, -1).max(axis=2)
-            size = size + np.abs(values).max(axis=2)
-        slack = gamma(len(people.protected) + 8) * size + TINY
+    def _protected_ends(self, A: Array, cases: Cases) -> tuple[Array, Array]:
+        """Return lower bounds of the protected part of forms A (rows, inputs) in cases: of everyone, and of someone."""
+        least, most, size = np.zeros((3, len(A)))
+        for k, axis in enumerate(self.people.protected):
+            columns, ends = A[:, axis.columns], (cases.first[:, k], cases.last[:, k])
+            values = axis.ends(columns, *ends)
+            least = least + values.min(axis=1)
+            most = most + axis.ends(columns, *ends, inside=True).max(axis=1)
+            size = size + np.abs(values).max(axis=1)
+        slack = gamma(len(self.people.protected) + 8) * size + TINY
         return down(least - slack), down(most - slack)
 
     def _similar(self, first: Whole, last: Whole, A: Array) -> tuple[Array, Array]:
@@ -354,10 +346,3 @@ class LeafProver:
                 higher = higher + np.where(np.where(slope > 0, rises, falls), np.abs(slope) * least, 0.0)
         room = gamma(2 * len(self.people.axes) + 8)
         return lower * (1 + room) + TINY, np.maximum(higher * (1 - room) - TINY, 0.0)
-
-
-def _part_of_values(A: Array, values: Array) -> tuple[Array, Array]:
-    """Return lower bounds of the protected part of forms A (boxes, pieces, width) at such values, twice."""
-    part = A * values
-    least = down(part.sum(axis=2) - (gamma(A.shape[2] + 4) * np.abs(part).sum(axis=2) + TINY))
-    return least, least

@@ -51,11 +51,13 @@ def prove_shares(
         return proven
     leaves = leaves.take(np.flatnonzero(leaves.proof != NOTHING))
     count, inputs = len(leaves.proof), _listed_inputs(people, leaves)
-    work = count * (_PER_LEAF + people.pieces * (_PER_PIECE + box_work(model))) + int(inputs.sum()) * point_work(model)
+    work = count * (_PER_LEAF + len(people.pieces.first) * (_PER_PIECE + box_work(model))) + int(
+        inputs.sum()
+    ) * point_work(model)
     if work > MAX_WORK:
         raise CheckError("certificate.shares: there are more boxes to check than the limit for this model")
     prover = LeafProver(model, spec, people)
-    step = max(1, min(_MOST_LEAVES, _NUMBERS // (people.pieces * max(prover.forms, *model.widths))))
+    step = max(1, min(_MOST_LEAVES, _NUMBERS // (len(people.pieces.first) * max(prover.forms, *model.widths))))
     for start in range(0, count, step):
         _prove_leaves(prover, leaves.take(np.arange(start, min(start + step, count))), proven, _HALVINGS)
         if progress is not None:
@@ -93,11 +95,10 @@ def _sum_cells(found: list[float], exact: list[bool], sizes: list[int]) -> int:
 
 def _is_blind(model: Model, people: People) -> bool:
     """Return whether the outputs depend on no column in which similar people differ."""
-    varying = [axis for axis in people.axes if axis.reach] + list(people.protected)
-    columns = [column for axis in varying for column in range(axis.columns.start, axis.columns.stop)]
+    columns = [column for axis in people.varying for column in range(axis.columns.start, axis.columns.stop)]
     first = np.zeros((1, len(people.axes)), np.int64)
     last = np.array([[axis.cells - 1 for axis in people.axes]], np.int64)
-    lower, upper = people.hulls(first, last, people.piece_hulls)
+    lower, upper = people.hulls(first, last, people.cases(1))
     sizes = np.maximum(np.abs(lower), np.abs(upper)).max(axis=0)
     depends, overflows = dependent_columns(model, columns, sizes)
     return not (depends.any() or overflows.any())

@@ -42,8 +42,6 @@ class Evidence:
 
     def certificate(self) -> Certificate:
         """Return the certificate; raise an error if nothing is proven, or if there are too many boxes."""
-        if self.space.links is not None:
-            raise FairmendError("the spec has links, and no certificate is written for shares with links yet")
         if self.space.spec.claim.is_score:
             raise FairmendError("the spec claims scores, and no certificate is written for shares of scores yet")
         leaves, cells = self.leaves, np.array([axis.cells for axis in self.space.axes], np.int64)
@@ -76,7 +74,7 @@ class Evidence:
         leaves, space = self.leaves, self.space
         axes = (*space.free, *space.protected)
         single = all(axis.reach == 0 and np.array_equal(axis.low, axis.high) for axis in axes)
-        values = math.prod(axis.cells for axis in space.protected)
+        values = len(space.values) if space.all_values else math.inf
         inputs = np.prod((leaves.boxes.last - leaves.boxes.first + 1).astype(np.float64), axis=1) * values
         listed = (leaves.axis == -1) & (inputs <= _MOST_LISTED) & (single and values <= _MOST_VALUES)
         whole, some = (leaves.fair == 1) | (leaves.unfair == 1), (leaves.fair > 0) | (leaves.unfair > 0)

@@ -24,7 +24,8 @@ class Listing:
     def __init__(self, decider: Decider) -> None:
         self._decider, space = decider, decider.space
         exact = all(axis.reach == 0 and np.array_equal(axis.low, axis.high) for axis in (*space.free, *space.protected))
-        self.possible = exact and space.all_values
+        links = space.links is not None and any(axis.feature.kind == "continuous" for axis in space.protected)
+        self.possible = exact and space.all_values and not links
 
     def inputs(self, boxes: Boxes) -> Floats:
         """Return how many inputs each box has ``(n,)``."""
