@@ -30,7 +30,7 @@ _ROUNDED = 600  # terms are rounded to this part of what stays open in a leaf; s
 
 
 @dataclass(frozen=True, eq=False)
-class _Boxes:
+class LeafBoxes:
     """Boxes of cells (boxes, axes), how many cells each has, or 1 where that is not ``exact`` (boxes,)."""
 
     first: Whole
@@ -39,15 +39,15 @@ class _Boxes:
     size: Array
 
     @staticmethod
-    def of(first: Whole, last: Whole) -> _Boxes:
+    def of(first: Whole, last: Whole) -> LeafBoxes:
         """Return boxes first..last."""
         exact = is_exact(first, last)
         sizes = np.where(exact[:, None], last - first + 1, 1)
-        return _Boxes(first, last, exact, np.prod(sizes.astype(np.float64), axis=1))
+        return LeafBoxes(first, last, exact, np.prod(sizes.astype(np.float64), axis=1))
 
-    def take(self, rows: Whole) -> _Boxes:
+    def take(self, rows: Whole) -> LeafBoxes:
         """Return some of the boxes."""
-        return _Boxes(self.first[rows], self.last[rows], self.exact[rows], self.size[rows])
+        return LeafBoxes(self.first[rows], self.last[rows], self.exact[rows], self.size[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class LeafProver:
         counts = Counts(fair.astype(np.float64), unfair.astype(np.float64), np.zeros(len(first), np.bool_))
         rest = np.flatnonzero(~(fair | unfair) & count)
         if len(rest) and self.people.axes:
-            boxes = _Boxes.of(first[rest], last[rest])
+            boxes = LeafBoxes.of(first[rest], last[rest])
             left = [lead.take(rest) for lead in found]
             counts.fair[rest], unit = self._count_equal(boxes, left)
             counts.unfair[rest], counts.exact[rest] = self._count_unequal(boxes, left, unit), boxes.exact
@@ -125,6 +125,15 @@ class LeafProver:
         with np.errstate(all="ignore"):
             nodes = interval_layers(self.model, lower, upper)[:-1]
         return np.asarray(self._errors(lower, upper, nodes).reshape(len(first), -1).max(axis=1))
+
+    def verdicts(self, low: Array, high: Array, error: Array) -> tuple[Bools, Bools]:
+        """Return who is surely treated equally, and who unequally, from outputs (people, inputs, outputs)."""
+        people, inputs, outputs = low.shape
+        errors = np.repeat(error, inputs)
+        classes = self.sure_classes(low.reshape(-1, outputs), high.reshape(-1, outputs), errors).reshape(people, inputs)
+        known = classes.max(axis=1)
+        fair = (classes == classes[:, :1]).all(axis=1) & (known >= 0)
+        return fair, ((classes >= 0) & (classes < known[:, None])).any(axis=1)
 
     def sure_classes(self, low: Array, high: Array, error: Array) -> Whole:
         """Return the classes that outputs from low to high (points, outputs) surely have, given errors; -1 if none."""
@@ -165,7 +174,7 @@ class LeafProver:
             each.append(_Lead(A, c, least, up(need + error), part, best))
         return each
 
-    def _count_equal(self, boxes: _Boxes, found: list[_Lead]) -> tuple[Array, Array]:
+    def _count_equal(self, boxes: LeafBoxes, found: list[_Lead]) -> tuple[Array, Array]:
         """Return how many people of boxes get one class, and to how much terms are rounded; both (boxes,)."""
         forms = [self._free(lead.A.mean(axis=1)) for lead in found]
         ends = [self._everyone(boxes, lead, g) for lead, g in zip(found, forms, strict=True)]
@@ -176,11 +185,11 @@ class LeafProver:
             for row in self._rows(label):
                 whole = found[row].sure.all(axis=1)
                 missed = missed + self._count_missing(boxes, whole, forms[row], ends[row], unit)
-            total = total + self._left(boxes, missed)
+            total = total + self._left(boxes, missed, len(self._labels))
         rounded = np.clip(total - gamma(self.classes + 4), 0.0, 1.0)
         return np.where(boxes.exact, total, rounded), unit
 
-    def _count_unequal(self, boxes: _Boxes, found: list[_Lead], unit: Array) -> Array:
+    def _count_unequal(self, boxes: LeafBoxes, found: list[_Lead], unit: Array) -> Array:
         """Return how many people of boxes get different classes with two protected values (boxes,)."""
         counts = np.zeros(len(boxes.size))
         if self.classes == 2:
@@ -195,7 +204,7 @@ class LeafProver:
             counts[rows] = np.maximum(counts[rows], self._count_values(some, exactly, classes, unit[rows]))
         return counts
 
-    def _count_values(self, boxes: _Boxes, found: list[_Lead], classes: Whole, unit: Array) -> Array:
+    def _count_values(self, boxes: LeafBoxes, found: list[_Lead], classes: Whole, unit: Array) -> Array:
         """Return how many people surely have these classes (boxes, 2) with two values, the pieces of the leads."""
         if self.classes == 2:
             first, second = (np.full(len(classes), k) for k in (0, 1))
@@ -209,9 +218,9 @@ class LeafProver:
                     g = self._free(lead.A[:, 0])
                     end = self._everyone(here, lead, g)
                     missed[some] += self._count_missing(here, lead.sure[:, 0], g, end, unit[some])
-        return self._left(boxes, missed)
+        return self._left(boxes, missed, len(self._labels))
 
-    def _count_missing(self, boxes: _Boxes, whole: Bools, g: Array, end: Array, unit: Array) -> Array:
+    def _count_missing(self, boxes: LeafBoxes, whole: Bools, g: Array, end: Array, unit: Array) -> Array:
         """Return how many people of boxes do not have g above an end, at most; none where it is so for the whole."""
         people, counts = self.people, np.where(whole, boxes.size, 0.0)
         ends = [
@@ -223,12 +232,12 @@ class LeafProver:
             counts[some] = tally.between(end[some], np.full(len(some), np.inf))
         return np.where(boxes.exact, boxes.size - counts, up(boxes.size - counts))
 
-    def _left(self, boxes: _Boxes, missed: Array) -> Array:
-        """Return how many people are left if at most so many are missed, each time for one of the leads."""
-        slack = np.where(boxes.exact, 0.0, gamma(2 * len(self._labels)) * missed)
+    def _left(self, boxes: LeafBoxes, missed: Array, additions: int) -> Array:
+        """Return how many people are left if at most so many are missed, a sum of so many numbers."""
+        slack = np.where(boxes.exact, 0.0, gamma(2 * additions) * missed)
         return np.maximum(np.where(boxes.exact, boxes.size - missed, down(boxes.size - up(missed + slack))), 0.0)
 
-    def _count_between(self, boxes: _Boxes, one: _Lead, zero: _Lead, unit: Array) -> Array:
+    def _count_between(self, boxes: LeafBoxes, one: _Lead, zero: _Lead, unit: Array) -> Array:
         """Return how many people get class 1 by one piece, and class 0 by another: leads of one piece each."""
         g = self._free((one.A[:, 0] - zero.A[:, 0]) / 2)
         low, high = self._someone(boxes, one, g), -self._someone(boxes, zero, -g)
@@ -239,19 +248,19 @@ class LeafProver:
             counts[some] = tally.between(low[some], high[some])
         return counts
 
-    def _everyone(self, boxes: _Boxes, lead: _Lead, g: Array) -> Array:
+    def _everyone(self, boxes: LeafBoxes, lead: _Lead, g: Array) -> Array:
         """Return what g must exceed for the lead of all who are similar, whatever the piece (boxes,)."""
         rest = self._least(boxes.first, boxes.last, lead.A - g[:, None], lead.c, similar=False)
         farther = self._similar(boxes.first, boxes.last, lead.A)[0]
         return np.asarray(up(lead.need - down(down(rest + lead.part) - farther)).max(axis=1))
 
-    def _someone(self, boxes: _Boxes, lead: _Lead, g: Array) -> Array:
+    def _someone(self, boxes: LeafBoxes, lead: _Lead, g: Array) -> Array:
         """Return what g must exceed for the lead of someone who is similar, by a lead of one piece (boxes,)."""
         rest = self._least(boxes.first, boxes.last, lead.A - g[:, None], lead.c, similar=False)
         surely = self._similar(boxes.first, boxes.last, lead.A)[1]
         return np.asarray(up(lead.need - down(down(rest + lead.best) + surely))[:, 0])
 
-    def _unit(self, boxes: _Boxes, forms: list[Array], ends: list[Array]) -> Array:
+    def _unit(self, boxes: LeafBoxes, forms: list[Array], ends: list[Array]) -> Array:
         """Return to how much terms are rounded: a part of what two opposite leads leave open in the middle of a box."""
         if self.classes > 2:
             return np.zeros(len(boxes.size))
@@ -259,12 +268,12 @@ class LeafProver:
         slab = np.sum([end - (g * middle).sum(axis=1) for g, end in zip(forms, ends, strict=True)], axis=0)
         return np.asarray(np.maximum(slab, 0.0) / _ROUNDED)
 
-    def _best_piece(self, boxes: _Boxes, lead: _Lead) -> Whole:
+    def _best_piece(self, boxes: LeafBoxes, lead: _Lead) -> Whole:
         """Return the piece with the highest form in the middle of each box."""
         middle = self.people.people_in((boxes.first + boxes.last) // 2)
         return np.asarray(((lead.A * middle[:, None]).sum(axis=2) + lead.c + lead.best).argmax(axis=1))
 
-    def _unequal_values(self, boxes: _Boxes) -> tuple[Whole, Cases, Whole]:
+    def _unequal_values(self, boxes: LeafBoxes) -> tuple[Whole, Cases, Whole]:
         """Return boxes with someone in the middle who is treated unequally.
 
         And two protected values of each with which they get different classes (boxes, 2), the higher class first.
@@ -295,7 +304,7 @@ class LeafProver:
         free[:, self.people.protected_columns] = 0.0
         return free
 
-    def _tally(self, boxes: _Boxes, g: Array, unit: Array, most: int = MOST_SUMS) -> Tally:
+    def _tally(self, boxes: LeafBoxes, g: Array, unit: Array, most: int = MOST_SUMS) -> Tally:
         terms = [
             axis_terms(axis, g[:, axis.columns], boxes.first[:, k], boxes.last[:, k], boxes.exact)
             for k, axis in enumerate(self.people.axes)

@@ -314,6 +314,21 @@ class People:
         self._write_linked(inputs, inputs.copy(), cells, cells, self.cases(len(cells), values))
         return inputs
 
+    def settled(self, first: Whole, last: Whole, cases: Cases) -> NDArray[np.bool_]:
+        """Return in which cases of boxes a person has a single counterfactual (rows,)."""
+        single = np.full(len(cases.first), not any(axis.reach for axis in self.axes))
+        for k, axis in enumerate(self.protected):
+            single &= (cases.first[:, k] == cases.last[:, k]) & axis.feature.whole
+        if self.links is not None:
+            first, last = (np.repeat(each, len(cases.first) // len(first), axis=0) for each in (first, last))
+            outcomes = self.links.outcomes(first, last, cases)
+            for k, (linked, possible) in enumerate(zip(self.links.axes, outcomes, strict=True)):
+                single &= np.sum([each for _, each in possible], axis=0) == 1
+                chosen = (cases.choice[:, k] != ALL) | (linked.choices == 1)
+                fixed = all(effect.high == effect.low for _, effect in linked.effects)
+                single &= possible[0][1] | (chosen if linked.axis.feature.whole else fixed)
+        return single
+
     def hulls(self, first: Whole, last: Whole, cases: Cases) -> tuple[Array, Array]:
         """Return boxes around all who are similar to people in boxes (boxes, axes), for each case (rows, inputs)."""
         lower, upper = np.zeros((2, len(first), self.spec.width))

@@ -13,6 +13,7 @@ from fairmend_check.blindness import dependent_columns
 from fairmend_check.errors import CheckError
 from fairmend_check.leaf_bounds import LeafProver
 from fairmend_check.leaf_listing import FEW_INPUTS, LISTED_INPUTS, count_inputs, list_people
+from fairmend_check.leaf_scores import ScoreProver
 from fairmend_check.model import Model
 from fairmend_check.people import People
 from fairmend_check.regions import box_work, point_work
@@ -56,7 +57,7 @@ def prove_shares(
     ) * point_work(model)
     if work > MAX_WORK:
         raise CheckError("certificate.shares: there are more boxes to check than the limit for this model")
-    prover = LeafProver(model, spec, people)
+    prover = make_prover(model, spec, people)
     step = max(1, min(_MOST_LEAVES, _NUMBERS // (len(people.pieces.first) * max(prover.forms, *model.widths))))
     for start in range(0, count, step):
         _prove_leaves(prover, leaves.take(np.arange(start, min(start + step, count))), proven, _HALVINGS)
@@ -65,6 +66,11 @@ def prove_shares(
     if proven.fair + proven.unfair > proven.cells:
         raise CheckError("certificate.shares: more people are counted than there are; this is an error of the checker")
     return proven
+
+
+def make_prover(model: Model, spec: Spec, people: People) -> LeafProver:
+    """Return what proves leaves for the claim of the spec: about classes or about scores."""
+    return LeafProver(model, spec, people) if spec.claim is None else ScoreProver(model, spec, spec.claim, people)
 
 
 def _listed_inputs(people: People, leaves: Leaves) -> Array:

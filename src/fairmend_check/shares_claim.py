@@ -42,8 +42,6 @@ class SharesClaim:
 def read_shares(data: dict[str, Any], spec: Spec) -> SharesClaim:
     """Return the claim; refuse shares that are none, and trees that are too large."""
     only_keys(data, ("fair", "unfair", "cells", "pieces", "leaves", "nodes", "cuts"), _WHERE)
-    if spec.claim is not None:
-        raise CheckError(f"{_WHERE}: shares can be checked for claims about classes")
     fair, unfair = (take(data, key, float, _WHERE) for key in ("fair", "unfair"))
     if not (0 <= fair <= 1 and 0 <= unfair <= 1 and fair + unfair > 0):
         raise CheckError(f"{_WHERE}: fair and unfair must be shares from 0 to 1, not both 0")

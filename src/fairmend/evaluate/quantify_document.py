@@ -77,6 +77,12 @@ def quantify_document(
             found.sampled,
             found.samples,
             rows,
+            [
+                short(feature.name)
+                for feature in spec.protected
+                if any(feature.name in link.when for link in spec.links)
+            ],
+            spec.claim.delta,
         ),
     )
 

@@ -20,6 +20,7 @@ from fairmend.quantify.leaves import Leaves
 from fairmend.quantify.space import CELLS, Space
 from fairmend.quantify.split_tree import LINEAR, LISTED, NOTHING, WHOLE, tree_of_boxes
 from fairmend.spec import Spec
+from fairmend.spec.describe import describe_claim
 from fairmend.text import listed
 
 __all__ = ["Evidence", "claim_shares"]
@@ -42,8 +43,6 @@ class Evidence:
 
     def certificate(self) -> Certificate:
         """Return the certificate; raise an error if nothing is proven, or if there are too many boxes."""
-        if self.space.spec.claim.is_score:
-            raise FairmendError("the spec claims scores, and no certificate is written for shares of scores yet")
         leaves, cells = self.leaves, np.array([axis.cells for axis in self.space.axes], np.int64)
         if not np.any(leaves.fair) and not np.any(leaves.unfair):
             raise FairmendError("nothing is proven yet, so there is nothing to certify; allow more seconds")
@@ -91,10 +90,13 @@ def claim_shares(certificate: Certificate, fair: float, unfair: float) -> Certif
 
 def describe_shares(spec: Spec, shares: dict[str, Any]) -> str:
     """Return the claim in English; the checker writes a sentence of its own."""
-    protected = listed([feature.name for feature in spec.protected], most=None)
+    own = {name for link in spec.links for name in link.when}
+    protected = listed([feature.name for feature in spec.protected if feature.name not in own], most=None)
+    aside = f", {protected} aside," if protected else ","
+    claim = f" {describe_claim(spec.claim)}" if spec.claim.is_score else ""
     return (
-        f"Of all people that the spec allows, {protected} aside, a share of at least {shares['fair']!r} is treated "
-        f"equally, and a share of at least {shares['unfair']!r} unequally."
+        f"Of all people that the spec allows{aside} a share of at least {shares['fair']!r} is treated equally, and a "
+        f"share of at least {shares['unfair']!r} unequally.{claim}"
     )
 
 
