@@ -20,6 +20,7 @@ from fairmend.quantify.leaves import Leaves
 from fairmend.quantify.space import CELLS, Space
 from fairmend.quantify.split_tree import LINEAR, LISTED, NOTHING, WHOLE, tree_of_boxes
 from fairmend.spec import Spec
+from fairmend.spec.describe import describe_claim
 from fairmend.text import listed
 
 __all__ = ["Evidence", "claim_shares"]
@@ -60,7 +61,7 @@ class Evidence:
             "fair": _round_down(fair),
             "unfair": _round_down(unfair),
             "cells": CELLS,
-            "pieces": [len(np.unique(column)) for column in self.space.first.T],
+            "pieces": list(self.space.parts),
             "leaves": leaves.count,
             "nodes": _packed(tree.nodes, "<u2"),
             "cuts": _packed(tree.cuts, "<u4"),
@@ -70,9 +71,9 @@ class Evidence:
     def _proofs(self) -> Ints:
         """Return how the checker proves each box: those of few people that are not to be split, by listing them."""
         leaves, space = self.leaves, self.space
-        axes = (*space.axes, *space.protected)
+        axes = (*space.free, *space.protected)
         single = all(axis.reach == 0 and np.array_equal(axis.low, axis.high) for axis in axes)
-        values = math.prod(axis.cells for axis in space.protected)
+        values = len(space.values) if space.all_values else math.inf
         inputs = np.prod((leaves.boxes.last - leaves.boxes.first + 1).astype(np.float64), axis=1) * values
         listed = (leaves.axis == -1) & (inputs <= _MOST_LISTED) & (single and values <= _MOST_VALUES)
         whole, some = (leaves.fair == 1) | (leaves.unfair == 1), (leaves.fair > 0) | (leaves.unfair > 0)
@@ -89,10 +90,13 @@ def claim_shares(certificate: Certificate, fair: float, unfair: float) -> Certif
 
 def describe_shares(spec: Spec, shares: dict[str, Any]) -> str:
     """Return the claim in English; the checker writes a sentence of its own."""
-    protected = listed([feature.name for feature in spec.protected], most=None)
+    own = {name for link in spec.links for name in link.when}
+    protected = listed([feature.name for feature in spec.protected if feature.name not in own], most=None)
+    aside = f", {protected} aside," if protected else ","
+    claim = f" {describe_claim(spec.claim)}" if spec.claim.is_score else ""
     return (
-        f"Of all people that the spec allows, {protected} aside, a share of at least {shares['fair']!r} is treated "
-        f"equally, and a share of at least {shares['unfair']!r} unequally."
+        f"Of all people that the spec allows{aside} a share of at least {shares['fair']!r} is treated equally, and a "
+        f"share of at least {shares['unfair']!r} unequally.{claim}"
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from fairmend.arrays import FloatArray, Ints
 from fairmend.network import Network
 from fairmend.progress import Progress
-from fairmend.quantify.decide import Decider
+from fairmend.quantify.score_decide import make_decider
 from fairmend.quantify.space import Axis, Boxes, Space, make_space
 from fairmend.spec import Spec
 
@@ -35,7 +35,8 @@ class DataShares:
 
 def find_cells(space: Space, X: FloatArray) -> Ints:
     """Return the cells ``(rows, axes)`` of valid inputs."""
-    return np.stack([_cells_of(axis, X[:, axis.columns]) for axis in space.axes], axis=1)
+    columns = [X[:, space.spec.columns(axis.feature.name)] for axis in space.axes]
+    return np.stack([_cells_of(axis, own) for axis, own in zip(space.axes, columns, strict=True)], axis=1)
 
 
 def _cells_of(axis: Axis, columns: FloatArray) -> Ints:
@@ -62,7 +63,7 @@ def prove_cells(network: Network, spec: Spec, cells: Ints, progress: Progress | 
         space = make_space(network, spec, pieces)
         if not space.matters(network):
             return DataShares(len(cells), 0, 0)
-        decider = Decider(network, space)
+        decider = make_decider(network, space)
         error, step = decider.root_error(), max(1, _BATCH // space.pieces)
         rest = np.flatnonzero(verdict == 0)
         for start in range(0, len(rest), step):

@@ -18,13 +18,14 @@ from fairmend.device.names import check_device_name, device_of_workers
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
+from fairmend.prove.score_bounds import require_scores
 from fairmend.prove.threshold import network_of_spec
 from fairmend.quantify.certificate import Evidence
 from fairmend.quantify.data_rows import find_cells, prove_cells
-from fairmend.quantify.decide import Decider
 from fairmend.quantify.lookups import require_rows
 from fairmend.quantify.result import QuantifyResult, make_map
 from fairmend.quantify.sample import sampled_unequal
+from fairmend.quantify.score_decide import make_decider
 from fairmend.quantify.search import search
 from fairmend.quantify.space import make_space
 from fairmend.spec import Spec
@@ -91,7 +92,7 @@ def quantify(
     _check(network, spec, seconds, share, samples, jobs)
     space = make_space(network, spec)
     require_rows(network, space)
-    decider = Decider(network, space, counting=counting)
+    decider = make_decider(network, space, counting=counting)
     on = choose_wide_device(device, network.widths, "computing linear forms")
     with use_engine(cluster, jobs) as workers, compute_on(on):
         leaves = search(decider, lambda: _clock() - started, seconds, share or 0.0, seed, progress, workers)
@@ -114,11 +115,10 @@ def quantify(
 
 def _check(network: Network, spec: Spec, seconds: float, share: float | None, samples: int, jobs: int) -> None:
     """Raise an error for what quantify does not take."""
-    spec.require_class_claim("quantify")
+    if spec.claim.is_score:
+        require_scores(network, spec.claim)
     spec.require_inputs(network.inputs)
     spec.require_outputs(network.outputs)
-    if spec.links:
-        raise FairmendError("quantify does not take [[link]] in the spec yet. Use audit or certify.")
     if not (isinstance(seconds, int | float) and math.isfinite(seconds) and seconds > 0):
         raise FairmendError(f"seconds must be a number above 0, got {seconds!r}")
     if share is not None and not 0 <= share < 1:
