@@ -13,8 +13,8 @@ FairQuant takes to its own end. It is run by `fairquant.c`, a re-implementation 
 run the authors' program instead), with the limit of depth that is best for it at each time. It compares the lowest with
 the highest protected value only. So does quantify in the column "two"; in the column "all", all protected values are
 compared, a harder question. "Behind" marks where quantify leaves more undecided on FairQuant's own question, and
-"(all)" where it does only if all values are compared. FairQuant's times are those of its search alone; those of quantify
-are of one whole call in a running Python.
+"behind (all)" where it does only if all values are compared. FairQuant's times are those of its search alone; those of
+quantify are of one whole call in a running Python.
 """
 
 from __future__ import annotations
