@@ -40,6 +40,7 @@ __all__ = ["quantify"]
 _logger = logging.getLogger(__name__)
 
 _clock = time.perf_counter
+_FOR_ROWS = 0.5  # of the time, at most, for the rows of the data
 
 
 @shows_progress
@@ -68,7 +69,8 @@ def quantify(
     Parameters
     ----------
     net, spec : the network, and the spec that defines all people and which of them are similar.
-    seconds : stop after so many seconds; the shares hold whenever it stops.
+    seconds : stop after so many seconds; the shares hold whenever it stops. With people in X, at most half of the
+        time is theirs.
     share : stop as soon as at most this share is undecided.
     seed : random seed of the samples.
     jobs : how many processes decide boxes. Shares are proven with any number; if it stops at `share`, before the
@@ -94,17 +96,20 @@ def quantify(
     require_rows(network, space)
     decider = make_decider(network, space, counting=counting)
     on = choose_wide_device(device, network.widths, "computing linear forms")
-    with use_engine(cluster, jobs) as workers, compute_on(on):
-        leaves = search(decider, lambda: _clock() - started, seconds, share or 0.0, seed, progress, workers)
     cells = None if X is None else find_cells(space, spec.as_inputs(X, network.dtype))
+    with use_engine(cluster, jobs) as workers, compute_on(on):
+        rows = None
+        if cells is not None:
+            rows = prove_cells(network, spec, cells, lambda: _clock() - started < seconds * _FOR_ROWS, progress)
+        leaves = search(decider, lambda: _clock() - started, seconds, share or 0.0, seed, progress, workers)
     fair, unfair = leaves.totals()
     _logger.info("quantify: %d boxes, fair %.6f, unfair %.6f", leaves.count, fair, unfair)
     return QuantifyResult(
         fair=fair,
         unfair=unfair,
-        undecided=max(0.0, 1.0 - fair - unfair),
+        undecided=0.0 if leaves.complete else max(0.0, 1.0 - fair - unfair),
         boxes=make_map(decider, leaves, cells),
-        rows=None if cells is None else prove_cells(network, spec, cells, progress),
+        rows=rows,
         sampled=sampled_unequal(network, space, samples, seed),
         samples=samples,
         leaves=leaves.count,
