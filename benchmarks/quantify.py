@@ -1,6 +1,6 @@
 """Which share of all people is proven to be treated equally and unequally, and how FairQuant compares.
 
-    python benchmarks/quantify.py [CASE ...] [--seconds 10] [--fairquant [BINARY]]
+    python benchmarks/quantify.py [CASE ...] [--seconds 10] [--fairquant [BINARY]] [--times 0.1 1 10]
 
 A case is a network and a protected feature, such as AC-1:sex. For each, the table shows what is decided in so many CPU
 seconds, compared with random people: the share treated unequally, with every protected value tried, and whether it is
@@ -13,8 +13,8 @@ FairQuant takes to its own end. It is run by `fairquant.c`, a re-implementation 
 run the authors' program instead). "Own" is its own search, stopped at that time; "best" has the limit of depth that is
 best at that time, chosen with hindsight. It compares the lowest with the highest protected value only. So does quantify
 in the column "two"; in the column "all", all protected values are compared, a harder question. FairQuant's times are
-those of its search alone; quantify is stopped at the same time, and then takes "map s" to end the last batch of boxes and
-to draw its map. The last column says where quantify leaves more undecided than FairQuant: "two" or "all" behind its best.
+those of its search alone; quantify is stopped at the same time, and then takes "map s" to end the last batch of boxes
+and to draw its map. The last column says where quantify leaves more undecided than FairQuant's best.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ def main() -> None:
         metavar="BINARY",
         help="compare with FairQuant: with fairquant.c, or with this program (network_test)",
     )
-    parser.add_argument("--most", type=float, default=160.0, help="CPU seconds of the longest comparison")
+    parser.add_argument("--times", type=float, nargs="+", default=list(TIMES), help="of FairQuant's own CPU seconds")
     arguments = parser.parse_args()
     require_shared()
     run._clock = time.process_time  # other programs on the machine take no part
     wrong = 0 if arguments.fairquant is not None else show_shares(arguments.cases, arguments.seconds)
     if arguments.fairquant is not None:
-        compare(arguments.cases, None if arguments.fairquant == Path() else arguments.fairquant, arguments.most)
+        compare(arguments.cases, None if arguments.fairquant == Path() else arguments.fairquant, arguments.times)
     sys.exit(1 if wrong else 0)
 
 
@@ -148,7 +148,7 @@ def _contradicted(network: Network, space: Space, leaves: Leaves, row: int, rng:
     return False
 
 
-def compare(cases: list[str], path: Path | None, most: float) -> None:
+def compare(cases: list[str], path: Path | None, of_own: list[float]) -> None:
     """Print what quantify and FairQuant leave undecided at equal CPU seconds, and what they prove to be unequal."""
     print(f"{'case':14} {'times':>5} {'CPU s':>8} | {'FairQuant: own':>14} {'best':>8} {'unfair %':>8} | ", end="")
     print(f"{'quantify: two':>13} {'unfair %':>8} {'all':>8} {'unfair %':>8} {'map s':>6} | behind")
@@ -157,9 +157,8 @@ def compare(cases: list[str], path: Path | None, most: float) -> None:
         for name in cases:
             network, spec = load(name)
             fairquant = FairQuant(network, spec, made, ours=path is None)
-            for times in TIMES:
-                if times * fairquant.own.seconds <= most:
-                    show_comparison(name, times, fairquant, network, spec)
+            for times in of_own:
+                show_comparison(name, times, fairquant, network, spec)
 
 
 def show_comparison(name: str, times: float, fairquant: FairQuant, network: Network, spec: Spec) -> None:

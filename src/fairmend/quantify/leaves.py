@@ -75,9 +75,9 @@ class Leaves:
 
     @property
     def uncounted(self) -> Ints:
-        """The undecided boxes whose people are not counted yet, those with the largest likely shares first."""
+        """The undecided boxes whose people are not counted yet, those first in which most are likely decided then."""
         rows = np.flatnonzero((self.open > 0) & (self._numbers[: self.count, 5] == 0))
-        return rows[np.argsort(-self.likely[rows], kind="stable")]
+        return rows[np.argsort((self.likely - self.open)[rows], kind="stable")]
 
     def widest_open(self, most: int) -> Ints:
         """Return the boxes that can be split with the largest undecided shares, at most so many."""

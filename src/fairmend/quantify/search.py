@@ -40,6 +40,7 @@ _VISITED = 1  # of them, to whose cells the first splits lead
 _FEW = LISTED // 16  # inputs of their boxes that are listed at once
 _FIRST_SPLITS = 6  # of all boxes, before any is decided
 _BOUNDED = 1024  # boxes until which people are not counted
+_COUNTED = 128  # of them at once, so that it can stop in time
 _TO_BOUND = 0.4  # of the time, at most, until people are counted: it takes longer than to bound
 
 
@@ -133,7 +134,7 @@ class _Search:
             self._bounding = False
             parts = [
                 Part(part, leaves.boxes.take(part), leaves.error[part], "counting", halves=False)
-                for part in self._in_parts(leaves.uncounted, 2 * self._most)
+                for part in self._in_parts(leaves.uncounted, min(_COUNTED, 2 * self._most))
             ]
             if parts:
                 return parts
