@@ -38,7 +38,7 @@ from fairmend.network import Activation, Affine, Network
 from fairmend.quantify import run
 from fairmend.quantify.space import Boxes, Space
 from fairmend.spec import Feature, Spec
-from fairmend_check.leaf_bounds import LeafProver, _Boxes
+from fairmend_check.leaf_bounds import LeafBoxes, LeafProver
 from fairmend_check.people import People
 from fairmend_check.read_model import read_model
 from fairmend_check.spec import read_spec
@@ -201,10 +201,11 @@ def statements_of(
     There is nothing for a leaf in which no one is on the sure side of a form: its people are listed.
     """
     people = prover.people
-    lower, upper = people.hulls(first, last, people.piece_hulls)
-    found, boxes = prover._leads(first, last, people.piece_hulls, prover._piece_ends), _Boxes.of(first, last)
+    cases, boxes = people.cases(1), LeafBoxes.of(first, last)
+    lower, upper = people.hulls(first, last, cases)
+    found = prover._leads(first, last, cases)
     for label, lead in enumerate(found):
-        g, piece = prover._free(lead.A.mean(axis=1)), int(rng.integers(people.pieces))
+        g, piece = prover._free(lead.A.mean(axis=1)), int(rng.integers(len(lower)))
         end = -np.inf if bool(lead.sure.all()) else float(prover._everyone(boxes, lead, g)[0])
         if np.maximum(g[0] * lower[0], g[0] * upper[0]).sum() > end:
             yield lower[piece], upper[piece], g[0], end, label == 1
@@ -261,14 +262,16 @@ def forge(certificate: Path, model: Path, spec: Spec, folder: Path, rng: np.rand
     raised = {"fair": (true.fair or 0) + max(1e-9, rest / 1000), "unfair": (true.unfair or 0) + max(1e-9, rest / 1000)}
     raised = {name: share for name, share in raised.items() if share <= 1}
     forgeries: list[dict[str, Any]] = [{name: share} for name, share in raised.items()]
-    forgeries += [{**raised, "pieces": [1] * len(shares["pieces"])}, {**raised, "cells": 1}]
+    # Another tree may prove a little more, and truly. With one, more is claimed than can be true.
+    wrong = {"fair": 1 - (true.unfair or 0) / 2, "unfair": 1 - (true.fair or 0) / 2}
+    forgeries += [{**wrong, "pieces": [1] * len(shares["pieces"])}, {**wrong, "cells": 1}]
     for _ in range(4):  # a cut moved by a cell, an axis exchanged, a leaf left out, one there twice
         moved, turned = cuts.copy(), nodes.copy()
         if len(cuts):
             moved[rng.integers(len(cuts))] += 1
             turned[rng.integers(len(nodes))] += 1
-        forgeries += [{**raised, "cuts": pack(moved, "<u4")}, {**raised, "nodes": pack(turned, "<u2")}]
-    forgeries += [{**raised, "leaves": shares["leaves"] - 1}, {**raised, "leaves": shares["leaves"] + 1}]
+        forgeries += [{**wrong, "cuts": pack(moved, "<u4")}, {**wrong, "nodes": pack(turned, "<u2")}]
+    forgeries += [{**wrong, "leaves": shares["leaves"] - 1}, {**wrong, "leaves": shares["leaves"] + 1}]
     forged, accepted = folder / "forged.json", 0
     for change in forgeries:
         forged.write_text(json.dumps({**content, "shares": {**shares, **change}}))
