@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Floats
+from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network, Node
 from fairmend.network.graph import reached_columns
@@ -33,6 +33,7 @@ from fairmend.repair.blind import (
     zero_columns,
 )
 from fairmend.repair.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, Calibration, History, calibrate
+from fairmend.repair.certified import one_target_for_each_group, train_certified
 from fairmend.repair.demands import (
     HeadToChange,
     check_head_options,
@@ -44,7 +45,7 @@ from fairmend.repair.distil import Student, distil
 from fairmend.repair.head.features import Box, FeatureSet, Linear, Points, require_few_points
 from fairmend.repair.head.solve import HeadSolution
 from fairmend.repair.task import RepairTask
-from fairmend.repair.training_rows import expected_training_rows, training_rows
+from fairmend.repair.training_rows import expected_training_rows, original_outputs, training_rows
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 from fairmend.spec.neighbourhoods import Regions
@@ -77,7 +78,8 @@ class Recipe:
     that it predicts each of two classes as often as the original does; other networks stay as they are.
     ``label_weight`` is the share of the task loss that comes from labels; the rest comes from the original
     network's probabilities. With ``expected``, distillation aims at what these are on average over the ignored
-    features.
+    features. With ``certified``, certified training takes the place of step 1, and step 2 runs only if a proof is
+    missing after it: for claims about classes.
     """
 
     name: str = "prof"
@@ -93,6 +95,7 @@ class Recipe:
     distil_steps: int = 0
     match_rate: bool = False
     expected: bool = False
+    certified: bool = False
 
     def blinded_features(self, spec: Spec) -> list[Feature]:
         """Return the features that the recipe blinds the network to, in the order of the spec."""
@@ -221,11 +224,15 @@ def _calibrate_and_prove(
 ) -> RepairAttempt:
     """Run steps 1 and 2 and prove the result; ``columns`` are blind, ``before`` is the time that this took."""
     started = time.perf_counter() - before
-    trained = _calibrate(recipe, task, network, columns, progress)
+    train = _train_certified if recipe.certified else _calibrate
+    trained = train(recipe, task, network, columns, progress)
     calibrated = time.perf_counter()
     ignored = ignored_features(trained.network, task.spec)
     if covers_everyone(ignored, task.spec):
         done = _ProvenHead(trained.network, None, prove_by_blindness(trained.network, task), 0.0, 0, 0.0)
+    elif recipe.certified and _is_proven(trained.network, task).all():
+        proof = prove_repair_inputs(trained.network, task)
+        done = _ProvenHead(trained.network, None, proof, task.head_options.margin, 0, 0.0)
     else:
         done = _repair_until_proven(trained.network, task, progress, ignored)
     ended = time.perf_counter()
@@ -276,6 +283,47 @@ def _calibrate(
     )
     found = units.network_in_raw_inputs(trained.network)
     return replace(trained, network=_still_blind(found, columns))
+
+
+def _train_certified(
+    recipe: Recipe, task: RepairTask, network: Network, columns: list[int], progress: Progress | None
+) -> Calibration:
+    """Train until the proof holds for every repair input, if that succeeds: in standardised inputs."""
+    X, targets = expected_training_rows(task, columns, recipe.label_weight)
+    X = zero_columns(np.concatenate([X, task.X_repair]), columns)
+    targets = np.concatenate([targets, original_outputs(task, task.X_repair)])
+    regions = _blind_regions(task, columns)
+    targets, of_inputs = one_target_for_each_group(X, targets, regions)
+    units = _Units(*training_units(network, X))
+
+    def in_raw_inputs(trained: Network) -> Network:
+        return _still_blind(units.network_in_raw_inputs(trained), columns)
+
+    trained = train_certified(
+        units.standardise_network(network),
+        replace(regions, lower=units.standardise(regions.lower), upper=units.standardise(regions.upper)),
+        _class_of(of_inputs, network),
+        units.standardise(X),
+        targets,
+        is_proven=lambda network: _is_proven(in_raw_inputs(network), task),
+        steps=recipe.steps,
+        seed=task.seed,
+        device=task.device,
+        progress=progress,
+    )
+    return replace(trained, network=in_raw_inputs(trained.network))
+
+
+def _class_of(probabilities: Floats, network: Network) -> Ints:
+    """Return the classes that a network with these probabilities ``(rows, classes)`` predicts."""
+    logits = np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
+    return network.decide(logits[:, 1] - logits[:, 0] if network.outputs == 1 else logits)
+
+
+def _is_proven(network: Network, task: RepairTask) -> Bools:
+    """Return for each repair input whether the proof holds as the task demands, ``(inputs,)``."""
+    proof, options = prove_repair_inputs(network, task), task.head_options
+    return (proof.covers_inference if options.cover_inference else proof.holds) & (proof.margin >= options.margin)
 
 
 def _still_blind(network: Network, columns: list[int]) -> Network:
