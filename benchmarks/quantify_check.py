@@ -174,23 +174,24 @@ def ask_marabou(found: fairmend.QuantifyResult, path: Path, count: int, rng: np.
     rows = rng.permutation(np.flatnonzero((leaves.fair > 0) | (leaves.unfair > 0)))[:count]
     for row in rows:
         first, last = leaves.boxes.first[[row]], leaves.boxes.last[[row]]
-        lower, upper = people.hulls(first, last, people.piece_hulls)
-        for label, lead in enumerate(prover._leads(first, last, people.piece_hulls, prover._piece_ends)):
+        cases = people.cases(1)
+        lower, upper = people.hulls(first, last, cases)
+        for label, lead in enumerate(prover._leads(first, last, cases)):
             g = prover._free(lead.A.mean(axis=1))[0]
             whole = bool(lead.sure.all())
             end = -np.inf if whole else float(_needed(prover, first, last, lead, g))
             if not whole and not np.maximum(g * lower[0], g * upper[0]).sum() > end:
                 continue  # no one is on the sure side
-            piece = int(rng.integers(people.pieces))
+            piece = int(rng.integers(len(people.pieces.first)))
             answer = solve(path, lower[piece], upper[piece], g, end, negative=label == 1)
             answers[answer] = answers.get(answer, 0) + 1
     return ", ".join(f"{answer} {times}" for answer, times in answers.items())
 
 
 def _needed(prover: LeafProver, first: np.ndarray, last: np.ndarray, lead: Any, g: np.ndarray) -> float:
-    from fairmend_check.leaf_bounds import _Boxes
+    from fairmend_check.leaf_bounds import LeafBoxes
 
-    return float(prover._everyone(_Boxes.of(first, last), lead, g[None])[0])
+    return float(prover._everyone(LeafBoxes.of(first, last), lead, g[None])[0])
 
 
 def solve(path: Path, lower: np.ndarray, upper: np.ndarray, g: np.ndarray, end: float, *, negative: bool) -> str:
