@@ -34,7 +34,8 @@ FUNCTIONS = {
     "fairmend.repair": "net spec X_repair X_cal y_cal method= seed= * features= steps= learning_rate= fairness_weight= "
     "label_weight= reference= bounds= batch_size= patience= margin= delta_limit= solver= search= time_limit= gap= "
     "cover_inference= pairs= keep= guarantee= prefer= X_unlabelled= device= progress=",
-    "fairmend.search": "net spec X method= seed= * seeds= local_steps= global_steps= device= progress=",
+    "fairmend.search": "net spec X method= seed= * seeds= local_steps= global_steps= jobs= device= cluster= "
+    "resume= progress=",
     "fairmend.datasets.load": "name data_dir= download=",
     "fairmend.datasets.train_biased": "dataset seed= * hidden= epochs= progress=",
     "fairmend.report.audit_report": "found network spec data= y= * title= seed= command= what_if= what_if_rows=",

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import socket
 
 import numpy as np
 import onnx
@@ -42,6 +43,18 @@ def untouched(case):
         assert case.listing() == before
 
     return repair
+
+
+@pytest.mark.parametrize("name", ["audit", "certify", "search", "quantify"])
+def test_a_scheduler_that_does_not_answer_is_named_before_the_data_is_read(case, name):
+    case.data.write_text("not,these\n1,2\n")
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        address = f"tcp://127.0.0.1:{sock.getsockname()[1]}"
+    before = case.listing()
+    done = run(name, case.model, "--spec", case.spec, "--data", case.data, "--cluster", address)
+    refused(case, done, f"Error: {address}: nothing answers there (")
+    assert done.stderr.count("\n") == 1
+    assert case.listing() == before
 
 
 @pytest.mark.parametrize("which", ["model", "data", "spec", "repair_data"])

@@ -135,3 +135,11 @@ def test_without_a_certificate_there_is_one_line_and_no_file(case, more, message
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert not list(case.model.parent.glob("**/shares.json"))
+
+
+def test_warnings_are_in_the_json_as_in_the_terminal(case):
+    save_linear(case, age=1e-9)
+    assert "the same prediction" in quantify(case, "--data", case.data).stdout
+    document = json.loads(quantify(case, "--data", case.data, "--json").stdout)
+    assert "the same prediction" in document["warnings"][0]
+    assert json.loads(quantify(case, "--json").stdout)["warnings"] == []

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fairmend.network import Affine, Network
+from fairmend.search import batches
 from fairmend.tables import read_table
 from support.cli_case import Case, run, small_network, small_spec
 
@@ -84,8 +85,28 @@ def test_bad_files_are_exit_2_and_named(case):
     assert "reads 3 columns" in result.stderr
 
 
-@pytest.mark.parametrize("option", ["--jobs", "--cluster"])
-def test_workers_are_refused_with_the_reason(case, option):
-    done = search(case, option, "2")
-    assert done.exit_code == 2
-    assert done.stderr.startswith(f"Error: search has no {option}: its steps depend on each other")
+def test_the_result_is_the_same_with_processes_and_after_an_interruption(case, monkeypatch):
+    monkeypatch.setattr(batches, "_FEWEST", 16)
+    monkeypatch.setattr(batches, "_MOST", 16)
+    out, found = case.folder / "found.csv", []
+    resume = ["--resume", case.folder / "parts"]
+    for options in ([], ["--jobs", "2"], resume, resume):
+        result = search(case, *options, "--out", out, "--json")
+        assert result.exit_code == 1, result.stderr
+        found.append(({**json.loads(result.stdout), "seconds": None}, out.read_text()))
+    assert all(each == found[0] for each in found)
+    assert len(list((case.folder / "parts").glob("part-*"))) == 3
+    other = search(case, *resume, "--method", "grft")
+    assert other.exit_code == 2
+    assert "parts: holds results for another set of options; choose another folder" in other.stderr
+
+
+def test_jobs_beside_a_cluster_is_refused(case):
+    assert "--jobs has no effect with --cluster" in search(case, "--cluster", "tcp://host:1", "--jobs", "2").stderr
+
+
+def test_a_network_that_gives_everyone_the_same_prediction_is_a_warning(case):
+    weight = np.zeros((1, small_spec().width), np.float32)
+    Network([Affine(weight, np.ones(1, np.float32))], []).save(case.model)
+    assert "same prediction" in json.loads(search(case, "--json").stdout)["warnings"][0]
+    assert "same prediction" in " ".join(search(case).output.split())

@@ -20,7 +20,8 @@ def test_an_instance_that_was_added_twice_is_reported_once():
     collected = DiscoveredInstances(oracle)
     for _ in range(2):
         collected.add(V[found.unequal], found.partner[found.unequal])
-    idis, others = collected.confirmed()
+    idis, others, keys = collected.confirmed()
+    assert np.array_equal(keys, oracle.space.keys(oracle.space.values(idis)))
     assert len(idis) == len(np.unique(oracle.space.keys(V[found.unequal])))
     assert (oracle.net.predict(idis) != oracle.net.predict(others)).all()
 
@@ -29,7 +30,7 @@ def test_rows_that_are_treated_equally_are_not_confirmed():
     oracle, V, found = discovered()
     collected = DiscoveredInstances(oracle)
     collected.add(V[~found.unequal], found.partner[~found.unequal])
-    assert [len(side) for side in collected.confirmed()] == [0, 0]
+    assert [len(side) for side in collected.confirmed()] == [0, 0, 0]
 
 
 def test_a_neighbour_outside_the_neighbourhood_confirms_nothing():

@@ -10,7 +10,7 @@ import pytest
 from fairmend.errors import FairmendError
 from fairmend.workers import open_engine as module
 from fairmend.workers.engine import HERE
-from fairmend.workers.open_engine import open_engine
+from fairmend.workers.open_engine import open_engine, works_here
 from fairmend.workers.processes import Processes
 
 
@@ -70,6 +70,30 @@ def test_a_server_that_stays_silent_is_not_waited_for(server, monkeypatch):
     monkeypatch.setattr(module, "CONNECT_SECONDS", 0.1)
     with pytest.raises(FairmendError, match=r"nothing answers there \(timed out\)"):
         open_engine(f"tcp://{server(b'')}")
+
+
+def test_a_name_that_takes_long_to_look_up_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(module, "CONNECT_SECONDS", 0.1)
+    slow, called = threading.Event(), []
+
+    def look_up(*args, **options):
+        called.append(args)
+        slow.wait()
+        raise OSError("unknown")
+
+    monkeypatch.setattr(module.socket, "create_connection", look_up)
+    with pytest.raises(FairmendError, match=r"tcp://far:1: nothing answers there \(timed out\)"):
+        open_engine("tcp://far:1")
+    slow.set()
+    assert called == [(("far", 1),)]
+
+
+def test_what_works_here():
+    assert works_here(None, 1)
+    assert works_here(HERE, 1)
+    assert not works_here(None, 2)
+    assert not works_here("tcp://localhost:1", 1)
+    assert not works_here(Processes(1), 1)
 
 
 @pytest.mark.parametrize(("scheme", "name"), [("tcp", "Dask"), ("ray", "Ray")])

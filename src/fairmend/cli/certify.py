@@ -125,23 +125,24 @@ def run_certify(
     from fairmend.prove.certify import certify
     from fairmend.spec.sanity import spec_warnings
     from fairmend.tables import describe_broken, local_files
+    from fairmend.workers.open_engine import open_engine
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
-    people = load_people(data, spec, net, rows, seed, out_of_range, keep_going=keep_going)
-    spec, X = people.spec, people.X
-    spec_out = None if certificate is None else widened_spec_file(certificate, [model, *local_files(data), spec_file])
-    with progress_bars(quiet=json_output) as progress:
+    with open_engine(cluster, jobs) as workers, progress_bars(quiet=json_output) as progress:
+        people = load_people(data, spec, net, rows, seed, out_of_range, keep_going=keep_going)
+        spec, X = people.spec, people.X
+        inputs = [model, *local_files(data), spec_file]
+        spec_out = None if certificate is None else widened_spec_file(certificate, inputs)
         result = certify(
             net,
             spec,
             X,
             engine,
             time_limit=time_limit,
-            jobs=jobs,
             device=device,
-            cluster=cluster,
+            cluster=workers,
             resume=resume,
             seed=seed,
             progress=lambda _, done, total: progress("certify", done, total),

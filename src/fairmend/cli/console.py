@@ -64,6 +64,7 @@ _STAGES = {
     "solve": "Step 2: solving for the head",
     "check": "Proving the repair inputs",
     "audit repaired": "Auditing the repaired network",
+    "search": "Searching from all seeds",
     "global": "Searching from each seed",
     "local": "Searching around each result",
     "confirm": "Confirming the results",

@@ -14,20 +14,23 @@ from fairmend.cli.options import (
     DATA_FORMATS,
     FILE,
     activation_option,
+    cluster_option,
     common_options,
     device_option,
     ignore_scores_option,
     insert_formats,
+    jobs_option,
     json_option,
     keep_going_option,
     model_argument,
     out_of_range_option,
+    refuse_together,
+    resume_option,
     seed_option,
     spec_option,
     threshold_option,
 )
 from fairmend.data_source import DataSource
-from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,14 +45,6 @@ __all__ = ["command"]
 NONE_FOUND, SOME_FOUND = 0, 1
 
 _SHOWN = 5
-
-
-def _refuse_workers(_: click.Context, option: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        raise FairmendError(
-            f"search has no {option.opts[0]}: its steps depend on each other, so it runs in one process; "
-            "run it with several --seed instead"
-        )
 
 
 @click.command("search", cls=Command)
@@ -75,9 +70,10 @@ def _refuse_workers(_: click.Context, option: click.Parameter, value: str | None
     show_default=True,
     help="Steps of the local phase around each result of the global phase.",
 )
-@click.option("--jobs", hidden=True, expose_value=False, callback=_refuse_workers)
-@click.option("--cluster", hidden=True, expose_value=False, callback=_refuse_workers)
+@jobs_option("search from batches of 1,000 seeds, or fewer if the network is wide. The result is the same.")
 @device_option
+@cluster_option
+@resume_option
 @seed_option
 @click.option(
     "--out", type=FILE, help="CSV file for everyone found to be treated unequally, each with a counterfactual."
@@ -96,6 +92,7 @@ def command(ctx: click.Context, /, model: Path, spec_file: Path, data: DataSourc
     MODEL is a file: {formats}. A fairness tester starts from people in the data and searches for inputs that are
     treated unequally. Exits with 0 if it finds none, 1 if it finds some.
     """
+    refuse_together(ctx, "jobs", "cluster")
     ctx.exit(run_search(model, spec_file, data, **options))
 
 
@@ -108,7 +105,10 @@ def run_search(
     method: str = "adf",
     seeds: int = 1000,
     local_steps: int = 1000,
+    jobs: int = 1,
     device: str = "cpu",
+    cluster: str | None = None,
+    resume: Path | None = None,
     seed: int = 0,
     out: Path | None = None,
     out_of_range: str = "refuse",
@@ -125,21 +125,34 @@ def run_search(
     from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file
     from fairmend.evaluate.pairs_file import PairsFile
     from fairmend.search.run import search
+    from fairmend.spec.sanity import spec_warnings
     from fairmend.tables import describe_broken, local_files
+    from fairmend.workers.open_engine import open_engine
 
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
-    people = load_people(data, spec, net, out_of_range=out_of_range, keep_going=keep_going)
-    spec, X = people.spec, people.X
-    inputs = [model, spec_file, *local_files(data)]
-    spec_out = None if out is None else widened_spec_file(out, inputs)
-    with PairsFile(out, spec, net, inputs) as file:
-        with progress_bars(quiet=json_output) as progress:
+    with open_engine(cluster, jobs) as engine, progress_bars(quiet=json_output) as progress:
+        people = load_people(data, spec, net, out_of_range=out_of_range, keep_going=keep_going)
+        spec, X = people.spec, people.X
+        inputs = [model, spec_file, *local_files(data)]
+        spec_out = None if out is None else widened_spec_file(out, inputs)
+        with PairsFile(out, spec, net, inputs) as file:
             result = search(
-                net, spec, X, method, seed, seeds=seeds, local_steps=local_steps, device=device, progress=progress
+                net,
+                spec,
+                X,
+                method,
+                seed,
+                seeds=seeds,
+                local_steps=local_steps,
+                device=device,
+                cluster=engine,
+                resume=resume,
+                progress=progress,
             )
-        if out is not None and result.count:
-            file.write(np.arange(1, result.count + 1), result.idis, result.others)
+            if out is not None and result.count:
+                file.write(np.arange(1, result.count + 1), result.idis, result.others)
     wider = save_widened_spec(spec, people.out_of_range, spec_out)
+    warnings = [*describe_broken(people.broken), *spec_warnings(net.predict(X), classes=spec.classes)]
     pairs = _some_pairs(net, spec, result)
     if json_output:
         names = {
@@ -152,12 +165,13 @@ def run_search(
         listed = [pair.as_dict() for pair in pairs]
         done: dict[str, Any] = {"out_of_range": people.out_of_range.as_dict(), "widened_spec": wider}
         done |= {"broken_files": [file.as_dict() for file in people.broken]}
+        done |= {"warnings": warnings}
         show_json({**names, "local_steps": local_steps, **result.as_dict(), "pairs": listed, "out": out, **done})
     else:
         screen = console()
         _show(screen, f"{model.name}, searched from {data.name}{at_threshold(spec)}", result, spec, net.outputs, pairs)
         show_out_of_range(screen, people.out_of_range, wider)
-        show_warnings(screen, describe_broken(people.broken))
+        show_warnings(screen, warnings)
         if out is not None:
             screen.print()
             screen.print(Text.assemble("Everyone found to be treated unequally: ", (str(out), "bold")), soft_wrap=True)

@@ -15,7 +15,7 @@ from fairmend.arrays import FloatArray
 from fairmend.device.current import choose_wide_device, compute_on
 from fairmend.device.names import check_device_name, device_of_workers
 from fairmend.errors import FairmendError
-from fairmend.network import NetworkSource, load_network
+from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
 from fairmend.prove.chunks import ChunkJob, certify_chunks, open_kept_chunks
 from fairmend.prove.fit import require_fit
@@ -26,10 +26,11 @@ from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.text import suggest
 from fairmend.workers.engine import Engine
-from fairmend.workers.open_engine import use_engine
+from fairmend.workers.open_engine import use_engine, works_here
 
 if TYPE_CHECKING:
     import pandas as pd
+    import torch
 
 __all__ = ["certify"]
 
@@ -96,25 +97,20 @@ def certify(
     if jobs < 1:
         raise FairmendError(f"jobs is {jobs}; it must be at least 1")
     check_device_name(device)
-    if jobs > 1 or cluster is not None:
+    if not works_here(cluster, jobs):
         device = device_of_workers(device)
     require_fit(network, spec)
     require_scores(network, spec.claim)
     if engine == "milp":
         spec.require_class_claim("engine milp", "engine branch")
-    inputs = spec.as_inputs(X, network.dtype)
-    chosen = _choose_engine(spec, inputs) if engine == "auto" else engine
-    _logger.info("certify %d inputs with engine %s", len(inputs), chosen)
-    on = None
-    if chosen == "branch" or device != "auto":
-        on = choose_wide_device(device, network.widths, "computing bounds")
-    if on is not None and chosen != "branch":
-        _logger.warning("the GPU is not used: engine %s computes on the CPU", chosen)
-        on = None
-    job = ChunkJob(network, spec, chosen, seed)
-    with use_engine(cluster, jobs) as workers, compute_on(on):
-        kept = None if resume is None else open_kept_chunks(Path(resume), job, time_limit)
-        result = certify_chunks(job, inputs, time_limit, progress, workers, kept)
+    with use_engine(cluster, jobs) as workers:
+        inputs = spec.as_inputs(X, network.dtype)
+        chosen = _choose_engine(spec, inputs) if engine == "auto" else engine
+        _logger.info("certify %d inputs with engine %s", len(inputs), chosen)
+        job = ChunkJob(network, spec, chosen, seed)
+        with compute_on(_device(device, network, chosen)):
+            kept = None if resume is None else open_kept_chunks(Path(resume), job, time_limit)
+            result = certify_chunks(job, inputs, time_limit, progress, workers, kept)
     witnesses = [
         w and replace(w, other=keep_ignored_features(network, spec, w.x[None], w.other[None])[0])
         for w in result.witnesses
@@ -124,6 +120,17 @@ def certify(
     for reason in dict.fromkeys(filter(None, result.reasons)):
         _logger.debug("unknown for %d: %s", result.reasons.count(reason), reason)
     return result
+
+
+def _device(name: str, network: Network, engine: str) -> torch.device | None:
+    """Return the GPU that bounds are computed on; None for the CPU."""
+    if engine != "branch" and name == "auto":
+        return None
+    on = choose_wide_device(name, network.widths, "computing bounds")
+    if on is None or engine == "branch":
+        return on
+    _logger.warning("the GPU is not used: engine %s computes on the CPU", engine)
+    return None
 
 
 def _choose_engine(spec: Spec, X: FloatArray) -> str:

@@ -30,7 +30,7 @@ from fairmend.quantify.search import search
 from fairmend.quantify.space import make_space
 from fairmend.spec import Spec
 from fairmend.workers.engine import Engine
-from fairmend.workers.open_engine import use_engine
+from fairmend.workers.open_engine import use_engine, works_here
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +40,7 @@ __all__ = ["quantify"]
 _logger = logging.getLogger(__name__)
 
 _clock = time.perf_counter
+_FOR_ROWS = 0.5  # of the time, at most, for the rows of the data
 
 
 @shows_progress
@@ -69,7 +70,8 @@ def quantify(
     Parameters
     ----------
     net, spec : the network, and the spec that defines all people and which of them are similar.
-    seconds : stop after so many seconds; the shares hold whenever it stops.
+    seconds : stop after so many seconds; the shares hold whenever it stops. With people in X, at most half of the
+        time is theirs.
     share : stop as soon as at most this share is undecided.
     seed : random seed of the samples.
     jobs : how many processes decide boxes. Shares are proven with any number; if it stops at `share`, before the
@@ -88,24 +90,27 @@ def quantify(
     started = _clock()
     network = network_of_spec(load_network(net), spec)
     check_device_name(device)
-    if jobs > 1 or cluster is not None:
+    if not works_here(cluster, jobs):
         device = device_of_workers(device)
     _check(network, spec, seconds, share, samples, jobs)
     space = make_space(network, spec)
     require_rows(network, space)
     decider = make_decider(network, space, counting=counting)
     on = choose_wide_device(device, network.widths, "computing linear forms")
-    with use_engine(cluster, jobs) as workers, compute_on(on):
-        leaves = search(decider, lambda: _clock() - started, seconds, share or 0.0, seed, progress, workers)
     cells = None if X is None else find_cells(space, spec.as_inputs(X, network.dtype))
+    with use_engine(cluster, jobs) as workers, compute_on(on):
+        rows = None
+        if cells is not None:
+            rows = prove_cells(network, spec, cells, lambda: _clock() - started < seconds * _FOR_ROWS, progress)
+        leaves = search(decider, lambda: _clock() - started, seconds, share or 0.0, seed, progress, workers)
     fair, unfair = leaves.totals()
     _logger.info("quantify: %d boxes, fair %.6f, unfair %.6f", leaves.count, fair, unfair)
     return QuantifyResult(
         fair=fair,
         unfair=unfair,
-        undecided=max(0.0, 1.0 - fair - unfair),
+        undecided=0.0 if leaves.complete else max(0.0, 1.0 - fair - unfair),
         boxes=make_map(decider, leaves, cells),
-        rows=None if cells is None else prove_cells(network, spec, cells, progress),
+        rows=rows,
         sampled=sampled_unequal(network, space, samples, seed),
         samples=samples,
         leaves=leaves.count,

@@ -221,7 +221,7 @@ def _result(
         history=attempt.history,
         seconds=attempt.seconds,
         changed_weights=_count_changed(task.network, attempt.network),
-        total_weights=sum(affine.weight.size + affine.bias.size for affine in task.network.affines),
+        total_weights=sum(affine.size for affine in task.network.affines),
         attempts=attempt.attempts,
         candidates=() if selection is None else selection.candidates,
         collapsed=_collapsed(task, attempt) if selection is None else selection.collapsed,

@@ -53,22 +53,24 @@ class DiscoveredInstances:
         self._keys = np.concatenate([self._keys, self._oracle.space.keys(V[new])])
         self._pending, self._rows = [], 0
 
-    def confirmed(self, progress: Callable[[int, int], None] | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return the confirmed IDIs (k, width), and for each a neighbour with another prediction."""
+    def confirmed(
+        self, progress: Callable[[int, int], None] | None = None
+    ) -> tuple[FloatArray, FloatArray, npt.NDArray[np.uint64]]:
+        """Return the confirmed IDIs (k, width), for each a neighbour with another prediction, and their keys (k,)."""
         self._merge()
         net, spec, space = self._oracle.net, self._oracle.spec, self._oracle.space
-        kept: list[tuple[FloatArray, FloatArray]] = []
+        kept: list[tuple[FloatArray, FloatArray, npt.NDArray[np.uint64]]] = []
         for start in range(0, len(self._values), _BLOCK):
             V = self._values[start : start + _BLOCK]
             X = space.encode(V)
             others = space.encode(self._oracle.neighbours(V, self._partners[start : start + _BLOCK]))
             sure = confirm(net, spec, X, others)
-            kept.append((X[sure], others[sure]))
+            kept.append((X[sure], others[sure], self._keys[start : start + _BLOCK][sure]))
             if progress is not None:
                 progress(start + len(V), len(self._values))
         none = space.encode(self._values[:0])
-        idis, neighbours = zip(*kept, strict=True) if kept else ((none,), (none,))
-        return np.concatenate(idis), np.concatenate(neighbours)
+        idis, neighbours, keys = zip(*kept, strict=True) if kept else ((none,), (none,), (self._keys,))
+        return np.concatenate(idis), np.concatenate(neighbours), np.concatenate(keys)
 
 
 def confirm(net: Network, spec: Spec, X: FloatArray, others: FloatArray) -> npt.NDArray[np.bool_]:

@@ -20,7 +20,7 @@ def draw_seeds(X: FloatArray, seeds: int, rng: np.random.Generator) -> FloatArra
     """Return this many rows of X, or all if there are fewer, taking turns between the clusters."""
     from sklearn.cluster import KMeans
 
-    X = X[rng.permutation(len(X))[:_MOST_ROWS]]
+    X = X[rng.permutation(len(X))[: max(_MOST_ROWS, seeds)]]
     distinct = len(np.unique(X, axis=0))
     means = KMeans(min(CLUSTERS, distinct), n_init=1, random_state=int(rng.integers(2**31)))
     clusters = means.fit_predict(X.astype(np.float64))

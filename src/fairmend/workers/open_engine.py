@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import socket
+import threading
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import AbstractContextManager, nullcontext
 
 from fairmend.errors import FairmendError
 from fairmend.workers.engine import CONNECT_SECONDS, HERE, Engine
 from fairmend.workers.processes import Processes
 
-__all__ = ["open_engine", "use_engine"]
+__all__ = ["open_engine", "use_engine", "works_here"]
 
 _DASK, _RAY = ("tcp", "tls"), "ray"
 _RAY_HERE = re.compile(r"auto|local(:[1-9]\d{0,3})?")
@@ -46,6 +49,11 @@ def use_engine(cluster: str | Engine | None, jobs: int) -> AbstractContextManage
     return open_engine(cluster, jobs) if cluster is None or isinstance(cluster, str) else nullcontext(cluster)
 
 
+def works_here(cluster: str | Engine | None, jobs: int) -> bool:
+    """Return whether `use_engine` gives this process."""
+    return jobs == 1 and (cluster is None or (not isinstance(cluster, str) and cluster.is_here))
+
+
 def _require_answer(cluster: str, place: str) -> None:
     """Raise an error if no engine answers there: the engines' own clients try for minutes.
 
@@ -57,8 +65,7 @@ def _require_answer(cluster: str, place: str) -> None:
     if not host or not port.isdigit():
         raise FairmendError(f'cluster "{cluster}" has no port; give {scheme}://host:port')
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS) as connection:
-            start = b"" if scheme == "tls" else connection.recv(8)
+        start = _greeting(host.strip("[]"), int(port), speaks_first=scheme != "tls")
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         server = "the Ray cluster" if scheme == _RAY else "the Dask scheduler"
@@ -69,3 +76,21 @@ def _require_answer(cluster: str, place: str) -> None:
     if not greets[scheme] or (not start and scheme != "tls"):
         name = "Ray" if scheme == _RAY else "Dask"
         raise FairmendError(f"{cluster}: what answers there is not {name}; correct the address")
+
+
+def _greeting(host: str, port: int, *, speaks_first: bool) -> bytes:
+    """Return the first bytes that a server sends; in a thread, because looking up a name has no limit of its own."""
+    answer: Future[bytes] = Future()
+
+    def ask() -> None:
+        try:
+            with socket.create_connection((host, port), timeout=CONNECT_SECONDS) as connection:
+                answer.set_result(connection.recv(8) if speaks_first else b"")
+        except Exception as error:  # raised by the thread that waits
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        return answer.result(CONNECT_SECONDS)
+    except FutureTimeout as error:
+        raise TimeoutError("timed out") from error
