@@ -38,7 +38,7 @@ from fairmend.network import Activation, Affine, Network
 from fairmend.quantify import run
 from fairmend.quantify.space import Boxes, Space
 from fairmend.spec import Feature, Spec
-from fairmend_check.leaf_bounds import LeafProver, LeafBoxes
+from fairmend_check.leaf_bounds import LeafBoxes, LeafProver
 from fairmend_check.people import People
 from fairmend_check.read_model import read_model
 from fairmend_check.spec import read_spec
