@@ -1,6 +1,7 @@
 """Links among all people: what the checker proves of a leaf is true for everyone in it, by enumeration."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,6 +96,20 @@ def test_a_certificate_with_links_is_valid(linked):
     checked = fairmend.check(linked / "certificate.json", linked / "model.onnx")
     assert checked.valid, checked.reasons
     assert checked.fair > 0.1
+
+
+def test_the_same_shares_with_another_link_are_not_confirmed(linked):
+    """All else is consistent: the spec and its digest are those of links that change everyone's years."""
+    spec = LINKED["range"]
+    other = Spec(
+        spec.features, links=[*spec.links[:-1], {"when": {"age": [20, 23]}, "then": {"years": {"range": [0, 5]}}}]
+    )
+    net = fairmend.load_network(linked / "model.onnx")
+    evidence = fairmend.quantify(net, spec, seconds=20, share=0.01, samples=0).evidence
+    forged = replace(evidence, space=replace(evidence.space, spec=other)).certificate()
+    forged.save(linked / "other.json", linked / "model.onnx")
+    checked = fairmend.check(linked / "other.json", linked / "model.onnx")
+    assert not checked.valid
 
 
 @pytest.mark.parametrize("forgery", ["link", "effect", "unfair"])
