@@ -191,7 +191,7 @@ def run_audit(
         people = None
         if table is not None:
             policy = choose_policy(out_of_range, reads_what_varies(net, spec))
-            people = PeopleStream(spec, net, table, policy, engine=engine)
+            people = PeopleStream(spec, net, table, policy, engine=engine, asked=out_of_range)
             spec = people.spec
         numbers = RowNumbers(first=1) if people is None else people.rows
         with (

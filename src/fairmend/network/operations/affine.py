@@ -88,8 +88,13 @@ class Affine:
         return None if self.stores_bias else DerivedBias.zero(self.weight)
 
     @property
+    def parameters(self) -> FloatArray:
+        """The weights, row by row, and then the biases, unless none are stored."""
+        return np.concatenate([self.weight.ravel(), self.bias if self.derived_bias is None else self.bias[:0]])
+
+    @property
     def size(self) -> int:
-        """The number of weights and biases; a bias that is not stored does not count."""
+        """The number of parameters."""
         return int(self.weight.size + (self.bias.size if self.derived_bias is None else 0))
 
     def _bits(self) -> tuple[object, ...]:
