@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import fairmend
@@ -26,6 +26,7 @@ from support.strategies import random_network
     outputs=st.integers(1, 3),
     divided=st.booleans(),
 )
+@example(name="offset", seed=409031, outputs=3, divided=False)  # an offset of people with several numbers
 def test_what_is_proven_of_a_leaf_is_true(name, seed, outputs, divided):
     rng, spec = np.random.default_rng(seed), LINKED[name]
     net = random_network(rng, spec.width, [4, 3], outputs)
@@ -62,6 +63,23 @@ def test_listed_inputs_are_the_counterfactuals_of_the_spec(name):
         for row, point in zip(rows, points, strict=True):
             neighbourhoods[row].add(tuple(point.tolist()))
     assert neighbourhoods == [{tuple(point) for point in each.tolist()} for each in inputs]
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_hulls_of_chosen_values_contain_the_counterfactuals_of_everyone(name):
+    """A case with a choice of linked values holds that value of each person of a box."""
+    rng, spec = np.random.default_rng(3), LINKED[name]
+    people = people_of_spec(spec)
+    if not people.finite:
+        return
+    leaves, values = random_leaves(people, rng, 6), people.all_values
+    lower, upper = people.hulls(leaves.first, leaves.last, people.cases(len(leaves.first), values))
+    for row in range(len(leaves.first)):
+        cells = rng.integers(leaves.first[row], leaves.last[row] + 1, (20, len(people.axes)))
+        inputs = people.inputs(cells, values).reshape(20, len(values.first), -1)
+        part = slice(row * len(values.first), (row + 1) * len(values.first))
+        assert (lower[part] <= inputs).all()
+        assert (inputs <= upper[part]).all()
 
 
 def test_links_of_a_continuous_feature_begin_and_end_at_pieces():

@@ -176,7 +176,8 @@ def run_quantify(
     warnings: list[str] = []
     if people is not None:
         warnings = [*describe_broken(people.broken), *spec_warnings(net.predict(people.X), classes=spec.classes)]
-    title = f"{model.name}, everyone that {spec_file.name} allows{at_threshold(spec)}"
+    within = f", {spec.claim.on} within {spec.claim.delta:g}" if spec.claim.is_score else ""
+    title = f"{model.name}, everyone that {spec_file.name} allows{at_threshold(spec)}{within}"
     page = None if report is None else report / "report.html"
     if report is not None:
         sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
