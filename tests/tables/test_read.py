@@ -69,3 +69,16 @@ def test_a_missing_file_and_an_empty_folder_are_refused(tmp_path):
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(FairmendError, match="the folder has no table files"):
         read_table(tmp_path / "folder.csv")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "folder"])
+def test_only_some_columns_are_kept_if_they_exist(tmp_path, kind):
+    frame = pd.DataFrame({"a": [1, 2], "b": ["x", "y"], "c": [0.5, 1.5], "d": [3, 4]})
+    path = tmp_path / ("people.csv" if kind == "csv" else "people.parquet")
+    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+    if kind == "folder":
+        frame.to_parquet(tmp_path / "more.parquet")
+        path = tmp_path
+    assert list(read_table(path, needed=["c", "a"], useful=["b", "none"]).columns) == ["a", "b", "c"]
+    assert read_table(path, needed=["c", "a"])["c"].tolist()[:2] == [0.5, 1.5]
+    assert list(read_table(path, needed=["c", "missing"]).columns) == ["a", "b", "c", "d"]
