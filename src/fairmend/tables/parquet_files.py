@@ -65,10 +65,10 @@ def parquet_pieces(
         yield batch.to_pandas()
 
 
-def read_parquet(file: TableFile, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return the whole file, or some columns of it."""
+def read_parquet(file: TableFile) -> pd.DataFrame:
+    """Return the whole file."""
     with _opened(file) as parquet:
-        frame: pd.DataFrame = parquet.read(None if columns is None else list(columns)).to_pandas()
+        frame: pd.DataFrame = parquet.read().to_pandas()
     return frame
 
 

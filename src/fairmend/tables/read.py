@@ -7,12 +7,13 @@ import os
 from collections.abc import Collection
 
 import pandas as pd
+from pandas.api.types import union_categoricals
 
 from fairmend.data_source import DataURL
 from fairmend.errors import FairmendError
 from fairmend.tables.csv_files import read_csv
 from fairmend.tables.files import find_files
-from fairmend.tables.parquet_files import examine_parquet, read_parquet
+from fairmend.tables.parquet_files import read_parquet
 from fairmend.tables.stream import BrokenFile, stream_table
 
 __all__ = ["read_table"]
@@ -29,30 +30,33 @@ def read_table(
 ) -> pd.DataFrame:
     """Return a table as a data frame; a table without rows is refused.
 
-    With `needed`, only these columns and those of `useful` that exist are kept, which takes less memory; all columns,
-    if one that is needed does not exist. A file that cannot be read is refused as well, unless there is a list
-    `broken`, which collects such files.
+    With `needed`, only these columns and those of `useful` that exist are kept, and texts with few values are
+    categoricals, which takes less memory; all columns as they are, if one that is needed does not exist. A file that
+    cannot be read is refused as well, unless there is a list `broken`, which collects such files.
     """
     files = find_files(source)
-    if len(files) > 1 or files[0].partition:
-        stream = stream_table(source, keep_going=broken is not None)
-        stream = stream if needed is None else stream.only(needed, useful)
-        frame = pd.concat(list(stream.plain()))
+    several = len(files) > 1 or bool(files[0].partition)
+    if several or needed is not None:
+        spool = {*(needed or ()), *useful}
+        stream = stream_table(source, keep_going=several and broken is not None, spool=spool)
+        chosen = stream.plain() if needed is None else stream.only(needed, useful)
+        frame = _joined(list(chosen if chosen.columns is not None else chosen.plain()))
         if broken is not None:
             broken += stream.broken
-    elif files[0].is_csv:
-        frame = read_csv(files[0])  # all columns: a row with surplus fields is an error
-        frame = frame[_chosen([str(name) for name in frame.columns], needed, useful)]
     else:
-        frame = read_parquet(files[0], _chosen(list(examine_parquet(files[0]).types), needed, useful))
+        frame = read_csv(files[0]) if files[0].is_csv else read_parquet(files[0])
     if len(frame) == 0:
         raise FairmendError(f"{source}: the table has no rows; give at least one")
     _logger.info("read %d rows of %d columns from %s", *frame.shape, source)
     return frame
 
 
-def _chosen(names: list[str], needed: Collection[str] | None, useful: Collection[str]) -> list[str]:
-    """Return the columns to keep."""
-    if needed is None or not set(needed) <= set(names):
-        return names
-    return [name for name in names if name in needed or name in useful]
+def _joined(pieces: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of all pieces; a column that has a dictionary in each of them has one in the result."""
+    if len(pieces) == 1:
+        return pieces[0]
+    coded = [name for name in pieces[0] if all(isinstance(piece[name].dtype, pd.CategoricalDtype) for piece in pieces)]
+    others = pd.concat([piece.drop(columns=coded) for piece in pieces])
+    for name in coded:
+        others[name] = union_categoricals([piece[name] for piece in pieces])
+    return others[list(pieces[0].columns)]
